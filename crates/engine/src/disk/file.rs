@@ -1,0 +1,151 @@
+//! The real disk: one directory, locked while it is open.
+//!
+//! Invariants:
+//! - while a writing `FileDisk` lives, it holds the exclusive lock on `LOCK`; a second one is refused;
+//! - a map outlives the file's name, so a part that was removed stays readable to those who hold it.
+
+use super::{AppendFile, DirEntry, Disk, FileBytes};
+use crate::{EngineError, Result};
+use memmap2::Mmap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+const LOCK_FILE: &str = "LOCK";
+
+/// A directory of the file system. Read-only ones take no lock and refuse to write.
+#[derive(Debug)]
+pub struct FileDisk {
+    root: PathBuf,
+    lock: Option<File>,
+}
+
+impl FileDisk {
+    /// Opens a directory for writing, making it where it is missing, and takes its lock.
+    ///
+    /// # Errors
+    /// [`EngineError::Locked`] where another process (or another handle of this one) writes it;
+    /// [`EngineError::Io`] otherwise.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
+        let root = root.into();
+        fs::create_dir_all(&root).map_err(EngineError::io("create", &root))?;
+        let path = root.join(LOCK_FILE);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(EngineError::io("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { root, lock: Some(lock) }),
+            Err(TryLockError::WouldBlock) => Err(EngineError::Locked { path: root }),
+            Err(TryLockError::Error(source)) => Err(EngineError::Io { action: "lock", path, source }),
+        }
+    }
+
+    /// Opens an existing directory for reading only; takes no lock.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`] where it is missing or no directory.
+    pub fn open_read_only(root: impl Into<PathBuf>) -> Result<Self> {
+        let root = root.into();
+        fs::read_dir(&root).map_err(EngineError::io("open", &root))?;
+        Ok(Self { root, lock: None })
+    }
+
+    fn writable(&self, path: &Path) -> io::Result<PathBuf> {
+        if self.lock.is_none() {
+            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "opened read-only"));
+        }
+        Ok(self.root.join(path))
+    }
+}
+
+impl Disk for FileDisk {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        let file = File::open(self.root.join(path))?;
+        if file.metadata()?.len() == 0 {
+            return Ok(FileBytes::new(Vec::new()));
+        }
+        // SAFETY: files of a database are written once and then only renamed or removed, and the
+        // tape's last segment, which alone grows or is cut, is mapped only while nobody writes it
+        // (recovery, before the writer starts). Other programs must not change them: the lock and
+        // the documentation say so.
+        let map = unsafe { Mmap::map(&file)? };
+        Ok(FileBytes::new(map))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
+        let path = self.writable(path)?;
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let file = OpenOptions::new().create_new(true).append(true).open(path)?;
+        Ok(Box::new(RealAppendFile(file)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(self.writable(from)?, self.writable(to)?)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let path = self.writable(path)?;
+        let removed = match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(error) => Err(error),
+        };
+        match removed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        let entries = match fs::read_dir(self.root.join(dir)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut listed = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            let is_dir = metadata.is_dir();
+            if let Ok(name) = entry.file_name().into_string() {
+                listed.push(DirEntry { name, is_dir, len: if is_dir { 0 } else { metadata.len() } });
+            }
+        }
+        listed.sort();
+        Ok(listed)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.writable(dir)?;
+        let mut at = Some(dir);
+        while let Some(folder) = at {
+            File::open(self.root.join(folder))?.sync_all()?;
+            at = folder.parent();
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.writable(path)?)?;
+        file.set_len(len)?;
+        file.sync_all()
+    }
+}
+
+#[derive(Debug)]
+struct RealAppendFile(File);
+
+impl AppendFile for RealAppendFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}

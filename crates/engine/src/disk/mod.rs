@@ -1,0 +1,120 @@
+//! The disk as the engine sees it: seven calls on paths relative to the database directory.
+//!
+//! Invariants the engine relies on, and every implementation keeps:
+//! - bytes appended are on stable storage once [`AppendFile::sync`] has returned;
+//! - a file's *name* (made, renamed, removed) is on stable storage once [`Disk::sync_dir`] of its
+//!   folder has returned;
+//! - `rename` replaces its target atomically;
+//! - what was not synced may be lost in any part and any order, but a sector (512 bytes) of an
+//!   appended file holds either what was written or zeros, or the file ends before it.
+//!
+//! [`FileDisk`] is the real one; `tickstone-sim` has one that takes crash images.
+
+mod file;
+
+pub use file::FileDisk;
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The size of what a power cut keeps or loses as a whole, in bytes.
+pub const SECTOR_BYTES: usize = 512;
+
+/// The contents of one file, mapped or held; it stays readable when the file is removed.
+#[derive(Clone)]
+pub struct FileBytes(Arc<dyn Deref<Target = [u8]> + Send + Sync>);
+
+impl FileBytes {
+    /// Wraps anything that owns bytes.
+    pub fn new(owner: impl Deref<Target = [u8]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(owner))
+    }
+}
+
+impl Deref for FileBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Debug for FileBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FileBytes({} bytes)", self.len())
+    }
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// Its name within the folder.
+    pub name: String,
+    /// Whether it is a folder itself.
+    pub is_dir: bool,
+    /// Its size in bytes, 0 for a folder.
+    pub len: u64,
+}
+
+/// A file being written from its beginning to its end.
+pub trait AppendFile: Send + Debug {
+    /// Appends all of `bytes`.
+    ///
+    /// # Errors
+    /// Those of the operating system; any prefix may have been appended.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Waits until everything appended is on stable storage.
+    ///
+    /// # Errors
+    /// Those of the operating system; what is stored is unknown then, also after a later success.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// The calls the engine makes. Paths are relative to the database directory, with `/` between names.
+pub trait Disk: Send + Sync + Debug {
+    /// The whole file, mapped where the platform can.
+    ///
+    /// # Errors
+    /// `NotFound`, or those of the operating system.
+    fn read(&self, path: &Path) -> io::Result<FileBytes>;
+
+    /// Makes a new, empty file, and the folders above it.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, or those of the operating system.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>>;
+
+    /// Renames a file, replacing the target.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file, or a folder with all it holds; nothing happens where there is none.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// What a folder holds, by name; empty where there is no such folder.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// Waits until the names in a folder, and the folder's own name and those above it, are on stable storage.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Cuts a file to `len` bytes and waits until that is on stable storage.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
+}

@@ -1,0 +1,154 @@
+//! What can go wrong in the engine, and what the caller can do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of the engine's fallible functions.
+pub type Result<T> = std::result::Result<T, EngineError>;
+
+/// What the caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The same request may succeed later.
+    Retry,
+    /// The request itself is wrong; it will fail again.
+    FixRequest,
+    /// The disk or the memory budget is full.
+    FreeSpace,
+    /// Files are damaged or the engine is at fault: `tickstone check`, or a report.
+    Report,
+}
+
+/// An error of the engine. State after it: unless a variant says otherwise, nothing of the request
+/// was stored and the engine goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A file operation failed.
+    #[error("cannot {action} {path}: {source}", path = path.display())]
+    Io {
+        /// What was tried: "read", "create", "sync", …
+        action: &'static str,
+        /// The file, relative to the database directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Bytes on disk are not what was written.
+    #[error(
+        "{path} is damaged at byte {offset}: {what}; `tickstone check` shows the extent",
+        path = path.display()
+    )]
+    Damaged {
+        /// The file, relative to the database directory.
+        path: PathBuf,
+        /// Where the damage begins.
+        offset: u64,
+        /// What does not hold.
+        what: String,
+    },
+    /// A file of a newer format.
+    #[error(
+        "{path} has format version {found}, this build reads up to {known}: open it with a newer tickstone",
+        path = path.display()
+    )]
+    NewerFormat {
+        /// The file, relative to the database directory.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version this build knows.
+        known: u32,
+    },
+    /// Another process writes this database.
+    #[error(
+        "{path} is open for writing in another process; open it read-only, or stop that process",
+        path = path.display()
+    )]
+    Locked {
+        /// The database directory.
+        path: PathBuf,
+    },
+    /// The database was opened read-only.
+    #[error("the database is open read-only; {action} needs the writer")]
+    ReadOnly {
+        /// What was tried.
+        action: &'static str,
+    },
+    /// An earlier sync failed: what the disk holds is unknown, so nothing more is acknowledged.
+    #[error("the tape stopped after a failed write or sync ({cause}); reopen the database to go on")]
+    TapeStopped {
+        /// The failure that stopped it.
+        cause: String,
+    },
+    /// No table of this name.
+    #[error("table '{name}' does not exist")]
+    NoSuchTable {
+        /// The name asked for.
+        name: String,
+    },
+    /// A table of this name is there already.
+    #[error("table '{name}' already exists")]
+    TableExists {
+        /// The name asked for.
+        name: String,
+    },
+    /// A file was imported into the table before.
+    #[error("'{source_name}' was already imported into '{table}' ({rows} rows)")]
+    AlreadyImported {
+        /// The table.
+        table: String,
+        /// The name the file had then.
+        source_name: String,
+        /// Rows it brought.
+        rows: u64,
+    },
+    /// A symbol dictionary cannot grow further.
+    #[error("column '{column}' of '{table}' would have more than {most} symbols; use VARCHAR")]
+    TooManySymbols {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The limit.
+        most: u32,
+    },
+    /// A commit larger than a frame may be.
+    #[error("a commit of {bytes} bytes exceeds the limit of {most} bytes; commit in smaller batches or import a file")]
+    CommitTooLarge {
+        /// Bytes of the encoded commit.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A schema or batch breaks a rule.
+    #[error(transparent)]
+    Model(#[from] tickstone_model::ModelError),
+    /// An Arrow kernel refused its input.
+    #[error(transparent)]
+    Arrow(#[from] arrow_schema::ArrowError),
+}
+
+impl EngineError {
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            EngineError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => ErrorKind::FreeSpace,
+            EngineError::Locked { .. } | EngineError::TapeStopped { .. } => ErrorKind::Retry,
+            EngineError::Io { .. }
+            | EngineError::Damaged { .. }
+            | EngineError::NewerFormat { .. }
+            | EngineError::Arrow(_) => ErrorKind::Report,
+            _ => ErrorKind::FixRequest,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> EngineError {
+        let path = path.into();
+        move |source| EngineError::Io { action, path, source }
+    }
+
+    pub(crate) fn damaged(path: impl Into<PathBuf>, offset: u64, what: impl Into<String>) -> EngineError {
+        EngineError::Damaged { path: path.into(), offset, what: what.into() }
+    }
+}

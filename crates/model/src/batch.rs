@@ -1,0 +1,97 @@
+//! Rows of one table in memory, in the engine's stored types.
+
+use crate::{ModelError, Result, TableSchema};
+use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray, UInt32Array};
+use std::sync::Arc;
+
+/// Rows of one table, column by column, in stored types (a SYMBOL is its id), in arrival order.
+///
+/// Invariants, checked when made: one array a column, of the column's stored type, all of one
+/// length; no NULL in the designated timestamp.
+#[derive(Debug, Clone)]
+pub struct RowBatch {
+    schema: Arc<TableSchema>,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+}
+
+impl RowBatch {
+    /// Rows of `schema`; `columns` in its order.
+    ///
+    /// # Errors
+    /// [`ModelError::BatchWidth`], [`ModelError::BatchColumn`] or [`ModelError::NullTimestamp`] where
+    /// an invariant does not hold.
+    pub fn new(schema: Arc<TableSchema>, columns: Vec<ArrayRef>) -> Result<Self> {
+        if columns.len() != schema.columns().len() {
+            return Err(ModelError::BatchWidth { expected: schema.columns().len(), found: columns.len() });
+        }
+        let rows = columns[0].len();
+        for (column, array) in schema.columns().iter().zip(&columns) {
+            let expected = column.column_type.stored_type();
+            if *array.data_type() != expected || array.len() != rows {
+                return Err(ModelError::BatchColumn {
+                    column: column.name.clone(),
+                    expected: format!("{rows} values of {expected}"),
+                    found: format!("{} values of {}", array.len(), array.data_type()),
+                });
+            }
+        }
+        if let Some(index) = schema.timestamp() {
+            let times = &columns[index];
+            if times.null_count() > 0 {
+                let row = (0..rows).find(|&row| times.is_null(row)).unwrap_or_default();
+                return Err(ModelError::NullTimestamp { column: schema.columns()[index].name.clone(), row });
+            }
+        }
+        Ok(Self { schema, columns, rows })
+    }
+
+    /// The table's schema.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// How many rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// All columns, in the schema's order.
+    pub fn columns(&self) -> &[ArrayRef] {
+        &self.columns
+    }
+
+    /// The designated timestamps (ns since the Unix epoch), `None` for a table without.
+    pub fn times(&self) -> Option<&[i64]> {
+        let array = self.columns[self.schema.timestamp()?].as_any().downcast_ref::<TimestampNanosecondArray>();
+        array.map(|times| &times.values()[..])
+    }
+
+    /// The ids of a SYMBOL column, `None` for a column of another type.
+    pub fn symbols(&self, column: usize) -> Option<&UInt32Array> {
+        self.columns[column].as_any().downcast_ref()
+    }
+
+    /// Rows `[offset, offset + length)`, without copying.
+    ///
+    /// # Panics
+    /// Where the rows are not all inside.
+    #[must_use]
+    pub fn slice(&self, offset: usize, length: usize) -> Self {
+        let columns = self.columns.iter().map(|column| column.slice(offset, length)).collect();
+        Self { schema: Arc::clone(&self.schema), columns, rows: length }
+    }
+
+    /// Bytes of memory the columns' buffers take, shared ones counted in full.
+    pub fn memory_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.get_array_memory_size()).sum()
+    }
+
+    /// The same rows as an Arrow record batch in stored types.
+    ///
+    /// # Errors
+    /// Never for a batch made by [`Self::new`]; Arrow's own check stays in force.
+    pub fn to_stored(&self) -> std::result::Result<RecordBatch, arrow_schema::ArrowError> {
+        RecordBatch::try_new(Arc::clone(self.schema.stored()), self.columns.clone())
+    }
+}

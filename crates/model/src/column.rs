@@ -1,0 +1,224 @@
+//! Columns and their types.
+
+use crate::{ModelError, Result};
+use arrow_schema::{DataType, Field, TimeUnit};
+use std::fmt;
+
+/// What a column holds.
+///
+/// Each type has two Arrow forms: *stored* (inside the engine; a SYMBOL is its `u32` id) and *edge*
+/// (what callers hand in and get back; a SYMBOL is a dictionary-encoded string).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnType {
+    /// True or false.
+    Boolean,
+    /// 8-bit signed integer, TINYINT.
+    Int8,
+    /// 16-bit signed integer, SMALLINT.
+    Int16,
+    /// 32-bit signed integer, INT.
+    Int32,
+    /// 64-bit signed integer, BIGINT.
+    Int64,
+    /// 8-bit unsigned integer.
+    UInt8,
+    /// 16-bit unsigned integer.
+    UInt16,
+    /// 32-bit unsigned integer.
+    UInt32,
+    /// 64-bit unsigned integer.
+    UInt64,
+    /// 32-bit IEEE 754, FLOAT.
+    Float32,
+    /// 64-bit IEEE 754, DOUBLE.
+    Float64,
+    /// Exact decimal of up to 38 digits.
+    Decimal {
+        /// Digits in all, 1 to 38.
+        precision: u8,
+        /// Digits after the point, 0 to `precision`.
+        scale: i8,
+    },
+    /// Dictionary-encoded string; the type of a series key.
+    Symbol,
+    /// UTF-8 text.
+    Varchar,
+    /// Bytes.
+    Binary,
+    /// 16 bytes.
+    Uuid,
+    /// Days since 1970-01-01.
+    Date,
+    /// Nanoseconds since the Unix epoch, UTC.
+    Timestamp,
+}
+
+impl ColumnType {
+    /// The Arrow type of the column inside the engine.
+    pub fn stored_type(self) -> DataType {
+        match self {
+            ColumnType::Boolean => DataType::Boolean,
+            ColumnType::Int8 => DataType::Int8,
+            ColumnType::Int16 => DataType::Int16,
+            ColumnType::Int32 => DataType::Int32,
+            ColumnType::Int64 => DataType::Int64,
+            ColumnType::UInt8 => DataType::UInt8,
+            ColumnType::UInt16 => DataType::UInt16,
+            ColumnType::UInt32 | ColumnType::Symbol => DataType::UInt32,
+            ColumnType::UInt64 => DataType::UInt64,
+            ColumnType::Float32 => DataType::Float32,
+            ColumnType::Float64 => DataType::Float64,
+            ColumnType::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
+            ColumnType::Varchar => DataType::Utf8,
+            ColumnType::Binary => DataType::Binary,
+            ColumnType::Uuid => DataType::FixedSizeBinary(16),
+            ColumnType::Date => DataType::Date32,
+            ColumnType::Timestamp => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        }
+    }
+
+    /// The Arrow type of the column at the edge: [`Self::stored_type`], but SYMBOL is
+    /// `Dictionary(UInt32, Utf8)`.
+    pub fn edge_type(self) -> DataType {
+        match self {
+            ColumnType::Symbol => DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8)),
+            other => other.stored_type(),
+        }
+    }
+
+    /// The column type an Arrow type is stored as, `None` for those with no place in a table
+    /// (lists, structs, intervals, …). Dictionaries of strings become SYMBOL.
+    pub fn from_arrow(data_type: &DataType) -> Option<Self> {
+        Some(match data_type {
+            DataType::Boolean => ColumnType::Boolean,
+            DataType::Int8 => ColumnType::Int8,
+            DataType::Int16 => ColumnType::Int16,
+            DataType::Int32 => ColumnType::Int32,
+            DataType::Int64 => ColumnType::Int64,
+            DataType::UInt8 => ColumnType::UInt8,
+            DataType::UInt16 => ColumnType::UInt16,
+            DataType::UInt32 => ColumnType::UInt32,
+            DataType::UInt64 => ColumnType::UInt64,
+            DataType::Float16 | DataType::Float32 => ColumnType::Float32,
+            DataType::Float64 => ColumnType::Float64,
+            DataType::Decimal32(precision, scale)
+            | DataType::Decimal64(precision, scale)
+            | DataType::Decimal128(precision, scale)
+                if *scale >= 0 =>
+            {
+                ColumnType::Decimal { precision: *precision, scale: *scale }
+            }
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnType::Varchar,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ColumnType::Binary,
+            DataType::FixedSizeBinary(16) => ColumnType::Uuid,
+            DataType::Date32 | DataType::Date64 => ColumnType::Date,
+            DataType::Timestamp(_, _) => ColumnType::Timestamp,
+            DataType::Dictionary(_, value) => match value.as_ref() {
+                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnType::Symbol,
+                other => return ColumnType::from_arrow(other),
+            },
+            _ => return None,
+        })
+    }
+
+    /// The type a SQL name stands for, in any case, with the usual synonyms.
+    ///
+    /// # Errors
+    /// [`ModelError::UnknownType`], or [`ModelError::DecimalRange`] for a DECIMAL out of range.
+    pub fn parse(name: &str) -> Result<Self> {
+        let folded = name.trim().to_ascii_uppercase();
+        if let Some(arguments) = folded.strip_prefix("DECIMAL").or_else(|| folded.strip_prefix("NUMERIC")) {
+            return parse_decimal(name, arguments);
+        }
+        Ok(match folded.split_whitespace().collect::<Vec<_>>().join(" ").as_str() {
+            "BOOLEAN" | "BOOL" => ColumnType::Boolean,
+            "TINYINT" | "INT8" => ColumnType::Int8,
+            "SMALLINT" | "INT16" | "SHORT" => ColumnType::Int16,
+            "INT" | "INTEGER" | "INT32" => ColumnType::Int32,
+            "BIGINT" | "LONG" | "INT64" => ColumnType::Int64,
+            "TINYINT UNSIGNED" | "UTINYINT" | "UINT8" => ColumnType::UInt8,
+            "SMALLINT UNSIGNED" | "USMALLINT" | "UINT16" => ColumnType::UInt16,
+            "INT UNSIGNED" | "INTEGER UNSIGNED" | "UINTEGER" | "UINT32" => ColumnType::UInt32,
+            "BIGINT UNSIGNED" | "UBIGINT" | "UINT64" => ColumnType::UInt64,
+            "FLOAT" | "REAL" | "FLOAT32" | "FLOAT4" => ColumnType::Float32,
+            "DOUBLE" | "DOUBLE PRECISION" | "FLOAT64" | "FLOAT8" => ColumnType::Float64,
+            "SYMBOL" => ColumnType::Symbol,
+            "VARCHAR" | "TEXT" | "STRING" => ColumnType::Varchar,
+            "BINARY" | "BYTEA" | "BLOB" | "VARBINARY" => ColumnType::Binary,
+            "UUID" => ColumnType::Uuid,
+            "DATE" => ColumnType::Date,
+            "TIMESTAMP" | "TIMESTAMP_NS" => ColumnType::Timestamp,
+            _ => return Err(ModelError::UnknownType { name: name.to_string() }),
+        })
+    }
+}
+
+fn parse_decimal(name: &str, arguments: &str) -> Result<ColumnType> {
+    let unknown = || ModelError::UnknownType { name: name.to_string() };
+    let inner = match arguments.trim() {
+        "" => "18,3",
+        text => text.strip_prefix('(').and_then(|t| t.strip_suffix(')')).ok_or_else(unknown)?,
+    };
+    let mut numbers = inner.split(',').map(|n| n.trim().parse::<u32>().map_err(|_| unknown()));
+    let precision = numbers.next().ok_or_else(unknown)??;
+    let scale = numbers.next().transpose()?.unwrap_or(0);
+    if numbers.next().is_some() {
+        return Err(unknown());
+    }
+    match (u8::try_from(precision), i8::try_from(scale)) {
+        (Ok(p @ 1..=38), Ok(s)) if scale <= precision => Ok(ColumnType::Decimal { precision: p, scale: s }),
+        _ => Err(ModelError::DecimalRange { precision, scale }),
+    }
+}
+
+impl fmt::Display for ColumnType {
+    /// The SQL name; [`ColumnType::parse`] reads it back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ColumnType::Boolean => "BOOLEAN",
+            ColumnType::Int8 => "TINYINT",
+            ColumnType::Int16 => "SMALLINT",
+            ColumnType::Int32 => "INT",
+            ColumnType::Int64 => "BIGINT",
+            ColumnType::UInt8 => "TINYINT UNSIGNED",
+            ColumnType::UInt16 => "SMALLINT UNSIGNED",
+            ColumnType::UInt32 => "INT UNSIGNED",
+            ColumnType::UInt64 => "BIGINT UNSIGNED",
+            ColumnType::Float32 => "FLOAT",
+            ColumnType::Float64 => "DOUBLE",
+            ColumnType::Decimal { precision, scale } => return write!(f, "DECIMAL({precision},{scale})"),
+            ColumnType::Symbol => "SYMBOL",
+            ColumnType::Varchar => "VARCHAR",
+            ColumnType::Binary => "BINARY",
+            ColumnType::Uuid => "UUID",
+            ColumnType::Date => "DATE",
+            ColumnType::Timestamp => "TIMESTAMP",
+        })
+    }
+}
+
+/// A named, typed column. Every column but the designated timestamp may hold NULLs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Column {
+    /// Its name, as created; compared without regard to case when a table is made.
+    pub name: String,
+    /// What it holds.
+    pub column_type: ColumnType,
+}
+
+impl Column {
+    /// A column of this name and type.
+    pub fn new(name: impl Into<String>, column_type: ColumnType) -> Self {
+        Self { name: name.into(), column_type }
+    }
+
+    /// The Arrow field inside the engine.
+    pub fn stored_field(&self) -> Field {
+        Field::new(&self.name, self.column_type.stored_type(), true)
+    }
+
+    /// The Arrow field at the edge.
+    pub fn edge_field(&self) -> Field {
+        Field::new(&self.name, self.column_type.edge_type(), true)
+    }
+}

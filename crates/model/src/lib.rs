@@ -1,0 +1,30 @@
+//! The words of the domain: what a table is, before anything is stored or asked.
+//!
+//! Owns the names of `ARCHITECTURE.md`'s glossary as types: [`ColumnType`], [`Column`],
+//! [`TableSchema`], [`PartitionBy`], [`TimeRange`], [`SymbolId`], [`RowBatch`].
+//! Never does I/O, never knows of async, SQL or a file format.
+//!
+//! Enter at [`TableSchema`], then [`RowBatch`], which is rows of such a table in memory.
+
+mod batch;
+mod column;
+mod error;
+mod partition;
+mod schema;
+mod time;
+
+pub use batch::RowBatch;
+pub use column::{Column, ColumnType};
+pub use error::{ModelError, Result};
+pub use partition::PartitionBy;
+pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder};
+pub use time::{TimeRange, format_nanos};
+
+/// A SYMBOL value inside the engine: its place in the column's dictionary, from 0.
+///
+/// Ids are per table and column, never change and are never used twice.
+pub type SymbolId = u32;
+
+/// The id that stands for a NULL symbol where a nullable id cannot (sort keys, series index).
+/// It sorts after every real symbol; a dictionary holds at most `u32::MAX` symbols.
+pub const NULL_SYMBOL: SymbolId = SymbolId::MAX;

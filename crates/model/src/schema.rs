@@ -1,0 +1,272 @@
+//! What a table is: columns, designated timestamp, series key, partitions, sync policy.
+
+use crate::{Column, ColumnType, ModelError, PartitionBy, Result};
+use arrow_schema::{Schema, SchemaRef};
+use std::sync::Arc;
+
+/// The most columns a table can have.
+pub const MAX_COLUMNS: usize = 4_096;
+
+/// The longest table or column name, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Names a column is taken as the series key by, in this order, where a schema names none.
+const SERIES_NAMES: [&str; 4] = ["symbol", "sym", "ticker", "instrument"];
+
+/// When an acknowledged row is on stable storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub enum SyncPolicy {
+    /// Whenever the operating system likes: a power cut may lose acknowledged rows, a killed process none.
+    None,
+    /// Within the configured interval: loss is bounded by it.
+    Interval,
+    /// Before it is acknowledged: the default.
+    #[default]
+    Always,
+}
+
+impl SyncPolicy {
+    /// The word in `WITH (sync = '…')`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SyncPolicy::Always => "always",
+            SyncPolicy::Interval => "interval",
+            SyncPolicy::None => "none",
+        }
+    }
+
+    /// The policy a word names, in any case.
+    ///
+    /// # Errors
+    /// [`ModelError::UnknownSyncPolicy`] for any other word.
+    pub fn parse(name: &str) -> Result<Self> {
+        [SyncPolicy::Always, SyncPolicy::Interval, SyncPolicy::None]
+            .into_iter()
+            .find(|policy| policy.name().eq_ignore_ascii_case(name))
+            .ok_or_else(|| ModelError::UnknownSyncPolicy { name: name.to_string() })
+    }
+}
+
+/// A table's shape. Made by [`TableSchema::builder`], which checks every rule; never changed after.
+///
+/// - the designated timestamp, where there is one, is a TIMESTAMP column and never NULL;
+/// - series columns are SYMBOL columns, each named once;
+/// - a table without a designated timestamp has one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableSchema {
+    name: String,
+    columns: Vec<Column>,
+    timestamp: Option<usize>,
+    series: Vec<usize>,
+    partition_by: PartitionBy,
+    sync: SyncPolicy,
+    stored: SchemaRef,
+    edge: SchemaRef,
+}
+
+impl TableSchema {
+    /// Starts the schema of a table of this name.
+    pub fn builder(name: impl Into<String>) -> TableSchemaBuilder {
+        TableSchemaBuilder { name: name.into(), ..TableSchemaBuilder::default() }
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its columns in order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Index of the designated timestamp column.
+    pub fn timestamp(&self) -> Option<usize> {
+        self.timestamp
+    }
+
+    /// Indices of the series key's columns, outermost first; empty where the table has none.
+    pub fn series(&self) -> &[usize] {
+        &self.series
+    }
+
+    /// The length of its partitions.
+    pub fn partition_by(&self) -> PartitionBy {
+        self.partition_by
+    }
+
+    /// When its rows are on stable storage, unless a request says otherwise.
+    pub fn sync(&self) -> SyncPolicy {
+        self.sync
+    }
+
+    /// Arrow schema inside the engine (SYMBOL as `UInt32`).
+    pub fn stored(&self) -> &SchemaRef {
+        &self.stored
+    }
+
+    /// Arrow schema at the edge (SYMBOL as `Dictionary(UInt32, Utf8)`).
+    pub fn edge(&self) -> &SchemaRef {
+        &self.edge
+    }
+
+    /// Index of the column of this name (exact case first, then any case).
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        find_column(&self.columns, name)
+    }
+
+    /// Indices of the SYMBOL columns, in column order.
+    pub fn symbol_columns(&self) -> impl Iterator<Item = usize> + '_ {
+        self.columns.iter().enumerate().filter(|(_, c)| c.column_type == ColumnType::Symbol).map(|(i, _)| i)
+    }
+}
+
+fn find_column(columns: &[Column], name: &str) -> Option<usize> {
+    columns
+        .iter()
+        .position(|c| c.name == name)
+        .or_else(|| columns.iter().position(|c| c.name.eq_ignore_ascii_case(name)))
+}
+
+/// Collects the clauses of CREATE TABLE; [`Self::build`] checks them.
+#[derive(Debug, Clone, Default)]
+pub struct TableSchemaBuilder {
+    name: String,
+    columns: Vec<Column>,
+    timestamp: Option<String>,
+    series: Option<Vec<String>>,
+    partition_by: Option<PartitionBy>,
+    sync: SyncPolicy,
+}
+
+impl TableSchemaBuilder {
+    /// Adds a column.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, column_type: ColumnType) -> Self {
+        self.columns.push(Column::new(name, column_type));
+        self
+    }
+
+    /// Names the designated timestamp column.
+    #[must_use]
+    pub fn timestamp(mut self, name: impl Into<String>) -> Self {
+        self.timestamp = Some(name.into());
+        self
+    }
+
+    /// Names the series key's columns, outermost first; an empty list means none at all.
+    #[must_use]
+    pub fn series<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.series = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the partition length.
+    #[must_use]
+    pub fn partition_by(mut self, unit: PartitionBy) -> Self {
+        self.partition_by = Some(unit);
+        self
+    }
+
+    /// Sets the sync policy.
+    #[must_use]
+    pub fn sync(mut self, policy: SyncPolicy) -> Self {
+        self.sync = policy;
+        self
+    }
+
+    /// Checks every rule and makes the schema.
+    ///
+    /// Without a named series key it is the SYMBOL column named symbol, sym, ticker or instrument,
+    /// else the first SYMBOL column, else none. Without a partition length it is a day, or one
+    /// partition where there is no designated timestamp.
+    ///
+    /// # Errors
+    /// A [`ModelError`] that names the rule broken.
+    pub fn build(self) -> Result<TableSchema> {
+        check_name("table", &self.name)?;
+        if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
+            return Err(ModelError::ColumnCount { count: self.columns.len(), most: MAX_COLUMNS });
+        }
+        for (index, column) in self.columns.iter().enumerate() {
+            check_name("column", &column.name)?;
+            if self.columns[..index].iter().any(|c| c.name.eq_ignore_ascii_case(&column.name)) {
+                return Err(ModelError::DuplicateColumn { name: column.name.clone() });
+            }
+        }
+        let columns = &self.columns;
+        let timestamp = match &self.timestamp {
+            Some(name) => Some(typed_column(columns, "TIMESTAMP", name, ColumnType::Timestamp, "TIMESTAMP")?),
+            None => None,
+        };
+        let series = match &self.series {
+            Some(names) => named_series(columns, names)?,
+            None => default_series(columns),
+        };
+        let partition_by = match (timestamp, self.partition_by) {
+            (Some(_), unit) => unit.unwrap_or_default(),
+            (None, None | Some(PartitionBy::None)) => PartitionBy::None,
+            (None, Some(unit)) => return Err(ModelError::PartitionWithoutTimestamp { unit: unit.name() }),
+        };
+        let stored = Arc::new(Schema::new(columns.iter().map(Column::stored_field).collect::<Vec<_>>()));
+        let edge = Arc::new(Schema::new(columns.iter().map(Column::edge_field).collect::<Vec<_>>()));
+        let TableSchemaBuilder { name, columns, sync, .. } = self;
+        Ok(TableSchema { name, columns, timestamp, series, partition_by, sync, stored, edge })
+    }
+}
+
+fn check_name(what: &'static str, name: &str) -> Result<()> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > MAX_NAME_BYTES {
+        "it is longer than 255 bytes"
+    } else if name.chars().any(char::is_control) {
+        "it holds a control character"
+    } else if name.trim() != name {
+        "it begins or ends with a space"
+    } else {
+        return Ok(());
+    };
+    Err(ModelError::Name { what, name: name.to_string(), reason })
+}
+
+fn typed_column(
+    columns: &[Column],
+    clause: &'static str,
+    name: &str,
+    wanted: ColumnType,
+    wanted_name: &'static str,
+) -> Result<usize> {
+    let index = find_column(columns, name)
+        .ok_or_else(|| ModelError::NoSuchColumn { clause, name: name.to_string() })?;
+    let found = columns[index].column_type;
+    if found != wanted {
+        let name = columns[index].name.clone();
+        return Err(ModelError::WrongColumnType { clause, name, wanted: wanted_name, found });
+    }
+    Ok(index)
+}
+
+fn named_series(columns: &[Column], names: &[String]) -> Result<Vec<usize>> {
+    let mut series = Vec::with_capacity(names.len());
+    for name in names {
+        let index = typed_column(columns, "SERIES BY", name, ColumnType::Symbol, "SYMBOL")?;
+        if series.contains(&index) {
+            return Err(ModelError::DuplicateColumn { name: columns[index].name.clone() });
+        }
+        series.push(index);
+    }
+    Ok(series)
+}
+
+fn default_series(columns: &[Column]) -> Vec<usize> {
+    let is_symbol = |c: &&Column| c.column_type == ColumnType::Symbol;
+    let by_name = SERIES_NAMES
+        .iter()
+        .find_map(|name| columns.iter().filter(is_symbol).find(|c| c.name.eq_ignore_ascii_case(name)));
+    let chosen = by_name.or_else(|| columns.iter().find(is_symbol));
+    columns.iter().position(|c| chosen.is_some_and(|chosen| chosen.name == c.name)).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;
