@@ -114,7 +114,9 @@ pub enum EngineError {
         most: u32,
     },
     /// A commit larger than a frame may be.
-    #[error("a commit of {bytes} bytes exceeds the limit of {most} bytes; commit in smaller batches or import a file")]
+    #[error(
+        "a commit of {bytes} bytes exceeds the limit of {most} bytes; commit in smaller batches or import a file"
+    )]
     CommitTooLarge {
         /// Bytes of the encoded commit.
         bytes: usize,
@@ -133,7 +135,9 @@ impl EngineError {
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            EngineError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => ErrorKind::FreeSpace,
+            EngineError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                ErrorKind::FreeSpace
+            }
             EngineError::Locked { .. } | EngineError::TapeStopped { .. } => ErrorKind::Retry,
             EngineError::Io { .. }
             | EngineError::Damaged { .. }
@@ -143,7 +147,10 @@ impl EngineError {
         }
     }
 
-    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> EngineError {
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> EngineError {
         let path = path.into();
         move |source| EngineError::Io { action, path, source }
     }

@@ -1,4 +1,4 @@
-//! placeholder
+//! The database without SQL or sockets.
 pub mod disk;
 mod error;
 pub mod part;

@@ -63,7 +63,8 @@ impl RowBatch {
 
     /// The designated timestamps (ns since the Unix epoch), `None` for a table without.
     pub fn times(&self) -> Option<&[i64]> {
-        let array = self.columns[self.schema.timestamp()?].as_any().downcast_ref::<TimestampNanosecondArray>();
+        let array =
+            self.columns[self.schema.timestamp()?].as_any().downcast_ref::<TimestampNanosecondArray>();
         array.map(|times| &times.values()[..])
     }
 

@@ -1,1 +1,1 @@
-//! placeholder
+//! SQL over the engine.

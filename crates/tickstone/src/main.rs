@@ -1,1 +1,2 @@
-fn main(){}
+//! The `tickstone` program: command line over the embedded database.
+fn main() {}

@@ -1,1 +1,1 @@
-//! placeholder
+//! Bytes to rows and back, without I/O.

@@ -3,7 +3,6 @@
 //! Contract (bodies to be written in this folder; the rest of the engine uses only this):
 //! see docs/formats/part.md for the bytes.
 
-
 use crate::disk::{Disk, FileBytes};
 
 use std::ops::Range;
