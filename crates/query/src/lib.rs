@@ -1,1 +1,5 @@
 //! SQL over the engine.
+
+pub mod dialect;
+mod functions;
+mod operators;
