@@ -4,6 +4,8 @@
 //! - while a writing `FileDisk` lives, it holds the exclusive lock on `LOCK`; a second one is refused;
 //! - a map outlives the file's name, so a part that was removed stays readable to those who hold it.
 
+#![allow(clippy::disallowed_methods, reason = "the one place that touches the file system")]
+
 use super::{AppendFile, DirEntry, Disk, FileBytes};
 use crate::{EngineError, Result};
 use memmap2::Mmap;
