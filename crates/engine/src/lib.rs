@@ -34,6 +34,7 @@ pub use engine::{Commit, Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};
 pub use load::BulkLoad;
 pub use manifest::ImportRecord;
-pub use snapshot::{ColumnBound, PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
+pub use part::ColumnBound;
+pub use snapshot::{PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
 pub use tape::change::ImportSource;
 pub use transaction::Transaction;

@@ -17,7 +17,7 @@ mod apply;
 mod select;
 
 pub(crate) use apply::{Effect, RowsEffect};
-pub use select::{ColumnBound, Segment, Selection};
+pub use select::{Segment, Selection};
 
 use crate::EngineError;
 use crate::Result;

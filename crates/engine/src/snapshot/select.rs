@@ -3,7 +3,7 @@
 
 use super::{Source, TableSnapshot};
 use crate::Result;
-use crate::part::{Part, StatValue};
+use crate::part::{ColumnBound, Part};
 use crate::recent::Run;
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use std::ops::Range;
@@ -25,17 +25,6 @@ impl Default for Selection {
     fn default() -> Self {
         Self { time: TimeRange::ALL, series: Vec::new(), bounds: Vec::new() }
     }
-}
-
-/// A column's values lie between `min` and `max`, both inside; `None` is open.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ColumnBound {
-    /// Index of the column.
-    pub column: usize,
-    /// Smallest value wanted.
-    pub min: Option<StatValue>,
-    /// Largest value wanted.
-    pub max: Option<StatValue>,
 }
 
 /// The rows of one slice of a part, or of one run, that a selection leaves.
@@ -180,10 +169,14 @@ impl TableSnapshot {
         let matches = |entry: usize| {
             selection.series.iter().all(|(column, ids)| {
                 let key = series.iter().position(|other| other == column);
-                key.is_none_or(|key| ids.binary_search(&index.id(entry, key)).is_ok())
+                key.is_none_or(|key| ids.binary_search(&index.entry(entry).id(key)).is_ok())
             })
         };
-        candidates.into_iter().filter(|entry| matches(*entry)).map(|entry| index.rows(entry)).collect()
+        candidates
+            .into_iter()
+            .filter(|entry| matches(*entry))
+            .map(|entry| index.entry(entry).rows())
+            .collect()
     }
 
     fn select_run(
