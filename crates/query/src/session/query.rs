@@ -1,6 +1,5 @@
 //! Queries: from a syntax tree to a stream.
 
-use super::spelling::spell_columns;
 use super::{Outcome, Session};
 use crate::error::Result;
 use crate::provider::SnapshotTable;
@@ -51,8 +50,7 @@ impl Session {
     }
 
     /// The physical plan of a query, and whether it is one for the wide state.
-    async fn plan(&mut self, mut statement: ast::Statement) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
-        spell_columns(&mut statement, &self.snapshot());
+    async fn plan(&mut self, statement: ast::Statement) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         let state = &self.states.narrow;
         let logical = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
         read_only().verify_plan(&logical)?;
