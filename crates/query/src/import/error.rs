@@ -75,12 +75,10 @@ pub enum ImportError {
         fits: Option<(String, ColumnType)>,
     },
     /// A record longer than a record can be.
-    #[error("{}: the record that begins after {rows} rows is longer than {most} bytes", path.display())]
+    #[error("{} has a record longer than {most} bytes", path.display())]
     RecordTooLong {
         /// The file.
         path: PathBuf,
-        /// Rows before it.
-        rows: u64,
         /// The limit.
         most: usize,
     },

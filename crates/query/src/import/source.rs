@@ -34,6 +34,10 @@ impl RawFile {
         self.bytes
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn into_file(self) -> File {
         self.file
     }
