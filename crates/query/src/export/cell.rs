@@ -2,7 +2,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32Type};
-use arrow_array::{Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
+};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use std::fmt::Write;
@@ -68,9 +70,7 @@ impl<'a> Cells<'a> {
     /// Whether the value is NULL.
     pub fn is_null(&self, row: usize) -> bool {
         match &self.kind {
-            Kind::Symbol(dictionary, values) => {
-                dictionary.key(row).is_none_or(|key| values.is_null(key))
-            }
+            Kind::Symbol(dictionary, values) => dictionary.key(row).is_none_or(|key| values.is_null(key)),
             _ => self.array.is_null(row),
         }
     }

@@ -78,7 +78,8 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 fn push_quoted(line: &mut String, cell: &str, is_text: bool) {
-    let quoted = cell.bytes().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) || (is_text && cell.is_empty());
+    let quoted =
+        cell.bytes().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) || (is_text && cell.is_empty());
     if !quoted {
         line.push_str(cell);
         return;

@@ -203,7 +203,8 @@ fn plain_schema(schema: &SchemaRef) -> SchemaRef {
 fn plain_batch(batch: &RecordBatch) -> std::result::Result<RecordBatch, ArrowError> {
     let schema = plain_schema(&batch.schema());
     let plain = |(field, column): (&Arc<Field>, &ArrayRef)| arrow_cast::cast(column, field.data_type());
-    let columns = schema.fields().iter().zip(batch.columns()).map(plain).collect::<std::result::Result<_, _>>()?;
+    let columns =
+        schema.fields().iter().zip(batch.columns()).map(plain).collect::<std::result::Result<_, _>>()?;
     RecordBatch::try_new(schema, columns)
 }
 

@@ -63,7 +63,12 @@ impl ColumnarFile {
     }
 
     /// Reads all of it into `load`.
-    pub(crate) fn load(&mut self, import: &mut FileImport<'_>, shape: &Shape, load: &mut BulkLoad) -> Result<Loaded> {
+    pub(crate) fn load(
+        &mut self,
+        import: &mut FileImport<'_>,
+        shape: &Shape,
+        load: &mut BulkLoad,
+    ) -> Result<Loaded> {
         // A row of doubles takes eight bytes a column; so does most else.
         let row_bytes = 16 * self.schema.fields().len().max(1);
         let rows = import.request().memory_budget_bytes / (row_bytes * 2 * (BATCHES_AHEAD + 2));
@@ -156,13 +161,18 @@ fn file_field(field: &Field, values: Option<&ArrayRef>, path: &Path) -> Result<F
         });
     };
     let mut time = TimeFormat::Iso;
-    if let (ColumnType::Varchar | ColumnType::Int64 | ColumnType::UInt64, Some(values)) = (column_type, values) {
+    if let (ColumnType::Varchar | ColumnType::Int64 | ColumnType::UInt64, Some(values)) =
+        (column_type, values)
+    {
         let sample = sample(field.name(), values)?;
         let shown = sample.conclude();
         time = sample.time_format();
         column_type = match (column_type, shown.column_type) {
             (ColumnType::Varchar, shown @ (ColumnType::Symbol | ColumnType::Timestamp)) => shown,
-            (ColumnType::Int64 | ColumnType::UInt64, shown @ (ColumnType::Timestamp | ColumnType::Symbol)) => shown,
+            (
+                ColumnType::Int64 | ColumnType::UInt64,
+                shown @ (ColumnType::Timestamp | ColumnType::Symbol),
+            ) => shown,
             (own, _) => own,
         };
     }

@@ -23,7 +23,7 @@ mod text;
 
 pub use error::{ImportError, Result};
 pub use report::{BadRowExample, ColumnReport, FileReport, ImportReport, Progress};
-pub use request::{BadRows, Compression, FileFormat, ImportRequest};
+pub use request::{BadRows, Compression, FileFormat, ImportRequest, parse_delimiter};
 pub use tickstone_wire::EpochUnit;
 
 use crate::Database;

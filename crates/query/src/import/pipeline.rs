@@ -6,7 +6,7 @@
 use super::Result;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tickstone_wire::{Chunk, csv, ndjson};
 
 /// A parser of either format.
@@ -57,12 +57,12 @@ pub(crate) fn run(
         let (done, parsed) = channel::<Numbered<Result<Parsed>>>();
         let failed = done.clone();
         scope.spawn(move || read(source, &empty, &raw, &failed));
-        let full = &Mutex::new(full);
+        let full = Arc::new(Mutex::new(full));
         for mut parser in parsers {
-            let done = done.clone();
-            scope.spawn(move || parse(&mut parser, full, &done, stop_at_bad));
+            let (full, done) = (Arc::clone(&full), done.clone());
+            scope.spawn(move || parse(&mut parser, &full, &done, stop_at_bad));
         }
-        drop(done);
+        drop((full, done));
         let taken = in_order(&parsed, &free, &mut take);
         // Threads blocked on these channels see them close and end.
         drop((free, parsed));

@@ -104,7 +104,7 @@ impl ImportRequest {
 }
 
 /// The byte a delimiter's text stands for: one ASCII character, or `\t` or `tab`.
-pub(crate) fn parse_delimiter(text: &str) -> Option<u8> {
+pub fn parse_delimiter(text: &str) -> Option<u8> {
     match text.as_bytes() {
         b"\\t" | b"tab" => Some(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Some(*byte),

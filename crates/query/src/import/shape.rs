@@ -274,7 +274,8 @@ fn check_wishes(table: &TableSchema, request: &ImportRequest) -> Result<()> {
     }
     if let Some(wanted) = &request.series {
         let found: Vec<_> = table.series().iter().map(|index| name_of(*index)).collect();
-        let same = found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
+        let same =
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
         if !same {
             return other("series key".to_string(), found.join(", "), wanted.join(", "));
         }

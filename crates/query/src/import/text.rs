@@ -4,8 +4,8 @@ use super::pipeline::{self, ChunkSource, Parsed, TextParser};
 use super::shape::{FileField, FileFields, Shape};
 use super::source::{RawFile, ReadState};
 use super::{
-    BadRowCollector, BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest, Loaded,
-    Result, append,
+    BadRowCollector, BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest,
+    Loaded, Result, append,
 };
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -146,14 +146,16 @@ fn sample_csv(head: &mut Vec<u8>, ended: bool, request: &ImportRequest) -> (Layo
     let mut names: Vec<String> = Vec::new();
     if has_header {
         let first = records.next().unwrap_or_default();
-        names = first.iter().map(|field| String::from_utf8_lossy(field.text.trim_ascii()).into_owned()).collect();
+        names =
+            first.iter().map(|field| String::from_utf8_lossy(field.text.trim_ascii()).into_owned()).collect();
     }
     let header_end = records.position();
     let named = has_header || !request.columns.is_empty();
     if !request.columns.is_empty() {
         names.clone_from(&request.columns);
     }
-    let mut samples: Vec<ColumnSample> = names.iter().enumerate().map(|(i, name)| column_sample(i, name)).collect();
+    let mut samples: Vec<ColumnSample> =
+        names.iter().enumerate().map(|(i, name)| column_sample(i, name)).collect();
     for record in records.take(SAMPLE_ROWS) {
         if samples.is_empty() {
             samples = (0..record.len()).map(|index| column_sample(index, "")).collect();

@@ -13,7 +13,8 @@ fn check(array: ArrayRef, style: TimeStyle, expect: &[&str]) {
 
 #[test]
 fn values_as_text() {
-    let doubles = vec![Some(1.5), None, Some(100.0), Some(1e300), Some(f64::NAN), Some(-0.00000001), Some(0.0)];
+    let doubles =
+        vec![Some(1.5), None, Some(100.0), Some(1e300), Some(f64::NAN), Some(-0.00000001), Some(0.0)];
     check(
         Arc::new(Float64Array::from(doubles)),
         TimeStyle::Short,
@@ -28,7 +29,11 @@ fn values_as_text() {
     check(
         times,
         TimeStyle::Full,
-        &["2024-08-08T23:54:13.500000000Z", "1970-01-01T00:00:00.000000000Z", "1969-12-31T23:59:59.999999999Z"],
+        &[
+            "2024-08-08T23:54:13.500000000Z",
+            "1970-01-01T00:00:00.000000000Z",
+            "1969-12-31T23:59:59.999999999Z",
+        ],
     );
     let symbols: DictionaryArray<UInt32Type> = vec![Some("a"), None, Some("b")].into_iter().collect();
     check(Arc::new(symbols), TimeStyle::Short, &["a", "∅", "b"]);
