@@ -98,7 +98,8 @@ impl Database {
             .build()
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
         let state = state::base(threads, options.query_memory_bytes)?;
-        let shared = Shared { engine, state, schemas: MarkedSchemas::default(), runtime: Some(runtime) };
+        let shared =
+            Shared { engine, state, schemas: MarkedSchemas::default(), runtime: Some(runtime) };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -8,6 +8,8 @@ use tickstone_engine::EngineError;
 use crate::dialect::{Position, SqlError};
 pub use tickstone_engine::ErrorKind;
 
+const SHOW_TABLES: &str = "SHOW TABLES lists the tables";
+
 /// The result of this crate's fallible functions.
 pub type Result<T> = std::result::Result<T, QueryError>;
 
@@ -100,7 +102,7 @@ impl From<tickstone_model::ModelError> for QueryError {
 impl From<EngineError> for QueryError {
     fn from(error: EngineError) -> Self {
         let hint = match &error {
-            EngineError::NoSuchTable { .. } => Some("SHOW TABLES lists the tables".to_string()),
+            EngineError::NoSuchTable { .. } => Some(SHOW_TABLES.to_string()),
             _ => None,
         };
         let made = Self::new(error.kind(), error.to_string());
@@ -165,8 +167,8 @@ fn of_root(error: DataFusionError) -> QueryError {
             let made = QueryError::new(ErrorKind::FreeSpace, clean(&message));
             made.hint("raise the memory budget, or select fewer rows or columns")
         }
+        DataFusionError::Plan(message) => of_plan(&clean(&message)),
         DataFusionError::NotImplemented(message)
-        | DataFusionError::Plan(message)
         | DataFusionError::Configuration(message)
         | DataFusionError::Execution(message) => QueryError::request(clean(&message)),
         DataFusionError::SQL(error, _) => QueryError::request(clean(&error.to_string())),
@@ -182,6 +184,18 @@ fn of_root(error: DataFusionError) -> QueryError {
     }
 }
 
+/// Says what planning found wrong in our words where it has only its own.
+fn of_plan(message: &str) -> QueryError {
+    let table = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
+    match table {
+        Some(table) => {
+            let table = table.rsplit('.').next().unwrap_or(table);
+            QueryError::request(format!("table '{table}' does not exist")).hint(SHOW_TABLES)
+        }
+        None => QueryError::request(message),
+    }
+}
+
 fn of_external(error: Box<dyn std::error::Error + Send + Sync>) -> QueryError {
     let error = match error.downcast::<EngineError>() {
         Ok(error) => return (*error).into(),
@@ -193,7 +207,9 @@ fn of_external(error: Box<dyn std::error::Error + Send + Sync>) -> QueryError {
     };
     match error.downcast::<QueryError>() {
         Ok(error) => *error,
-        Err(error) => QueryError { source: None, ..QueryError::new(ErrorKind::Report, error.to_string()) },
+        Err(error) => {
+            QueryError { source: None, ..QueryError::new(ErrorKind::Report, error.to_string()) }
+        }
     }
 }
 
@@ -284,9 +300,7 @@ fn describe(error: &mut QueryError, diagnostic: Diagnostic) {
 fn clean(message: &str) -> String {
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
     let mut rest = message.trim();
-    for prefix in
-        ["Error during planning: ", "Execution error: ", "SQL error: ", "This feature is not implemented: "]
-    {
+    for prefix in ["Error during planning: ", "Execution error: ", "SQL error: ", "This feature is not implemented: "] {
         rest = rest.strip_prefix(prefix).unwrap_or(rest);
     }
     rest.trim_end_matches('.').to_string()

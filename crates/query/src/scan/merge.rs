@@ -51,11 +51,7 @@ enum Current {
     /// One ascending sequence, read forwards.
     Forward(NaturalCursor),
     /// Rows gathered in order, from `next` on.
-    Merged {
-        stored: Vec<ArrayRef>,
-        order: UInt32Array,
-        next: usize,
-    },
+    Merged { stored: Vec<ArrayRef>, order: UInt32Array, next: usize },
 }
 
 impl MergeCursor {
@@ -152,8 +148,7 @@ impl MergeCursor {
         let segments = &stretch.of.segments;
         let pieces: Vec<Piece> = stretch.segments.iter().flat_map(|&i| pieces(segments, i)).collect();
         let timestamp = self.selected.table.schema().timestamp();
-        let timestamp =
-            timestamp.ok_or_else(|| internal_datafusion_err!("time order without a timestamp"))?;
+        let timestamp = timestamp.ok_or_else(|| internal_datafusion_err!("time order without a timestamp"))?;
         let times = read_column(segments, &pieces, timestamp)?;
         let times = times
             .as_any()

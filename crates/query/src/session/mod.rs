@@ -5,7 +5,6 @@
 
 mod catalog;
 mod query;
-mod spelling;
 pub(crate) mod state;
 
 pub(crate) use catalog::PinnedSnapshot;
@@ -21,7 +20,7 @@ use state::States;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tickstone_engine::{Engine, Snapshot, Transaction};
+use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
 use tickstone_model::SyncPolicy;
 
 /// What a statement gave.
@@ -103,9 +102,11 @@ impl Session {
     ///
     /// # Errors
     /// A [`QueryError`]; nothing of the statement was stored then. A transaction stays open.
-    pub async fn run(&mut self, statement: Statement) -> Result<Outcome> {
+    pub async fn run(&mut self, mut statement: Statement) -> Result<Outcome> {
         self.pinned.renew();
         self.states.begin();
+        let snapshot = self.snapshot();
+        dialect::resolve_names(&mut statement, &|name| spelling(snapshot.table(name)?));
         match statement {
             Statement::Query(query) => self.run_query(*query).await,
             other => crate::statements::run(self, other).await,
@@ -162,4 +163,11 @@ impl Session {
         })?;
         Ok(done?)
     }
+}
+
+/// How a table and its columns are spelled.
+fn spelling(table: &TableSnapshot) -> Option<(String, Vec<String>)> {
+    let schema = table.schema();
+    let columns = schema.columns().iter().map(|column| column.name.clone());
+    Some((schema.name().to_string(), columns.collect()))
 }

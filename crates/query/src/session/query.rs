@@ -1,6 +1,5 @@
 //! Queries: from a syntax tree to a stream.
 
-use super::spelling::spell_columns;
 use super::{Outcome, Session};
 use crate::error::Result;
 use crate::provider::SnapshotTable;
@@ -51,8 +50,7 @@ impl Session {
     }
 
     /// The physical plan of a query, and whether it is one for the wide state.
-    async fn plan(&mut self, mut statement: ast::Statement) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
-        spell_columns(&mut statement, &self.snapshot());
+    async fn plan(&mut self, statement: ast::Statement) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         let state = &self.states.narrow;
         let logical = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
         read_only().verify_plan(&logical)?;
@@ -90,9 +88,8 @@ fn times_batch(batches: &[RecordBatch], planning: Duration, running: Duration) -
         Arc::new(StringArray::from(vec!["planning time", "execution time"])),
         Arc::new(StringArray::from(vec![millis(planning), millis(running)])),
     ];
-    let schema = batches
-        .first()
-        .map(RecordBatch::schema)
-        .unwrap_or_else(|| datafusion::logical_expr::LogicalPlan::explain_schema());
+    let schema = batches.first().map(RecordBatch::schema).unwrap_or_else(|| {
+        datafusion::logical_expr::LogicalPlan::explain_schema()
+    });
     Ok(RecordBatch::try_new(schema, columns)?)
 }

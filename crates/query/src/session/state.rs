@@ -42,6 +42,8 @@ fn config(threads: usize) -> SessionConfig {
         .with_information_schema(true);
     let options = config.options_mut();
     options.sql_parser.collect_spans = true;
+    // Names take the spelling of what they refer to before they are planned (`dialect::resolve_names`).
+    options.sql_parser.enable_ident_normalization = false;
     // Text is `Utf8` everywhere, as tables have it.
     options.sql_parser.map_string_types_to_utf8view = false;
     options.optimizer.max_passes = 1;
