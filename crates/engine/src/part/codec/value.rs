@@ -1,0 +1,319 @@
+//! Blocks of fixed-size values: which encodings a type knows, and runs and raw values for all of them.
+//!
+//! A block's body is its header and payload; the body of RUNS holds, past the marks, the body of one
+//! value a run. Bodies are chosen by size, block by block, within what the chunk's sample proposed.
+
+use super::alp::{self, AlpPlan, Real};
+use super::ints::{self, IntPlan};
+use super::lane::{self, Lane};
+use super::{Damage, Decoded, HEADER_BYTES, bit, kind, split};
+use crate::part::BLOCK_ROWS;
+use crate::part::layout::{pad, u16_at};
+use crate::part::stats::Measured;
+
+/// Bits of a row number in a block, for run marks.
+const PLACE_BITS: usize = 10;
+
+/// What a sample proposes for a chunk.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::part) struct Plan {
+    ints: IntPlan,
+    alp: Option<AlpPlan>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { ints: IntPlan { scale: 1, delta: true }, alp: None }
+    }
+}
+
+/// A fixed-size value of a column.
+pub(in crate::part) trait Value: Measured + Default + Send + Sync + 'static {
+    /// Bytes of a raw value.
+    const BYTES: usize;
+
+    /// Whether the bits are the same.
+    fn same(self, other: Self) -> bool;
+    /// Appends the value as it is, little-endian.
+    fn write_raw(self, out: &mut Vec<u8>);
+    /// The value of [`Self::BYTES`] bytes.
+    fn read_raw(bytes: &[u8]) -> Self;
+    /// Proposes encodings from stretches of neighbours.
+    fn plan(stretches: &[Vec<Self>]) -> Plan;
+    /// Appends a packed payload and returns kind and parameters, `None` where the type has none for these.
+    fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]>;
+    /// Decodes what [`Self::pack`] wrote.
+    fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()>;
+}
+
+/// Appends the body of `values` (1 to 1,024).
+pub(in crate::part) fn encode<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
+    let start = out.len();
+    encode_flat(values, plan, out);
+    let runs = 1 + values.windows(2).filter(|pair| !pair[0].same(pair[1])).count();
+    if runs == 1 || runs * 2 > values.len() {
+        return;
+    }
+    let mut marked = Vec::new();
+    encode_runs(values, runs, plan, &mut marked);
+    // Runs decode no faster than packed words: they must earn their place.
+    if marked.len() < (out.len() - start) * 9 / 10 {
+        out.truncate(start);
+        out.extend_from_slice(&marked);
+    }
+}
+
+fn encode_flat<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    let header = V::pack(values, plan, out);
+    if let Some(header) = header.filter(|_| out.len() - start - HEADER_BYTES < values.len() * V::BYTES) {
+        out[start..start + 3].copy_from_slice(&header);
+        pad(out);
+        return;
+    }
+    out.truncate(start);
+    out.extend_from_slice(&[kind::RAW, 0, 0, 0, 0, 0, 0, 0]);
+    for value in values {
+        value.write_raw(out);
+    }
+    pad(out);
+}
+
+/// Run marks are places (10 bits each) where there are few, else one bit a row.
+fn encode_runs<V: Value>(values: &[V], runs: usize, plan: Plan, out: &mut Vec<u8>) {
+    let as_places = lane::packed_bytes(PLACE_BITS, runs) < values.len().div_ceil(64) * 8;
+    let [low, high] = u16::try_from(runs).expect("at most 1,024 runs").to_le_bytes();
+    out.extend_from_slice(&[kind::RUNS, u8::from(as_places), 0, 0, low, high, 0, 0]);
+    let mut starts = Vec::with_capacity(runs);
+    let mut marks = [0_u8; BLOCK_ROWS / 8];
+    for row in 0..values.len() {
+        if row == 0 || !values[row - 1].same(values[row]) {
+            starts.push(row as u32);
+            marks[row / 8] |= 1 << (row % 8);
+        }
+    }
+    if as_places {
+        lane::pack(PLACE_BITS, &starts, out);
+    } else {
+        out.extend_from_slice(&marks[..values.len().div_ceil(64) * 8]);
+    }
+    let heads: Vec<V> = starts.iter().map(|&row| values[row as usize]).collect();
+    encode_flat(&heads, plan, out);
+}
+
+/// Decodes exactly `values.len()` values (1 to 1,024) from what [`encode`] wrote.
+pub(in crate::part) fn decode<V: Value>(bytes: &[u8], values: &mut [V]) -> Decoded<()> {
+    let (header, rest) = split(bytes, HEADER_BYTES)?;
+    if header[0] != kind::RUNS {
+        return decode_flat(bytes, values);
+    }
+    let runs = usize::from(u16_at(header, 4));
+    if runs == 0 || runs > values.len() || values.len() > BLOCK_ROWS {
+        return Err(Damage("more runs than values"));
+    }
+    let as_places = header[1] == 1;
+    let mark_bytes =
+        if as_places { lane::packed_bytes(PLACE_BITS, runs) } else { values.len().div_ceil(64) * 8 };
+    let (marks, rest) = split(rest, mark_bytes)?;
+    let mut heads = [V::default(); BLOCK_ROWS];
+    let heads = &mut heads[..runs];
+    decode_flat(rest, heads)?;
+    if as_places { spread_places(marks, heads, values) } else { spread_bits(marks, heads, values) }
+}
+
+fn spread_places<V: Value>(marks: &[u8], heads: &[V], values: &mut [V]) -> Decoded<()> {
+    let mut starts = [0_u32; BLOCK_ROWS];
+    let starts = &mut starts[..heads.len()];
+    lane::unpack(PLACE_BITS, marks, 0, starts)?;
+    let ends = starts.iter().skip(1).map(|&start| start as usize).chain([values.len()]);
+    for ((&start, end), &head) in starts.iter().zip(ends).zip(heads) {
+        values.get_mut(start as usize..end).ok_or(Damage("runs out of order"))?.fill(head);
+    }
+    if starts.first() != Some(&0) {
+        return Err(Damage("runs that do not begin at the first row"));
+    }
+    Ok(())
+}
+
+fn spread_bits<V: Value>(marks: &[u8], heads: &[V], values: &mut [V]) -> Decoded<()> {
+    if !bit(marks, 0) {
+        return Err(Damage("runs that do not begin at the first row"));
+    }
+    let mut run = 0_usize;
+    for (row, value) in values.iter_mut().enumerate() {
+        run += usize::from(bit(marks, row));
+        *value = *heads.get(run - 1).ok_or(Damage("more run marks than runs"))?;
+    }
+    Ok(())
+}
+
+fn decode_flat<V: Value>(bytes: &[u8], values: &mut [V]) -> Decoded<()> {
+    let (header, rest) = split(bytes, HEADER_BYTES)?;
+    if header[0] != kind::RAW {
+        return V::unpack([header[0], header[1], header[2]], rest, values);
+    }
+    let (raw, _) = split(rest, values.len() * V::BYTES)?;
+    for (value, bytes) in values.iter_mut().zip(raw.chunks_exact(V::BYTES)) {
+        *value = V::read_raw(bytes);
+    }
+    Ok(())
+}
+
+macro_rules! raw_number {
+    ($native:ty) => {
+        const BYTES: usize = size_of::<$native>();
+
+        fn write_raw(self, out: &mut Vec<u8>) {
+            out.extend_from_slice(&self.to_le_bytes());
+        }
+
+        fn read_raw(bytes: &[u8]) -> Self {
+            bytes.try_into().map_or(Self::default(), <$native>::from_le_bytes)
+        }
+    };
+}
+
+fn unpack_words<L: Lane, V: Copy>(
+    header: [u8; 3],
+    bytes: &[u8],
+    values: &mut [V],
+    from: impl Fn(L) -> V,
+) -> Decoded<()> {
+    if header[0] != kind::INTS || values.len() > BLOCK_ROWS {
+        return Err(Damage("an encoding this type does not have"));
+    }
+    let mut words = [L::default(); BLOCK_ROWS];
+    let words = &mut words[..values.len()];
+    ints::decode(bytes, words)?;
+    for (value, &word) in values.iter_mut().zip(words.iter()) {
+        *value = from(word);
+    }
+    Ok(())
+}
+
+macro_rules! integer_value {
+    ($lane:ty, $wide:ty: $($native:ty),*) => {$(
+        impl Value for $native {
+            raw_number!($native);
+
+            fn same(self, other: Self) -> bool {
+                self == other
+            }
+
+            fn plan(stretches: &[Vec<Self>]) -> Plan {
+                let words: Vec<Vec<$lane>> = stretches
+                    .iter()
+                    .map(|stretch| stretch.iter().map(|&value| <$wide>::from(value) as $lane).collect())
+                    .collect();
+                Plan { ints: ints::sample(&words), alp: None }
+            }
+
+            fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
+                let words: Vec<$lane> = values.iter().map(|&value| <$wide>::from(value) as $lane).collect();
+                ints::encode(&words, plan.ints, out);
+                Some([kind::INTS, 0, 0])
+            }
+
+            fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()> {
+                unpack_words(header, bytes, values, |word: $lane| word as $native)
+            }
+        }
+    )*};
+}
+integer_value!(u32, i32: i8, i16, i32);
+integer_value!(u32, u32: u8, u16, u32);
+integer_value!(u64, i64: i64);
+integer_value!(u64, u64: u64);
+
+macro_rules! real_value {
+    ($($native:ty),*) => {$(
+        impl Value for $native {
+            raw_number!($native);
+
+            fn same(self, other: Self) -> bool {
+                self.to_bits() == other.to_bits()
+            }
+
+            fn plan(stretches: &[Vec<Self>]) -> Plan {
+                let sample: Vec<Self> = stretches.iter().flat_map(|s| s.iter().copied().step_by(4)).collect();
+                let Some(plan) = alp::choose(&sample) else { return Plan::default() };
+                let words: Vec<Vec<u64>> = stretches.iter().map(|s| alp::integers(plan, s)).collect();
+                Plan { ints: ints::sample(&words), alp: Some(plan) }
+            }
+
+            fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
+                let first = values.first()?;
+                // A constant of any bits, NaN too.
+                if values.iter().all(|value| value.same(*first)) {
+                    let words = vec![first.bits(); values.len()];
+                    ints::encode::<u64>(&words, plan.ints, out);
+                    return Some([kind::INTS, 0, 0]);
+                }
+                let [e, f] = alp::encode(plan.alp?, plan.ints, values, out);
+                Some([kind::ALP, e, f])
+            }
+
+            fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()> {
+                match header {
+                    [kind::ALP, e, f] => alp::decode([e, f], bytes, values),
+                    _ => unpack_words(header, bytes, values, |word: u64| Self::from_bits64(word)),
+                }
+            }
+        }
+    )*};
+}
+real_value!(f32, f64);
+
+impl Value for i128 {
+    raw_number!(i128);
+
+    fn same(self, other: Self) -> bool {
+        self == other
+    }
+
+    fn plan(stretches: &[Vec<Self>]) -> Plan {
+        let narrow = |stretch: &Vec<i128>| stretch.iter().filter_map(|&v| i64::try_from(v).ok()).collect();
+        let narrowed: Vec<Vec<i64>> = stretches.iter().map(narrow).collect();
+        i64::plan(&narrowed)
+    }
+
+    fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
+        let words: Option<Vec<u64>> =
+            values.iter().map(|&value| i64::try_from(value).ok().map(i64::cast_unsigned)).collect();
+        ints::encode(&words?, plan.ints, out);
+        Some([kind::INTS, 0, 0])
+    }
+
+    fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()> {
+        unpack_words(header, bytes, values, |word: u64| i128::from(word.cast_signed()))
+    }
+}
+
+impl Value for [u8; 16] {
+    const BYTES: usize = 16;
+
+    fn same(self, other: Self) -> bool {
+        self == other
+    }
+
+    fn write_raw(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self);
+    }
+
+    fn read_raw(bytes: &[u8]) -> Self {
+        bytes.try_into().unwrap_or_default()
+    }
+
+    fn plan(_: &[Vec<Self>]) -> Plan {
+        Plan::default()
+    }
+
+    fn pack(_: &[Self], _: Plan, _: &mut Vec<u8>) -> Option<[u8; 3]> {
+        None
+    }
+
+    fn unpack(_: [u8; 3], _: &[u8], _: &mut [Self]) -> Decoded<()> {
+        Err(Damage("an encoding this type does not have"))
+    }
+}
