@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.ipc
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -38,6 +40,14 @@ class Tickstone:
         """The rows of a query, as text."""
         return list(csv.DictReader(io.StringIO(self.run("sql", "--format", "csv", "-c", sql).stdout)))
 
+    def table(self, sql: str) -> pa.Table:
+        """The result of a query with its types."""
+        command = self.command("sql", "--format", "arrow", "-c", sql)
+        done = subprocess.run(command, capture_output=True, timeout=COMMAND_SECONDS)
+        if done.returncode != 0:
+            pytest.fail(f"{sql}\nexited {done.returncode}\n{done.stderr.decode()}", pytrace=False)
+        return pa.ipc.open_stream(done.stdout).read_all()
+
     def value(self, sql: str) -> str:
         """The one value of a query."""
         rows = self.query(sql)
@@ -58,6 +68,12 @@ def program() -> pathlib.Path:
 def tickstone(program, tmp_path) -> Tickstone:
     """The program on a database directory of the test's own."""
     return Tickstone(program, tmp_path / "tickstone-data")
+
+
+@pytest.fixture(scope="module")
+def module_tickstone(program, tmp_path_factory) -> Tickstone:
+    """The program on a database directory that the tests of a module share."""
+    return Tickstone(program, tmp_path_factory.mktemp("database") / "tickstone-data")
 
 
 @pytest.fixture(scope="session")
