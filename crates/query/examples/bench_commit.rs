@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         TableSchema::builder("ticks")
             .column("ts", ColumnType::Timestamp)
             .column("symbol", ColumnType::Symbol)
-            .column("price", ColumnType::Double)
+            .column("price", ColumnType::Float64)
             .timestamp("ts")
             .build()?,
     )?;
