@@ -1,0 +1,1 @@
+//! Functions of market data: aggregates, scalars and window functions.

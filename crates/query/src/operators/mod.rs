@@ -1,0 +1,1 @@
+//! Time-series relational operators: extension nodes and their physical operators.
