@@ -41,7 +41,9 @@ pub(super) fn cell(array: &dyn Array, row: usize) -> Option<Vec<u8>> {
 fn arrival(batches: &[RowBatch]) -> Vec<Vec<Option<Vec<u8>>>> {
     let width = batches[0].columns().len();
     let column = |at: usize| {
-        batches.iter().flat_map(move |b| (0..b.rows()).map(|row| cell(&b.columns()[at], row)).collect::<Vec<_>>())
+        batches
+            .iter()
+            .flat_map(move |b| (0..b.rows()).map(|row| cell(&b.columns()[at], row)).collect::<Vec<_>>())
     };
     (0..width).map(|at| column(at).collect()).collect()
 }
