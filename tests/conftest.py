@@ -46,7 +46,7 @@ class Tickstone:
         done = subprocess.run(command, capture_output=True, timeout=COMMAND_SECONDS)
         if done.returncode != 0:
             pytest.fail(f"{sql}\nexited {done.returncode}\n{done.stderr.decode()}", pytrace=False)
-        return pa.ipc.open_stream(done.stdout).read_all()
+        return pa.ipc.open_file(done.stdout).read_all()
 
     def value(self, sql: str) -> str:
         """The one value of a query."""

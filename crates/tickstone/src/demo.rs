@@ -3,18 +3,16 @@
 //! It calls what the other commands call: [`crate::gen`](mod@crate::r#gen), the import and a session.
 //! Nothing here knows how a query is answered.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
-use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use comfy_table::{CellAlignment, Table, presets};
-use futures::TryStreamExt;
-use tickstone_query::import::{ImportError, ImportRequest, import};
-use tickstone_query::{Database, DatabaseOptions, Outcome, QueryError, Session};
+use tickstone_query::import::{ImportRequest, import};
+use tickstone_query::{Database, DatabaseOptions, Outcome, Session};
 
-use crate::r#gen::{Compression, GenError, TicksRequest, write_ticks};
+use crate::failure::{Failure, Result};
+use crate::r#gen::{Compression, TicksRequest, write_ticks};
+use crate::sql::table;
+use crate::units;
 
 /// Options of `tickstone demo`.
 #[derive(Debug, clap::Args)]
@@ -28,37 +26,6 @@ pub(crate) struct Args {
     /// Rows to make, two trades to three book updates.
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     rows: u64,
-}
-
-/// What can go wrong in the demo.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DemoError {
-    /// The folder is there already: the demo never touches what it did not make.
-    #[error("{path} exists already; remove it, or choose another folder with --data", path = path.display())]
-    FolderExists {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The folder could not be removed at the end.
-    #[error("cannot remove {path}: {source}", path = path.display())]
-    Remove {
-        /// The folder.
-        path: PathBuf,
-        /// What the file system said.
-        source: io::Error,
-    },
-    /// Standard output is gone.
-    #[error("cannot write the results: {0}")]
-    Output(#[from] io::Error),
-    /// The ticks could not be made.
-    #[error(transparent)]
-    Gen(#[from] GenError),
-    /// The ticks could not be imported.
-    #[error(transparent)]
-    Import(#[from] ImportError),
-    /// A query failed.
-    #[error(transparent)]
-    Query(#[from] QueryError),
 }
 
 /// A question to the ticks.
@@ -132,22 +99,23 @@ const LEVELS: usize = 5;
 /// Runs the demo.
 ///
 /// # Errors
-/// [`DemoError`]; the folder stays as it is then.
-pub(crate) fn run(args: &Args) -> Result<(), DemoError> {
+/// Where the folder exists already, and those of making, importing and querying; the folder stays as it
+/// is then.
+pub(crate) fn run(args: &Args) -> Result<()> {
     if args.data.exists() {
-        return Err(DemoError::FolderExists { path: args.data.clone() });
+        let path = args.data.display();
+        return Err(Failure::Usage(format!("{path} exists already; remove it, or name another with --data")));
     }
     let (ticks, data) = (args.data.join("ticks"), args.data.join("tickstone-data"));
     make_ticks(args.rows, &ticks)?;
-    {
-        let database = Database::open(&data, DatabaseOptions::default())?;
-        import_ticks(&database, &ticks)?;
-        let mut session = database.session();
-        for (number, analysis) in (1..).zip(&ANALYSES) {
-            println!("\n{number}. {}\n\n{};\n", analysis.title, analysis.sql);
-            analyse(&database, &mut session, analysis.sql)?;
-        }
+    let database = Database::open(&data, DatabaseOptions::default())?;
+    import_ticks(&database, &ticks)?;
+    let mut session = database.session();
+    for (number, analysis) in (1..).zip(&ANALYSES) {
+        println!("\n{number}. {}\n\n{};\n", analysis.title, analysis.sql);
+        analyse(&database, &mut session, analysis.sql)?;
     }
+    drop((session, database));
     println!();
     if args.keep {
         println!("The ticks and the database stay in {}. Explore them with", args.data.display());
@@ -156,106 +124,72 @@ pub(crate) fn run(args: &Args) -> Result<(), DemoError> {
         println!("  rm -r {}", args.data.display());
         return Ok(());
     }
-    std::fs::remove_dir_all(&args.data)
-        .map_err(|source| DemoError::Remove { path: args.data.clone(), source })?;
+    std::fs::remove_dir_all(&args.data).map_err(|source| Failure::Io {
+        action: "remove",
+        path: args.data.clone(),
+        source,
+    })?;
     println!("Removed {}; `tickstone demo --keep` leaves it to explore.", args.data.display());
     Ok(())
 }
 
-fn make_ticks(rows: u64, folder: &Path) -> Result<(), DemoError> {
-    println!("Making {} trades and book updates over {DAYS} days", grouped(rows));
+fn make_ticks(rows: u64, folder: &Path) -> Result<()> {
+    println!("Making {} trades and book updates over {DAYS} days", units::count(rows));
     let began = Instant::now();
     let request = TicksRequest { rows, days: DAYS, levels: LEVELS, seed: 1 };
     for file in write_ticks(request, folder, Compression::None)? {
-        let (rows, megabytes) = (grouped(file.rows), file.text_bytes as f64 / 1e6);
-        println!("  {}: {rows} rows, {megabytes:.1} MB", file.path.display());
+        println!("  {}: {}, {}", file.path.display(), units::rows(file.rows), units::bytes(file.text_bytes));
     }
-    println!("  {:.2} s", began.elapsed().as_secs_f64());
+    println!("  in {}", units::duration(began.elapsed()));
     Ok(())
 }
 
-fn import_ticks(database: &Database, folder: &Path) -> Result<(), DemoError> {
+fn import_ticks(database: &Database, folder: &Path) -> Result<()> {
     println!("\nImporting them; each file is one commit, on stable storage when it is done");
     for table in ["trades", "books"] {
         let request = ImportRequest::new(table, [folder.join(format!("{table}.csv"))]);
         let began = Instant::now();
         let report = import(database, &request, &mut |_| ())?;
-        let seconds = began.elapsed().as_secs_f64();
+        let elapsed = began.elapsed();
+        let a_second = |number: u64| (number as f64 / elapsed.as_secs_f64()) as u64;
         println!(
-            "  {table}: {} rows in {seconds:.2} s ({} rows/s, {:.0} MB/s)",
-            grouped(report.rows()),
-            grouped((report.rows() as f64 / seconds) as u64),
-            report.bytes() as f64 / 1e6 / seconds,
+            "  {table}: {} in {} ({}/s, {}/s)",
+            units::rows(report.rows()),
+            units::duration(elapsed),
+            units::rows(a_second(report.rows())),
+            units::bytes(a_second(report.bytes())),
         );
     }
     Ok(())
 }
 
 /// Runs a query and prints its first rows and its time.
-fn analyse(database: &Database, session: &mut Session, sql: &str) -> Result<(), DemoError> {
-    let began = Instant::now();
-    let mut planned = Duration::ZERO;
-    let batches: Vec<RecordBatch> = database.runtime().block_on(async {
-        let mut rows = Vec::new();
-        for statement in session.parse(sql)? {
-            if let Outcome::Rows { stream, planning, .. } = session.run(statement).await? {
-                planned += planning;
-                rows.extend(stream.try_collect::<Vec<_>>().await.map_err(QueryError::from)?);
+fn analyse(database: &Database, session: &mut Session, sql: &str) -> Result<()> {
+    for statement in session.parse(sql)? {
+        let began = Instant::now();
+        let shown = database.runtime().block_on(async {
+            match session.run(statement).await? {
+                Outcome::Rows { schema, stream, planning } => {
+                    let rows = table::collect(schema, stream, SHOWN_ROWS).await?;
+                    Ok::<_, Failure>(Some((rows, planning)))
+                }
+                Outcome::Done { .. } => Ok(None),
             }
+        })?;
+        if let Some((rows, planning)) = shown {
+            print_result(&rows, planning, began.elapsed())?;
         }
-        Ok::<_, QueryError>(rows)
-    })?;
-    let taken = began.elapsed();
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    println!("{}", first_rows(&batches)?);
-    let shown = rows.min(SHOWN_ROWS);
-    println!(
-        "{shown} of {} rows; {:.1} ms, of which planning {:.1} ms",
-        grouped(rows as u64),
-        taken.as_secs_f64() * 1e3,
-        planned.as_secs_f64() * 1e3,
-    );
+    }
     Ok(())
 }
 
-/// The first rows as an aligned table, numbers to the right.
-fn first_rows(batches: &[RecordBatch]) -> Result<Table, DemoError> {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED);
-    let Some(first) = batches.first() else { return Ok(table) };
-    let schema = first.schema();
-    table.set_header(schema.fields().iter().map(|field| field.name().clone()));
-    for (column, field) in table.column_iter_mut().zip(schema.fields()) {
-        if field.data_type().is_numeric() {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+fn print_result(rows: &table::Rows, planning: Duration, elapsed: Duration) -> Result<()> {
+    print!("{}", rows.text()?);
+    let (elapsed, planning) = (units::duration(elapsed), units::duration(planning));
+    let all = units::rows(rows.total());
+    match rows.cut() {
+        true => println!("the first {} of {all}, in {elapsed} (planning {planning})", rows.kept()),
+        false => println!("{all} in {elapsed} (planning {planning})"),
     }
-    let options = FormatOptions::default();
-    let mut left = SHOWN_ROWS;
-    for batch in batches {
-        let columns: Vec<ArrayFormatter<'_>> = batch
-            .columns()
-            .iter()
-            .map(|column| ArrayFormatter::try_new(column, &options))
-            .collect::<Result<_, _>>()
-            .map_err(|error| QueryError::from(datafusion_error(error)))?;
-        for row in 0..batch.num_rows().min(left) {
-            table.add_row(columns.iter().map(|column| column.value(row).to_string()));
-        }
-        left -= batch.num_rows().min(left);
-    }
-    Ok(table)
-}
-
-/// `1234567` as `1,234,567`.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    Ok(())
 }
