@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const WIDE_ROWS_MIN: u64 = 1 << 18;
 
 impl Session {
-    pub(super) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
+    pub(crate) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
         let explains = matches!(statement, ast::Statement::Explain { .. });
         let begun = Instant::now();
         let (plan, stream) = self.start(statement).await?;
