@@ -1,10 +1,11 @@
 //! The commands and their help.
 
-use crate::{export, import, sql};
+use crate::{demo, export, r#gen, import, sql};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
+  tickstone demo                                    see what it does
   tickstone import --table trades trades.csv        make a table from a file
   tickstone sql                                     ask, interactively
   tickstone sql -c \"SELECT * FROM trades LATEST BY symbol\"
@@ -28,4 +29,8 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Write a table or a query's rows to a file
     Export(export::Args),
+    /// Make market data from a seed: trades, order books
+    Gen(r#gen::Args),
+    /// Make a million ticks, import them, run six analyses
+    Demo(demo::Args),
 }

@@ -1,5 +1,6 @@
 //! What ends a command early.
 
+use crate::r#gen::GenError;
 use std::io;
 use std::path::PathBuf;
 use tickstone_query::QueryError;
@@ -23,6 +24,9 @@ pub(crate) enum Failure {
         /// Why.
         error: ImportError,
     },
+    /// Market data cannot be made.
+    #[error("error: {0}")]
+    Gen(#[from] GenError),
     /// A file cannot be read or written.
     #[error("error: cannot {action} {}: {source}", path.display())]
     Io {

@@ -8,8 +8,10 @@
 //! Enter at [`cli::Cli`], then the module of each command.
 
 mod cli;
+mod demo;
 mod export;
 mod failure;
+mod r#gen;
 mod import;
 mod interrupt;
 mod open;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         Command::Sql(args) => sql::run(&args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(&args),
+        Command::Gen(args) => r#gen::run(&args).map_err(failure::Failure::from),
+        Command::Demo(args) => demo::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ mod complete;
 mod scan;
 mod shell;
 mod show;
-mod table;
+pub(crate) mod table;
 
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;

@@ -14,7 +14,7 @@ const CELL_CHARS_MAX: usize = 200;
 
 /// The first rows of a result, and how many it has.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     kept: usize,
@@ -22,7 +22,7 @@ pub(super) struct Rows {
 }
 
 /// Reads all of a stream, keeping the first rows (all of them where `rows_max` is 0).
-pub(super) async fn collect<E: Into<QueryError>>(
+pub(crate) async fn collect<E: Into<QueryError>>(
     schema: SchemaRef,
     mut stream: impl Stream<Item = std::result::Result<RecordBatch, E>> + Unpin,
     rows_max: usize,
@@ -42,20 +42,20 @@ pub(super) async fn collect<E: Into<QueryError>>(
 }
 
 impl Rows {
-    pub(super) fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.kept
     }
 
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    pub(super) fn cut(&self) -> bool {
+    pub(crate) fn cut(&self) -> bool {
         (self.kept as u64) < self.total
     }
 
     /// The table, with a line end; numbers stand to the right.
-    pub(super) fn text(&self) -> Result<String> {
+    pub(crate) fn text(&self) -> Result<String> {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
         table.set_header(self.schema.fields().iter().map(|field| Cell::new(field.name())));
