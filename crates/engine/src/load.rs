@@ -172,6 +172,3 @@ fn split_in_arrival_order(rows: RowBatch) -> Result<Vec<(TimeRange, RowBatch)>> 
     };
     stretches.iter().map(|(partition, stretches)| Ok((*partition, gather(stretches)?))).collect()
 }
-
-#[cfg(test)]
-mod tests;

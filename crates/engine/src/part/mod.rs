@@ -26,7 +26,7 @@ mod series;
 mod stats;
 mod write;
 
-pub use prune::ColumnBound;
+pub use prune::{BlockSummary, ColumnBound};
 pub use series::{SeriesEntry, SeriesIndex};
 
 use crate::disk::FileBytes;

@@ -1,9 +1,23 @@
 //! Dropping blocks whose statistics exclude every value asked for.
 
-use super::stats::{BlockStats, HAS_NAN, HAS_RANGE, NO_RANGE, StatKind, TotalStats};
-use super::{BLOCK_ROWS, Part, StatValue};
+use super::stats::{BlockStats, FIRST_NULL, HAS_NAN, HAS_RANGE, LAST_NULL, NO_RANGE, StatKind, TotalStats};
+use super::{BLOCK_ROWS, ColumnStats, Part, StatValue};
 use crate::Result;
 use std::ops::Range;
+use tickstone_model::ColumnType;
+
+/// One block and what is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockSummary {
+    /// Its rows in the part, all of them, also where fewer were asked for.
+    pub rows: Range<usize>,
+    /// Of exactly these rows.
+    pub stats: ColumnStats,
+    /// The value of the first row; `None` for NULL, or where the type keeps none.
+    pub first: Option<StatValue>,
+    /// The value of the last row, likewise.
+    pub last: Option<StatValue>,
+}
 
 /// Bounds on a column's values, both inclusive. They only drop blocks: rows outside may remain.
 /// A NULL satisfies no bound; a NaN is above every number, as in SQL's order.
@@ -18,6 +32,40 @@ pub struct ColumnBound {
 }
 
 impl Part {
+    /// The blocks that hold `rows` of a column, with their statistics, without reading a value.
+    ///
+    /// # Errors
+    /// [`crate::EngineError::Damaged`] where the index cannot be read.
+    pub fn blocks(&self, column: usize, rows: Range<usize>) -> Result<Vec<BlockSummary>> {
+        let column_type = self.schema.columns().get(column).map(|column| column.column_type);
+        let Some(column_type) = column_type else { return Ok(Vec::new()) };
+        let kind = StatKind::of(column_type);
+        let mut summaries = Vec::with_capacity(rows.len() / BLOCK_ROWS + 2);
+        let mut row = rows.start;
+        while let Some(slice) = self.slice_of(row).filter(|_| row < rows.end) {
+            let whole = &self.slices[slice].rows;
+            let page = self.page(slice, column)?;
+            while row < rows.end.min(whole.end) {
+                let block = (row - whole.start) / BLOCK_ROWS;
+                let start = whole.start + block * BLOCK_ROWS;
+                let held = start..whole.end.min(start + BLOCK_ROWS);
+                let stats = page.stats(block)?;
+                let kept = |null: u16, bits: u64| {
+                    let value = kind.value(bits).filter(|_| column_type != ColumnType::Symbol);
+                    value.filter(|_| !stats.has(null | NO_RANGE))
+                };
+                row = held.end;
+                summaries.push(BlockSummary {
+                    first: kept(FIRST_NULL, stats.first),
+                    last: kept(LAST_NULL, stats.last),
+                    stats: TotalStats::of_block(kind, held.len(), &stats).to_column_stats(column_type),
+                    rows: held,
+                });
+            }
+        }
+        Ok(summaries)
+    }
+
     /// What `bound` leaves of `rows`, block by block: ascending ranges, neighbours joined.
     ///
     /// Where statistics are missing or cannot be read, rows stay: reading them reports damage.

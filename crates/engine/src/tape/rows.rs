@@ -44,7 +44,7 @@ fn encode_column(out: &mut Encoder, column: &ArrayRef) {
 /// The bits of a bitmap from its first byte on, whatever its offset was; unused bits are zero.
 fn packed(bits: &BooleanBuffer) -> Vec<u8> {
     let mut bytes = vec![0_u8; bits.len().div_ceil(8)];
-    if bits.offset() % 8 == 0 {
+    if bits.offset().is_multiple_of(8) {
         let start = bits.offset() / 8;
         bytes.copy_from_slice(&bits.values()[start..start + bits.len().div_ceil(8)]);
         if let (Some(last), used @ 1..) = (bytes.last_mut(), bits.len() % 8) {
