@@ -25,3 +25,5 @@ pub use database::{Database, DatabaseOptions};
 pub use error::{ErrorKind, QueryError, Result};
 pub use provider::SnapshotTable;
 pub use session::{Outcome, Session};
+#[cfg(test)]
+mod testing;
