@@ -97,7 +97,8 @@ def vortex(path, column, low, high, name):
 
     def one(a, b):
         array = scan.execute(row_range=(int(a), int(b))).read_all().to_arrow_array()
-        return array.field(0).to_numpy(zero_copy_only=False).sum()
+        chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+        return sum(chunk.field(0).to_numpy(zero_copy_only=False).sum() for chunk in chunks)
 
     count = 500
     taken, sums = median(lambda: [one(a, b) for a, b in zip(low[:count], high[:count])], 3)

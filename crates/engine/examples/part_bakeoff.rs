@@ -5,7 +5,7 @@
 //! TABLE is an Arrow IPC file in order of time with `timestamp` (ns) and `sym` (ids); DIR/lookups.csv holds
 //! the look-ups of bench/bakeoff/formats.py. Prints one JSON object a line; medians of 5.
 
-#![allow(missing_docs, reason = "a measurement, not an interface")]
+#![allow(missing_docs, clippy::disallowed_methods, reason = "a measurement, not an interface")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};
@@ -81,7 +81,8 @@ impl Bench {
     }
 
     fn write(&self, rows: &RowBatch, threads: usize) -> Outcome<()> {
-        let bytes = rows.columns().iter().map(|c| c.get_array_memory_size()).sum::<usize>();
+        let bytes =
+            rows.columns().iter().map(|c| c.to_data().buffers()[0].len().min(c.len() * 8)).sum::<usize>();
         let options = PartOptions { slice_rows: self.slice_rows, threads };
         let positions = PositionRange { first: 1, last: 1 };
         let write = || {
@@ -104,6 +105,13 @@ impl Bench {
         let open = || Ok(Part::open(bytes.clone(), Path::new("part"), &self.schema)?);
         let (taken, _) = median(101, open)?;
         report(self.slice_rows, "open", &format!(r#""us": {:.1}"#, taken * 1e6));
+        let part = self.open()?;
+        let rows = part.summary().rows as f64;
+        let size = |(column, definition): (usize, &tickstone_model::Column)| {
+            format!(r#""{}": {:.2}"#, definition.name, part.column_bytes(column) as f64 / rows)
+        };
+        let sizes: Vec<String> = self.schema.columns().iter().enumerate().map(size).collect();
+        report(self.slice_rows, "bytes a row by column", &sizes.join(", "));
         Ok(())
     }
 
@@ -157,8 +165,8 @@ impl Bench {
                 let mut sum = 0.0;
                 for &column in &columns {
                     // A stretch at a time, as an operator reads.
-                    for start in (0..rows).step_by(65_536) {
-                        let array = part.read(column, start..rows.min(start + 65_536))?;
+                    for start in (0..rows).step_by(8_192) {
+                        let array = part.read(column, start..rows.min(start + 8_192))?;
                         sum += sum_of(array.as_primitive::<Float64Type>().values());
                     }
                 }
@@ -171,8 +179,8 @@ impl Bench {
         }
         for (column, definition) in self.schema.columns().iter().enumerate().take(6) {
             let scan = || {
-                for start in (0..rows).step_by(65_536) {
-                    black_box(part.read(column, start..rows.min(start + 65_536))?);
+                for start in (0..rows).step_by(8_192) {
+                    black_box(part.read(column, start..rows.min(start + 8_192))?);
                 }
                 Ok(())
             };
@@ -286,8 +294,8 @@ fn entries(part: &Part, wanted: &[u32]) -> Vec<Range<usize>> {
 fn blocks_decoded(bench: &Bench, part: &Part, wanted: &[u32], width: i64) -> Outcome<(f64, usize)> {
     let mut out = Vec::new();
     for rows in entries(part, wanted) {
-        for start in rows.clone().step_by(65_536) {
-            let stretch = start..rows.end.min(start + 65_536);
+        for start in rows.clone().step_by(8_192) {
+            let stretch = start..rows.end.min(start + 8_192);
             let times = part.read(0, stretch.clone())?;
             let values = part.read(bench.column, stretch)?;
             let times = times.as_primitive::<TimestampNanosecondType>().values();

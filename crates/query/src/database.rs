@@ -12,7 +12,7 @@ use tickstone_engine::{Engine, EngineOptions, ErrorKind, TableSnapshot};
 use tokio::runtime::{Builder, Runtime};
 
 /// How a database is opened.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct DatabaseOptions {
     /// Those of the engine: memory for rows not yet sealed, sync interval, threads.
     pub engine: EngineOptions,
@@ -20,6 +20,16 @@ pub struct DatabaseOptions {
     pub query_memory_bytes: Option<usize>,
     /// Threads that run queries; `None`: one a core.
     pub query_threads: Option<usize>,
+    /// Rows read from which a query runs on all threads; a smaller one on one, with less planning.
+    /// Default 262,144.
+    pub wide_rows_min: u64,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        let engine = EngineOptions::default();
+        Self { engine, query_memory_bytes: None, query_threads: None, wide_rows_min: 1 << 18 }
+    }
 }
 
 /// An open database. Clones are handles on the same one; it closes with the last of them and the
@@ -31,6 +41,7 @@ pub struct Database {
 
 struct Shared {
     engine: Engine,
+    options: DatabaseOptions,
     /// What every session starts with.
     state: SessionState,
     schemas: MarkedSchemas,
@@ -98,8 +109,8 @@ impl Database {
             .build()
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
         let state = state::base(threads, options.query_memory_bytes)?;
-        let shared =
-            Shared { engine, state, schemas: MarkedSchemas::default(), runtime: Some(runtime) };
+        let (options, schemas) = (options.clone(), MarkedSchemas::default());
+        let shared = Shared { engine, options, state, schemas, runtime: Some(runtime) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -116,6 +127,10 @@ impl Database {
     /// The threads that run queries.
     pub fn runtime(&self) -> &Runtime {
         self.shared.runtime.as_ref().expect("taken only when the last handle is dropped")
+    }
+
+    pub(crate) fn options(&self) -> &DatabaseOptions {
+        &self.shared.options
     }
 
     pub(crate) fn base_state(&self) -> &SessionState {

@@ -90,9 +90,8 @@ impl TableProvider for SnapshotTable {
         'life2: 'async_trait,
         'life3: 'async_trait,
     {
-        let partitions = state.config().target_partitions();
         let planned = self.select(filters).map(|selected| {
-            let scan = ScanExec::new(&selected, &self.schema, projection, limit, partitions);
+            let scan = ScanExec::new(&selected, &self.schema, projection, limit, state.config());
             Arc::new(scan) as Arc<dyn ExecutionPlan>
         });
         Box::pin(async move { planned })

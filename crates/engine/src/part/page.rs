@@ -89,6 +89,18 @@ impl Part {
         total.to_column_stats(column.column_type)
     }
 
+    /// Bytes of the file that a column takes, its index included; 0 for a column the table does not have.
+    pub fn column_bytes(&self, column: usize) -> u64 {
+        let chunks = (column < self.layout.columns).then(|| {
+            (0..self.slices.len()).map(|slice| {
+                let at = self.layout.chunks + (slice * self.layout.columns + column) * CHUNK_BYTES;
+                let record = self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read);
+                record.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+            })
+        });
+        chunks.into_iter().flatten().sum()
+    }
+
     /// Compares every checksum of the file.
     ///
     /// # Errors

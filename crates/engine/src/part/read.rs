@@ -87,21 +87,18 @@ impl Part {
         column: usize,
         rows: Range<usize>,
     ) -> Result<(Vec<V>, Option<NullBuffer>)> {
-        let mut values = vec![V::default(); rows.len()];
+        let mut values: Vec<V> = Vec::with_capacity(rows.len());
         let mut validity = Validity::new(rows.len());
-        let mut filled = 0;
+        // Decoded where the cache is warm, then copied: cheaper than clearing the target first.
+        let mut decoded = [V::default(); BLOCK_ROWS];
         self.each_block(column, rows, |block, wanted| {
-            let target = &mut values[filled..filled + wanted.len()];
-            filled += wanted.len();
-            let Some(body) = validity.body(self, block, &wanted)? else { return Ok(()) };
-            let damaged = |damage: super::codec::Damage| self.damaged(block.offset, damage.0);
-            if wanted.len() == block.rows {
-                return value::decode(body, target).map_err(damaged);
-            }
-            let mut whole = [V::default(); BLOCK_ROWS];
-            let whole = &mut whole[..block.rows];
-            value::decode(body, whole).map_err(damaged)?;
-            target.copy_from_slice(&whole[wanted]);
+            let Some(body) = validity.body(self, block, &wanted)? else {
+                values.resize(values.len() + wanted.len(), V::default());
+                return Ok(());
+            };
+            let decoded = &mut decoded[..block.rows];
+            value::decode(body, decoded).map_err(|damage| self.damaged(block.offset, damage.0))?;
+            values.extend_from_slice(&decoded[wanted]);
             Ok(())
         })?;
         Ok((values, validity.finish()))

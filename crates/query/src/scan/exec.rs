@@ -21,6 +21,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, SortOrderPushdownResult,
 };
+use datafusion::prelude::SessionConfig;
 use futures::Stream;
 use std::fmt;
 use std::ops::Range;
@@ -28,8 +29,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-/// Rows from which a scan is worth splitting over several output partitions.
-const SPLIT_ROWS_MIN: u64 = 1 << 20;
+/// Batches of rows from which a scan is worth splitting over several output partitions.
+const SPLIT_BATCHES_MIN: u64 = 32;
 
 /// The order in which a scan yields its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,19 +60,20 @@ pub struct ScanExec {
 
 impl ScanExec {
     /// A scan of the columns `projection` (all where `None`) of what was selected of a table, whose
-    /// edge schema is `schema`; split over at most `partitions` outputs where there are many rows.
+    /// edge schema is `schema`; split over the partitions `config` aims at where there are many rows.
     pub fn new(
         selected: &Arc<Selected>,
         schema: &SchemaRef,
         projection: Option<&Vec<usize>>,
         fetch: Option<usize>,
-        partitions: usize,
+        config: &SessionConfig,
     ) -> Self {
         let all = || (0..schema.fields().len()).collect();
         let projection: Arc<[usize]> = projection.map_or_else(all, |columns| columns.as_slice().into());
         let fields = projection.iter().map(|&column| Arc::clone(&schema.fields()[column]));
         let schema = Arc::new(datafusion::arrow::datatypes::Schema::new(fields.collect::<Vec<_>>()));
-        let outputs = if selected.rows < SPLIT_ROWS_MIN || fetch.is_some() { 1 } else { partitions.max(1) };
+        let few = selected.rows < SPLIT_BATCHES_MIN * config.batch_size() as u64;
+        let outputs = if few || fetch.is_some() { 1 } else { config.target_partitions().max(1) };
         let shares = shares(usize::try_from(selected.rows).unwrap_or(usize::MAX), outputs);
         let order = ScanOrder::Natural;
         let properties = properties(selected, &schema, &projection, order, shares.len());
@@ -174,13 +176,9 @@ fn properties(
     if let (Some(at), true) = (at, ordered) {
         let descending = order == ScanOrder::TimeDescending;
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(at).name(), at));
-        // It is never NULL, so it is in order whichever side NULLs go to: claim both.
-        for nulls_first in [false, true] {
-            let options = SortOptions { descending, nulls_first };
-            let sort = PhysicalSortExpr { expr: Arc::clone(&column), options };
-            if let Some(ordering) = LexOrdering::new([sort]) {
-                equivalence.add_ordering(ordering);
-            }
+        let options = SortOptions { descending, nulls_first: descending };
+        if let Some(ordering) = LexOrdering::new([PhysicalSortExpr { expr: column, options }]) {
+            equivalence.add_ordering(ordering);
         }
     }
     Arc::new(PlanProperties::new(

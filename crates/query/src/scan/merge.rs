@@ -17,8 +17,8 @@ use std::sync::Arc;
 use tickstone_engine::{Segment, Selection};
 use tickstone_model::TimeRange;
 
-/// Most rows that are merged at once, unless they share one instant.
-const MERGE_ROWS_MAX: u64 = 1 << 20;
+/// Most rows that are merged at once, in batches, unless they share one instant.
+const MERGE_BATCHES_MAX: u64 = 128;
 
 /// Yields rows by the designated timestamp, ascending or descending.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl MergeCursor {
         batch_rows: usize,
     ) -> Self {
         let remaining = fetch.unwrap_or(usize::MAX);
-        let merge_rows = (remaining as u64).saturating_mul(2).clamp(batch_rows as u64, MERGE_ROWS_MAX);
+        let merge_rows = (remaining as u64).saturating_mul(2).clamp(batch_rows as u64, merge_rows_max(batch_rows));
         let mut pending = stretches(&selected);
         if !descending {
             pending.reverse();
@@ -113,7 +113,7 @@ impl MergeCursor {
             self.cut(&stretch)?;
             return Ok(Current::None);
         }
-        self.merge_rows = (self.merge_rows * 4).min(MERGE_ROWS_MAX);
+        self.merge_rows = (self.merge_rows * 4).min(merge_rows_max(self.batch_rows));
         self.merge(&stretch)
     }
 
@@ -164,6 +164,10 @@ impl MergeCursor {
         let stored = self.columns.read(segments, &pieces)?;
         Ok(Current::Merged { stored, order, next: 0 })
     }
+}
+
+fn merge_rows_max(batch_rows: usize) -> u64 {
+    MERGE_BATCHES_MAX * batch_rows as u64
 }
 
 fn gather(columns: &Columns, stored: &[ArrayRef], rows: &UInt32Array) -> Result<RecordBatch> {

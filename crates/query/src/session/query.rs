@@ -17,9 +17,6 @@ use sqlparser::ast;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rows from which a statement is worth more than one partition.
-const WIDE_ROWS_MIN: u64 = 1 << 18;
-
 impl Session {
     pub(super) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
         let explains = matches!(statement, ast::Statement::Explain { .. });
@@ -55,7 +52,7 @@ impl Session {
         let logical = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
         read_only().verify_plan(&logical)?;
         let optimized = state.optimize(&logical)?;
-        let wide = rows_read(&optimized)? >= WIDE_ROWS_MIN;
+        let wide = rows_read(&optimized)? >= self.database.options().wide_rows_min;
         let state = if wide { &self.states.wide } else { state };
         let plan = state.query_planner().create_physical_plan(&optimized, state).await?;
         Ok((plan, wide))

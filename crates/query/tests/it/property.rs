@@ -3,7 +3,7 @@
 //!
 //! A failure prints its seed; `SEED=n cargo test` runs that one alone.
 
-use crate::states::{crash_image, open_with};
+use crate::states::{crash_image, open_with, over};
 use datafusion::arrow::array::{
     ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampNanosecondArray,
@@ -238,7 +238,12 @@ fn run(seed: u64) {
         }
     }
     let series: Vec<&str> = schema.series().iter().map(|&i| schema.columns()[i].name.as_str()).collect();
+    // Small batches and wide plans over few rows take the paths that many rows take.
+    let wide_rows_min = *numbers.pick(&[0, 100, 1 << 18]);
+    let database = over(database.engine().clone(), wide_rows_min);
     let mut session = database.session();
+    let batch_rows = *numbers.pick(&[8_192, 100, 7]);
+    collect(&database, &mut session, &format!("SET execution.batch_size = {batch_rows}"));
     check_ties(&database, &mut session, &series);
     let reference = SessionContext::new();
     let merged = concat_batches(schema.edge(), &all).unwrap();

@@ -31,7 +31,12 @@ pub(crate) fn open(disk: &MemoryDisk) -> Database {
 /// Opens a database on a disk in memory with these options.
 pub(crate) fn open_with(disk: &MemoryDisk, engine: EngineOptions) -> Database {
     let engine = Engine::open_on(Arc::new(disk.clone()), Arc::new(SystemClock), engine).unwrap();
-    let options = DatabaseOptions { query_threads: Some(2), ..DatabaseOptions::default() };
+    over(engine, DatabaseOptions::default().wide_rows_min)
+}
+
+/// A database over an engine; queries over `wide_rows_min` rows run on two threads.
+pub(crate) fn over(engine: Engine, wide_rows_min: u64) -> Database {
+    let options = DatabaseOptions { query_threads: Some(2), wide_rows_min, ..DatabaseOptions::default() };
     Database::over(engine, &options).unwrap()
 }
 

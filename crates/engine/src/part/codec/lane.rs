@@ -141,6 +141,34 @@ pub(in crate::part) fn unpack<L: Lane>(width: usize, packed: &[u8], base: L, wor
         return Ok(());
     }
     let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
+    if width > SHIFTED_BITS {
+        unpack_wide(width, packed, mask, base, words);
+        return Ok(());
+    }
+    // Every word lies within eight bytes: loads that do not depend on each other. The last ones may reach
+    // past the end and go the long way.
+    let near_end = words.len().min(packed.len().saturating_sub(7) * 8 / width);
+    let (near, far) = words.split_at_mut(near_end);
+    for (index, word) in near.iter_mut().enumerate() {
+        let at = index * width;
+        let bytes = packed.get(at / 8..at / 8 + 8).and_then(|bytes| bytes.try_into().ok());
+        *word = L::from_u64(bytes.map_or(0, u64::from_le_bytes) >> (at % 8) & mask).plus(base);
+    }
+    for (index, word) in far.iter_mut().enumerate() {
+        let at = (near_end + index) * width;
+        let mut bytes = [0; 8];
+        let rest = packed.get(at / 8..).unwrap_or_default();
+        let held = rest.len().min(8);
+        bytes[..held].copy_from_slice(&rest[..held]);
+        *word = L::from_u64(u64::from_le_bytes(bytes) >> (at % 8) & mask).plus(base);
+    }
+    Ok(())
+}
+
+/// Widest words of which each lies within eight bytes, wherever it begins.
+const SHIFTED_BITS: usize = 57;
+
+fn unpack_wide<L: Lane>(width: usize, packed: &[u8], mask: u64, base: L, words: &mut [L]) {
     let mut source = packed.chunks_exact(8).map(|c| c.try_into().map_or(0, u64::from_le_bytes));
     let (mut pending, mut left) = (0_u128, 0);
     for word in words {
@@ -152,7 +180,6 @@ pub(in crate::part) fn unpack<L: Lane>(width: usize, packed: &[u8], base: L, wor
         pending >>= width;
         left -= width;
     }
-    Ok(())
 }
 
 fn low_word(value: u128) -> u64 {
