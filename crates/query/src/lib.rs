@@ -20,6 +20,8 @@ mod provider;
 pub mod scan;
 mod session;
 mod statements;
+#[cfg(test)]
+mod testing;
 
 pub use database::{Database, DatabaseOptions};
 pub use error::{ErrorKind, QueryError, Result};
