@@ -5,7 +5,7 @@
 //! TABLE is an Arrow IPC file in order of time with `timestamp` (ns) and `sym` (ids); DIR/lookups.csv holds
 //! the look-ups of bench/bakeoff/formats.py. Prints one JSON object a line; medians of 5.
 
-#![allow(missing_docs, reason = "a measurement, not an interface")]
+#![allow(missing_docs, clippy::disallowed_methods, reason = "a measurement, not an interface")]
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType};

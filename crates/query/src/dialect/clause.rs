@@ -1,0 +1,421 @@
+//! The token pass: cuts our clauses out of a statement and leaves what the parser accepts.
+//!
+//! ```text
+//! SAMPLE BY 1m FILL(PREV)                      ->  GROUP BY __clause(0)
+//! LATEST ON ts PARTITION BY symbol             ->  GROUP BY __clause(1)
+//! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)
+//! ```
+//!
+//! One walk from left to right, aware of brackets, so that clauses may stand in sub-queries, CTEs,
+//! unions and joins. Tokens keep their places; a placeholder takes that of the clause it stands for.
+
+use super::cursor::{Cursor, Result, Tokens, is_word};
+use super::{Position, SqlError};
+use crate::functions::stride::{STRIDE_HINT, Stride};
+use sqlparser::ast::{Expr, Value};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
+
+/// The function whose only argument is the index of a clause that was cut out.
+pub(super) const PLACEHOLDER: &str = "__clause";
+
+/// A clause that was cut out.
+#[derive(Debug, Clone)]
+pub(super) enum Clause {
+    Sample(SampleClause),
+    Latest(LatestClause),
+    AsOf(AsOfClause),
+}
+
+/// SAMPLE BY stride [FROM t0 TO t1] [FILL(…)] [ALIGN TO …].
+#[derive(Debug, Clone)]
+pub(super) struct SampleClause {
+    pub(super) position: Position,
+    pub(super) stride: Stride,
+    pub(super) from: Option<Expr>,
+    pub(super) to: Option<Expr>,
+    pub(super) fill: Vec<Expr>,
+    pub(super) zone: Option<String>,
+    pub(super) offset: Option<String>,
+}
+
+/// LATEST ON ts PARTITION BY keys, LATEST BY keys.
+#[derive(Debug, Clone)]
+pub(super) struct LatestClause {
+    pub(super) position: Position,
+    pub(super) timestamp: Option<Expr>,
+    pub(super) keys: Vec<Expr>,
+}
+
+/// What follows the right side of an ASOF JOIN.
+#[derive(Debug, Clone)]
+pub(super) struct AsOfClause {
+    pub(super) position: Position,
+    pub(super) inner: bool,
+    pub(super) condition: Option<Expr>,
+    pub(super) on: Option<Expr>,
+    pub(super) using: Vec<String>,
+    pub(super) tolerance: Option<Expr>,
+}
+
+/// An ASOF JOIN whose right side is being read.
+struct Pending {
+    depth: usize,
+    position: Position,
+    inner: bool,
+}
+
+/// Words that end the right side of a join.
+const JOIN_ENDS: [&str; 26] = [
+    "ON", "USING", "MATCH_CONDITION", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION",
+    "EXCEPT", "INTERSECT", "MINUS", "QUALIFY", "WINDOW", "JOIN", "LEFT", "RIGHT", "INNER", "FULL", "CROSS",
+    "NATURAL", "ASOF", "RETURNING", "FOR",
+];
+
+/// Joins of the language that are not built yet.
+const LATER_JOINS: [&str; 4] = ["LT", "SPLICE", "WINDOW", "HORIZON"];
+
+/// Cuts the clauses out of a statement.
+pub(super) fn cut(statement: &Tokens) -> Result<(Tokens, Vec<Clause>)> {
+    let mut pass = Pass {
+        cursor: Cursor::new(&statement.tokens, 0, statement.end),
+        out: Vec::with_capacity(statement.tokens.len()),
+        clauses: Vec::new(),
+        pending: Vec::new(),
+        depth: 0,
+    };
+    pass.run()?;
+    Ok((Tokens { tokens: pass.out, end: statement.end }, pass.clauses))
+}
+
+struct Pass<'t> {
+    cursor: Cursor<'t>,
+    out: Vec<TokenWithSpan>,
+    clauses: Vec<Clause>,
+    pending: Vec<Pending>,
+    depth: usize,
+}
+
+impl Pass<'_> {
+    fn run(&mut self) -> Result<()> {
+        while let Some(token) = self.cursor.peek() {
+            self.finish_joins(false)?;
+            let cursor = &self.cursor;
+            if cursor.words(&["SAMPLE", "BY"]) {
+                self.sample()?;
+                continue;
+            }
+            if cursor.words(&["LATEST", "BY"]) || self.is_latest_on() {
+                self.latest()?;
+                continue;
+            }
+            if let Some(inner) = asof_join(cursor) {
+                self.join(inner);
+                continue;
+            }
+            self.refuse_later_clauses()?;
+            match token {
+                Token::LParen | Token::LBracket | Token::LBrace => self.depth += 1,
+                Token::RParen | Token::RBracket | Token::RBrace => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            self.out.extend(self.cursor.rest().first().cloned());
+            self.cursor.skip(1);
+        }
+        self.finish_joins(true)
+    }
+
+    /// Reads the clauses of every pending join whose right side ends here.
+    fn finish_joins(&mut self, at_end: bool) -> Result<()> {
+        while let Some(pending) = self.pending.pop_if(|p| {
+            let closes = self.depth == p.depth && ends_join(&self.cursor);
+            at_end || closes || self.depth < p.depth
+        }) {
+            let clause = asof_clause(&mut self.cursor, &pending)?;
+            self.place("ON", None, pending.position, Clause::AsOf(clause));
+        }
+        Ok(())
+    }
+
+    /// `ASOF [LEFT|INNER] JOIN` becomes `LEFT JOIN`; its clauses follow the right side.
+    fn join(&mut self, inner: Option<bool>) {
+        let position = self.cursor.position();
+        let count = if inner.is_some() { 3 } else { 2 };
+        self.cursor.skip(count);
+        self.pending.push(Pending { depth: self.depth, position, inner: inner == Some(true) });
+        self.push(Token::make_keyword("LEFT"), position);
+        self.push(Token::make_keyword("JOIN"), position);
+    }
+
+    fn sample(&mut self) -> Result<()> {
+        let position = self.cursor.position();
+        let clause = sample_clause(&mut self.cursor)?;
+        self.refuse_where("SAMPLE BY")?;
+        self.place("GROUP", Some("BY"), position, Clause::Sample(clause));
+        Ok(())
+    }
+
+    fn latest(&mut self) -> Result<()> {
+        let position = self.cursor.position();
+        let clause = latest_clause(&mut self.cursor)?;
+        self.refuse_where("LATEST ON")?;
+        self.place("GROUP", Some("BY"), position, Clause::Latest(clause));
+        Ok(())
+    }
+
+    /// `LATEST ON path PARTITION BY`: a table may be called latest, so the whole is looked for.
+    fn is_latest_on(&self) -> bool {
+        let mut ahead = self.cursor.clone();
+        if !ahead.eat(&["LATEST", "ON"]) || ahead.name("a column").is_err() {
+            return false;
+        }
+        while ahead.eat_token(&Token::Period) {
+            if ahead.name("a column").is_err() {
+                return false;
+            }
+        }
+        ahead.words(&["PARTITION", "BY"])
+    }
+
+    fn refuse_where(&self, clause: &str) -> Result<()> {
+        if self.cursor.words(&["WHERE"]) {
+            return Err(SqlError::new(format!("WHERE stands before {clause}"), self.cursor.position())
+                .hint(format!("write … FROM t WHERE … {clause} …")));
+        }
+        if self.cursor.words(&["GROUP", "BY"]) {
+            return Err(SqlError::new(format!("{clause} and GROUP BY exclude each other"), self.cursor.position())
+                .hint("put one of them into a sub-query; SAMPLE BY groups by every selected non-aggregate"));
+        }
+        Ok(())
+    }
+
+    fn refuse_later_clauses(&self) -> Result<()> {
+        for word in LATER_JOINS {
+            if self.cursor.words(&[word, "JOIN"]) && !self.out.is_empty() {
+                return Err(SqlError::new(format!("{word} JOIN is not supported yet"), self.cursor.position())
+                    .hint("ASOF JOIN is; an alias of that name must be quoted"));
+            }
+        }
+        if let Some(Token::Word(word)) = self.cursor.peek()
+            && word.value == PLACEHOLDER
+        {
+            return Err(SqlError::new(format!("{PLACEHOLDER} is reserved"), self.cursor.position()));
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, first: &str, second: Option<&str>, position: Position, clause: Clause) {
+        self.push(Token::make_keyword(first), position);
+        if let Some(second) = second {
+            self.push(Token::make_keyword(second), position);
+        }
+        self.push(Token::make_word(PLACEHOLDER, None), position);
+        self.push(Token::LParen, position);
+        self.push(Token::Number(self.clauses.len().to_string(), false), position);
+        self.push(Token::RParen, position);
+        self.clauses.push(clause);
+    }
+
+    fn push(&mut self, token: Token, position: Position) {
+        self.out.push(TokenWithSpan { token, span: span(position) });
+    }
+}
+
+/// The span of one place.
+pub(crate) fn span(position: Position) -> Span {
+    let location = Location { line: position.line, column: position.column };
+    Span { start: location, end: location }
+}
+
+/// `ASOF JOIN` (`None`), `ASOF LEFT JOIN` (`Some(false)`), `ASOF INNER JOIN` (`Some(true)`).
+fn asof_join(cursor: &Cursor<'_>) -> Option<Option<bool>> {
+    if cursor.words(&["ASOF", "JOIN"]) {
+        Some(None)
+    } else if cursor.words(&["ASOF", "LEFT", "JOIN"]) {
+        Some(Some(false))
+    } else if cursor.words(&["ASOF", "INNER", "JOIN"]) {
+        Some(Some(true))
+    } else {
+        None
+    }
+}
+
+fn ends_join(cursor: &Cursor<'_>) -> bool {
+    match cursor.peek() {
+        Some(Token::Comma | Token::RParen | Token::SemiColon) => true,
+        Some(token) => {
+            JOIN_ENDS.iter().any(|word| is_word(token, word))
+                || cursor.words(&["SAMPLE", "BY"])
+                || cursor.words(&["LATEST", "ON"])
+                || cursor.words(&["LATEST", "BY"])
+                || is_tolerance(cursor)
+                || is_direction(cursor)
+        }
+        None => true,
+    }
+}
+
+/// TOLERANCE and a length; alone the word may be an alias.
+fn is_tolerance(cursor: &Cursor<'_>) -> bool {
+    cursor.words(&["TOLERANCE"])
+        && match cursor.ahead(1) {
+            Some(Token::Number(..) | Token::SingleQuotedString(_)) => true,
+            Some(token) => is_word(token, "INTERVAL"),
+            None => false,
+        }
+}
+
+fn is_direction(cursor: &Cursor<'_>) -> bool {
+    ["BACKWARD", "FORWARD", "NEAREST"].iter().any(|way| cursor.words(&["DIRECTION", way]))
+}
+
+fn asof_clause(cursor: &mut Cursor<'_>, pending: &Pending) -> Result<AsOfClause> {
+    let mut clause = AsOfClause {
+        position: pending.position,
+        inner: pending.inner,
+        condition: None,
+        on: None,
+        using: Vec::new(),
+        tolerance: None,
+    };
+    loop {
+        if cursor.words(&["MATCH_CONDITION"]) && clause.condition.is_none() {
+            cursor.skip(1);
+            cursor.expect_token(&Token::LParen)?;
+            clause.condition = Some(cursor.expression()?);
+            cursor.expect_token(&Token::RParen)?;
+        } else if cursor.words(&["ON"]) && clause.on.is_none() && clause.using.is_empty() {
+            cursor.skip(1);
+            clause.on = Some(cursor.expression()?);
+        } else if cursor.words(&["USING"]) && clause.on.is_none() && clause.using.is_empty() {
+            cursor.skip(1);
+            clause.using = cursor.names("a column of both sides")?;
+        } else if is_tolerance(cursor) && clause.tolerance.is_none() {
+            cursor.skip(1);
+            clause.tolerance = Some(length(cursor)?);
+        } else if is_direction(cursor) {
+            let position = cursor.position();
+            cursor.skip(1);
+            if !cursor.eat(&["BACKWARD"]) {
+                let way = cursor.name("a direction")?.to_uppercase();
+                return Err(SqlError::new(format!("DIRECTION {way} is not supported yet"), position)
+                    .hint("BACKWARD, the default, is"));
+            }
+        } else {
+            return Ok(clause);
+        }
+    }
+}
+
+/// A length of time: `50T` as text, or an expression such as INTERVAL '5 seconds'.
+fn length(cursor: &mut Cursor<'_>) -> Result<Expr> {
+    match cursor.peek() {
+        Some(Token::Number(..) | Token::SingleQuotedString(_)) => {
+            let position = cursor.position();
+            let stride = stride(cursor)?;
+            if stride.nanos().is_none() {
+                return Err(SqlError::new("a tolerance has a fixed length, not months or years", position));
+            }
+            Ok(text(&stride.to_string(), position))
+        }
+        _ => cursor.expression(),
+    }
+}
+
+/// A quoted text as an expression.
+pub(super) fn text(value: &str, position: Position) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.to_string()).with_span(span(position)))
+}
+
+/// `5m` or `'5m'`.
+fn stride(cursor: &mut Cursor<'_>) -> Result<Stride> {
+    let position = cursor.position();
+    let written = match (cursor.peek(), cursor.ahead(1)) {
+        (Some(Token::Number(digits, _)), Some(Token::Word(unit))) => {
+            cursor.skip(2);
+            format!("{digits}{}", unit.value)
+        }
+        (Some(Token::SingleQuotedString(text)), _) => {
+            cursor.skip(1);
+            text.clone()
+        }
+        _ => return Err(cursor.expected("a duration such as 5m").hint(STRIDE_HINT)),
+    };
+    Stride::parse(&written)
+        .ok_or_else(|| SqlError::new(format!("'{written}' is no duration"), position).hint(STRIDE_HINT))
+}
+
+fn sample_clause(cursor: &mut Cursor<'_>) -> Result<SampleClause> {
+    let position = cursor.position();
+    cursor.expect(&["SAMPLE", "BY"])?;
+    for bars in ["VOLUME", "TICKS", "VALUE"] {
+        if cursor.words(&[bars]) {
+            return Err(SqlError::new(format!("SAMPLE BY {bars} is not supported yet"), cursor.position())
+                .hint("SAMPLE BY takes a length of time, such as 5m"));
+        }
+    }
+    let stride = stride(cursor)?;
+    let mut clause =
+        SampleClause { position, stride, from: None, to: None, fill: Vec::new(), zone: None, offset: None };
+    if cursor.eat(&["FROM"]) {
+        clause.from = Some(cursor.expression()?);
+    }
+    if cursor.eat(&["TO"]) {
+        clause.to = Some(cursor.expression()?);
+    }
+    if cursor.eat(&["FILL"]) {
+        cursor.expect_token(&Token::LParen)?;
+        loop {
+            clause.fill.push(cursor.expression()?);
+            if cursor.eat_token(&Token::RParen) {
+                break;
+            }
+            cursor.expect_token(&Token::Comma)?;
+        }
+    }
+    align(cursor, &mut clause)?;
+    Ok(clause)
+}
+
+fn align(cursor: &mut Cursor<'_>, clause: &mut SampleClause) -> Result<()> {
+    if !cursor.words(&["ALIGN"]) {
+        return Ok(());
+    }
+    let position = cursor.position();
+    cursor.expect(&["ALIGN", "TO"])?;
+    if cursor.words(&["FIRST"]) {
+        return Err(SqlError::new("ALIGN TO FIRST OBSERVATION is not supported yet", position)
+            .hint("ALIGN TO CALENDAR, the default, is; WITH OFFSET '+hh:mm' moves its boundaries"));
+    }
+    cursor.expect(&["CALENDAR"])?;
+    if cursor.eat(&["TIME", "ZONE"]) {
+        clause.zone = Some(cursor.text("the name of a time zone")?);
+    }
+    if cursor.eat(&["WITH", "OFFSET"]) {
+        clause.offset = Some(cursor.text("an offset such as +09:30")?);
+    }
+    crate::functions::bucket::Bucketing::parse(
+        &clause.stride.to_string(),
+        clause.zone.as_deref(),
+        clause.offset.as_deref(),
+    )
+    .map_err(|message| SqlError::new(message, position))?;
+    Ok(())
+}
+
+fn latest_clause(cursor: &mut Cursor<'_>) -> Result<LatestClause> {
+    let position = cursor.position();
+    cursor.expect(&["LATEST"])?;
+    let timestamp = if cursor.eat(&["BY"]) {
+        None
+    } else {
+        cursor.expect(&["ON"])?;
+        let timestamp = cursor.expression()?;
+        cursor.expect(&["PARTITION", "BY"])?;
+        Some(timestamp)
+    };
+    let mut keys = vec![cursor.expression()?];
+    while cursor.eat_token(&Token::Comma) {
+        keys.push(cursor.expression()?);
+    }
+    Ok(LatestClause { position, timestamp, keys })
+}

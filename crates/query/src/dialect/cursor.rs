@@ -1,0 +1,247 @@
+//! A place in a list of tokens, for the statements and clauses that are read by hand.
+
+use super::{Position, SqlError};
+use sqlparser::ast::Expr;
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
+
+pub(super) type Result<T> = std::result::Result<T, SqlError>;
+
+/// One statement's tokens without white space.
+#[derive(Debug, Clone)]
+pub(super) struct Tokens {
+    pub(super) tokens: Vec<TokenWithSpan>,
+    /// Where the statement ends, for errors about what is missing there.
+    pub(super) end: Position,
+}
+
+/// Cuts a text into its statements at semicolons; empty ones are left out.
+pub(super) fn statements(sql: &str) -> Result<Vec<Tokens>> {
+    let all = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| {
+        SqlError::new(e.message.trim().to_string(), position(e.location).unwrap_or_default())
+            .hint("a quote or comment that is opened must be closed")
+    })?;
+    let mut found = Vec::new();
+    let mut tokens = Vec::new();
+    let mut end = Position::default();
+    for token in all {
+        match token.token {
+            Token::Whitespace(Whitespace::Space | Whitespace::Newline | Whitespace::Tab) => {}
+            Token::Whitespace(_) => {}
+            Token::SemiColon => {
+                end = position(token.span.start).unwrap_or(end);
+                found.push(Tokens { tokens: std::mem::take(&mut tokens), end });
+            }
+            _ => {
+                end = position(token.span.end).unwrap_or(end);
+                tokens.push(token);
+            }
+        }
+    }
+    found.push(Tokens { tokens, end });
+    found.retain(|statement| !statement.tokens.is_empty());
+    Ok(found)
+}
+
+pub(super) fn position(location: Location) -> Option<Position> {
+    (location.line > 0).then_some(Position { line: location.line, column: location.column })
+}
+
+/// What the parser says, with its position as numbers.
+pub(super) fn parser_error(error: ParserError, end: Position) -> SqlError {
+    let text = match error {
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_string(),
+    };
+    let (message, place) = match text.rfind(" at Line: ") {
+        Some(at) => (text[..at].to_string(), read_place(&text[at..])),
+        None => (text, None),
+    };
+    let message = message.replace("found: EOF", "found the end of the statement");
+    let message = message.strip_prefix("Expected: ").map(|rest| format!("expected {rest}")).unwrap_or(message);
+    SqlError::new(message, place.unwrap_or(end))
+}
+
+fn read_place(text: &str) -> Option<Position> {
+    let (line, column) = text.strip_prefix(" at Line: ")?.split_once(", Column: ")?;
+    Some(Position { line: line.parse().ok()?, column: column.trim().parse().ok()? })
+}
+
+/// Reads tokens from first to last.
+#[derive(Debug, Clone)]
+pub(super) struct Cursor<'t> {
+    tokens: &'t [TokenWithSpan],
+    at: usize,
+    end: Position,
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn new(tokens: &'t [TokenWithSpan], at: usize, end: Position) -> Self {
+        Self { tokens, at, end }
+    }
+
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn skip(&mut self, count: usize) {
+        self.at = (self.at + count).min(self.tokens.len());
+    }
+
+    pub(super) fn rest(&self) -> &'t [TokenWithSpan] {
+        &self.tokens[self.at.min(self.tokens.len())..]
+    }
+
+    pub(super) fn ahead(&self, count: usize) -> Option<&'t Token> {
+        self.tokens.get(self.at + count).map(|t| &t.token)
+    }
+
+    pub(super) fn peek(&self) -> Option<&'t Token> {
+        self.ahead(0)
+    }
+
+    pub(super) fn is_end(&self) -> bool {
+        self.at >= self.tokens.len()
+    }
+
+    /// Where the next token starts, or the statement ends.
+    pub(super) fn position(&self) -> Position {
+        self.tokens.get(self.at).and_then(|t| position(t.span.start)).unwrap_or(self.end)
+    }
+
+    /// The statement's end.
+    pub(super) fn end(&self) -> Position {
+        self.end
+    }
+
+    /// Whether the next words are these keywords, in any case and unquoted.
+    pub(super) fn words(&self, words: &[&str]) -> bool {
+        words.iter().enumerate().all(|(i, word)| self.ahead(i).is_some_and(|t| is_word(t, word)))
+    }
+
+    /// Takes these keywords if they come next.
+    pub(super) fn eat(&mut self, words: &[&str]) -> bool {
+        let found = self.words(words);
+        if found {
+            self.at += words.len();
+        }
+        found
+    }
+
+    pub(super) fn eat_token(&mut self, token: &Token) -> bool {
+        let found = self.peek() == Some(token);
+        if found {
+            self.at += 1;
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, words: &[&str]) -> Result<()> {
+        if self.eat(words) { Ok(()) } else { Err(self.expected(&words.join(" "))) }
+    }
+
+    pub(super) fn expect_token(&mut self, token: &Token) -> Result<()> {
+        if self.eat_token(token) { Ok(()) } else { Err(self.expected(&format!("'{token}'"))) }
+    }
+
+    pub(super) fn expect_end(&self) -> Result<()> {
+        if self.is_end() { Ok(()) } else { Err(self.expected("the end of the statement")) }
+    }
+
+    /// An error: the next token is not what the text needs here.
+    pub(super) fn expected(&self, what: &str) -> SqlError {
+        let found = match self.peek() {
+            Some(token) => format!("{token}"),
+            None => "the end of the statement".to_string(),
+        };
+        SqlError::new(format!("expected {what}, found {found}"), self.position())
+    }
+
+    /// A name, quotes taken off.
+    pub(super) fn name(&mut self, what: &str) -> Result<String> {
+        match self.peek() {
+            Some(Token::Word(word)) => {
+                self.at += 1;
+                Ok(word.value.clone())
+            }
+            Some(Token::DoubleQuotedString(text)) => {
+                self.at += 1;
+                Ok(text.clone())
+            }
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    /// The name of a table: Tickstone has no schemas, so it has one part.
+    pub(super) fn table_name(&mut self) -> Result<String> {
+        let position = self.position();
+        let name = self.name("the name of a table")?;
+        if self.eat_token(&Token::Period) {
+            if name.eq_ignore_ascii_case("public") {
+                return self.name("the name of a table");
+            }
+            return Err(SqlError::new("a table's name has one part", position)
+                .hint("leave out what comes before the point: there are no schemas"));
+        }
+        Ok(name)
+    }
+
+    /// `( name, … )`.
+    pub(super) fn names(&mut self, what: &str) -> Result<Vec<String>> {
+        self.expect_token(&Token::LParen)?;
+        let mut names = Vec::new();
+        if self.eat_token(&Token::RParen) {
+            return Ok(names);
+        }
+        loop {
+            names.push(self.name(what)?);
+            if self.eat_token(&Token::RParen) {
+                return Ok(names);
+            }
+            self.expect_token(&Token::Comma)?;
+        }
+    }
+
+    /// A quoted string.
+    pub(super) fn text(&mut self, what: &str) -> Result<String> {
+        match self.peek() {
+            Some(Token::SingleQuotedString(text) | Token::DoubleQuotedString(text)) => {
+                self.at += 1;
+                Ok(text.clone())
+            }
+            _ => Err(self.expected(&format!("{what} in quotes"))),
+        }
+    }
+
+    /// A word, number or string as plain text.
+    pub(super) fn scalar(&mut self) -> Result<String> {
+        let minus = self.eat_token(&Token::Minus);
+        let text = match self.peek() {
+            Some(Token::Word(word)) => word.value.clone(),
+            Some(Token::Number(digits, _)) => digits.clone(),
+            Some(
+                Token::SingleQuotedString(text)
+                | Token::DoubleQuotedString(text)
+                | Token::EscapedStringLiteral(text),
+            ) => text.clone(),
+            _ => return Err(self.expected("a value")),
+        };
+        self.at += 1;
+        Ok(if minus { format!("-{text}") } else { text })
+    }
+
+    /// An expression, as far as it goes.
+    pub(super) fn expression(&mut self) -> Result<Expr> {
+        let dialect = GenericDialect {};
+        let mut parser = Parser::new(&dialect).with_tokens_with_locations(self.rest().to_vec());
+        let expr = parser.parse_expr().map_err(|e| parser_error(e, self.end))?;
+        self.skip(parser.index());
+        Ok(expr)
+    }
+}
+
+/// Whether a token is this keyword, in any case and unquoted.
+pub(super) fn is_word(token: &Token, keyword: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword))
+}

@@ -1,0 +1,241 @@
+//! Marker relations: how our clauses travel inside the parser's AST to the relation planner.
+//!
+//! ```text
+//! __sample_by(query => (SELECT …), stride => '1m', from => …, to => …, fill => …, zone => …, offset => …)
+//! __latest_on(query => (SELECT * FROM … WHERE …), on => ts, key => …)
+//! l ASOF JOIN r MATCH_CONDITION (__asof(inner => true, condition => …, tolerance => …)) ON … | USING (…)
+//! ```
+//!
+//! Names and arguments keep the places of the clauses they stand for.
+
+pub(crate) use super::clause::span;
+use super::clause::{AsOfClause, LatestClause, SampleClause, text};
+use super::{Position, SqlError};
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList, FunctionArguments,
+    Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Spanned, TableFactor, Value, ValueWithSpan,
+};
+
+const SAMPLE_BY: &str = "__sample_by";
+const LATEST_ON: &str = "__latest_on";
+const AS_OF: &str = "__asof";
+
+/// SAMPLE BY over a SELECT.
+#[derive(Debug, Clone)]
+pub(crate) struct SampleMarker {
+    /// The SELECT with its ORDER BY and LIMIT.
+    pub(crate) query: Box<Query>,
+    /// Such as "1m".
+    pub(crate) stride: String,
+    /// FROM, inclusive.
+    pub(crate) from: Option<Expr>,
+    /// TO, exclusive.
+    pub(crate) to: Option<Expr>,
+    /// One FILL for all aggregates or one for each.
+    pub(crate) fill: Vec<Expr>,
+    /// ALIGN TO CALENDAR TIME ZONE.
+    pub(crate) zone: Option<String>,
+    /// WITH OFFSET.
+    pub(crate) offset: Option<String>,
+    /// Where SAMPLE stands.
+    pub(crate) position: Position,
+}
+
+/// LATEST ON over a FROM and WHERE.
+#[derive(Debug, Clone)]
+pub(crate) struct LatestMarker {
+    /// SELECT * FROM … WHERE ….
+    pub(crate) query: Box<Query>,
+    /// The time column; `None` is the designated timestamp.
+    pub(crate) timestamp: Option<Expr>,
+    /// PARTITION BY, at least one.
+    pub(crate) keys: Vec<Expr>,
+    /// Where LATEST stands.
+    pub(crate) position: Position,
+}
+
+/// ASOF JOIN: what is not in the join's constraint.
+#[derive(Debug, Clone)]
+pub(crate) struct AsOfMarker {
+    /// Whether rows without a match are dropped.
+    pub(crate) inner: bool,
+    /// MATCH_CONDITION.
+    pub(crate) condition: Option<Expr>,
+    /// TOLERANCE: a text such as '50T' or an interval.
+    pub(crate) tolerance: Option<Expr>,
+    /// Where ASOF stands.
+    pub(crate) position: Position,
+}
+
+/// A table factor or join operator that is one of ours.
+#[derive(Debug, Clone)]
+pub(crate) enum Marker {
+    /// SAMPLE BY.
+    Sample(SampleMarker),
+    /// LATEST ON.
+    Latest(LatestMarker),
+}
+
+impl Marker {
+    /// The marker a table factor is, or the factor back.
+    pub(crate) fn read(factor: TableFactor) -> Result<Self, Box<TableFactor>> {
+        let TableFactor::Function { name, args, .. } = &factor else { return Err(Box::new(factor)) };
+        let read = match simple_name(name) {
+            Some(SAMPLE_BY) => read_sample(args, place(name)).map(Marker::Sample),
+            Some(LATEST_ON) => read_latest(args, place(name)).map(Marker::Latest),
+            _ => None,
+        };
+        read.ok_or_else(|| Box::new(factor))
+    }
+}
+
+/// The table factor that stands for SAMPLE BY.
+pub(super) fn sample_factor(clause: SampleClause, query: Box<Query>) -> TableFactor {
+    let position = clause.position;
+    let stride = text(&clause.stride.to_string(), position);
+    let mut args = vec![named("query", Expr::Subquery(query)), named("stride", stride)];
+    args.extend(clause.from.map(|e| named("from", e)));
+    args.extend(clause.to.map(|e| named("to", e)));
+    args.extend(clause.fill.into_iter().map(|e| named("fill", e)));
+    args.extend(clause.zone.map(|z| named("zone", text(&z, position))));
+    args.extend(clause.offset.map(|o| named("offset", text(&o, position))));
+    factor(SAMPLE_BY, args, position)
+}
+
+fn read_sample(args: &[FunctionArg], position: Position) -> Option<SampleMarker> {
+    let one = |name: &'static str| arguments(args, name).next();
+    Some(SampleMarker {
+        query: query_of(one("query")?)?,
+        stride: text_of(one("stride")?)?,
+        from: one("from").cloned(),
+        to: one("to").cloned(),
+        fill: arguments(args, "fill").cloned().collect(),
+        zone: one("zone").and_then(text_of),
+        offset: one("offset").and_then(text_of),
+        position,
+    })
+}
+
+/// The table factor that stands for LATEST ON.
+pub(super) fn latest_factor(clause: LatestClause, query: Box<Query>) -> TableFactor {
+    let mut args = vec![named("query", Expr::Subquery(query))];
+    args.extend(clause.timestamp.map(|e| named("on", e)));
+    args.extend(clause.keys.into_iter().map(|e| named("key", e)));
+    factor(LATEST_ON, args, clause.position)
+}
+
+fn read_latest(args: &[FunctionArg], position: Position) -> Option<LatestMarker> {
+    Some(LatestMarker {
+        query: query_of(arguments(args, "query").next()?)?,
+        timestamp: arguments(args, "on").next().cloned(),
+        keys: arguments(args, "key").cloned().collect(),
+        position,
+    })
+}
+
+/// The join operator that stands for ASOF JOIN.
+pub(super) fn asof_operator(clause: AsOfClause) -> JoinOperator {
+    let position = clause.position;
+    let inner = Expr::Value(Value::Boolean(clause.inner).with_span(span(position)));
+    let mut args = vec![named("inner", inner)];
+    args.extend(clause.condition.map(|e| named("condition", e)));
+    args.extend(clause.tolerance.map(|e| named("tolerance", e)));
+    let constraint = match clause.on {
+        Some(on) => JoinConstraint::On(on),
+        None if clause.using.is_empty() => JoinConstraint::None,
+        None => JoinConstraint::Using(clause.using.into_iter().map(|n| vec![Ident::new(n)].into()).collect()),
+    };
+    let call = Expr::Function(Function {
+        name: function_name(AS_OF, position),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
+    JoinOperator::AsOf { match_condition: call, constraint }
+}
+
+impl AsOfMarker {
+    /// The marker in a join's operator.
+    pub(crate) fn read(join: &Join) -> Option<(Self, JoinConstraint)> {
+        let JoinOperator::AsOf { match_condition: Expr::Function(call), constraint } = &join.join_operator else {
+            return None;
+        };
+        let FunctionArguments::List(list) = &call.args else { return None };
+        if simple_name(&call.name) != Some(AS_OF) {
+            return None;
+        }
+        let one = |name: &'static str| arguments(&list.args, name).next();
+        let inner = matches!(one("inner")?, Expr::Value(ValueWithSpan { value: Value::Boolean(true), .. }));
+        let marker = Self {
+            inner,
+            condition: one("condition").cloned(),
+            tolerance: one("tolerance").cloned(),
+            position: place(&call.name),
+        };
+        Some((marker, constraint.clone()))
+    }
+}
+
+fn factor(name: &str, args: Vec<FunctionArg>, position: Position) -> TableFactor {
+    let name = function_name(name, position);
+    TableFactor::Function { lateral: false, name, args, with_ordinality: false, alias: None }
+}
+
+fn function_name(name: &str, position: Position) -> ObjectName {
+    vec![Ident::with_span(span(position), name)].into()
+}
+
+fn named(name: &str, expr: Expr) -> FunctionArg {
+    FunctionArg::Named {
+        name: Ident::new(name),
+        arg: FunctionArgExpr::Expr(expr),
+        operator: FunctionArgOperator::RightArrow,
+    }
+}
+
+fn arguments<'a>(args: &'a [FunctionArg], wanted: &'static str) -> impl Iterator<Item = &'a Expr> {
+    args.iter().filter_map(move |arg| match arg {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } if name.value == wanted => Some(expr),
+        _ => None,
+    })
+}
+
+fn simple_name(name: &ObjectName) -> Option<&str> {
+    match name.0.as_slice() {
+        [part] => part.as_ident().map(|ident| ident.value.as_str()),
+        _ => None,
+    }
+}
+
+fn query_of(expr: &Expr) -> Option<Box<Query>> {
+    match expr {
+        Expr::Subquery(query) => Some(query.clone()),
+        _ => None,
+    }
+}
+
+/// A quoted text's value.
+pub(crate) fn text_of(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// Where a piece of the AST stands in the original text, the start of the text if it does not say.
+pub(crate) fn place(node: &impl Spanned) -> Position {
+    super::cursor::position(node.span().start).unwrap_or_default()
+}
+
+/// An error at an AST node as DataFusion carries it; the session finds the [`SqlError`] inside.
+pub(crate) fn planning_error(error: SqlError) -> datafusion::error::DataFusionError {
+    datafusion::error::DataFusionError::External(Box::new(error))
+}

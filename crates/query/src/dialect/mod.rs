@@ -1,0 +1,169 @@
+//! Tickstone's SQL text as statements.
+//!
+//! Owns the clauses that no SQL parser knows (SAMPLE BY, LATEST ON, ASOF JOIN, the tail of CREATE
+//! TABLE, …). Never plans and never looks at a catalog: [`resolve_names`] is told what tables there are.
+//!
+//! ```text
+//! text -> cursor (tokens, statements) -> clause (cut ours out) -> sqlparser -> restructure (markers) -> Statement
+//!                                     \-> table, copy (statements read by hand) -----------------------^
+//! ```
+//!
+//! Enter at [`parse`]. Marker relations (`marker`) are the contract with [`crate::operators`], which
+//! plans them. Every error is a [`SqlError`] with the line and column of the original text.
+
+mod clause;
+mod copy;
+mod cursor;
+mod error;
+pub(crate) mod marker;
+mod names;
+mod restructure;
+mod statement;
+mod table;
+
+pub use error::SqlError;
+pub use names::resolve_names;
+pub use statement::{CopySource, CreateTable, Position, Statement};
+
+use cursor::{Cursor, Tokens, parser_error};
+use sqlparser::ast;
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::Token;
+
+/// Reads a text of any number of statements, separated by semicolons.
+///
+/// # Errors
+/// [`SqlError`] for the first statement that is none of the language.
+pub fn parse(sql: &str) -> Result<Vec<Statement>, SqlError> {
+    cursor::statements(sql)?.iter().map(statement).collect()
+}
+
+fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
+    let mut cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
+    let finish = |mut cursor: Cursor<'_>, words: usize, statement: Statement| {
+        cursor.skip(words);
+        for filler in ["TRANSACTION", "WORK"] {
+            cursor.eat(&[filler]);
+        }
+        cursor.expect_end().map(|()| statement)
+    };
+    if cursor.words(&["CREATE", "TABLE"]) {
+        return table::create_table(&mut cursor);
+    }
+    if cursor.words(&["DROP", "TABLE"]) {
+        return table::drop_table(&mut cursor);
+    }
+    if cursor.words(&["TRUNCATE"]) {
+        return table::truncate(&mut cursor);
+    }
+    if cursor.words(&["COPY"]) {
+        return copy::copy(&mut cursor);
+    }
+    if cursor.words(&["SET"]) {
+        return copy::set(&mut cursor);
+    }
+    if cursor.words(&["BEGIN"]) || cursor.words(&["START"]) {
+        return finish(cursor, 1, Statement::Begin);
+    }
+    if cursor.words(&["COMMIT"]) || cursor.words(&["END"]) {
+        return finish(cursor, 1, Statement::Commit);
+    }
+    if cursor.words(&["ROLLBACK"]) || cursor.words(&["ABORT"]) {
+        return finish(cursor, 1, Statement::Rollback);
+    }
+    if cursor.eat(&["CHECKPOINT"]) {
+        let table = if cursor.is_end() { None } else { Some(cursor.table_name()?) };
+        cursor.expect_end()?;
+        return Ok(Statement::Checkpoint { table });
+    }
+    let read = match cursor.peek() {
+        _ if cursor.words(&["SHOW"]) => copy::show(&mut cursor)?,
+        _ if cursor.words(&["DESCRIBE"]) || cursor.words(&["DESC"]) => copy::describe(&mut cursor)?,
+        _ => None,
+    };
+    match read {
+        Some(statement) => Ok(statement),
+        None => query_or_insert(tokens),
+    }
+}
+
+/// Everything that the parser reads once our clauses are out.
+fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
+    refuse_unsupported(tokens)?;
+    let (cut, clauses) = clause::cut(tokens)?;
+    let dialect = GenericDialect {};
+    let length = cut.tokens.len();
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
+    let mut parsed = parser.parse_statement().map_err(|e| explain(e, &cut))?;
+    if parser.index() < length {
+        let mut cursor = Cursor::new(&cut.tokens, 0, cut.end);
+        cursor.skip(parser.index());
+        return Err(latest_hint(cursor.expected("the end of the statement"), &cut));
+    }
+    restructure::restructure(&mut parsed, clauses)?;
+    match parsed {
+        ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
+        ast::Statement::Query(_)
+        | ast::Statement::Explain { .. }
+        | ast::Statement::ShowVariable { .. }
+        | ast::Statement::ShowFunctions { .. } => Ok(Statement::Query(Box::new(parsed))),
+        _ => {
+            let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
+            Err(SqlError::new("this statement is not supported", cursor.position())
+                .hint("see the list of statements in the SQL reference"))
+        }
+    }
+}
+
+fn explain(error: sqlparser::parser::ParserError, tokens: &Tokens) -> SqlError {
+    latest_hint(parser_error(error, tokens.end), tokens)
+}
+
+/// LATEST ON without PARTITION BY reads as an alias; the error after it says what is missing.
+fn latest_hint(error: SqlError, tokens: &Tokens) -> SqlError {
+    let latest = (0..tokens.tokens.len()).any(|at| {
+        let cursor = Cursor::new(&tokens.tokens, at, tokens.end);
+        cursor.words(&["LATEST", "ON"])
+    });
+    if latest && error.hint.is_none() { error.hint("LATEST ON ts needs PARTITION BY and a key") } else { error }
+}
+
+fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
+    let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
+    for words in [
+        &["ALTER"][..],
+        &["UPDATE"],
+        &["DELETE"],
+        &["MERGE"],
+        &["CREATE", "VIEW"],
+        &["CREATE", "STREAM"],
+        &["CREATE", "MATERIALIZED"],
+        &["SUBSCRIBE"],
+        &["SHOW", "QUERIES"],
+        &["CANCEL"],
+    ] {
+        if cursor.words(words) {
+            return Err(SqlError::new(format!("{} is not supported yet", words.join(" ")), cursor.position()));
+        }
+    }
+    Ok(())
+}
+
+/// A query on its own, such as the one in CREATE TABLE … AS (…).
+fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
+    let (cut, clauses) = clause::cut(tokens)?;
+    let dialect = GenericDialect {};
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
+    let mut query = parser.parse_query().map_err(|e| explain(e, &cut))?;
+    let mut cursor = Cursor::new(&cut.tokens, 0, cut.end);
+    cursor.skip(parser.index());
+    if !matches!(cursor.peek(), None | Some(Token::EOF)) {
+        return Err(cursor.expected("the end of the query"));
+    }
+    restructure::restructure(query.as_mut(), clauses)?;
+    Ok(query)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Spelling: unquoted names match in any case, quoted ones exactly.
+//!
+//! DataFusion compares names exactly (the session turns its own folding to lower case off), so before
+//! planning every unquoted name takes the spelling of what it refers to: a table of the catalog, one of
+//! its columns, or a name the statement itself declares (alias, CTE). What matches nothing stays as it
+//! is, and planning says so.
+
+use super::{CopySource, Statement};
+use sqlparser::ast::{
+    Expr, Ident, Insert, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, TableFactor, TableObject, TableWithJoins, VisitMut, VisitorMut,
+};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// Gives every unquoted name of a statement the spelling of what it refers to.
+///
+/// `catalog` finds a table by its name in any case: its own spelling, and its columns'.
+pub fn resolve_names(statement: &mut Statement, catalog: &dyn Fn(&str) -> Option<(String, Vec<String>)>) {
+    match statement {
+        Statement::Query(node) | Statement::Insert(node) => resolve(node.as_mut(), catalog),
+        Statement::CreateTable(table) => {
+            if let Some(query) = &mut table.query {
+                resolve(query.as_mut(), catalog);
+            }
+        }
+        Statement::CopyTo { source: CopySource::Query(query), .. } => resolve(query.as_mut(), catalog),
+        _ => {}
+    }
+}
+
+fn resolve(node: &mut impl VisitMut, catalog: &dyn Fn(&str) -> Option<(String, Vec<String>)>) {
+    let mut spellings = Spellings::default();
+    // Neither visitor ever breaks off.
+    let _ = node.visit(&mut Collect { catalog, spellings: &mut spellings });
+    let _ = node.visit(&mut Rewrite { spellings: &spellings });
+}
+
+/// What names a statement can refer to, by their lower-case form.
+#[derive(Debug, Default)]
+struct Spellings {
+    /// Tables, columns, aliases; in the order found, catalog first.
+    names: HashMap<String, Vec<String>>,
+    /// Names the statement declares.
+    declared: HashMap<String, Vec<String>>,
+    /// The columns of a table or of an alias of it.
+    columns: HashMap<String, Vec<String>>,
+}
+
+impl Spellings {
+    fn add(&mut self, name: &str) {
+        let known = self.names.entry(name.to_lowercase()).or_default();
+        if !known.iter().any(|k| k == name) {
+            known.push(name.to_string());
+        }
+    }
+
+    fn declare(&mut self, ident: &Ident) {
+        self.declared.entry(ident.value.to_lowercase()).or_default().push(ident.value.clone());
+    }
+
+    fn spelling<'a>(&'a self, name: &'a str) -> &'a str {
+        let folded = name.to_lowercase();
+        let found = || self.names.get(&folded).into_iter().chain(self.declared.get(&folded)).flatten();
+        let exact = found().find(|k| k.as_str() == name);
+        exact.or_else(|| found().next()).map_or(name, String::as_str)
+    }
+
+    fn fix(&self, ident: &mut Ident) {
+        if ident.quote_style.is_none() {
+            let spelling = self.spelling(&ident.value);
+            if spelling != ident.value {
+                ident.value = spelling.to_string();
+            }
+        }
+    }
+
+    /// A column after its qualifier: the table's own spelling if the table is known.
+    fn fix_qualified(&self, parts: &mut [Ident]) {
+        let [.., qualifier, column] = parts else { return };
+        let columns = self.columns.get(&qualifier.value.to_lowercase());
+        let known = columns.and_then(|all| {
+            all.iter().find(|c| **c == column.value).or_else(|| {
+                all.iter().find(|c| column.quote_style.is_none() && c.eq_ignore_ascii_case(&column.value))
+            })
+        });
+        match known {
+            Some(spelling) => column.value.clone_from(spelling),
+            None => self.fix(column),
+        }
+        self.fix(qualifier);
+    }
+
+    fn fix_name(&self, name: &mut ObjectName) {
+        for part in &mut name.0 {
+            if let sqlparser::ast::ObjectNamePart::Identifier(ident) = part {
+                self.fix(ident);
+            }
+        }
+    }
+}
+
+struct Collect<'a> {
+    catalog: &'a dyn Fn(&str) -> Option<(String, Vec<String>)>,
+    spellings: &'a mut Spellings,
+}
+
+impl Collect<'_> {
+    /// Notes a table of the catalog; hands back its columns.
+    fn table(&mut self, name: &ObjectName) -> Option<Vec<String>> {
+        let ident = name.0.last()?.as_ident()?;
+        let (spelling, columns) = (self.catalog)(&ident.value)?;
+        for column in &columns {
+            self.spellings.add(column);
+        }
+        self.spellings.add(&spelling);
+        self.spellings.columns.entry(spelling.to_lowercase()).or_insert_with(|| columns.clone());
+        Some(columns)
+    }
+}
+
+impl VisitorMut for Collect<'_> {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        self.table(name);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
+            self.spellings.declare(&cte.alias.name);
+            cte.alias.columns.iter().for_each(|column| self.spellings.declare(&column.name));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { alias, .. } = item {
+                self.spellings.declare(alias);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let (alias, table) = match factor {
+            TableFactor::Table { name, alias, args, .. } => (alias, args.is_none().then_some(&*name)),
+            TableFactor::Derived { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => (alias, None),
+            _ => return ControlFlow::Continue(()),
+        };
+        if let Some(alias) = alias {
+            self.spellings.declare(&alias.name);
+            alias.columns.iter().for_each(|column| self.spellings.declare(&column.name));
+            if let Some(columns) = table.and_then(|name| self.table(name)) {
+                self.spellings.columns.entry(alias.name.value.to_lowercase()).or_insert(columns);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+struct Rewrite<'a> {
+    spellings: &'a Spellings,
+}
+
+impl Rewrite<'_> {
+    fn joins(&self, from: &mut TableWithJoins) {
+        for join in &mut from.joins {
+            if let Some(JoinConstraint::Using(names)) = constraint(&mut join.join_operator) {
+                names.iter_mut().for_each(|name| self.spellings.fix_name(name));
+            }
+        }
+    }
+}
+
+impl VisitorMut for Rewrite<'_> {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        if let Some(sqlparser::ast::ObjectNamePart::Identifier(ident)) = name.0.last_mut() {
+            self.spellings.fix(ident);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(ident) => self.spellings.fix(ident),
+            Expr::CompoundIdentifier(parts) => self.spellings.fix_qualified(parts),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item {
+                self.spellings.fix_name(name);
+            }
+        }
+        select.from.iter_mut().for_each(|from| self.joins(from));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            self.joins(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_statement(&mut self, statement: &mut sqlparser::ast::Statement) -> ControlFlow<()> {
+        if let sqlparser::ast::Statement::Insert(Insert { table, columns, .. }) = statement {
+            if let TableObject::TableName(name) = table {
+                self.spellings.fix_name(name);
+            }
+            columns.iter_mut().for_each(|name| self.spellings.fix_name(name));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(c)
+        | JoinOperator::Inner(c)
+        | JoinOperator::Left(c)
+        | JoinOperator::LeftOuter(c)
+        | JoinOperator::Right(c)
+        | JoinOperator::RightOuter(c)
+        | JoinOperator::FullOuter(c)
+        | JoinOperator::AsOf { constraint: c, .. } => Some(c),
+        _ => None,
+    }
+}

@@ -1,0 +1,222 @@
+//! From the parsed AST with placeholders to one with marker relations.
+//!
+//! Children first, so that a clause in a sub-query is in its place before its parent moves:
+//! - a SELECT with LATEST ON reads `FROM __latest_on(…)` instead;
+//! - a join with an ASOF clause becomes a nested join of all up to there;
+//! - a query that is a SELECT with SAMPLE BY becomes `SELECT * FROM __sample_by(…)`, ORDER BY and LIMIT
+//!   inside, WITH outside.
+
+use super::clause::{Clause, PLACEHOLDER};
+use super::cursor::{Result, parser_error};
+use super::marker::{asof_operator, latest_factor, sample_factor};
+use super::{Position, SqlError};
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, JoinConstraint, JoinOperator,
+    Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+use std::ops::ControlFlow;
+
+/// Puts the clauses that were cut out where their placeholders stand.
+pub(super) fn restructure(node: &mut impl VisitMut, clauses: Vec<Clause>) -> Result<()> {
+    if clauses.is_empty() {
+        return Ok(());
+    }
+    let mut pass = Restructure { clauses: clauses.into_iter().map(Some).collect() };
+    match node.visit(&mut pass) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => pass.all_placed(),
+    }
+}
+
+struct Restructure {
+    clauses: Vec<Option<Clause>>,
+}
+
+impl VisitorMut for Restructure {
+    type Break = SqlError;
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            self.nest_joins(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        match self.query(query) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+impl Restructure {
+    fn query(&mut self, query: &mut Query) -> Result<()> {
+        match query.body.as_mut() {
+            SetExpr::Select(select) => {
+                let Some(clause) = self.select(select)? else { return Ok(()) };
+                let mut outer = template()?;
+                outer.with = query.with.take();
+                let inner = Box::new(std::mem::replace(query, *outer));
+                set_from(query, sample_factor(clause, inner));
+                Ok(())
+            }
+            body => self.set_operands(body),
+        }
+    }
+
+    /// SELECTs that are operands of UNION, EXCEPT, INTERSECT (bracketed ones are queries of their own).
+    fn set_operands(&mut self, body: &mut SetExpr) -> Result<()> {
+        match body {
+            SetExpr::SetOperation { left, right, .. } => {
+                self.set_operands(left)?;
+                self.set_operands(right)
+            }
+            SetExpr::Select(select) => {
+                let Some(clause) = self.select(select)? else { return Ok(()) };
+                let mut outer = template()?;
+                let mut inner = template()?;
+                std::mem::swap(inner.body.as_mut(), body);
+                set_from(&mut outer, sample_factor(clause, inner));
+                *body = *outer.body;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Places joins and LATEST ON; hands back a SAMPLE BY, which concerns the query around.
+    fn select(&mut self, select: &mut Select) -> Result<Option<super::clause::SampleClause>> {
+        for from in &mut select.from {
+            self.nest_joins(from);
+        }
+        let GroupByExpr::Expressions(exprs, modifiers) = &select.group_by else { return Ok(None) };
+        let [expr] = exprs.as_slice() else { return Ok(None) };
+        let Some(clause) = self.take(expr) else { return Ok(None) };
+        let modifiers = modifiers.clone();
+        select.group_by = GroupByExpr::Expressions(Vec::new(), modifiers);
+        match clause {
+            Clause::Sample(clause) => Ok(Some(clause)),
+            Clause::Latest(clause) => {
+                if select.from.is_empty() {
+                    return Err(SqlError::new("LATEST ON needs a table to read FROM", clause.position));
+                }
+                let mut inner = template()?;
+                if let SetExpr::Select(inner) = inner.body.as_mut() {
+                    inner.from = std::mem::take(&mut select.from);
+                    inner.selection = select.selection.take();
+                }
+                let relation = latest_factor(clause, inner);
+                select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
+                Ok(None)
+            }
+            Clause::AsOf(clause) => Err(SqlError::new("ASOF JOIN stands in FROM", clause.position)),
+        }
+    }
+
+    /// Nests `a JOIN b ASOF JOIN c JOIN d` as `(a JOIN b ASOF JOIN c) JOIN d`.
+    fn nest_joins(&mut self, from: &mut TableWithJoins) {
+        let mut joins = Vec::with_capacity(from.joins.len());
+        for mut join in std::mem::take(&mut from.joins) {
+            let constraint = match &join.join_operator {
+                JoinOperator::Left(JoinConstraint::On(on)) | JoinOperator::LeftOuter(JoinConstraint::On(on)) => on,
+                _ => {
+                    joins.push(join);
+                    continue;
+                }
+            };
+            let Some(clause) = self.take_asof(constraint) else {
+                joins.push(join);
+                continue;
+            };
+            join.join_operator = asof_operator(clause);
+            joins.push(join);
+            let relation = std::mem::replace(&mut from.relation, empty_factor());
+            let nested = TableWithJoins { relation, joins: std::mem::take(&mut joins) };
+            from.relation = TableFactor::NestedJoin { table_with_joins: Box::new(nested), alias: None };
+        }
+        from.joins = joins;
+    }
+
+    fn take_asof(&mut self, expr: &Expr) -> Option<super::clause::AsOfClause> {
+        let slot = self.clauses.get_mut(placeholder(expr)?)?;
+        match slot.take() {
+            Some(Clause::AsOf(clause)) => Some(clause),
+            other => {
+                *slot = other;
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, expr: &Expr) -> Option<Clause> {
+        self.clauses.get_mut(placeholder(expr)?)?.take()
+    }
+
+    fn all_placed(self) -> Result<()> {
+        let position = |clause: &Clause| match clause {
+            Clause::Sample(c) => ("SAMPLE BY", c.position),
+            Clause::Latest(c) => ("LATEST ON", c.position),
+            Clause::AsOf(c) => ("ASOF JOIN", c.position),
+        };
+        match self.clauses.iter().flatten().map(position).next() {
+            Some((name, at)) => Err(SqlError::new(format!("{name} cannot stand here"), at)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The index in `__clause(index)`.
+fn placeholder(expr: &Expr) -> Option<usize> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else { return None };
+    let [part] = name.0.as_slice() else { return None };
+    if part.as_ident()?.value != PLACEHOLDER {
+        return None;
+    }
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))] => match &value.value {
+            Value::Number(digits, _) => digits.to_string().parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `SELECT * FROM t`, to be filled in.
+fn template() -> Result<Box<Query>> {
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql("SELECT * FROM t");
+    parsed.and_then(|mut parser| parser.parse_query()).map_err(|e| parser_error(e, Position::default()))
+}
+
+fn set_from(query: &mut Query, relation: TableFactor) {
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
+        debug_assert!(matches!(select.projection.as_slice(), [SelectItem::Wildcard(_)]));
+    }
+}
+
+fn empty_factor() -> TableFactor {
+    TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(Query {
+            with: None,
+            body: Box::new(SetExpr::Values(sqlparser::ast::Values {
+                explicit_row: false,
+                value_keyword: false,
+                rows: Vec::new(),
+            })),
+            order_by: None,
+            limit_clause: None,
+            fetch: None,
+            locks: Vec::new(),
+            for_clause: None,
+            settings: None,
+            format_clause: None,
+            pipe_operators: Vec::new(),
+        }),
+        alias: None,
+        sample: None,
+    }
+}

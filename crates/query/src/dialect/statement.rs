@@ -1,0 +1,126 @@
+//! What [`parse`](super::parse) makes of a text: one [`Statement`] for each of its statements.
+
+use sqlparser::ast;
+use tickstone_model::{ColumnType, PartitionBy, SyncPolicy};
+
+/// A statement, its positions and our own clauses already resolved.
+///
+/// In `Query`, `Insert` and every nested query our clauses have become marker relations, which the
+/// relation planner of [`crate::operators`] turns into nodes; anything else plans as DataFusion does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statement {
+    /// SELECT, WITH, VALUES, EXPLAIN [ANALYZE] of one.
+    Query(Box<ast::Statement>),
+    /// INSERT INTO t [(columns)] VALUES … or SELECT ….
+    Insert(Box<ast::Statement>),
+    /// CREATE TABLE, with or without a query that fills it.
+    CreateTable(CreateTable),
+    /// DROP TABLE [IF EXISTS] t, ….
+    DropTable {
+        /// The tables, as written (unquoted names match in any case).
+        names: Vec<String>,
+        /// Whether a missing table is no error.
+        if_exists: bool,
+    },
+    /// TRUNCATE [TABLE] t, ….
+    Truncate {
+        /// The tables, as written.
+        names: Vec<String>,
+    },
+    /// BEGIN [TRANSACTION], START TRANSACTION.
+    Begin,
+    /// COMMIT, END.
+    Commit,
+    /// ROLLBACK, ABORT.
+    Rollback,
+    /// CHECKPOINT [t]: seal what is in memory.
+    Checkpoint {
+        /// The one table to seal; all of them where it is missing.
+        table: Option<String>,
+    },
+    /// COPY t [(columns)] FROM 'file'.
+    CopyFrom {
+        /// The table to fill.
+        table: String,
+        /// Its columns in the file's order; empty: all, by name.
+        columns: Vec<String>,
+        /// The file, as written.
+        path: String,
+        /// WITH (name value, …), names in lower case.
+        options: Vec<(String, String)>,
+    },
+    /// COPY t TO 'file', COPY (SELECT …) TO 'file'.
+    CopyTo {
+        /// What to write.
+        source: CopySource,
+        /// The file, as written.
+        path: String,
+        /// WITH (name value, …), names in lower case.
+        options: Vec<(String, String)>,
+    },
+    /// SHOW TABLES.
+    ShowTables,
+    /// SHOW COLUMNS FROM t, DESCRIBE t.
+    ShowColumns {
+        /// The table, as written.
+        table: String,
+    },
+    /// SET name = value.
+    Set {
+        /// The setting, in lower case, parts joined by points.
+        name: String,
+        /// Its value, quotes taken off.
+        value: String,
+    },
+}
+
+/// What COPY … TO writes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CopySource {
+    /// All of a table.
+    Table(String),
+    /// The rows of a query.
+    Query(Box<ast::Query>),
+}
+
+/// CREATE TABLE [IF NOT EXISTS] name (columns) | AS (query), and the clauses after it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateTable {
+    /// The new table's name, spelled as written.
+    pub name: String,
+    /// Whether an existing table of that name is no error.
+    pub if_not_exists: bool,
+    /// Names and types; empty where a query gives them.
+    pub columns: Vec<(String, ColumnType)>,
+    /// TIMESTAMP(column).
+    pub timestamp: Option<String>,
+    /// SERIES BY (columns); `None`: the default, empty: none at all.
+    pub series: Option<Vec<String>>,
+    /// PARTITION BY unit.
+    pub partition_by: Option<PartitionBy>,
+    /// TTL as written, such as "30 DAYS".
+    pub ttl: Option<String>,
+    /// Columns of DEDUP UPSERT KEYS (…).
+    pub dedup: Option<Vec<String>>,
+    /// WITH (sync = '…').
+    pub sync: Option<SyncPolicy>,
+    /// CREATE TABLE … AS (query).
+    pub query: Option<Box<ast::Query>>,
+    /// Where the name stands, for errors about the table.
+    pub time_position: Position,
+}
+
+/// A place in the text that was parsed: line and column (in characters), both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u64,
+    /// Column in characters, from 1.
+    pub column: u64,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self { line: 1, column: 1 }
+    }
+}

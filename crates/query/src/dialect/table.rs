@@ -1,0 +1,210 @@
+//! CREATE TABLE and the small statements about tables.
+
+use super::cursor::{Cursor, Result, Tokens};
+use super::{CreateTable, SqlError, Statement};
+use sqlparser::tokenizer::Token;
+use tickstone_model::{ColumnType, ModelError, PartitionBy, SyncPolicy};
+
+/// CREATE TABLE [IF NOT EXISTS] t (…) | AS (SELECT …), then the tail clauses in any order.
+pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect(&["CREATE", "TABLE"])?;
+    let if_not_exists = cursor.eat(&["IF", "NOT", "EXISTS"]);
+    let time_position = cursor.position();
+    let name = cursor.table_name()?;
+    let mut table = CreateTable {
+        name,
+        if_not_exists,
+        columns: Vec::new(),
+        timestamp: None,
+        series: None,
+        partition_by: None,
+        ttl: None,
+        dedup: None,
+        sync: None,
+        query: None,
+        time_position,
+    };
+    if cursor.peek() == Some(&Token::LParen) {
+        table.columns = columns(cursor)?;
+    }
+    if table.columns.is_empty() || cursor.words(&["AS"]) {
+        cursor.expect(&["AS"])?;
+        table.query = Some(query(cursor)?);
+    }
+    while !cursor.is_end() {
+        tail_clause(cursor, &mut table)?;
+    }
+    Ok(Statement::CreateTable(table))
+}
+
+fn columns(cursor: &mut Cursor<'_>) -> Result<Vec<(String, ColumnType)>> {
+    cursor.expect_token(&Token::LParen)?;
+    let mut columns = Vec::new();
+    loop {
+        let name = cursor.name("the name of a column")?;
+        columns.push((name, column_type(cursor)?));
+        if cursor.eat_token(&Token::RParen) {
+            return Ok(columns);
+        }
+        cursor.expect_token(&Token::Comma)?;
+    }
+}
+
+/// The tokens up to the next comma or bracket at this depth, as the name of a type.
+fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
+    let position = cursor.position();
+    let mut written = String::new();
+    let mut depth = 0_usize;
+    loop {
+        for constraint in [&["NOT", "NULL"][..], &["PRIMARY"], &["DEFAULT"], &["UNIQUE"], &["CHECK"]] {
+            if depth == 0 && cursor.words(constraint) {
+                return Err(SqlError::new(
+                    format!("column constraints are not supported: {}", constraint.join(" ")),
+                    cursor.position(),
+                )
+                .hint("every column but the designated timestamp may hold NULLs"));
+            }
+        }
+        match cursor.peek() {
+            None => return Err(cursor.expected("')' after the columns")),
+            Some(Token::Comma | Token::RParen) if depth == 0 => break,
+            Some(token) => {
+                match token {
+                    Token::LParen | Token::LBracket => depth += 1,
+                    Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
+                    Token::Word(_) if !written.is_empty() && depth == 0 => written.push(' '),
+                    _ => {}
+                }
+                written.push_str(&token.to_string());
+                cursor.skip(1);
+            }
+        }
+    }
+    if written.is_empty() {
+        return Err(cursor.expected("the type of the column"));
+    }
+    ColumnType::parse(&written).map_err(|e| type_error(&e, position))
+}
+
+fn type_error(error: &ModelError, position: super::Position) -> SqlError {
+    SqlError::new(error.to_string(), position)
+        .hint("types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE, TIMESTAMP")
+}
+
+/// The query after AS: in brackets, so that clauses may follow, or all that is left.
+fn query(cursor: &mut Cursor<'_>) -> Result<Box<sqlparser::ast::Query>> {
+    let bracketed = cursor.eat_token(&Token::LParen);
+    let mut length = 0;
+    let mut depth = 0_usize;
+    for token in cursor.rest() {
+        match token.token {
+            Token::RParen if bracketed && depth == 0 => break,
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        length += 1;
+    }
+    let tokens = cursor.rest().iter().take(length).cloned().collect();
+    cursor.skip(length);
+    let end = cursor.position();
+    if bracketed {
+        cursor.expect_token(&Token::RParen)?;
+    }
+    super::parse_query(&Tokens { tokens, end })
+}
+
+fn tail_clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    let position = cursor.position();
+    let twice = |clause: &str| SqlError::new(format!("{clause} is given twice"), position);
+    if cursor.eat(&["TIMESTAMP"]) {
+        cursor.expect_token(&Token::LParen)?;
+        let name = cursor.name("the name of the timestamp column")?;
+        cursor.expect_token(&Token::RParen)?;
+        set(&mut table.timestamp, name, || twice("TIMESTAMP"))
+    } else if cursor.eat(&["SERIES", "BY"]) {
+        let names = cursor.names("the name of a SYMBOL column")?;
+        set(&mut table.series, names, || twice("SERIES BY"))
+    } else if cursor.eat(&["PARTITION", "BY"]) {
+        let at = cursor.position();
+        let unit = cursor.name("HOUR, DAY, WEEK, MONTH or YEAR")?;
+        let unit = PartitionBy::parse(&unit).map_err(|e| {
+            SqlError::new(e.to_string(), at).hint("partitions are by HOUR, DAY, WEEK, MONTH, YEAR or NONE")
+        })?;
+        set(&mut table.partition_by, unit, || twice("PARTITION BY"))
+    } else if cursor.eat(&["TTL"]) {
+        let number = cursor.scalar()?;
+        let unit = match cursor.peek() {
+            Some(Token::Word(word)) => word.value.clone(),
+            _ => return Err(cursor.expected("the unit of the TTL, such as DAYS")),
+        };
+        cursor.skip(1);
+        set(&mut table.ttl, format!("{number} {unit}"), || twice("TTL"))
+    } else if cursor.eat(&["DEDUP"]) {
+        cursor.expect(&["UPSERT", "KEYS"])?;
+        let names = cursor.names("the name of a column")?;
+        set(&mut table.dedup, names, || twice("DEDUP"))
+    } else if cursor.eat(&["WITH"]) {
+        with_options(cursor, table)
+    } else if cursor.eat(&["WAL"]) {
+        // Every table has a write-ahead log; dumps of other databases say so.
+        Ok(())
+    } else {
+        Err(cursor.expected("TIMESTAMP, SERIES BY, PARTITION BY, TTL, DEDUP UPSERT KEYS or WITH"))
+    }
+}
+
+fn set<T>(slot: &mut Option<T>, value: T, twice: impl FnOnce() -> SqlError) -> Result<()> {
+    if slot.is_some() {
+        return Err(twice());
+    }
+    *slot = Some(value);
+    Ok(())
+}
+
+fn with_options(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
+    cursor.expect_token(&Token::LParen)?;
+    loop {
+        let position = cursor.position();
+        let name = cursor.name("the name of an option")?;
+        cursor.expect_token(&Token::Eq)?;
+        let at = cursor.position();
+        let value = cursor.scalar()?;
+        if !name.eq_ignore_ascii_case("sync") {
+            return Err(SqlError::new(format!("there is no table option {name}"), position)
+                .hint("sync = 'always' | 'interval' | 'none' is the only one"));
+        }
+        let policy = SyncPolicy::parse(&value)
+            .map_err(|e| SqlError::new(e.to_string(), at).hint("write 'always', 'interval' or 'none'"))?;
+        set(&mut table.sync, policy, || SqlError::new("sync is given twice", position))?;
+        if cursor.eat_token(&Token::RParen) {
+            return Ok(());
+        }
+        cursor.expect_token(&Token::Comma)?;
+    }
+}
+
+/// DROP TABLE [IF EXISTS] t, ….
+pub(super) fn drop_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect(&["DROP", "TABLE"])?;
+    let if_exists = cursor.eat(&["IF", "EXISTS"]);
+    Ok(Statement::DropTable { names: table_names(cursor)?, if_exists })
+}
+
+/// TRUNCATE [TABLE] t, ….
+pub(super) fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect(&["TRUNCATE"])?;
+    if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
+        cursor.skip(1);
+    }
+    Ok(Statement::Truncate { names: table_names(cursor)? })
+}
+
+fn table_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+    let mut names = vec![cursor.table_name()?];
+    while cursor.eat_token(&Token::Comma) {
+        names.push(cursor.table_name()?);
+    }
+    cursor.expect_end()?;
+    Ok(names)
+}

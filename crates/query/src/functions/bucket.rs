@@ -1,0 +1,235 @@
+//! Time buckets: the one bucketing that SAMPLE BY and `time_bucket` share.
+//!
+//! - Buckets count from 1970-01-01T00:00; weeks from Monday 1969-12-29; months and years from
+//!   1970-01, so that 7m, 3d and 2w have one meaning.
+//! - Strides under a day are uniform in UTC. Longer ones follow the calendar of the zone, where a day
+//!   may have 23 or 25 hours; a local midnight that a clock change skips is the first instant after it.
+//! - An offset moves every boundary.
+//!
+//! All instants are nanoseconds since the Unix epoch, UTC; boundaries past `i64` are cut to its ends.
+
+use super::stride::{STRIDE_HINT, Stride, Unit};
+use chrono::{DateTime, Datelike, NaiveDate, Offset, TimeZone};
+use chrono_tz::Tz;
+use std::fmt;
+
+const DAY: i64 = 86_400_000_000_000;
+/// From the epoch back to Monday 1969-12-29.
+const WEEK_ORIGIN: i64 = -3 * DAY;
+
+/// How instants fall into buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Bucketing {
+    stride: Stride,
+    /// What every boundary is moved by, ns.
+    offset: i64,
+    /// The zone whose calendar days and longer follow; `None` is UTC.
+    zone: Option<Tz>,
+}
+
+impl Bucketing {
+    /// Buckets of this stride in UTC.
+    pub(crate) fn new(stride: Stride) -> Self {
+        Self { stride, offset: 0, zone: None }
+    }
+
+    /// Moves every boundary by so many nanoseconds.
+    #[must_use]
+    pub(crate) fn with_offset(mut self, offset: i64) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// Takes the calendar of a zone (strides under a day stay uniform in UTC).
+    #[must_use]
+    pub(crate) fn with_zone(mut self, zone: Tz) -> Self {
+        let calendar = matches!(self.stride.unit, Unit::Day | Unit::Week | Unit::Month | Unit::Year);
+        self.zone = (calendar && zone != Tz::UTC).then_some(zone);
+        self
+    }
+
+    /// The buckets that texts such as SAMPLE BY's describe.
+    pub(crate) fn parse(stride: &str, zone: Option<&str>, offset: Option<&str>) -> Result<Self, String> {
+        let parsed = Stride::parse(stride).ok_or_else(|| format!("'{stride}' is no duration; {STRIDE_HINT}"))?;
+        let mut bucketing = Self::new(parsed);
+        if let Some(offset) = offset {
+            bucketing = bucketing.with_offset(parse_offset(offset)?);
+        }
+        if let Some(zone) = zone {
+            let tz = zone.parse::<Tz>().map_err(|_| {
+                format!("there is no time zone '{zone}'; names are those of the IANA database, such as Europe/Berlin")
+            })?;
+            bucketing = bucketing.with_zone(tz);
+        }
+        Ok(bucketing)
+    }
+
+    /// The bucket that holds `ts`: its start and the start of the next one.
+    pub(crate) fn bucket(&self, ts: i64) -> (i64, i64) {
+        let start = self.start(ts);
+        (start, self.next(start))
+    }
+
+    /// Start of the bucket that holds `ts`.
+    pub(crate) fn start(&self, ts: i64) -> i64 {
+        match (self.zone, self.stride.nanos()) {
+            (None, Some(step)) => uniform_start(ts, step, self.uniform_origin()),
+            _ => self.edge(self.index(ts)),
+        }
+    }
+
+    /// Start of the bucket after the one that starts at `start`.
+    pub(crate) fn next(&self, start: i64) -> i64 {
+        match (self.zone, self.stride.nanos()) {
+            (None, Some(step)) => start.saturating_add(step),
+            _ => self.edge(self.index(start).saturating_add(1)),
+        }
+    }
+
+    /// How many buckets start in `[start, end)`, `start` being one's start; `None` if more than `most`.
+    pub(crate) fn count(&self, start: i64, end: i64, most: usize) -> Option<usize> {
+        let (mut at, mut count) = (start, 0_usize);
+        if let (None, Some(step)) = (self.zone, self.stride.nanos()) {
+            let span = (i128::from(end) - i128::from(start)).max(0);
+            let steps = (span + i128::from(step) - 1) / i128::from(step);
+            return usize::try_from(steps).ok().filter(|steps| *steps <= most);
+        }
+        while at < end {
+            count += 1;
+            if count > most {
+                return None;
+            }
+            at = self.next(at).max(at.saturating_add(1));
+        }
+        Some(count)
+    }
+
+    fn uniform_origin(&self) -> i64 {
+        let origin = if self.stride.unit == Unit::Week { WEEK_ORIGIN } else { 0 };
+        origin.saturating_add(self.offset)
+    }
+
+    /// Number of the calendar bucket that holds `ts`, from 0 at the origin.
+    fn index(&self, ts: i64) -> i64 {
+        let local = self.local(ts).saturating_sub(self.offset);
+        let day = local.div_euclid(DAY);
+        match (self.stride.months(), self.stride.unit) {
+            (Some(months), _) => {
+                let date = date_of(day);
+                (i64::from(date.year() - 1970) * 12 + i64::from(date.month0())).div_euclid(months)
+            }
+            (None, Unit::Week) => (day + 3).div_euclid(self.stride.count * 7),
+            (None, _) => day.div_euclid(self.stride.count),
+        }
+    }
+
+    /// Start of the calendar bucket of this number.
+    fn edge(&self, index: i64) -> i64 {
+        let day = match (self.stride.months(), self.stride.unit) {
+            (Some(months), _) => first_day_of_month(index.saturating_mul(months)),
+            (None, Unit::Week) => index.saturating_mul(self.stride.count * 7).saturating_sub(3),
+            (None, _) => index.saturating_mul(self.stride.count),
+        };
+        self.instant(day.saturating_mul(DAY).saturating_add(self.offset))
+    }
+
+    /// Local wall-clock time of an instant, as nanoseconds.
+    fn local(&self, ts: i64) -> i64 {
+        let Some(zone) = self.zone else { return ts };
+        let utc = DateTime::from_timestamp_nanos(ts).naive_utc();
+        let seconds = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
+        ts.saturating_add(i64::from(seconds) * 1_000_000_000)
+    }
+
+    /// The first instant at or after a local wall-clock time.
+    fn instant(&self, local: i64) -> i64 {
+        let Some(zone) = self.zone else { return local };
+        let naive = DateTime::from_timestamp_nanos(local).naive_utc();
+        if let Some(found) = zone.from_local_datetime(&naive).earliest() {
+            return found.timestamp_nanos_opt().unwrap_or(local);
+        }
+        // The clock jumps over this time: with the offset from before the jump it names an instant
+        // after it; the jump itself lies where the offsets meet.
+        let before = naive - chrono::TimeDelta::days(1);
+        let offset = zone.offset_from_utc_datetime(&before).fix().local_minus_utc();
+        let late = local.saturating_sub(i64::from(offset) * 1_000_000_000);
+        self.jump_before(late)
+    }
+
+    /// The instant of the clock change in the last day before (or at) `ts`, to the second.
+    fn jump_before(&self, ts: i64) -> i64 {
+        let shift = |at: i64| self.local(at).saturating_sub(at);
+        let (mut low, mut high) = (ts.saturating_sub(DAY), ts);
+        let after = shift(high);
+        while high - low > 1_000_000_000 {
+            let middle = low + (high - low) / 2;
+            if shift(middle) == after {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        high.div_euclid(1_000_000_000) * 1_000_000_000
+    }
+}
+
+impl fmt::Display for Bucketing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.stride)?;
+        if let Some(zone) = self.zone {
+            write!(f, " zone={zone}")?;
+        }
+        if self.offset != 0 {
+            write!(f, " offset={}ns", self.offset)?;
+        }
+        Ok(())
+    }
+}
+
+fn uniform_start(ts: i64, step: i64, origin: i64) -> i64 {
+    match ts.checked_sub(origin) {
+        Some(since) => ts.saturating_sub(since.rem_euclid(step)),
+        None => {
+            let since = i128::from(ts) - i128::from(origin);
+            let start = i128::from(ts) - since.rem_euclid(i128::from(step));
+            i64::try_from(start).unwrap_or(i64::MIN)
+        }
+    }
+}
+
+fn date_of(day: i64) -> NaiveDate {
+    i32::try_from(day).ok().and_then(NaiveDate::from_epoch_days).unwrap_or_default()
+}
+
+fn first_day_of_month(month: i64) -> i64 {
+    let year = i32::try_from(1970 + month.div_euclid(12)).unwrap_or(i32::MAX);
+    let month0 = u32::try_from(month.rem_euclid(12)).unwrap_or(0);
+    let beyond = if month < 0 { i64::MIN / DAY } else { i64::MAX / DAY };
+    NaiveDate::from_ymd_opt(year, month0 + 1, 1).map_or(beyond, |date| i64::from(date.to_epoch_days()))
+}
+
+/// Reads `+hh:mm`, `-hh:mm`, `hh:mm[:ss]` or a fixed stride such as `30m`, `-2h` as nanoseconds.
+pub(crate) fn parse_offset(text: &str) -> Result<i64, String> {
+    let wrong = || format!("'{text}' is no offset; write '+hh:mm', '-hh:mm' or a duration such as '30m'");
+    let trimmed = text.trim();
+    let (sign, rest) = match trimmed.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, trimmed.strip_prefix('+').unwrap_or(trimmed)),
+    };
+    if !rest.contains(':') {
+        return Stride::parse(rest).and_then(Stride::nanos).map(|ns| sign * ns).ok_or_else(wrong);
+    }
+    let mut seconds = 0_i64;
+    let parts: Vec<&str> = rest.split(':').collect();
+    if parts.len() > 3 {
+        return Err(wrong());
+    }
+    for (part, (unit, most)) in parts.iter().zip([(3_600, 99), (60, 59), (1, 59)]) {
+        let value: i64 = part.parse().ok().filter(|v| (0..=most).contains(v)).ok_or_else(wrong)?;
+        seconds += value * unit;
+    }
+    Ok(sign * seconds * 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+use super::*;
+
+fn at(text: &str) -> i64 {
+    DateTime::parse_from_rfc3339(text).expect("a test's time").timestamp_nanos_opt().expect("in range")
+}
+
+fn check(stride: &str, zone: Option<&str>, offset: Option<&str>, ts: &str, start: &str, next: &str) {
+    let bucketing = Bucketing::parse(stride, zone, offset).expect("a test's bucketing");
+    let (low, high) = bucketing.bucket(at(ts));
+    let show = |t: i64| DateTime::from_timestamp_nanos(t).to_rfc3339();
+    assert_eq!((show(low), show(high)), (show(at(start)), show(at(next))), "{stride} {zone:?} {offset:?} {ts}");
+}
+
+#[test]
+fn buckets_count_from_their_origins() {
+    check("7m", None, None, "1970-01-01T00:13:59Z", "1970-01-01T00:07:00Z", "1970-01-01T00:14:00Z");
+    check("1m", None, None, "1969-12-31T23:59:59.999Z", "1969-12-31T23:59:00Z", "1970-01-01T00:00:00Z");
+    check("1w", None, None, "1970-01-01T00:00:00Z", "1969-12-29T00:00:00Z", "1970-01-05T00:00:00Z");
+    check("2w", None, None, "1970-01-06T00:00:00Z", "1969-12-29T00:00:00Z", "1970-01-12T00:00:00Z");
+    check("3d", None, None, "1970-01-05T12:00:00Z", "1970-01-04T00:00:00Z", "1970-01-07T00:00:00Z");
+    check("1M", None, None, "2024-02-29T12:00:00Z", "2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z");
+    check("5M", None, None, "1971-01-01T00:00:00Z", "1970-11-01T00:00:00Z", "1971-04-01T00:00:00Z");
+    check("1y", None, None, "1969-05-01T00:00:00Z", "1969-01-01T00:00:00Z", "1970-01-01T00:00:00Z");
+}
+
+#[test]
+fn offsets_move_boundaries() {
+    check("1d", None, Some("+09:30"), "2024-08-08T09:00:00Z", "2024-08-07T09:30:00Z", "2024-08-08T09:30:00Z");
+    check("1h", None, Some("-00:15"), "2024-08-08T09:50:00Z", "2024-08-08T09:45:00Z", "2024-08-08T10:45:00Z");
+    check("1M", None, Some("1d"), "2024-08-01T09:50:00Z", "2024-07-02T00:00:00Z", "2024-08-02T00:00:00Z");
+}
+
+#[test]
+fn zones_have_days_of_23_and_25_hours() {
+    let berlin = Some("Europe/Berlin");
+    check("1d", berlin, None, "2024-03-31T12:00:00Z", "2024-03-30T23:00:00Z", "2024-03-31T22:00:00Z");
+    check("1d", berlin, None, "2024-10-27T00:30:00Z", "2024-10-26T22:00:00Z", "2024-10-27T23:00:00Z");
+    check("1M", berlin, None, "2024-03-31T22:30:00Z", "2024-03-31T22:00:00Z", "2024-04-30T22:00:00Z");
+    check("1w", berlin, None, "2024-04-02T00:00:00Z", "2024-03-31T22:00:00Z", "2024-04-07T22:00:00Z");
+    check("1h", berlin, None, "2024-03-31T01:30:00Z", "2024-03-31T01:00:00Z", "2024-03-31T02:00:00Z");
+    // Midnight is skipped in Beirut on 2021-03-28, and comes twice in Havana on 2021-11-07.
+    let beirut = Some("Asia/Beirut");
+    check("1d", beirut, None, "2021-03-28T01:00:00Z", "2021-03-27T22:00:00Z", "2021-03-28T21:00:00Z");
+    let havana = Some("America/Havana");
+    check("1d", havana, None, "2021-11-07T05:30:00Z", "2021-11-07T04:00:00Z", "2021-11-08T05:00:00Z");
+}
+
+#[test]
+fn a_bucket_holds_its_instant() {
+    for zone in [None, Some("Asia/Beirut"), Some("America/Sao_Paulo"), Some("Australia/Lord_Howe")] {
+        for stride in ["7m", "1d", "3d", "1w", "1M", "1y"] {
+            let bucketing = Bucketing::parse(stride, zone, None).expect("valid");
+            let mut ts = at("1985-01-01T00:00:00Z");
+            while ts < at("2030-01-01T00:00:00Z") {
+                let (low, high) = bucketing.bucket(ts);
+                assert!(low <= ts && ts < high, "{stride} {zone:?} {ts}: {low} {high}");
+                assert_eq!(bucketing.start(low), low, "{stride} {zone:?} {ts}");
+                ts += 5 * DAY / 7 + 12_345_678_901;
+            }
+        }
+    }
+}
+
+#[test]
+fn ends_of_time_do_not_overflow() {
+    for stride in ["1n", "7m", "1d", "1w", "1M", "100y"] {
+        let bucketing = Bucketing::parse(stride, None, Some("+01:00")).expect("valid");
+        for ts in [i64::MIN, i64::MIN + 1, i64::MAX - 1, i64::MAX] {
+            let (low, _) = bucketing.bucket(ts);
+            assert!(low <= ts, "{stride} {ts}: {low}");
+        }
+    }
+}
+
+#[test]
+fn nonsense_is_refused() {
+    for stride in ["", "0m", "5", "m5", "1x", "-1m", "9999999999999y"] {
+        assert!(Bucketing::parse(stride, None, None).is_err(), "{stride}");
+    }
+    assert!(Bucketing::parse("1d", Some("Mars/Base"), None).is_err());
+    assert!(Bucketing::parse("1d", None, Some("1:99")).is_err());
+}

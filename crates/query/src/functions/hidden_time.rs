@@ -1,0 +1,78 @@
+//! Adds the designated timestamp to aggregates that go by time: `last(price)` becomes
+//! `last(price, ts)` under its old name.
+
+use crate::designated::designated_timestamp;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::WindowFunctionDefinition;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::AnalyzerRule;
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct AddHiddenTime;
+
+/// How many arguments a function that goes by time has when its time is not written.
+fn visible_arguments(function: &str) -> Option<usize> {
+    match function {
+        "first" | "last" | "ohlc" => Some(1),
+        "candle" => Some(2),
+        _ => None,
+    }
+}
+
+impl AnalyzerRule for AddHiddenTime {
+    fn name(&self) -> &str {
+        "add_hidden_time"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(add_time)?.data)
+    }
+}
+
+fn add_time(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !matches!(plan, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Extension(_)) {
+        return Ok(Transformed::no(plan));
+    }
+    let time = match plan.inputs().as_slice() {
+        [input] => time_of(input.schema()),
+        _ => return Ok(Transformed::no(plan)),
+    };
+    let changed = plan.map_expressions(|expr| {
+        let (qualifier, name) = expr.qualified_name();
+        let changed = expr.transform_up(|expr| add_argument(expr, time.as_ref()))?;
+        let bare = |expr: &Expr| matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_));
+        if !changed.transformed || !bare(&changed.data) {
+            return Ok(changed);
+        }
+        Ok(changed.update_data(|expr| expr.alias_qualified(qualifier, name)))
+    })?;
+    if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+}
+
+fn time_of(schema: &DFSchema) -> Option<Column> {
+    let (qualifier, field) = schema.qualified_field(designated_timestamp(schema)?);
+    Some(Column::new(qualifier.cloned(), field.name()))
+}
+
+fn add_argument(mut expr: Expr, time: Option<&Column>) -> Result<Transformed<Expr>> {
+    let (name, args) = match &mut expr {
+        Expr::AggregateFunction(call) => (call.func.name().to_string(), &mut call.params.args),
+        Expr::WindowFunction(call) => match &call.fun {
+            WindowFunctionDefinition::AggregateUDF(function) => {
+                (function.name().to_string(), &mut call.params.args)
+            }
+            WindowFunctionDefinition::WindowUDF(_) => return Ok(Transformed::no(expr)),
+        },
+        _ => return Ok(Transformed::no(expr)),
+    };
+    if visible_arguments(&name) != Some(args.len()) {
+        return Ok(Transformed::no(expr));
+    }
+    let time = time.ok_or_else(|| super::first_last::without_time(&name))?;
+    args.push(Expr::Column(time.clone()));
+    Ok(Transformed::yes(expr))
+}

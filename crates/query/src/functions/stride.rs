@@ -1,0 +1,129 @@
+//! Lengths of time as SQL writes them: `5m`, `1d`, `3M`.
+
+use std::fmt;
+
+/// A unit of time; case-sensitive in SQL (`m` is a minute, `M` a month).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Unit {
+    /// n
+    Nanosecond,
+    /// U (also u)
+    Microsecond,
+    /// T (also ms)
+    Millisecond,
+    /// s
+    Second,
+    /// m
+    Minute,
+    /// h
+    Hour,
+    /// d
+    Day,
+    /// w: seven days from Monday
+    Week,
+    /// M
+    Month,
+    /// y
+    Year,
+}
+
+/// What a duration may look like, for hints.
+pub(crate) const STRIDE_HINT: &str =
+    "write a whole number and a unit, such as 5m: n, U (µs), T (ms), s, m, h, d, w, M (month), y";
+
+impl Unit {
+    /// The unit a word names.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "n" | "ns" => Unit::Nanosecond,
+            "U" | "u" | "us" | "µs" => Unit::Microsecond,
+            "T" | "ms" => Unit::Millisecond,
+            "s" => Unit::Second,
+            "m" => Unit::Minute,
+            "h" => Unit::Hour,
+            "d" => Unit::Day,
+            "w" => Unit::Week,
+            "M" => Unit::Month,
+            "y" => Unit::Year,
+            _ => return None,
+        })
+    }
+
+    /// Its fixed length in nanoseconds (a day is 24 hours), `None` for months and years.
+    pub(crate) fn nanos(self) -> Option<i64> {
+        Some(match self {
+            Unit::Nanosecond => 1,
+            Unit::Microsecond => 1_000,
+            Unit::Millisecond => 1_000_000,
+            Unit::Second => 1_000_000_000,
+            Unit::Minute => 60_000_000_000,
+            Unit::Hour => 3_600_000_000_000,
+            Unit::Day => 86_400_000_000_000,
+            Unit::Week => 604_800_000_000_000,
+            Unit::Month | Unit::Year => return None,
+        })
+    }
+
+    fn letter(self) -> char {
+        match self {
+            Unit::Nanosecond => 'n',
+            Unit::Microsecond => 'U',
+            Unit::Millisecond => 'T',
+            Unit::Second => 's',
+            Unit::Minute => 'm',
+            Unit::Hour => 'h',
+            Unit::Day => 'd',
+            Unit::Week => 'w',
+            Unit::Month => 'M',
+            Unit::Year => 'y',
+        }
+    }
+}
+
+/// A positive whole number of units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Stride {
+    /// How many, at least 1.
+    pub(crate) count: i64,
+    /// Of what.
+    pub(crate) unit: Unit,
+}
+
+impl Stride {
+    /// A stride whose length in nanoseconds fits an `i64` (at most 292 years).
+    pub(crate) fn new(count: i64, unit: Unit) -> Option<Self> {
+        let day = 86_400_000_000_000;
+        let size = unit.nanos().unwrap_or(if unit == Unit::Month { 30 * day } else { 365 * day });
+        (count > 0 && count.checked_mul(size).is_some()).then_some(Self { count, unit })
+    }
+
+    /// Reads `5m`, `1 d`, `100T`; a unit alone means one of it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let count = if number.is_empty() { 1 } else { number.parse().ok()? };
+        Self::new(count, Unit::parse(unit.trim())?)
+    }
+
+    /// Its length in nanoseconds, `None` for months and years.
+    pub(crate) fn nanos(self) -> Option<i64> {
+        self.unit.nanos().map(|unit| unit * self.count)
+    }
+
+    /// Its length in calendar months, `None` for shorter units.
+    pub(crate) fn months(self) -> Option<i64> {
+        match self.unit {
+            Unit::Month => Some(self.count),
+            Unit::Year => Some(self.count * 12),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Stride {
+    /// The spelling [`Stride::parse`] reads back.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.count, self.unit.letter())
+    }
+}

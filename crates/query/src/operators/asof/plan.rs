@@ -1,0 +1,246 @@
+//! Plans the marker of ASOF JOIN, in its three spellings:
+//!
+//! ```text
+//! l ASOF JOIN r [ON (k, …) | ON l.k = r.k AND … | USING (k, …)] [TOLERANCE 50T]
+//! l ASOF JOIN r MATCH_CONDITION (l.ts >= r.ts) [ON …]
+//! l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts
+//! ```
+
+use super::node::{AsOfJoin, AsOfOptions};
+use crate::dialect::marker::{AsOfMarker, place, planning_error, text_of};
+use crate::dialect::{Position, SqlError};
+use crate::functions::stride::{STRIDE_HINT, Stride};
+use crate::operators::sample::plan::designated_column;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr_rewriter::normalize_col_with_schemas_and_ambiguity_check;
+use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Extension, LogicalPlan, Operator, cast,
+};
+use sqlparser::ast::{self, JoinConstraint};
+use std::sync::Arc;
+
+/// The plan of `left ASOF JOIN right`.
+pub(crate) fn plan_asof(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    marker: AsOfMarker,
+    constraint: JoinConstraint,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let mut sides = Sides { left: &left, right: &right, keys: Vec::new(), merged: Vec::new(), times: None };
+    match constraint {
+        JoinConstraint::Using(names) => {
+            for name in names {
+                let ident = name.0.last().and_then(|part| part.as_ident()).cloned();
+                let ident = ident.ok_or_else(|| fail("USING takes names of columns", marker.position))?;
+                sides.merge(&ident, marker.position)?;
+            }
+        }
+        JoinConstraint::On(on) => match key_names(&on) {
+            Some(names) => {
+                for name in names {
+                    sides.merge(&name, place(&ast::Expr::Identifier(name.clone())))?;
+                }
+            }
+            None => sides.condition(on, context)?,
+        },
+        JoinConstraint::Natural | JoinConstraint::None => {}
+    }
+    if let Some(condition) = marker.condition {
+        let at = place(&condition);
+        if sides.times.is_some() {
+            return Err(fail("the times are compared twice, in ON and in MATCH_CONDITION", at));
+        }
+        let keys = sides.keys.len();
+        sides.condition(condition, context)?;
+        if sides.times.is_none() || sides.keys.len() != keys {
+            return Err(fail("MATCH_CONDITION compares the time of both sides, such as (l.ts >= r.ts)", at));
+        }
+    }
+    let (times, strict) = match sides.times.take() {
+        Some(found) => found,
+        None => {
+            let mut designated = |plan: &LogicalPlan, side: &str| {
+                let clause = format!("the {side} side of ASOF JOIN");
+                let column = designated_column(plan.schema(), marker.position, &clause)?;
+                context.sql_to_expr(column, plan.schema())
+            };
+            ((designated(&left, "left")?, designated(&right, "right")?), false)
+        }
+    };
+    let times = (
+        as_time(times.0, left.schema(), marker.position)?,
+        as_time(times.1, right.schema(), marker.position)?,
+    );
+    let tolerance = marker.tolerance.map(|tolerance| nanos(tolerance, context)).transpose()?;
+    let keys = sides.keys.into_iter().map(|(l, r)| same_type(l, r, left.schema(), right.schema()));
+    let keys = keys.collect::<Result<Vec<_>>>()?;
+    let merged = sides.merged;
+    let options = AsOfOptions { inner: marker.inner, strict, tolerance };
+    let node = AsOfJoin::try_new(left, right, times, keys, options, merged)?;
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+fn fail(message: impl Into<String>, position: Position) -> DataFusionError {
+    planning_error(SqlError::new(message, position))
+}
+
+/// What ON, USING and MATCH_CONDITION say, collected.
+struct Sides<'a> {
+    left: &'a LogicalPlan,
+    right: &'a LogicalPlan,
+    keys: Vec<(Expr, Expr)>,
+    merged: Vec<Column>,
+    /// Left and right time, and whether equal ones do not match.
+    times: Option<((Expr, Expr), bool)>,
+}
+
+/// `(k)`, `(k, …)` and `k`: names of columns of both sides.
+fn key_names(on: &ast::Expr) -> Option<Vec<ast::Ident>> {
+    match on {
+        ast::Expr::Nested(inner) => key_names(inner),
+        ast::Expr::Identifier(ident) => Some(vec![ident.clone()]),
+        ast::Expr::Tuple(items) => items
+            .iter()
+            .map(|item| match item {
+                ast::Expr::Identifier(ident) => Some(ident.clone()),
+                _ => None,
+            })
+            .collect(),
+        _ => None,
+    }
+}
+
+impl Sides<'_> {
+    /// A key column that both sides have under one name.
+    fn merge(&mut self, name: &ast::Ident, position: Position) -> Result<()> {
+        let find = |schema: &DFSchema, side: &str| {
+            let columns = schema.columns();
+            let named = |c: &&Column| c.name == name.value;
+            let folded = |c: &&Column| name.quote_style.is_none() && c.name.eq_ignore_ascii_case(&name.value);
+            let found = columns.iter().find(named).or_else(|| columns.iter().find(folded)).cloned();
+            found.ok_or_else(|| fail(format!("the {side} side of ASOF JOIN has no column {name}"), position))
+        };
+        let left = find(self.left.schema(), "left")?;
+        let right = find(self.right.schema(), "right")?;
+        self.merged.push(right.clone());
+        self.keys.push((Expr::Column(left), Expr::Column(right)));
+        Ok(())
+    }
+
+    /// Equalities are keys, an inequality compares the times.
+    fn condition(&mut self, condition: ast::Expr, context: &mut dyn RelationPlannerContext) -> Result<()> {
+        let position = place(&condition);
+        let schema = self.left.schema().join(self.right.schema())?;
+        let condition = context.sql_to_expr(condition, &schema)?;
+        let schemas: [&DFSchema; 2] = [self.left.schema(), self.right.schema()];
+        let condition = normalize_col_with_schemas_and_ambiguity_check(condition, &[&schemas], &[])?;
+        for part in split_conjunction_owned(condition) {
+            self.conjunct(part, position)?;
+        }
+        Ok(())
+    }
+
+    fn conjunct(&mut self, part: Expr, position: Position) -> Result<()> {
+        let refuse = |part: &dyn std::fmt::Display| {
+            planning_error(
+                SqlError::new(format!("ASOF JOIN cannot match on {part}"), position)
+                    .hint("it takes equalities l.k = r.k and one l.ts >= r.ts (or >), joined by AND"),
+            )
+        };
+        let shown = part.to_string();
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = part else { return Err(refuse(&shown)) };
+        let (left, op, right) = if self.is_of(self.left, &left) && self.is_of(self.right, &right) {
+            (*left, op, *right)
+        } else if self.is_of(self.right, &left) && self.is_of(self.left, &right) {
+            (*right, op.swap().unwrap_or(op), *left)
+        } else {
+            return Err(refuse(&shown));
+        };
+        match op {
+            Operator::Eq => self.keys.push((left, right)),
+            Operator::GtEq | Operator::Gt if self.times.is_none() => {
+                self.times = Some(((left, right), op == Operator::Gt));
+            }
+            Operator::Lt | Operator::LtEq => {
+                return Err(planning_error(
+                    SqlError::new("ASOF JOIN to later rows is not supported yet", position)
+                        .hint("compare l.ts >= r.ts or l.ts > r.ts"),
+                ));
+            }
+            _ => return Err(refuse(&shown)),
+        }
+        Ok(())
+    }
+
+    /// Whether an expression reads columns, all of this side.
+    fn is_of(&self, side: &LogicalPlan, expr: &Expr) -> bool {
+        let columns = expr.column_refs();
+        !columns.is_empty() && columns.iter().all(|column| side.schema().has_column(column))
+    }
+}
+
+fn as_time(expr: Expr, schema: &DFSchema, position: Position) -> Result<Expr> {
+    let wanted = DataType::Timestamp(TimeUnit::Nanosecond, None);
+    match expr.get_type(schema)? {
+        found if found == wanted => Ok(expr),
+        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => Ok(cast(expr, wanted)),
+        found => Err(fail(format!("ASOF JOIN compares timestamps, and {expr} is {found}"), position)),
+    }
+}
+
+/// Brings a pair of keys to one type, where the key ids do not see through the difference.
+fn same_type(left: Expr, right: Expr, left_schema: &DFSchema, right_schema: &DFSchema) -> Result<(Expr, Expr)> {
+    let (a, b) = (left.get_type(left_schema)?, right.get_type(right_schema)?);
+    if a == b || (is_text(&a) && is_text(&b)) {
+        return Ok((left, right));
+    }
+    let Some(common) = comparison_coercion(&a, &b) else {
+        return Err(datafusion::common::plan_datafusion_err!("cannot compare {left} ({a}) with {right} ({b})"));
+    };
+    Ok((cast(left, common.clone()), cast(right, common)))
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, value) => is_text(value),
+        _ => false,
+    }
+}
+
+/// A fixed length of time in nanoseconds.
+fn nanos(tolerance: ast::Expr, context: &mut dyn RelationPlannerContext) -> Result<i64> {
+    let position = place(&tolerance);
+    let refuse = || planning_error(SqlError::new("a tolerance is a fixed length of time", position).hint(STRIDE_HINT));
+    if let Some(text) = text_of(&tolerance) {
+        return Stride::parse(&text).and_then(Stride::nanos).ok_or_else(refuse);
+    }
+    let Expr::Literal(value, _) = context.sql_to_expr(tolerance, &DFSchema::empty())? else {
+        return Err(refuse());
+    };
+    interval_nanos(&value).filter(|nanos| *nanos >= 0).ok_or_else(refuse)
+}
+
+/// The length of an interval without months.
+pub(crate) fn interval_nanos(value: &ScalarValue) -> Option<i64> {
+    const DAY: i64 = 86_400_000_000_000;
+    match value {
+        ScalarValue::IntervalMonthDayNano(Some(v)) if v.months == 0 => {
+            i64::from(v.days).checked_mul(DAY)?.checked_add(v.nanoseconds)
+        }
+        ScalarValue::IntervalDayTime(Some(v)) => {
+            i64::from(v.days).checked_mul(DAY)?.checked_add(i64::from(v.milliseconds) * 1_000_000)
+        }
+        ScalarValue::DurationNanosecond(Some(v)) => Some(*v),
+        ScalarValue::DurationMicrosecond(Some(v)) => v.checked_mul(1_000),
+        ScalarValue::DurationMillisecond(Some(v)) => v.checked_mul(1_000_000),
+        ScalarValue::DurationSecond(Some(v)) => v.checked_mul(1_000_000_000),
+        _ => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! Pushes conditions on the result of an ASOF JOIN below it.
+//!
+//! Only where the result stays the same:
+//! - a condition on left columns picks left rows, so it goes to the left side;
+//! - a condition on left key columns alone also picks right rows, by the right side's names;
+//! - an upper bound on the left time bounds the right time; a lower bound does with a tolerance.
+//!
+//! Conditions on right columns stay above: below they would change which row is the last.
+
+use super::node::AsOfJoin;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, Extension, Filter, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct PushFilterBelowAsOfJoin;
+
+impl OptimizerRule for PushFilterBelowAsOfJoin {
+    fn name(&self) -> &str {
+        "push_filter_below_asof_join"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
+        let LogicalPlan::Extension(extension) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
+        let Some(join) = extension.node.as_any().downcast_ref::<AsOfJoin>() else {
+            return Ok(Transformed::no(plan));
+        };
+        match push(filter, join)? {
+            Some(pushed) => Ok(Transformed::yes(pushed)),
+            None => Ok(Transformed::no(plan)),
+        }
+    }
+}
+
+fn push(filter: &Filter, join: &AsOfJoin) -> Result<Option<LogicalPlan>> {
+    let (mut left, mut right, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for part in split_conjunction(&filter.predicate) {
+        let columns = part.column_refs();
+        let of_left = !columns.is_empty() && columns.iter().all(|c| join.left.schema().has_column(c));
+        if !of_left || part.is_volatile() {
+            kept.push(part.clone());
+            continue;
+        }
+        left.push(part.clone());
+        right.extend(on_right_keys(part, join)?);
+        right.extend(on_right_time(part, join));
+    }
+    if left.is_empty() {
+        return Ok(None);
+    }
+    let side = |input: &LogicalPlan, conditions: Vec<Expr>| match conjunction(conditions) {
+        Some(condition) => LogicalPlanBuilder::from(input.clone()).filter(condition)?.build(),
+        None => Ok(input.clone()),
+    };
+    let below = AsOfJoin::try_new(
+        side(&join.left, left)?,
+        side(&join.right, right)?,
+        join.times.clone(),
+        join.keys.clone(),
+        join.options,
+        join.merged.clone(),
+    )?;
+    let below = LogicalPlan::Extension(Extension { node: Arc::new(below) });
+    Ok(Some(match conjunction(kept) {
+        Some(condition) => LogicalPlanBuilder::from(below).filter(condition)?.build()?,
+        None => below,
+    }))
+}
+
+/// The condition by the right side's key columns, if it reads nothing else.
+fn on_right_keys(part: &Expr, join: &AsOfJoin) -> Result<Option<Expr>> {
+    let right_name = |column: &Column| {
+        join.keys.iter().find_map(|(left, right)| match (left, right) {
+            (Expr::Column(l), Expr::Column(r)) if l == column => Some(r.clone()),
+            _ => None,
+        })
+    };
+    if !part.column_refs().iter().all(|column| right_name(column).is_some()) {
+        return Ok(None);
+    }
+    let renamed = part.clone().transform(|expr| {
+        Ok(match &expr {
+            Expr::Column(column) => match right_name(column) {
+                Some(right) => Transformed::yes(Expr::Column(right)),
+                None => Transformed::no(expr),
+            },
+            _ => Transformed::no(expr),
+        })
+    })?;
+    Ok(Some(renamed.data))
+}
+
+/// The bound that a comparison of the left time with a constant puts on the right time.
+fn on_right_time(part: &Expr, join: &AsOfJoin) -> Option<Expr> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = part else { return None };
+    let (op, bound) = match (left.as_ref(), right.as_ref()) {
+        (time, Expr::Literal(bound, _)) if *time == join.times.0 => (*op, bound),
+        (Expr::Literal(bound, _), time) if *time == join.times.0 => (op.swap()?, bound),
+        _ => return None,
+    };
+    let time = join.times.1.clone();
+    match op {
+        // The right time is at most the left's.
+        Operator::Lt | Operator::LtEq => Some(binary_expr(time, op, lit(bound.clone()))),
+        Operator::Gt | Operator::GtEq => {
+            let ScalarValue::TimestampNanosecond(Some(bound), zone) = bound else { return None };
+            let bound = bound.checked_sub(join.options.tolerance?)?;
+            let bound = ScalarValue::TimestampNanosecond(Some(bound), zone.clone());
+            Some(binary_expr(time, Operator::GtEq, lit(bound)))
+        }
+        _ => None,
+    }
+}

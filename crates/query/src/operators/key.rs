@@ -1,0 +1,323 @@
+//! Dense ids for the values of key columns.
+//!
+//! Grouping and joining compare small integers, never strings: a dictionary array is read by its own
+//! ids through a map that is kept as long as batches share the dictionary, and a string is looked at
+//! once per dictionary. Two inputs (the sides of a join) may share one [`KeyIds`]; each then has its own
+//! [`KeyReader`], which is how their dictionaries are related.
+//!
+//! - an id, once given, never changes; ids count from 0 in the order keys are first seen;
+//! - NULL is a value like others ([`KeyIds::read`]) unless the caller asks for the marks of keys that
+//!   hold one ([`KeyIds::is_null`]).
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use datafusion::arrow::row::{RowConverter, SortField};
+use datafusion::common::HashMap;
+use datafusion::error::Result;
+use std::sync::Arc;
+
+/// The code of NULL in one column.
+const NULL_CODE: u32 = 0;
+/// A dictionary id that has not been looked up yet.
+const UNSEEN: u32 = u32::MAX;
+
+/// Gives equal keys equal ids.
+#[derive(Debug)]
+pub(crate) struct KeyIds {
+    columns: Vec<ColumnCodes>,
+    /// For the second and later columns: (id so far, code) to id.
+    pairs: Vec<HashMap<(u32, u32), u32>>,
+    /// Id of a one-column key by its code; unused with more columns.
+    by_code: Vec<u32>,
+    /// For each column but the first (or the only one): whether the key up to there holds a NULL, by id.
+    nulls: Vec<Vec<bool>>,
+    scratch: Vec<u32>,
+}
+
+/// One input's cached view of its dictionaries.
+#[derive(Debug)]
+pub(crate) struct KeyReader {
+    caches: Vec<DictionaryCache>,
+}
+
+#[derive(Debug, Default)]
+struct DictionaryCache {
+    values: Option<ArrayRef>,
+    /// Dictionary id to code.
+    codes: Vec<u32>,
+}
+
+impl KeyReader {
+    /// A reader of so many key columns.
+    pub(crate) fn new(columns: usize) -> Self {
+        Self { caches: (0..columns).map(|_| DictionaryCache::default()).collect() }
+    }
+}
+
+impl KeyIds {
+    /// Ids for keys of these column types.
+    ///
+    /// # Errors
+    /// Where a type cannot be compared (it has no row encoding).
+    pub(crate) fn try_new(types: &[DataType]) -> Result<Self> {
+        let columns = types.iter().map(ColumnCodes::try_new).collect::<Result<Vec<_>>>()?;
+        let pairs = columns.iter().skip(1).map(|_| HashMap::new()).collect();
+        let levels = types.len().saturating_sub(1).max(1);
+        let mut nulls = vec![Vec::new(); levels];
+        if types.is_empty() {
+            nulls[0].push(false);
+        }
+        Ok(Self { columns, pairs, by_code: Vec::new(), nulls, scratch: Vec::new() })
+    }
+
+    /// How many keys have been seen.
+    pub(crate) fn len(&self) -> usize {
+        self.nulls.last().map_or(0, Vec::len)
+    }
+
+    /// Whether the key of this id holds a NULL.
+    pub(crate) fn is_null(&self, id: u32) -> bool {
+        self.nulls.last().is_some_and(|nulls| nulls[id as usize])
+    }
+
+    /// Bytes it holds, roughly.
+    pub(crate) fn size(&self) -> usize {
+        let pairs: usize = self.pairs.iter().map(|p| p.capacity() * 16).sum();
+        let columns: usize = self.columns.iter().map(ColumnCodes::size).sum();
+        pairs + columns + self.nulls.iter().map(Vec::capacity).sum::<usize>() + self.by_code.capacity() * 4
+    }
+
+    /// Appends the id of each row's key to `out`.
+    ///
+    /// # Errors
+    /// Where a column is not of the type it was announced as.
+    pub(crate) fn read(
+        &mut self,
+        columns: &[ArrayRef],
+        rows: usize,
+        reader: &mut KeyReader,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let start = out.len();
+        let Some(first) = columns.first() else {
+            out.resize(start + rows, 0);
+            return Ok(());
+        };
+        self.columns[0].codes(first, &mut reader.caches[0], out)?;
+        if columns.len() == 1 {
+            self.number_codes(&mut out[start..]);
+            return Ok(());
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for at in 1..columns.len() {
+            scratch.clear();
+            self.columns[at].codes(&columns[at], &mut reader.caches[at], &mut scratch)?;
+            self.combine(at, &scratch, &mut out[start..]);
+        }
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    /// One column: codes become ids in the order they are first seen.
+    fn number_codes(&mut self, rows: &mut [u32]) {
+        self.by_code.resize(self.columns[0].count as usize + 1, UNSEEN);
+        for row in rows {
+            let id = &mut self.by_code[*row as usize];
+            if *id == UNSEEN {
+                *id = next_id(self.nulls[0].len());
+                self.nulls[0].push(*row == NULL_CODE);
+            }
+            *row = *id;
+        }
+    }
+
+    /// Folds the codes of column `at` (from 1) into the ids of the columns before it.
+    fn combine(&mut self, at: usize, codes: &[u32], rows: &mut [u32]) {
+        let (before, level) = self.nulls.split_at_mut(at - 1);
+        let level = &mut level[0];
+        let pairs = &mut self.pairs[at - 1];
+        let mut previous = None;
+        for (row, &code) in rows.iter_mut().zip(codes) {
+            let pair = (*row, code);
+            *row = match previous {
+                Some((same, id)) if same == pair => id,
+                _ => {
+                    let next = next_id(level.len());
+                    let id = *pairs.entry(pair).or_insert(next);
+                    if id == next {
+                        let left_null = match before.last() {
+                            Some(nulls) => nulls[pair.0 as usize],
+                            None => pair.0 == NULL_CODE,
+                        };
+                        level.push(left_null || code == NULL_CODE);
+                    }
+                    previous = Some((pair, id));
+                    id
+                }
+            };
+        }
+    }
+}
+
+/// The next id: a query that sees four billion keys has run out of memory long before.
+fn next_id(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(UNSEEN - 1)
+}
+
+/// The distinct values of one column, numbered from 1; 0 is NULL.
+#[derive(Debug)]
+struct ColumnCodes {
+    /// The type the column is read as (values of dictionaries).
+    value_type: DataType,
+    kind: Kind,
+    count: u32,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Strings(HashMap<Box<str>, u32>),
+    Rows { converter: RowConverter, codes: HashMap<Box<[u8]>, u32> },
+}
+
+impl ColumnCodes {
+    fn try_new(data_type: &DataType) -> Result<Self> {
+        let value_type = match data_type {
+            DataType::Dictionary(_, value) => value.as_ref(),
+            other => other,
+        };
+        let (value_type, kind) = if is_string(value_type) {
+            (DataType::Utf8, Kind::Strings(HashMap::new()))
+        } else {
+            let converter = RowConverter::new(vec![SortField::new(value_type.clone())])?;
+            (value_type.clone(), Kind::Rows { converter, codes: HashMap::new() })
+        };
+        Ok(Self { value_type, kind, count: 0 })
+    }
+
+    fn size(&self) -> usize {
+        match &self.kind {
+            Kind::Strings(codes) => codes.capacity() * 48,
+            Kind::Rows { converter, codes } => converter.size() + codes.capacity() * 64,
+        }
+    }
+
+    /// Appends the code of each row to `out`.
+    fn codes(&mut self, array: &ArrayRef, cache: &mut DictionaryCache, out: &mut Vec<u32>) -> Result<()> {
+        if let Some(dictionary) = array.as_dictionary_opt::<UInt32Type>() {
+            return self.dictionary_codes(dictionary, cache, out);
+        }
+        let array = if array.data_type() == &self.value_type {
+            Arc::clone(array)
+        } else {
+            cast(array, &self.value_type)?
+        };
+        match &mut self.kind {
+            Kind::Strings(_) => self.string_codes(array.as_string(), out),
+            Kind::Rows { .. } => self.row_codes(&array, out)?,
+        }
+        Ok(())
+    }
+
+    /// Reads a dictionary's ids through the map to codes; each value is looked at once per dictionary.
+    fn dictionary_codes(
+        &mut self,
+        array: &datafusion::arrow::array::DictionaryArray<UInt32Type>,
+        cache: &mut DictionaryCache,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let known = cache.values.as_ref().is_some_and(|v| same_array(v, array.values()));
+        if !known {
+            cache.values = Some(Arc::clone(array.values()));
+            cache.codes.clear();
+            cache.codes.resize(array.values().len(), UNSEEN);
+        }
+        let keys = array.keys();
+        let ids = keys.values();
+        let nulls = keys.nulls();
+        out.reserve(ids.len());
+        for (row, &id) in ids.iter().enumerate() {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                out.push(NULL_CODE);
+                continue;
+            }
+            let mut code = cache.codes[id as usize];
+            if code == UNSEEN {
+                code = self.value_code(array.values(), id as usize)?;
+                cache.codes[id as usize] = code;
+            }
+            out.push(code);
+        }
+        Ok(())
+    }
+
+    /// The code of one value of a dictionary.
+    fn value_code(&mut self, values: &ArrayRef, at: usize) -> Result<u32> {
+        let mut one = Vec::with_capacity(1);
+        let value = values.slice(at, 1);
+        let value = if value.data_type() == &self.value_type { value } else { cast(&value, &self.value_type)? };
+        match &self.kind {
+            Kind::Strings(_) => self.string_codes(value.as_string(), &mut one),
+            Kind::Rows { .. } => self.row_codes(&value, &mut one)?,
+        }
+        Ok(one[0])
+    }
+
+    fn string_codes(&mut self, array: &StringArray, out: &mut Vec<u32>) {
+        let Kind::Strings(codes) = &mut self.kind else { return };
+        let mut previous: Option<(&str, u32)> = None;
+        for value in array {
+            let code = match (value, previous) {
+                (None, _) => NULL_CODE,
+                (Some(text), Some((same, code))) if same == text => code,
+                (Some(text), _) => {
+                    let code = match codes.get(text) {
+                        Some(code) => *code,
+                        None => {
+                            self.count += 1;
+                            codes.insert(text.into(), self.count);
+                            self.count
+                        }
+                    };
+                    previous = Some((text, code));
+                    code
+                }
+            };
+            out.push(code);
+        }
+    }
+
+    fn row_codes(&mut self, array: &ArrayRef, out: &mut Vec<u32>) -> Result<()> {
+        let Kind::Rows { converter, codes } = &mut self.kind else { return Ok(()) };
+        let rows = converter.convert_columns(&[Arc::clone(array)])?;
+        for (at, row) in rows.iter().enumerate() {
+            if array.is_null(at) {
+                out.push(NULL_CODE);
+                continue;
+            }
+            let bytes: &[u8] = row.as_ref();
+            let code = match codes.get(bytes) {
+                Some(code) => *code,
+                None => {
+                    self.count += 1;
+                    codes.insert(bytes.into(), self.count);
+                    self.count
+                }
+            };
+            out.push(code);
+        }
+        Ok(())
+    }
+}
+
+fn is_string(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether two arrays are the same memory.
+pub(crate) fn same_array(a: &ArrayRef, b: &ArrayRef) -> bool {
+    Arc::ptr_eq(a, b) || a.to_data().ptr_eq(&b.to_data())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! The operator of LATEST ON.
+
+use crate::operators::key::{KeyIds, KeyReader};
+use crate::operators::pinned::{PinnedRows, Place};
+use crate::operators::sample::exec::pieces;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties};
+use futures::{StreamExt, TryStreamExt};
+use std::fmt;
+use std::sync::Arc;
+
+/// Keeps the newest row of each key; yields them in order of time.
+#[derive(Debug, Clone)]
+pub(crate) struct LatestOnExec {
+    input: Arc<dyn ExecutionPlan>,
+    time: Arc<dyn PhysicalExpr>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl LatestOnExec {
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        time: Arc<dyn PhysicalExpr>,
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Self {
+        let mut equivalences = EquivalenceProperties::new(input.schema());
+        if time.downcast_ref::<Column>().is_some() {
+            equivalences.add_orderings([[PhysicalSortExpr::new(Arc::clone(&time), super::super::TIME_ORDER)]]);
+        }
+        let partitioning = Partitioning::UnknownPartitioning(1);
+        let properties =
+            PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
+        Self { input, time, keys, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+impl DisplayAs for LatestOnExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LatestOnExec: {} per [", self.time)?;
+        crate::operators::sample::node::write_list(f, &self.keys)?;
+        f.write_str("]")
+    }
+}
+
+impl ExecutionPlan for LatestOnExec {
+    fn name(&self) -> &'static str {
+        "LatestOnExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut go_on = f(&self.time)?;
+        for key in &self.keys {
+            go_on = go_on.visit_sibling(|| f(key))?;
+        }
+        Ok(go_on)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::new(children.swap_remove(0), Arc::clone(&self.time), self.keys.clone())))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, super::super::recompute())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let mut input = self.input.execute(partition, Arc::clone(&context))?;
+        let reservation = MemoryConsumer::new("LatestOnExec").register(context.memory_pool());
+        let mut newest = Newest::try_new(self, reservation)?;
+        let batch_rows = context.session_config().batch_size();
+        let rows = async move {
+            while let Some(batch) = input.next().await {
+                let _timer = baseline.elapsed_compute().timer();
+                newest.update(&batch?)?;
+            }
+            let _timer = baseline.elapsed_compute().timer();
+            let batch = newest.finish()?;
+            baseline.record_output(batch.num_rows());
+            Ok::<_, datafusion::error::DataFusionError>(pieces(batch, batch_rows))
+        };
+        let stream = futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// The state of one execution.
+struct Newest {
+    time: Arc<dyn PhysicalExpr>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    ids: KeyIds,
+    reader: KeyReader,
+    scratch: Vec<u32>,
+    kept: PinnedRows,
+    schema: SchemaRef,
+    reservation: MemoryReservation,
+}
+
+impl Newest {
+    fn try_new(exec: &LatestOnExec, reservation: MemoryReservation) -> Result<Self> {
+        let schema = exec.schema();
+        let types = exec.keys.iter().map(|key| key.data_type(&schema)).collect::<Result<Vec<DataType>>>()?;
+        let row_types = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        Ok(Self {
+            time: Arc::clone(&exec.time),
+            keys: exec.keys.clone(),
+            ids: KeyIds::try_new(&types)?,
+            reader: KeyReader::new(types.len()),
+            scratch: Vec::new(),
+            kept: PinnedRows::new(row_types),
+            schema,
+            reservation,
+        })
+    }
+
+    fn update(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        let times = self.time.evaluate(batch)?.into_array(rows)?;
+        let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(rows);
+        let keys = self.keys.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
+        self.scratch.clear();
+        self.ids.read(&keys, rows, &mut self.reader, &mut self.scratch)?;
+        self.kept.grow(self.ids.len());
+        self.kept.add_batch(batch.columns().to_vec(), rows);
+        let times = times.as_primitive::<TimestampNanosecondType>();
+        for (row, (&time, &key)) in times.values().iter().zip(&self.scratch).enumerate() {
+            if time >= self.kept.get(key).1 && times.is_valid(row) {
+                self.kept.keep(key, row, time);
+            }
+        }
+        if self.kept.is_heavy() {
+            self.kept.compact()?;
+        }
+        self.reservation.try_resize(self.kept.size() + self.ids.size())
+    }
+
+    fn finish(&self) -> Result<RecordBatch> {
+        let mut rows = self.kept.all();
+        rows.sort_by_key(|(time, place)| (*time, *place));
+        let places: Vec<Place> = rows.into_iter().map(|(_, place)| place).collect();
+        let columns = self.kept.rows(&places)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}

@@ -1,0 +1,73 @@
+//! Time-series operators inside DataFusion's planner.
+//!
+//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF JOIN) from marker to rows:
+//!
+//! ```text
+//! marker relation -> relation (RelationPlanner) -> sample | latest | asof :: node (extension node)
+//!                 -> planner (ExtensionPlanner) -> … :: exec (ExecutionPlan)
+//! ```
+//!
+//! Never rewrites results; never touches storage: what an operator needs of its input, such as time
+//! order, it says in its properties. Every operator runs in one partition.
+//!
+//! Enter at [`install`], which the session calls once.
+
+mod asof;
+mod fill;
+mod gather;
+mod key;
+mod latest;
+pub(crate) mod pinned;
+mod planner;
+mod relation;
+mod sample;
+
+pub(crate) use asof::plan::interval_nanos;
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::common::DFSchema;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::prelude::SessionConfig;
+use std::sync::Arc;
+
+/// Adds the operators and functions to a session.
+///
+/// Names are compared as they are spelled, so that the session must resolve them first
+/// ([`crate::dialect::resolve_names`]); ORDER BY in a sub-query is kept, which the plans of SAMPLE BY
+/// rely on.
+pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let config = builder.config().take().unwrap_or_else(SessionConfig::new);
+    let config = config
+        .set_bool("datafusion.sql_parser.enable_ident_normalization", false)
+        .set_bool("datafusion.sql_parser.enable_subquery_sort_elimination", false)
+        .set_bool("datafusion.sql_parser.collect_spans", true);
+    let mut relations = builder.relation_planners().take().unwrap_or_default();
+    relations.insert(0, Arc::new(relation::Relations::default()));
+    let builder = builder
+        .with_config(config)
+        .with_relation_planners(relations)
+        .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))
+        .with_optimizer_rule(Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
+    crate::functions::install(builder)
+}
+
+/// How operators want time: ascending, rows without one last.
+pub(crate) const TIME_ORDER: SortOptions = SortOptions { descending: false, nulls_first: false };
+
+/// Indices of the columns that expressions read, ascending.
+fn columns_of(exprs: &[Expr], schema: &DFSchema) -> Vec<usize> {
+    let mut found: Vec<usize> = exprs
+        .iter()
+        .flat_map(|expr| expr.column_refs().into_iter().filter_map(|c| schema.maybe_index_of_column(c)))
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// For [`datafusion::physical_plan::ExecutionPlan::with_new_children`], which the trait still asks for.
+fn recompute() -> ReplaceChildrenOptions {
+    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)
+}

@@ -1,0 +1,159 @@
+//! From extension nodes to physical operators.
+
+use super::asof::exec::AsOfJoinExec;
+use super::asof::node::AsOfJoin;
+use super::fill::exec::{FillColumn, FillExec};
+use super::fill::node::{Fill, FillWith};
+use super::latest::exec::LatestOnExec;
+use super::latest::node::LatestOn;
+use super::sample::exec::SampleByExec;
+use super::sample::node::SampleBy;
+use datafusion::catalog::Session;
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::LoweredAggregateBuilder;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use std::pin::Pin;
+use std::sync::Arc;
+
+type Planned<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// DataFusion's planner with our operators.
+#[derive(Debug)]
+pub(crate) struct TimeSeriesQueryPlanner;
+
+impl QueryPlanner for TimeSeriesQueryPlanner {
+    // Written out, since the attribute that would do it costs seconds of every build.
+    fn create_physical_plan<'a, 'b, 'c, 'r>(
+        &'a self,
+        plan: &'b LogicalPlan,
+        session: &'c dyn Session,
+    ) -> Planned<'r, Arc<dyn ExecutionPlan>>
+    where
+        'a: 'r,
+        'b: 'r,
+        'c: 'r,
+        Self: 'r,
+    {
+        Box::pin(async move {
+            let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TimeSeriesPlanner)]);
+            planner.create_physical_plan(plan, session).await
+        })
+    }
+}
+
+/// Knows the nodes of this folder.
+struct TimeSeriesPlanner;
+
+impl ExtensionPlanner for TimeSeriesPlanner {
+    fn plan_extension<'a, 'b, 'c, 'd, 'e, 'f, 'g, 'h, 'r>(
+        &'a self,
+        planner: &'b dyn PhysicalPlanner,
+        node: &'c dyn UserDefinedLogicalNode,
+        _logical_inputs: &'d [&'e LogicalPlan],
+        physical_inputs: &'f [Arc<dyn ExecutionPlan>],
+        session: &'g dyn Session,
+        planning: &'h PhysicalPlanningContext,
+    ) -> Planned<'r, Option<Arc<dyn ExecutionPlan>>>
+    where
+        'a: 'r,
+        'b: 'r,
+        'c: 'r,
+        'd: 'r,
+        'e: 'r,
+        'f: 'r,
+        'g: 'r,
+        'h: 'r,
+        Self: 'r,
+    {
+        let lowering = Lowering { planner, session, planning };
+        Box::pin(std::future::ready(lowering.plan(node, physical_inputs)))
+    }
+}
+
+struct Lowering<'a> {
+    planner: &'a dyn PhysicalPlanner,
+    session: &'a dyn Session,
+    planning: &'a PhysicalPlanningContext,
+}
+
+impl Lowering<'_> {
+    fn plan(
+        &self,
+        node: &dyn UserDefinedLogicalNode,
+        inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let node = node.as_any();
+        let input = |index: usize| Arc::clone(&inputs[index]);
+        Ok(Some(if let Some(sample) = node.downcast_ref::<SampleBy>() {
+            Arc::new(self.sample(sample, input(0))?)
+        } else if let Some(fill) = node.downcast_ref::<Fill>() {
+            Arc::new(self.fill(fill, input(0))?)
+        } else if let Some(latest) = node.downcast_ref::<LatestOn>() {
+            let schema = latest.input.schema();
+            let time = self.expr(&latest.time, schema)?;
+            Arc::new(LatestOnExec::new(input(0), time, self.exprs(&latest.keys, schema)?))
+        } else if let Some(join) = node.downcast_ref::<AsOfJoin>() {
+            Arc::new(self.asof(join, input(0), input(1))?)
+        } else {
+            return Ok(None);
+        }))
+    }
+
+    fn expr(&self, expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+        self.planner.create_physical_expr(expr, schema, self.session, self.planning)
+    }
+
+    fn exprs(&self, exprs: &[Expr], schema: &DFSchema) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+        exprs.iter().map(|expr| self.expr(expr, schema)).collect()
+    }
+
+    fn sample(&self, node: &SampleBy, input: Arc<dyn ExecutionPlan>) -> Result<SampleByExec> {
+        let schema = node.input.schema();
+        let physical = input.schema();
+        let aggregates = node.aggregates.iter().map(|aggregate| {
+            let properties = self.session.execution_props();
+            LoweredAggregateBuilder::new(aggregate, schema, &physical, properties, self.planning).build()
+        });
+        let aggregates = aggregates.collect::<Result<_>>()?;
+        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        let (time, keys) = (self.expr(&node.time, schema)?, self.exprs(&node.keys, schema)?);
+        Ok(SampleByExec::new(input, time, keys, aggregates, node.bucketing, output))
+    }
+
+    fn fill(&self, node: &Fill, input: Arc<dyn ExecutionPlan>) -> Result<FillExec> {
+        let empty = DFSchema::empty();
+        let bound = |bound: &Option<Expr>| bound.as_ref().map(|expr| self.expr(expr, &empty)).transpose();
+        let fills = node.fills.iter().map(|fill| {
+            Ok(match fill {
+                FillWith::Null => FillColumn::Null,
+                FillWith::Prev => FillColumn::Prev,
+                FillWith::Linear => FillColumn::Linear,
+                FillWith::Constant(expr) => FillColumn::Constant(self.expr(expr, &empty)?),
+            })
+        });
+        let fills = fills.collect::<Result<_>>()?;
+        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        let bounds = (bound(&node.from)?, bound(&node.to)?);
+        FillExec::try_new(input, node.keys, node.bucketing, bounds, fills, output)
+    }
+
+    fn asof(
+        &self,
+        node: &AsOfJoin,
+        left: Arc<dyn ExecutionPlan>,
+        right: Arc<dyn ExecutionPlan>,
+    ) -> Result<AsOfJoinExec> {
+        let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = node.keys.iter().cloned().unzip();
+        let (left_schema, right_schema) = (node.left.schema(), node.right.schema());
+        let times = (self.expr(&node.times.0, left_schema)?, self.expr(&node.times.1, right_schema)?);
+        let keys = (self.exprs(&left_keys, left_schema)?, self.exprs(&right_keys, right_schema)?);
+        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        AsOfJoinExec::try_new((left, right), times, keys, node.right_columns(), node.options, output)
+    }
+}

@@ -1,0 +1,130 @@
+//! Turns marker relations into plans: the [`RelationPlanner`] of the dialect.
+
+use crate::dialect::marker::{AsOfMarker, Marker};
+use crate::operators::{asof, latest, sample};
+use datafusion::common::plan_datafusion_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins,
+    Value,
+};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The table function that stands for a plan which is already made.
+const PLANNED: &str = "__planned";
+
+/// Plans SAMPLE BY, LATEST ON and ASOF JOIN; leaves every other relation to DataFusion.
+#[derive(Debug, Default)]
+pub(crate) struct Relations {
+    /// Plans on their way back into DataFusion's planner, by number; each is taken once.
+    planned: Mutex<HashMap<u64, LogicalPlan>>,
+    next: AtomicU64,
+}
+
+impl Relations {
+    fn planned(&self) -> MutexGuard<'_, HashMap<u64, LogicalPlan>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A FROM list that is this plan, so that nothing is planned twice.
+    pub(crate) fn stash(&self, plan: LogicalPlan) -> Vec<TableWithJoins> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.planned().insert(number, plan);
+        let digits = Expr::value(Value::Number(number.to_string(), false));
+        let relation = TableFactor::Function {
+            lateral: false,
+            name: vec![Ident::new(PLANNED)].into(),
+            args: vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(digits))],
+            with_ordinality: false,
+            alias: None,
+        };
+        vec![TableWithJoins { relation, joins: Vec::new() }]
+    }
+
+    fn take(&self, factor: &TableFactor) -> Option<LogicalPlan> {
+        let TableFactor::Function { name, args, .. } = factor else { return None };
+        let [part] = name.0.as_slice() else { return None };
+        if part.as_ident()?.value != PLANNED {
+            return None;
+        }
+        match args.as_slice() {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))] => match &value.value {
+                Value::Number(digits, _) => self.planned().remove(&digits.to_string().parse().ok()?),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The plan of a FROM list, qualifiers kept.
+    ///
+    /// # Errors
+    /// Those of DataFusion's planner.
+    pub(crate) fn plan_from(
+        &self,
+        from: Vec<TableWithJoins>,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        let mut from = from.into_iter();
+        let mut first = from.next().ok_or_else(|| plan_datafusion_err!("FROM is missing"))?;
+        for TableWithJoins { relation, joins } in from {
+            let relation = if joins.is_empty() { relation } else { nested(relation, joins) };
+            first.joins.push(Join {
+                relation,
+                global: false,
+                join_operator: JoinOperator::CrossJoin(JoinConstraint::None),
+            });
+        }
+        if first.joins.is_empty() {
+            return context.plan(first.relation);
+        }
+        context.plan(nested(first.relation, first.joins))
+    }
+}
+
+fn nested(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
+    TableFactor::NestedJoin { table_with_joins: Box::new(TableWithJoins { relation, joins }), alias: None }
+}
+
+impl RelationPlanner for Relations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let planned = |plan| Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
+        match relation {
+            TableFactor::Function { .. } => {
+                if let Some(plan) = self.take(&relation) {
+                    return planned(plan);
+                }
+                match Marker::read(relation) {
+                    Ok(Marker::Sample(marker)) => planned(sample::plan::plan_sample(marker, self, context)?),
+                    Ok(Marker::Latest(marker)) => planned(latest::plan::plan_latest(marker, self, context)?),
+                    Err(other) => Ok(RelationPlanning::Original(other)),
+                }
+            }
+            TableFactor::NestedJoin { mut table_with_joins, alias } => {
+                let marker = table_with_joins.joins.last().and_then(AsOfMarker::read);
+                let Some((marker, constraint)) = marker else {
+                    let original = TableFactor::NestedJoin { table_with_joins, alias };
+                    return Ok(RelationPlanning::Original(Box::new(original)));
+                };
+                let Some(join) = table_with_joins.joins.pop() else {
+                    return Err(plan_datafusion_err!("ASOF JOIN has no right side"));
+                };
+                let left = self.plan_from(vec![*table_with_joins], context)?;
+                let right = context.plan(join.relation)?;
+                let plan = asof::plan::plan_asof(left, right, marker, constraint, context)?;
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+            }
+            other => Ok(RelationPlanning::Original(Box::new(other))),
+        }
+    }
+}

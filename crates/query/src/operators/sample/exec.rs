@@ -1,0 +1,266 @@
+//! The operator of SAMPLE BY.
+
+use super::groups::{Groups, KEY_ORDER};
+use crate::functions::bucket::Bucketing;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray, UInt64Array};
+use datafusion::arrow::compute::{filter_record_batch, is_not_null, take};
+use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    Distribution, EquivalenceProperties, GroupsAccumulatorAdapter, LexOrdering, PhysicalExpr, PhysicalSortExpr,
+};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties};
+use futures::{StreamExt, TryStreamExt};
+use std::fmt;
+use std::sync::Arc;
+
+/// Groups its whole input by key and bucket; yields groups in order of bucket, then keys.
+#[derive(Debug, Clone)]
+pub(crate) struct SampleByExec {
+    input: Arc<dyn ExecutionPlan>,
+    time: Arc<dyn PhysicalExpr>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    aggregates: Vec<LoweredAggregate>,
+    bucketing: Bucketing,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SampleByExec {
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        time: Arc<dyn PhysicalExpr>,
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+        aggregates: Vec<LoweredAggregate>,
+        bucketing: Bucketing,
+        schema: SchemaRef,
+    ) -> Self {
+        let properties = Arc::new(grid_properties(schema, keys.len()));
+        Self { input, time, keys, aggregates, bucketing, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+/// One partition in order of the first column and the `keys` after it.
+pub(crate) fn grid_properties(schema: SchemaRef, keys: usize) -> PlanProperties {
+    let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
+    equivalences.add_orderings(grid_order(&schema, keys));
+    PlanProperties::new(
+        equivalences,
+        Partitioning::UnknownPartitioning(1),
+        EmissionType::Final,
+        Boundedness::Bounded,
+    )
+}
+
+/// The order by the first column and the `keys` after it.
+pub(crate) fn grid_order(schema: &SchemaRef, keys: usize) -> Option<LexOrdering> {
+    let columns = schema.fields().iter().enumerate().take(1 + keys);
+    LexOrdering::new(columns.map(|(index, field)| {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
+        PhysicalSortExpr::new(column, KEY_ORDER)
+    }))
+}
+
+impl DisplayAs for SampleByExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SampleByExec: {} every {}, keys=[", self.time, self.bucketing)?;
+        super::node::write_list(f, &self.keys)?;
+        f.write_str("], aggregates=[")?;
+        let names: Vec<&str> = self.aggregates.iter().map(|a| a.aggregate.name()).collect();
+        super::node::write_list(f, &names)?;
+        f.write_str("]")
+    }
+}
+
+impl ExecutionPlan for SampleByExec {
+    fn name(&self) -> &'static str {
+        "SampleByExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut go_on = f(&self.time)?;
+        for key in &self.keys {
+            go_on = go_on.visit_sibling(|| f(key))?;
+        }
+        for aggregate in &self.aggregates {
+            for argument in aggregate.aggregate.expressions().iter().chain(&aggregate.filter) {
+                go_on = go_on.visit_sibling(|| f(argument))?;
+            }
+        }
+        Ok(go_on)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Self { input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, super::super::recompute())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let mut input = self.input.execute(partition, Arc::clone(&context))?;
+        let reservation = MemoryConsumer::new("SampleByExec").register(context.memory_pool());
+        let mut sampler = Sampler::try_new(self, reservation)?;
+        let batch_rows = context.session_config().batch_size();
+        let rows = async move {
+            while let Some(batch) = input.next().await {
+                let _timer = baseline.elapsed_compute().timer();
+                sampler.update(&batch?)?;
+            }
+            let _timer = baseline.elapsed_compute().timer();
+            let batch = sampler.finish()?;
+            baseline.record_output(batch.num_rows());
+            Ok::<_, datafusion::error::DataFusionError>(pieces(batch, batch_rows))
+        };
+        let stream = futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// A batch in pieces of at most so many rows; one empty batch has none.
+pub(crate) fn pieces(batch: RecordBatch, rows: usize) -> Vec<RecordBatch> {
+    let starts = (0..batch.num_rows()).step_by(rows.max(1));
+    starts.map(|start| batch.slice(start, rows.max(1).min(batch.num_rows() - start))).collect()
+}
+
+/// The state of one execution.
+struct Sampler {
+    time: Arc<dyn PhysicalExpr>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    aggregates: Vec<Running>,
+    groups: Groups,
+    /// The group of each row of the batch at hand.
+    rows: Vec<usize>,
+    schema: SchemaRef,
+    reservation: MemoryReservation,
+}
+
+struct Running {
+    arguments: Vec<Arc<dyn PhysicalExpr>>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    accumulator: Box<dyn GroupsAccumulator>,
+}
+
+impl Sampler {
+    fn try_new(exec: &SampleByExec, reservation: MemoryReservation) -> Result<Self> {
+        let input = exec.input.schema();
+        let types = exec.keys.iter().map(|key| key.data_type(&input)).collect::<Result<Vec<DataType>>>()?;
+        let aggregates = exec.aggregates.iter().map(|lowered| {
+            let mut arguments = lowered.aggregate.expressions();
+            arguments.extend(lowered.order_bys.iter().map(|order| Arc::clone(&order.expr)));
+            let accumulator = groups_accumulator(&lowered.aggregate)?;
+            Ok(Running { arguments, filter: lowered.filter.clone(), accumulator })
+        });
+        Ok(Self {
+            time: Arc::clone(&exec.time),
+            keys: exec.keys.clone(),
+            aggregates: aggregates.collect::<Result<_>>()?,
+            groups: Groups::try_new(&types, exec.bucketing)?,
+            rows: Vec::new(),
+            schema: exec.schema(),
+            reservation,
+        })
+    }
+
+    fn update(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let times = self.time.evaluate(batch)?.into_array(batch.num_rows())?;
+        if times.null_count() > 0 {
+            let timed = filter_record_batch(batch, &is_not_null(&times)?)?;
+            return self.update(&timed);
+        }
+        let rows = batch.num_rows();
+        let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(rows);
+        let keys = self.keys.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
+        self.rows.clear();
+        let times = times.as_primitive::<TimestampNanosecondType>().values();
+        self.groups.assign(times, &keys, &mut self.rows)?;
+        let mut size = self.groups.size() + self.rows.capacity() * 8;
+        for running in &mut self.aggregates {
+            let values = running.arguments.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
+            let filter = running.filter.as_ref().map(evaluate).transpose()?;
+            let filter: Option<&BooleanArray> = filter.as_ref().and_then(|f| f.as_boolean_opt());
+            running.accumulator.update_batch(&values, &self.rows, filter, self.groups.len())?;
+            size += running.accumulator.size();
+        }
+        self.reservation.try_resize(size)?;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<RecordBatch> {
+        if self.groups.len() == 0 {
+            return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
+        }
+        let finished = self.groups.finish()?;
+        let buckets = TimestampNanosecondArray::from(finished.buckets);
+        let buckets = match self.schema.field(0).data_type() {
+            DataType::Timestamp(_, zone) => buckets.with_timezone_opt(zone.clone()),
+            _ => buckets,
+        };
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(buckets)];
+        columns.extend(finished.keys);
+        let ordered = finished.order.iter().enumerate().all(|(row, group)| row == *group);
+        let order = UInt64Array::from_iter_values(finished.order.iter().map(|group| *group as u64));
+        for running in &mut self.aggregates {
+            let values = running.accumulator.evaluate(EmitTo::All)?;
+            columns.push(if ordered { values } else { take(&values, &order, None)? });
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+/// The aggregate's own accumulator for groups, or one accumulator a group.
+fn groups_accumulator(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
+    if aggregate.groups_accumulator_supported() {
+        return aggregate.create_groups_accumulator();
+    }
+    let aggregate = Arc::clone(aggregate);
+    Ok(Box::new(GroupsAccumulatorAdapter::new(move || aggregate.create_accumulator())))
+}

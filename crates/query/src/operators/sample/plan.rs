@@ -1,0 +1,271 @@
+//! Plans the marker of SAMPLE BY.
+//!
+//! DataFusion plans the SELECT as a GROUP BY, so that aliases, HAVING, window functions, ORDER BY and
+//! LIMIT are its own; then the Aggregate in that plan gives way to [`SampleBy`], and [`Fill`] above it.
+
+use super::node::SampleBy;
+use super::rewrite::{Item, TimeColumn, call, group_by_bucket};
+use crate::designated::designated_timestamp;
+use crate::dialect::marker::{SampleMarker, planning_error};
+use crate::dialect::{Position, SqlError};
+use crate::functions::bucket::Bucketing;
+use crate::operators::fill::node::{Fill, FillWith};
+use crate::operators::fill::plan::{FillWord, fill_words};
+use crate::operators::relation::Relations;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{Column, DFSchema, TableReference};
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::logical_expr::{
+    Aggregate, Expr, ExprSchemable, Extension, LogicalPlan, LogicalPlanBuilder, cast,
+};
+use sqlparser::ast::{self, BinaryOperator, Ident, SetExpr, TableFactor};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+/// The plan of a SELECT with SAMPLE BY.
+pub(crate) fn plan_sample(
+    marker: SampleMarker,
+    relations: &Relations,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let position = marker.position;
+    let error = |message: String| planning_error(SqlError::new(message, position));
+    let bucketing = Bucketing::parse(&marker.stride, marker.zone.as_deref(), marker.offset.as_deref());
+    let bucketing = bucketing.map_err(error)?;
+    let mut query = marker.query;
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return Err(error("SAMPLE BY needs a SELECT".to_string()));
+    };
+    if select.from.is_empty() {
+        return Err(error("SAMPLE BY needs a table to read FROM".to_string()));
+    }
+    let input = relations.plan_from(std::mem::take(&mut select.from), context)?;
+    let time_ast = designated_column(input.schema(), position, "SAMPLE BY")?;
+    select.from = relations.stash(input);
+    for (bound, operator) in [(&marker.from, BinaryOperator::GtEq), (&marker.to, BinaryOperator::Lt)] {
+        if let Some(bound) = bound {
+            let condition = binary(time_ast.clone(), operator, ast::Expr::Nested(Box::new(bound.clone())));
+            select.selection = Some(match select.selection.take() {
+                Some(other) => binary(ast::Expr::Nested(Box::new(other)), BinaryOperator::And, condition),
+                None => condition,
+            });
+        }
+    }
+    let time = time_column(time_ast, &marker.stride, marker.offset.as_deref(), marker.zone.as_deref(), position);
+    let items = group_by_bucket(&mut query, &time, context.context_provider()).map_err(planning_error)?;
+    let aggregates = items.iter().filter(|item| **item == Item::Aggregate).count();
+    let words = fill_words(&marker.fill, aggregates).map_err(planning_error)?;
+    let mut bounds = [None, None];
+    for (slot, bound) in bounds.iter_mut().zip([marker.from, marker.to]) {
+        if let Some(bound) = bound {
+            let bound = context.sql_to_expr(bound, &DFSchema::empty())?;
+            *slot = Some(cast(bound, DataType::Timestamp(TimeUnit::Nanosecond, None)));
+        }
+    }
+    let factor = TableFactor::Derived { lateral: false, subquery: query, alias: None, sample: None };
+    let grouped = context.plan(factor);
+    let swap = Swap { bucketing, items, words, bounds, position };
+    match swap.place(grouped?)? {
+        (plan, true) => Ok(plan),
+        _ => Err(error("SAMPLE BY found nothing to group".to_string())),
+    }
+}
+
+/// The designated timestamp of a relation, fully qualified.
+///
+/// # Errors
+/// [`SqlError`] where the relation has none.
+pub(crate) fn designated_column(schema: &DFSchema, position: Position, clause: &str) -> Result<ast::Expr> {
+    let Some(index) = designated_timestamp(schema) else {
+        return Err(planning_error(
+            SqlError::new(format!("{clause} needs a designated timestamp, and this relation has none"), position)
+                .hint("CREATE TABLE … TIMESTAMP(ts) names it; a sub-query must select it unchanged"),
+        ));
+    };
+    let (qualifier, field) = schema.qualified_field(index);
+    let mut parts: Vec<Ident> = Vec::new();
+    if let Some(qualifier) = qualifier {
+        parts.extend(qualifier.to_vec().into_iter().map(|part| Ident::with_quote('"', part)));
+    }
+    parts.push(Ident::with_quote('"', field.name()));
+    Ok(match <[Ident; 1]>::try_from(parts) {
+        Ok([only]) => ast::Expr::Identifier(only),
+        Err(parts) => ast::Expr::CompoundIdentifier(parts),
+    })
+}
+
+fn time_column(
+    column: ast::Expr,
+    stride: &str,
+    offset: Option<&str>,
+    zone: Option<&str>,
+    position: Position,
+) -> TimeColumn {
+    let parts = match &column {
+        ast::Expr::CompoundIdentifier(parts) => parts.as_slice(),
+        ast::Expr::Identifier(only) => std::slice::from_ref(only),
+        _ => &[],
+    };
+    let (name, qualifier) = match parts {
+        [.., qualifier, name] => (name.value.clone(), Some(qualifier.value.clone())),
+        [name] => (name.value.clone(), None),
+        [] => (String::new(), None),
+    };
+    let text = |value: &str| {
+        let span = crate::dialect::marker::span(position);
+        ast::Expr::Value(ast::Value::SingleQuotedString(value.to_string()).with_span(span))
+    };
+    let mut args = vec![text(stride), column.clone()];
+    args.extend(offset.map(text));
+    args.extend(zone.map(text));
+    TimeColumn { qualifier, name, bucket: call("time_bucket", args) }
+}
+
+fn binary(left: ast::Expr, op: BinaryOperator, right: ast::Expr) -> ast::Expr {
+    ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// Puts our nodes in the place of the Aggregate.
+struct Swap {
+    bucketing: Bucketing,
+    items: Vec<Item>,
+    /// One for each aggregate item; empty: no FILL.
+    words: Vec<FillWord>,
+    bounds: [Option<Expr>; 2],
+    position: Position,
+}
+
+/// What FILL does to the Aggregate's columns.
+#[derive(Default)]
+struct Filling {
+    /// By index in the Aggregate's output; the others are filled with NULL.
+    direct: HashMap<usize, FillWord>,
+    /// Selected expressions over aggregates, each as a column of its own below the filling.
+    extras: Vec<Extra>,
+}
+
+struct Extra {
+    expr: Expr,
+    name: String,
+    word: FillWord,
+}
+
+impl Swap {
+    /// Goes down single inputs to the Aggregate; says whether it was found.
+    fn place(&self, plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
+        if let LogicalPlan::Projection(projection) = &plan
+            && !self.words.is_empty()
+            && let Some(aggregate) = aggregate_below(&projection.input)
+        {
+            let (exprs, filling) = self.filling(&projection.expr, &aggregate)?;
+            let input = self.replace(projection.input.as_ref().clone(), &filling)?;
+            return Ok((LogicalPlanBuilder::from(input).project(exprs)?.build()?, true));
+        }
+        if let LogicalPlan::Aggregate(aggregate) = plan {
+            return Ok((self.node(aggregate, &Filling::default())?, true));
+        }
+        let inputs = plan.inputs();
+        let [input] = inputs.as_slice() else { return Ok((plan, false)) };
+        let (input, found) = self.place((*input).clone())?;
+        Ok((plan.with_new_exprs(plan.expressions(), vec![input])?, found))
+    }
+
+    /// The same below the projection: only HAVING and window functions stand in between.
+    fn replace(&self, plan: LogicalPlan, filling: &Filling) -> Result<LogicalPlan> {
+        if let LogicalPlan::Aggregate(aggregate) = plan {
+            return self.node(aggregate, filling);
+        }
+        let inputs = plan.inputs();
+        let [input] = inputs.as_slice() else { return Ok(plan) };
+        let input = self.replace((*input).clone(), filling)?;
+        plan.with_new_exprs(plan.expressions(), vec![input])
+    }
+
+    /// Says which column each word fills; expressions over aggregates leave the projection for a
+    /// column of their own, since the fill of `sum(a) / sum(b)` is not the quotient of two fills.
+    fn filling(&self, exprs: &[Expr], aggregate: &Aggregate) -> Result<(Vec<Expr>, Filling)> {
+        let mut words = self.words.iter();
+        let mut filling = Filling::default();
+        let mut kept = exprs.to_vec();
+        for (index, item) in self.items.iter().enumerate() {
+            if *item != Item::Aggregate {
+                continue;
+            }
+            let (Some(word), Some(expr)) = (words.next(), kept.get_mut(index)) else { continue };
+            let (qualifier, field) = expr.qualified_name();
+            let inner = expr.clone().unalias();
+            if let Expr::Column(column) = &inner
+                && let Some(at) = aggregate.schema.maybe_index_of_column(column)
+                && let Entry::Vacant(slot) = filling.direct.entry(at)
+            {
+                slot.insert(word.clone());
+                continue;
+            }
+            if !inner.column_refs().iter().all(|column| aggregate.schema.has_column(column)) {
+                return Err(planning_error(
+                    SqlError::new("FILL cannot fill a window function", self.position)
+                        .hint("SAMPLE BY in a sub-query, the window function outside"),
+                ));
+            }
+            let name = format!("__fill_{index}");
+            *expr = Expr::Column(Column::new_unqualified(&name)).alias_qualified(qualifier, field);
+            filling.extras.push(Extra { expr: inner, name, word: word.clone() });
+        }
+        Ok((kept, filling))
+    }
+
+    fn node(&self, aggregate: Aggregate, filling: &Filling) -> Result<LogicalPlan> {
+        let Aggregate { input, mut group_expr, aggr_expr, schema, .. } = aggregate;
+        let keys = group_expr.split_off(1.min(group_expr.len()));
+        let time = group_expr.pop().and_then(bucket_argument);
+        let Some(time) = time else {
+            return Err(planning_error(SqlError::new("SAMPLE BY lost its timestamp", self.position)));
+        };
+        let key_count = keys.len();
+        let (qualifier, field) = schema.qualified_field(0);
+        let bucket: (Option<TableReference>, _) = (qualifier.cloned(), Arc::clone(field));
+        let input = Arc::unwrap_or_clone(input);
+        let node = SampleBy::try_new(input, time, keys, aggr_expr, self.bucketing, bucket)?;
+        let sample = LogicalPlan::Extension(Extension { node: Arc::new(node) });
+        if self.words.is_empty() {
+            return Ok(sample);
+        }
+        let value_type = |word: &FillWord, data_type: &DataType| word.clone().into_fill(data_type.clone());
+        let fields = sample.schema().fields().iter().enumerate().skip(1 + key_count);
+        let mut fills: Vec<FillWith> = fields
+            .map(|(at, field)| {
+                filling.direct.get(&at).map_or(FillWith::Null, |word| value_type(word, field.data_type()))
+            })
+            .collect();
+        let mut wider = sample;
+        if !filling.extras.is_empty() {
+            let mut exprs: Vec<Expr> = wider.schema().columns().into_iter().map(Expr::Column).collect();
+            for extra in &filling.extras {
+                fills.push(value_type(&extra.word, &extra.expr.get_type(wider.schema())?));
+                exprs.push(extra.expr.clone().alias(&extra.name));
+            }
+            wider = LogicalPlanBuilder::from(wider).project(exprs)?.build()?;
+        }
+        let [from, to] = self.bounds.clone();
+        let fill = Fill::try_new(wider, key_count, self.bucketing, from, to, fills)?;
+        Ok(LogicalPlan::Extension(Extension { node: Arc::new(fill) }))
+    }
+}
+
+fn aggregate_below(plan: &LogicalPlan) -> Option<Aggregate> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => Some(aggregate.clone()),
+        LogicalPlan::Filter(_) | LogicalPlan::Window(_) => aggregate_below(plan.inputs().first()?),
+        _ => None,
+    }
+}
+
+/// The timestamp inside `time_bucket(stride, ts, …)`.
+fn bucket_argument(expr: Expr) -> Option<Expr> {
+    match expr.unalias() {
+        Expr::ScalarFunction(call) => call.args.into_iter().nth(1),
+        _ => None,
+    }
+}
