@@ -123,6 +123,14 @@ pub enum EngineError {
         /// The limit.
         most: usize,
     },
+    /// Recent rows fill the memory budget and cannot be sealed.
+    #[error("recent rows exceed the memory budget of {budget_bytes} bytes and sealing fails: {cause}")]
+    MemoryFull {
+        /// The budget.
+        budget_bytes: usize,
+        /// Why sealing failed.
+        cause: String,
+    },
     /// A schema or batch breaks a rule.
     #[error(transparent)]
     Model(#[from] tickstone_model::ModelError),
@@ -138,6 +146,7 @@ impl EngineError {
             EngineError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 ErrorKind::FreeSpace
             }
+            EngineError::MemoryFull { .. } => ErrorKind::FreeSpace,
             EngineError::Locked { .. } | EngineError::TapeStopped { .. } => ErrorKind::Retry,
             EngineError::Io { .. }
             | EngineError::Damaged { .. }

@@ -1,5 +1,40 @@
-//! The database without SQL or sockets.
+//! The database without SQL or sockets: rows in, durable, and out again as exact ranges.
+//!
+//! ```text
+//! ingest (rows -> checked batches) -> transaction -> tape -> publisher -> recent (runs)
+//! load   (rows -> parts)           ----------------> tape      |            | maintenance: merge, seal
+//!                                                     |        v            v
+//! recovery (manifests, then the tape) -------------> snapshot <---------- part
+//! ```
+//!
+//! Owns every durable byte. Never knows SQL, sockets, async, the wall clock or global randomness: time
+//! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
+
+mod clock;
+mod codec;
+mod dictionary;
 pub mod disk;
+mod engine;
 mod error;
+mod ingest;
+mod load;
+mod maintenance;
+mod manifest;
 pub mod part;
+mod publisher;
+mod recent;
+mod recovery;
+mod snapshot;
+mod tape;
+mod transaction;
+
+pub use clock::{Clock, SystemClock};
+pub use dictionary::Dictionary;
+pub use engine::{Commit, Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};
+pub use load::BulkLoad;
+pub use manifest::ImportRecord;
+pub use part::ColumnBound;
+pub use snapshot::{PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
+pub use tape::change::ImportSource;
+pub use transaction::Transaction;

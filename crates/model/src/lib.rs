@@ -18,7 +18,7 @@ pub use column::{Column, ColumnType};
 pub use error::{ModelError, Result};
 pub use partition::PartitionBy;
 pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder};
-pub use time::{TimeRange, format_nanos};
+pub use time::{TimeRange, days_from_civil, format_nanos};
 
 /// A SYMBOL value inside the engine: its place in the column's dictionary, from 0.
 ///

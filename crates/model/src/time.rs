@@ -58,7 +58,7 @@ impl fmt::Display for TimeRange {
 /// Days since 1970-01-01 of a civil date (proleptic Gregorian; month 1 to 12, day 1 to 31).
 ///
 /// Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `days_from_civil`.
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);
     let yoe = y - era * 400;

@@ -50,13 +50,15 @@ pub fn series_columns(schema: &DFSchema) -> Vec<usize> {
 pub fn marked_schema(table: &TableSchema) -> Schema {
     let fields = table.edge().fields().iter().enumerate().map(|(index, field)| {
         let mut metadata = HashMap::new();
-        if table.timestamp() == Some(index) {
+        let designated = table.timestamp() == Some(index);
+        if designated {
             metadata.insert(TIMESTAMP_KEY.to_string(), TIMESTAMP_VALUE.to_string());
         }
         if let Some(ordinal) = table.series().iter().position(|&column| column == index) {
             metadata.insert(SERIES_KEY.to_string(), ordinal.to_string());
         }
-        field.as_ref().clone().with_metadata(metadata)
+        // It is never NULL: orders by time hold whichever side NULLs would go to.
+        field.as_ref().clone().with_nullable(!designated).with_metadata(metadata)
     });
     Schema::new(fields.collect::<Vec<_>>())
 }

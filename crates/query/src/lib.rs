@@ -1,8 +1,29 @@
-//! SQL over the engine.
+//! SQL over the engine: DataFusion, and the tokio it brings, live here only.
+//!
+//! Owns the dialect, the scan of a snapshot, the time-series operators and functions. Never touches
+//! a tape, a part or a socket itself.
+//!
+//! Flow: text -> [`dialect`] (statements) -> [`Session`] (plan, optimise) -> [`scan`] and operators
+//! -> batches.
+//!
+//! Enter at [`Database`], which the server, the command line and every binding open.
 
-mod designated;
+mod database;
+pub mod designated;
 pub mod dialect;
+mod error;
+pub mod export;
 mod functions;
+pub mod import;
 mod operators;
+mod provider;
+pub mod scan;
+mod session;
+mod statements;
 #[cfg(test)]
 mod testing;
+
+pub use database::{Database, DatabaseOptions};
+pub use error::{ErrorKind, QueryError, Result};
+pub use provider::SnapshotTable;
+pub use session::{Outcome, Session};

@@ -1,2 +1,42 @@
 //! The `tickstone` program: command line over the embedded database.
-fn main() {}
+//!
+//! Owns arguments, terminals and exit codes; everything else is [`tickstone_query::Database`]'s. Never
+//! touches a table's files itself.
+//!
+//! Exit codes: 0 done, 1 error, 2 usage, 130 interrupted.
+//!
+//! Enter at [`cli::Cli`], then the module of each command.
+
+mod cli;
+mod demo;
+mod export;
+mod failure;
+mod r#gen;
+mod import;
+mod interrupt;
+mod open;
+mod output;
+mod sql;
+mod units;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Sql(args) => sql::run(&args),
+        Command::Import(args) => import::run(args),
+        Command::Export(args) => export::run(&args),
+        Command::Gen(args) => r#gen::run(&args).map_err(failure::Failure::from),
+        Command::Demo(args) => demo::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,1 +1,29 @@
-//! Bytes to rows and back, without I/O.
+//! Bytes to rows, without I/O: CSV and newline-delimited JSON.
+//!
+//! Owns the reading of text formats into typed Arrow columns: [`csv`] and [`ndjson`] cut bytes into
+//! whole records and parse chunks of them by a [`Plan`]; [`infer`] guesses a plan from a sample.
+//! Never opens a file or a socket, never knows of a table's storage; strict: a field that is not
+//! wholly a value of its column's type is a [`BadRow`], never a guess.
+//!
+//! ```text
+//! sample ─► infer ─► Plan          bytes ─► last_record_end ─► whole records ─► Parser::parse ─► Chunk
+//! ```
+//!
+//! Chunks are independent of each other, so any number of threads may parse them.
+//! Enter at [`Plan`], then [`csv::Parser`] and [`ndjson::Parser`].
+
+mod chunk;
+mod column;
+pub mod csv;
+mod fault;
+pub mod infer;
+pub mod ndjson;
+mod plan;
+mod value;
+
+pub use chunk::{BadRow, Chunk};
+pub use fault::Fault;
+pub use plan::{ColumnPlan, EpochUnit, Plan, TimeFormat};
+
+/// The longest record a parser is given, in bytes; a longer one is taken for an unclosed quote.
+pub const RECORD_BYTES_MAX: usize = 16 << 20;

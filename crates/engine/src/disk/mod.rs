@@ -11,8 +11,10 @@
 //! [`FileDisk`] is the real one; `tickstone-sim` has one that takes crash images.
 
 mod file;
+mod memory;
 
 pub use file::FileDisk;
+pub use memory::MemoryDisk;
 
 use std::fmt::Debug;
 use std::io;

@@ -1,14 +1,44 @@
 //! Parts: sealed, immutable column files of one partition.
 //!
-//! Contract (bodies to be written in this folder; the rest of the engine uses only this):
-//! see docs/formats/part.md for the bytes.
+//! Owns the format of docs/formats/part.md: rows sorted by (time slice, series key, timestamp), each
+//! column cut into blocks of 1,024 values that decode alone, statistics beside every block, checksums
+//! over every byte. Never names files, never decides what to seal, never knows of snapshots or SQL.
+//!
+//! ```text
+//! RowBatch… ─► order (slices, series) ─► gather ─► codec, stats ─► write ─► file
+//! file ─► open (header, footer) ─► page (chunk index) ─► block ─► codec ─► Arrow array
+//! ```
+//!
+//! Enter at [`Part::write`] and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
+//! ranges, [`Part::prune`] drops blocks, [`Part::read`] decodes.
 
-use crate::disk::{Disk, FileBytes};
+mod block;
+mod codec;
+mod gather;
+mod layout;
+mod open;
+mod order;
+mod page;
+mod prune;
+mod read;
+mod seek;
+mod series;
+mod stats;
+mod write;
+
+pub use prune::{BlockSummary, ColumnBound};
+pub use series::{SeriesEntry, SeriesIndex};
+
+use crate::disk::FileBytes;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
-use tickstone_model::{RowBatch, SymbolId, TableSchema, TimeRange};
+use std::sync::atomic::AtomicU64;
+use tickstone_model::TableSchema;
+
+/// Values of one column in a block.
+pub const BLOCK_ROWS: usize = 1_024;
 
 /// The tape positions whose rows a part holds: `first..=last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,3 +95,62 @@ pub struct ColumnStats {
     /// Sum of the values (integers exact, doubles summed in stored order), `None` where it overflowed or the type keeps none.
     pub sum: Option<StatValue>,
 }
+
+/// A stretch of time of a part; inside it rows are sorted by (series key, timestamp).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slice {
+    /// Its rows in the part.
+    pub rows: Range<usize>,
+    /// Smallest and largest designated timestamp (ns since the Unix epoch), `None` for a table without one.
+    pub times: Option<(i64, i64)>,
+}
+
+/// One open part: cheap to open, every block verified when first touched.
+///
+/// Invariants: the header, the trailer and the footer are verified; nothing else of the file is
+/// trusted before its checksum was compared, and no offset is used unchecked even then.
+pub struct Part {
+    bytes: FileBytes,
+    path: PathBuf,
+    schema: Arc<TableSchema>,
+    summary: PartSummary,
+    positions: PositionRange,
+    slices: Vec<Slice>,
+    layout: layout::Layout,
+    /// One bit a chunk page, then one a group of blocks: set once its checksum has been compared.
+    verified: Vec<AtomicU64>,
+}
+
+impl Part {
+    /// Rows, times and size.
+    pub fn summary(&self) -> &PartSummary {
+        &self.summary
+    }
+
+    /// The tape positions whose rows it holds.
+    pub fn positions(&self) -> PositionRange {
+        self.positions
+    }
+
+    /// Its slices in order of time.
+    pub fn slices(&self) -> &[Slice] {
+        &self.slices
+    }
+
+    /// The table's schema.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+}
+
+impl std::fmt::Debug for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part")
+            .field("path", &self.path)
+            .field("summary", &self.summary)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+# Tickstone: every command a developer needs. `make` lists them.
+#
+# `demo` and `test` set up what they need themselves. Both build the `dev` profile, so that one set of
+# compiled dependencies serves them both (docs/decisions/0002-build-profiles.md).
+
+CARGO ?= cargo
+PYTHON ?= python3
+VENV := .venv
+BIN := $(or $(CARGO_TARGET_DIR),target)/debug/tickstone
+RELEASE_BIN := $(or $(CARGO_TARGET_DIR),target)/release/tickstone
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build release demo test lint fmt test-rust test-python bench clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## check the compiler and the tools, and install what is missing
+	@PYTHON="$(PYTHON)" CARGO="$(CARGO)" sh scripts/setup.sh compiler
+
+build: setup ## build the tickstone program (dev profile)
+	@echo "==> building tickstone; from nothing this compiles DataFusion, about 11 minutes on 2 cores"
+	$(CARGO) build --locked -p tickstone
+
+release: setup ## build the tickstone program (release profile)
+	@echo "==> building tickstone in release; from nothing about 20 minutes on 2 cores"
+	$(CARGO) build --locked --release -p tickstone
+
+demo: build ## build, make a million ticks, import them, analyse them
+	@echo "==> tickstone demo"
+	$(BIN) demo $(ARGS)
+
+test: lint test-rust test-python ## lint, then all tests: Rust, SQL against DuckDB, documentation
+	@echo "==> all tests passed"
+
+lint: setup ## formatting and clippy, warnings are errors
+	@PYTHON="$(PYTHON)" CARGO="$(CARGO)" sh scripts/setup.sh lint
+	@echo "==> cargo fmt --check"
+	$(CARGO) fmt --all --check
+	@echo "==> cargo clippy; from nothing this checks all dependencies, about 5 minutes on 2 cores"
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+
+fmt: ## format all Rust code
+	$(CARGO) fmt --all
+
+test-rust: setup ## Rust tests, SQL tests included
+	@echo "==> cargo test; from nothing this compiles DataFusion, about 11 minutes on 2 cores"
+	$(CARGO) test --locked --workspace
+
+test-python: build $(VENV)/ready ## the program against DuckDB, and every example of the documentation
+	@echo "==> pytest"
+	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/oracle tests/docs
+
+$(VENV)/ready: bench/requirements.txt scripts/setup.sh
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh python
+	@touch $@
+
+bench: release $(VENV)/ready ## the benchmarks; results go to docs/performance.md
+	@echo "==> building the benchmarks in release"
+	$(CARGO) build --locked --release -p tickstone-query --examples
+	TICKSTONE="$(abspath $(RELEASE_BIN))" $(VENV)/bin/python bench/run.py $(ARGS)
+
+clean: ## remove what the build, the tests and the demo made
+	rm -rf target $(VENV) build tickstone-data

@@ -1,0 +1,407 @@
+//! The engine's handle: tables, commits, snapshots.
+//!
+//! Invariants:
+//! - a table's frames enter the tape under its writer lock, with every symbol given out since its
+//!   last frame: ids stand in the tape in their order;
+//! - locks are taken in this order: catalog, table writers by table id, maintenance, publisher.
+
+use crate::clock::{Clock, SystemClock};
+use crate::disk::{Disk, FileDisk};
+use crate::load::BulkLoad;
+use crate::maintenance::Maintenance;
+use crate::manifest::ImportRecord;
+use crate::publisher::Publisher;
+use crate::recovery::{self, Recovered};
+use crate::snapshot::{Effect, Snapshot, TableSnapshot};
+use crate::tape::change::{Change, NewSymbols, encode_change};
+use crate::tape::segment::epoch_of;
+use crate::tape::writer::{Tape, TapeOptions, Ticket};
+use crate::transaction::Transaction;
+use crate::{EngineError, Result};
+use arrow_array::RecordBatch;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tickstone_model::{SyncPolicy, TableSchema};
+
+/// How an engine works. [`Default`] suits a desktop.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Bytes of rows in memory, bulk loads included, above which writers wait for sealing. Default 1 GiB.
+    pub memory_budget_bytes: usize,
+    /// Longest time rows of policy `interval` stay unsynced. Default 10 ms.
+    pub sync_interval: Duration,
+    /// Whether merging and sealing run on their own thread; without, each commit does what is due
+    /// before it returns (for tests and simulation). Default true.
+    pub background: bool,
+    /// Threads that sort and encode parts. Default: the machine's.
+    pub threads: usize,
+    /// Most rows of a part's slice. Default 1,048,576.
+    pub slice_rows: usize,
+    /// A tape segment is closed once it is this long. Default 64 MiB.
+    pub segment_bytes: usize,
+    /// Bytes of tape past which the partitions that hold it back are sealed. Default 1 GiB.
+    pub tape_bytes_max: u64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            memory_budget_bytes: 1 << 30,
+            sync_interval: Duration::from_millis(10),
+            background: true,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            slice_rows: 1 << 20,
+            segment_bytes: 64 << 20,
+            tape_bytes_max: 1 << 30,
+        }
+    }
+}
+
+/// What a commit brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Commit {
+    /// Its position in the tape; 0 for an empty one, which has none.
+    pub position: u64,
+    /// Rows in it.
+    pub rows: u64,
+}
+
+/// A database directory, open. Clones are handles to the same one; the last to go closes it.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub(crate) core: Arc<Core>,
+}
+
+/// What all handles share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: EngineOptions,
+    pub(crate) publisher: Arc<Publisher>,
+    writing: Option<Writing>,
+}
+
+/// What only the writing process has.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    pub(crate) tape: Tape<Effect>,
+    catalog: Mutex<Catalog>,
+    pub(crate) maintenance: Arc<Maintenance>,
+    epoch: u64,
+    files: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Catalog {
+    writers: HashMap<u32, Arc<Mutex<TableWriter>>>,
+    next_table: u32,
+}
+
+/// The one writer of a table.
+#[derive(Debug)]
+pub(crate) struct TableWriter {
+    pub(crate) table: Arc<TableSnapshot>,
+    /// Symbols per column that are in the tape or the symbol file.
+    logged: Vec<usize>,
+    pub(crate) dropped: bool,
+}
+
+impl TableWriter {
+    fn new(table: Arc<TableSnapshot>) -> Self {
+        let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
+        Self { table, logged, dropped: false }
+    }
+
+    /// Symbols given out since the table's last frame.
+    pub(crate) fn new_symbols(&self) -> Vec<NewSymbols> {
+        let mut all = Vec::new();
+        for (column, (dictionary, logged)) in self.table.dictionaries.iter().zip(&self.logged).enumerate() {
+            let symbols = dictionary.as_ref().map_or_else(Vec::new, |dictionary| dictionary.since(*logged));
+            if !symbols.is_empty() {
+                let column = u16::try_from(column).expect("a table has at most 4096 columns");
+                let first_id = u32::try_from(*logged).expect("ids are u32");
+                all.push(NewSymbols { column, first_id, symbols });
+            }
+        }
+        all
+    }
+
+    /// Notes that these symbols are in the tape.
+    pub(crate) fn logged(&mut self, symbols: &[NewSymbols]) {
+        for new in symbols {
+            self.logged[new.column as usize] = new.first_id as usize + new.symbols.len();
+        }
+    }
+}
+
+impl Engine {
+    /// Opens a directory for writing, making it where it is missing, and recovers what it holds.
+    ///
+    /// # Errors
+    /// [`EngineError::Locked`] where another process writes it, [`EngineError::Damaged`] where files
+    /// are not what was written, [`EngineError::Io`].
+    pub fn open(root: impl Into<PathBuf>, options: EngineOptions) -> Result<Self> {
+        Self::open_on(Arc::new(FileDisk::open(root)?), Arc::new(SystemClock), options)
+    }
+
+    /// Opens an existing directory for reading: the last state on disk, which does not change.
+    ///
+    /// # Errors
+    /// As [`Self::open`], without the lock.
+    pub fn open_read_only(root: impl Into<PathBuf>, options: EngineOptions) -> Result<Self> {
+        let disk: Arc<dyn Disk> = Arc::new(FileDisk::open_read_only(root)?);
+        let recovered = recovery::read_only(&disk)?;
+        let publisher = Arc::new(Publisher::new(recovered.snapshot));
+        Ok(Self { core: Arc::new(Core { disk, options, publisher, writing: None }) })
+    }
+
+    /// Opens a database on any disk and clock.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
+        let Recovered { snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
+        let epoch = epoch_of(last_position) + 1;
+        let publisher = Arc::new(Publisher::new(snapshot));
+        let tape_options =
+            TapeOptions { segment_bytes: options.segment_bytes, sync_interval: options.sync_interval };
+        let tape =
+            Tape::start(Arc::clone(&disk), clock, Arc::clone(&publisher) as Arc<_>, epoch, tape_options)?;
+        let snapshot = publisher.snapshot();
+        let writers = snapshot
+            .tables()
+            .map(|table| (table.id, Arc::new(Mutex::new(TableWriter::new(Arc::clone(table))))))
+            .collect();
+        let catalog = Mutex::new(Catalog { writers, next_table });
+        let writing = Writing {
+            tape,
+            catalog,
+            maintenance: Arc::new(Maintenance::new()),
+            epoch,
+            files: AtomicU64::new(0),
+        };
+        let background = options.background;
+        let core = Arc::new(Core { disk, options, publisher, writing: Some(writing) });
+        if background {
+            Maintenance::start(&core)?;
+        }
+        Ok(Self { core })
+    }
+
+    /// The state as of now; never changes, never blocks.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.core.publisher.snapshot()
+    }
+
+    /// Changes with every table made or dropped.
+    pub fn catalog_version(&self) -> u64 {
+        self.snapshot().catalog_version()
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &EngineOptions {
+        &self.core.options
+    }
+
+    /// Whether it refuses to write.
+    pub fn is_read_only(&self) -> bool {
+        self.core.writing.is_none()
+    }
+
+    /// Syncs of the tape so far.
+    pub fn syncs(&self) -> u64 {
+        self.core.writing.as_ref().map_or(0, |writing| writing.tape.syncs())
+    }
+
+    /// Makes a table; on stable storage when this returns.
+    ///
+    /// # Errors
+    /// [`EngineError::TableExists`] (names differ by more than case), [`EngineError::ReadOnly`],
+    /// [`EngineError::TapeStopped`].
+    pub fn create_table(&self, schema: TableSchema) -> Result<()> {
+        let writing = self.core.writing("CREATE TABLE")?;
+        let mut catalog = writing.catalog();
+        if let Some(table) = self.snapshot().table(schema.name()) {
+            return Err(EngineError::TableExists { name: table.schema.name().to_string() });
+        }
+        let id = catalog.next_table;
+        let (kind, payload) = encode_change(&Change::Create { table: id, schema: schema.clone() });
+        let table = TableSnapshot::new(id, schema, 0, &self.core.disk);
+        let ticket = writing.tape.append(kind, &payload, Effect::Create(table), SyncPolicy::Always)?;
+        catalog.next_table += 1;
+        writing.tape.wait(ticket)?;
+        let snapshot = self.snapshot();
+        if let Some(table) = snapshot.table_by_id(id) {
+            catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(Arc::clone(table)))));
+        }
+        Ok(())
+    }
+
+    /// Drops a table with all its rows; on stable storage when this returns. Its files go when the
+    /// last snapshot that holds it does.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let writing = self.core.writing("DROP TABLE")?;
+        let mut catalog = writing.catalog();
+        let table = self.core.table(name)?;
+        let writer = catalog.writers.get(&table.id).map(Arc::clone);
+        let Some(writer) = writer else { return Err(EngineError::NoSuchTable { name: name.to_string() }) };
+        let mut writer = lock(&writer);
+        let (kind, payload) = encode_change(&Change::Drop { table: table.id });
+        let ticket =
+            writing.tape.append(kind, &payload, Effect::Drop { table: table.id }, SyncPolicy::Always)?;
+        writer.dropped = true;
+        catalog.writers.remove(&table.id);
+        writing.tape.wait(ticket)?;
+        let _sealing = writing.maintenance.pause();
+        table.dir.doom()
+    }
+
+    /// Removes all rows of a table, and the memory of what was imported into it.
+    ///
+    /// # Errors
+    /// As [`Self::drop_table`].
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        let writing = self.core.writing("TRUNCATE TABLE")?;
+        let table = self.core.table(name)?;
+        let writer = self.core.table_writer(&table)?;
+        let writer = lock(&writer);
+        if writer.dropped {
+            return Err(EngineError::NoSuchTable { name: name.to_string() });
+        }
+        let (kind, payload) = encode_change(&Change::Truncate { table: table.id });
+        let effect = Effect::Truncate { table: table.id };
+        let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
+        drop(writer);
+        writing.tape.wait(ticket)?;
+        // Parts go only once no manifest names them: after the manifest that knows of the TRUNCATE.
+        self.core.save_manifest(table.id)
+    }
+
+    /// Appends rows to a table in a commit of their own and waits for the acknowledgement.
+    ///
+    /// `sync` overrides the table's policy. SYMBOL columns may come as strings.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], [`EngineError::Model`] where the rows do not fit (nothing is
+    /// stored), [`EngineError::TapeStopped`], [`EngineError::MemoryFull`].
+    pub fn append(&self, table: &str, rows: &RecordBatch, sync: Option<SyncPolicy>) -> Result<Commit> {
+        let mut transaction = self.begin();
+        transaction.append(table, rows)?;
+        transaction.commit(sync)
+    }
+
+    /// Begins a commit of rows for one or more tables; nothing is stored or visible before
+    /// [`Transaction::commit`].
+    pub fn begin(&self) -> Transaction {
+        Transaction::new(Arc::clone(&self.core))
+    }
+
+    /// Begins a bulk load: rows go into parts directly and appear in one atomic commit.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`].
+    pub fn load(&self, table: &str) -> Result<BulkLoad> {
+        BulkLoad::new(Arc::clone(&self.core), table)
+    }
+
+    /// The files imported into a table.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`].
+    pub fn imports(&self, table: &str) -> Result<Vec<ImportRecord>> {
+        Ok(self.core.table(table)?.imports().to_vec())
+    }
+
+    /// Seals all recent rows of one table, or of all, into parts, and lets go of the tape before them.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], or [`EngineError::Io`]; rows that
+    /// could not be sealed stay in memory and in the tape.
+    pub fn seal(&self, table: Option<&str>) -> Result<()> {
+        let writing = self.core.writing("CHECKPOINT")?;
+        let tables = match table {
+            Some(name) => vec![self.core.table(name)?.id],
+            None => self.snapshot().tables().map(|table| table.id).collect(),
+        };
+        let sealing = writing.maintenance.pause();
+        for id in tables {
+            self.core.seal_table(id, &sealing)?;
+        }
+        self.core.truncate_tape(&sealing)
+    }
+}
+
+impl Core {
+    /// What the writing process has.
+    ///
+    /// # Errors
+    /// [`EngineError::ReadOnly`].
+    pub(crate) fn writing(&self, action: &'static str) -> Result<&Writing> {
+        self.writing.as_ref().ok_or(EngineError::ReadOnly { action })
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<TableSnapshot>> {
+        let snapshot = self.publisher.snapshot();
+        snapshot
+            .table(name)
+            .map(Arc::clone)
+            .ok_or_else(|| EngineError::NoSuchTable { name: name.to_string() })
+    }
+
+    pub(crate) fn table_writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
+        let catalog = self.writing("writing")?.catalog();
+        let writer = catalog.writers.get(&table.id).map(Arc::clone);
+        writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
+    }
+
+    /// Waits for a commit's acknowledgement, then does or requests what maintenance is due.
+    pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+        let writing = self.writing("writing")?;
+        writing.tape.wait(ticket)?;
+        if self.options.background {
+            writing.maintenance.request();
+        } else {
+            self.maintain();
+        }
+        Ok(())
+    }
+
+    /// A file name that no other file of the table has or had.
+    pub(crate) fn new_part_name(&self) -> String {
+        let (epoch, number) = self
+            .writing
+            .as_ref()
+            .map_or((0, 0), |writing| (writing.epoch, writing.files.fetch_add(1, Ordering::Relaxed)));
+        format!("{epoch:06x}-{number:08x}.part")
+    }
+}
+
+impl Writing {
+    fn catalog(&self) -> MutexGuard<'_, Catalog> {
+        lock(&self.catalog)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Some(writing) = &self.writing {
+            writing.maintenance.stop();
+            let (kind, payload) = encode_change(&Change::Close);
+            // Where the tape has stopped, every writer was told; there is nothing to close then.
+            if let Ok(ticket) = writing.tape.append(kind, &payload, Effect::Nothing, SyncPolicy::Always) {
+                let _ = writing.tape.wait(ticket);
+            }
+        }
+    }
+}
+
+/// Locks a mutex, also after a thread panicked with it: what it guards is changed in one step at the end.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,174 @@
+//! Bulk loads: rows into parts directly, one atomic commit at the end.
+//!
+//! Invariants:
+//! - until the load's frame is on stable storage nothing names its parts: a crash leaves orphans,
+//!   which the next start removes;
+//! - when the frame is written, every part and its folder are on stable storage.
+
+use crate::engine::{Commit, Core, lock};
+use crate::ingest::to_rows;
+use crate::part::{Part, PartOptions, PositionRange};
+use crate::recent::take_rows;
+use crate::snapshot::{Effect, TableSnapshot, part_path};
+use crate::tape::change::{Change, ImportSource, PartEntry, encode_change};
+use crate::{EngineError, Result};
+use arrow_array::{RecordBatch, UInt32Array};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tickstone_model::{RowBatch, SyncPolicy, TimeRange};
+
+/// Part of the memory budget that one load may hold before it writes its largest partition out.
+const BUDGET_SHARE: usize = 2;
+
+/// A bulk load under way. Dropped without [`Self::commit`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct BulkLoad {
+    core: Arc<Core>,
+    table: Arc<TableSnapshot>,
+    /// Rows not yet in a part, by start of partition.
+    waiting: BTreeMap<i64, Waiting>,
+    waiting_bytes: usize,
+    parts: Vec<PartEntry>,
+    written: Vec<PathBuf>,
+    rows: u64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    batches: Vec<RowBatch>,
+    bytes: usize,
+}
+
+impl BulkLoad {
+    pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
+        core.writing("a bulk load")?;
+        let table = core.table(table)?;
+        let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Ok(Self { core, table, waiting, waiting_bytes: 0, parts, written, rows: 0 })
+    }
+
+    /// Rows given so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds rows, in any order of time. Above half of the memory budget the largest partition is
+    /// written out as a part.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] where the rows do not fit, [`EngineError::Io`]; drop the load then.
+    pub fn append(&mut self, rows: &RecordBatch) -> Result<()> {
+        let rows = to_rows(&self.table.schema, &self.table.dictionaries, rows)?;
+        self.rows += rows.rows() as u64;
+        for (partition, piece) in split_in_arrival_order(rows)? {
+            let bytes = piece
+                .columns()
+                .iter()
+                .map(|c| c.to_data().get_slice_memory_size().unwrap_or(0))
+                .sum::<usize>();
+            let waiting = self.waiting.entry(partition.from).or_default();
+            waiting.batches.push(piece);
+            waiting.bytes += bytes;
+            self.waiting_bytes += bytes;
+        }
+        while self.waiting_bytes > self.core.options.memory_budget_bytes / BUDGET_SHARE {
+            let largest = self.waiting.iter().max_by_key(|(_, waiting)| waiting.bytes).map(|(from, _)| *from);
+            let Some(partition) = largest else { break };
+            self.write_part(partition)?;
+        }
+        Ok(())
+    }
+
+    fn write_part(&mut self, partition: i64) -> Result<()> {
+        let Some(waiting) = self.waiting.remove(&partition) else { return Ok(()) };
+        self.waiting_bytes -= waiting.bytes;
+        let schema = &self.table.schema;
+        let file = self.core.new_part_name();
+        let path = part_path(self.table.id, schema, partition, &file);
+        let options =
+            PartOptions { slice_rows: self.core.options.slice_rows, threads: self.core.options.threads };
+        // The position is the commit's, known only then; the frame and the manifest say it.
+        let positions = PositionRange { first: 0, last: 0 };
+        self.written.push(path.clone());
+        let summary =
+            Part::write(self.core.disk.as_ref(), &path, schema, positions, &waiting.batches, options)?;
+        let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+        self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes });
+        Ok(())
+    }
+
+    /// Writes what waits, makes the parts stable and commits them in one frame; `source` is
+    /// remembered with the table.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`], [`EngineError::NoSuchTable`] where the table was dropped meanwhile: nothing
+    /// is stored then. [`EngineError::TapeStopped`]: reopen to know.
+    pub fn commit(mut self, source: Option<ImportSource>) -> Result<Commit> {
+        let partitions: Vec<i64> = self.waiting.keys().copied().collect();
+        partitions.into_iter().try_for_each(|partition| self.write_part(partition))?;
+        let folders: BTreeSet<_> = self.written.iter().filter_map(|path| path.parent()).collect();
+        for folder in folders {
+            self.core.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+        }
+        let core = Arc::clone(&self.core);
+        let writing = core.writing("a bulk load")?;
+        let writer = core.table_writer(&self.table)?;
+        let mut writer = lock(&writer);
+        if writer.dropped {
+            return Err(EngineError::NoSuchTable { name: self.table.schema.name().to_string() });
+        }
+        let symbols = writer.new_symbols();
+        let table = self.table.id;
+        let (parts, rows) = (self.parts.clone(), self.rows);
+        let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
+        let (kind, payload) = encode_change(&change);
+        let effect = Effect::Load { table, parts, source };
+        let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
+        // From here on the tape may name the files: they stay, whatever happens.
+        self.written.clear();
+        if let Change::Load { symbols, .. } = &change {
+            writer.logged(symbols);
+        }
+        drop(writer);
+        core.acknowledge(ticket)?;
+        Ok(Commit { position: ticket.position, rows })
+    }
+}
+
+impl Drop for BulkLoad {
+    fn drop(&mut self) {
+        for path in &self.written {
+            // What cannot be removed is unnamed: the next start removes it.
+            let _ = self.core.disk.remove(&path.with_extension("part.tmp"));
+            let _ = self.core.disk.remove(path);
+        }
+    }
+}
+
+/// The rows of each partition, in arrival order.
+fn split_in_arrival_order(rows: RowBatch) -> Result<Vec<(TimeRange, RowBatch)>> {
+    let Some(times) = rows.times() else {
+        return Ok(if rows.rows() == 0 { Vec::new() } else { vec![(TimeRange::ALL, rows)] });
+    };
+    let partition_by = rows.schema().partition_by();
+    // Consecutive rows mostly share a partition: note stretches, then gather them by partition.
+    let mut stretches: BTreeMap<TimeRange, Vec<(usize, usize)>> = BTreeMap::new();
+    let mut start = 0;
+    while let Some(first) = times.get(start) {
+        let partition = partition_by.partition_of(*first);
+        let inside = |ts: &i64| partition.contains(*ts) || (partition.to == i64::MAX && *ts == i64::MAX);
+        let length = times[start..].iter().position(|ts| !inside(ts)).unwrap_or(times.len() - start);
+        stretches.entry(partition).or_default().push((start, length));
+        start += length;
+    }
+    let gather = |stretches: &[(usize, usize)]| match stretches {
+        [(start, length)] => Ok(rows.slice(*start, *length)),
+        many => {
+            let numbers = many.iter().flat_map(|(start, length)| *start..start + length);
+            let numbers = numbers.map(|row| u32::try_from(row).expect("a batch holds fewer than 2^32 rows"));
+            take_rows(&rows, &UInt32Array::from_iter_values(numbers))
+        }
+    };
+    stretches.iter().map(|(partition, stretches)| Ok((*partition, gather(stretches)?))).collect()
+}

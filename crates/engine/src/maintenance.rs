@@ -1,0 +1,332 @@
+//! What happens off the commit path: runs merge, partitions are sealed, the tape lets go.
+//!
+//! Invariants:
+//! - one maintenance step at a time (the pause guard is its lock); steps never take a writer's lock;
+//! - rows are sealed, and a manifest saved, only after the tape is synced up to them: a power cut
+//!   never keeps one table's half of a commit;
+//! - the order of a seal: part, folder, symbol files, snapshot, manifest; a segment of the tape goes
+//!   only when every table's manifest holds what it tells.
+
+use crate::engine::{Core, lock};
+use crate::manifest::symbols_path;
+use crate::part::{Part, PartOptions, PositionRange};
+use crate::recent::{Run, merge_runs, runs_to_merge};
+use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableSnapshot, part_path};
+use crate::tape::change::PartEntry;
+use crate::tape::segment::{list_segments, segment_path};
+use crate::{EngineError, Result};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use tickstone_model::TimeRange;
+
+/// Share of the memory budget that recent rows may take before partitions are sealed.
+const SEAL_SHARE: usize = 2;
+
+/// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
+const MERGED_ROWS_MAX: usize = 1 << 20;
+
+/// The state of maintenance: who may run a step, and whether one is asked for.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    step: Mutex<()>,
+    requests: Mutex<Requests>,
+    /// Signalled when a step is asked for, and at the end.
+    requested: Condvar,
+    /// Signalled when a step has ended.
+    stepped: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    wanted: bool,
+    stopping: bool,
+    /// Why the last step failed; cleared by one that does not.
+    failure: Option<String>,
+}
+
+/// Proof that no other maintenance step runs.
+#[derive(Debug)]
+pub(crate) struct Pause<'a>(#[allow(dead_code, reason = "held for its lock")] MutexGuard<'a, ()>);
+
+impl Maintenance {
+    pub(crate) fn new() -> Self {
+        Self {
+            step: Mutex::new(()),
+            requests: Mutex::new(Requests::default()),
+            requested: Condvar::new(),
+            stepped: Condvar::new(),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// Starts the thread that does what is requested, as long as the engine lives.
+    pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
+        let weak: Weak<Core> = Arc::downgrade(core);
+        let maintenance = Arc::clone(&core.writing("maintenance")?.maintenance);
+        let run = move || {
+            while maintenance.next_request() {
+                let Some(core) = weak.upgrade() else { return };
+                maintenance.finish_step(core.maintain_step());
+            }
+        };
+        let thread = std::thread::Builder::new().name("maintenance".to_string()).spawn(run);
+        let thread = thread.map_err(EngineError::io("start the thread of", "maintenance"))?;
+        *lock(&core.writing("maintenance")?.maintenance.thread) = Some(thread);
+        Ok(())
+    }
+
+    /// Waits for a request; `false` at the end.
+    fn next_request(&self) -> bool {
+        let mut requests = lock(&self.requests);
+        while !requests.wanted && !requests.stopping {
+            requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
+        }
+        requests.wanted = false;
+        !requests.stopping
+    }
+
+    fn finish_step(&self, outcome: Result<()>) {
+        lock(&self.requests).failure = outcome.err().map(|error| error.to_string());
+        self.stepped.notify_all();
+    }
+
+    /// Asks for a step.
+    pub(crate) fn request(&self) {
+        lock(&self.requests).wanted = true;
+        self.requested.notify_one();
+    }
+
+    /// Keeps steps from running while the guard lives.
+    pub(crate) fn pause(&self) -> Pause<'_> {
+        Pause(lock(&self.step))
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        lock(&self.requests).stopping = true;
+        self.requested.notify_all();
+        let thread = lock(&self.thread).take();
+        // The thread itself may be the one that drops the engine: it ends right after.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // A panic there was printed; there is nothing left to do with it.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Core {
+    /// Waits until recent rows are within the memory budget.
+    ///
+    /// # Errors
+    /// [`EngineError::MemoryFull`] where sealing them fails.
+    pub(crate) fn wait_for_memory(&self) -> Result<()> {
+        let budget_bytes = self.options.memory_budget_bytes;
+        let maintenance = &self.writing("writing")?.maintenance;
+        while self.publisher.snapshot().recent_bytes() > budget_bytes {
+            if !self.options.background {
+                self.maintain();
+            }
+            let mut requests = lock(&maintenance.requests);
+            requests.wanted = true;
+            maintenance.requested.notify_one();
+            if let Some(cause) = &requests.failure {
+                return Err(EngineError::MemoryFull { budget_bytes, cause: cause.clone() });
+            }
+            if self.options.background {
+                drop(maintenance.stepped.wait(requests).unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what is due now; a failure is kept for the writer that has to wait for memory.
+    pub(crate) fn maintain(&self) {
+        if let Ok(writing) = self.writing("maintenance") {
+            let outcome = self.maintain_step();
+            writing.maintenance.finish_step(outcome);
+        }
+    }
+
+    fn maintain_step(&self) -> Result<()> {
+        let pause = self.writing("maintenance")?.maintenance.pause();
+        self.merge_all()?;
+        let mut sealed = false;
+        while self.publisher.snapshot().recent_bytes() > self.options.memory_budget_bytes / SEAL_SHARE {
+            let snapshot = self.publisher.snapshot();
+            let Some((table, partition)) = fullest_partition(&snapshot) else { break };
+            self.seal_partition(table, partition, &pause)?;
+            self.save_manifest_of(table, &pause)?;
+            sealed = true;
+        }
+        if sealed || self.tape_is_long()? {
+            self.free_tape(&pause)?;
+        }
+        Ok(())
+    }
+
+    fn merge_all(&self) -> Result<()> {
+        let snapshot = self.publisher.snapshot();
+        for table in snapshot.tables() {
+            for partition in table.partitions() {
+                let trailing = trailing_runs(partition);
+                let rows: Vec<usize> = trailing.iter().map(|run| run.rows()).collect();
+                let count = runs_to_merge(&rows, MERGED_ROWS_MAX);
+                if count > 0 {
+                    let runs = &trailing[trailing.len() - count..];
+                    let merged = Source::Run(Arc::new(merge_runs(runs)?));
+                    self.publisher.change(|next| next.replace_runs(table.id, partition.range, runs, merged));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals every partition of a table and saves its manifest.
+    pub(crate) fn seal_table(&self, table: u32, pause: &Pause<'_>) -> Result<()> {
+        let snapshot = self.publisher.snapshot();
+        let partitions = snapshot.table_by_id(table).map_or(&[][..], |table| table.partitions());
+        for partition in partitions.iter().filter(|partition| partition.runs() > 0) {
+            self.seal_partition(table, partition.range, pause)?;
+        }
+        self.save_manifest_of(table, pause)
+    }
+
+    /// Writes the runs of a partition into parts: one for each stretch of them between parts.
+    fn seal_partition(&self, id: u32, range: TimeRange, _pause: &Pause<'_>) -> Result<()> {
+        let snapshot = self.publisher.snapshot();
+        let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
+        let Some(partition) = table.partitions().iter().find(|partition| partition.range == range) else {
+            return Ok(());
+        };
+        self.writing("sealing")?.tape.sync(snapshot.position())?;
+        for runs in stretches_of_runs(partition) {
+            let (first, last) = (runs[0].positions().first, runs[runs.len() - 1].positions().last);
+            let positions = PositionRange { first, last };
+            let file = self.new_part_name();
+            let path = part_path(id, &table.schema, range.from, &file);
+            let batches: Vec<_> = runs.iter().map(|run| run.batch().clone()).collect();
+            let options = PartOptions { slice_rows: self.options.slice_rows, threads: self.options.threads };
+            let summary =
+                Part::write(self.disk.as_ref(), &path, &table.schema, positions, &batches, options)?;
+            let folder = path.parent().expect("a part is in its partition's folder");
+            self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+            let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+            let entry = PartEntry { partition: range.from, file, positions, rows, times, file_bytes };
+            let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
+            if !self.publisher.change(|next| next.replace_runs(id, range, &runs, part)) {
+                self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves a table's manifest, with the symbols it relies on first.
+    pub(crate) fn save_manifest(&self, table: u32) -> Result<()> {
+        let pause = self.writing("saving a manifest")?.maintenance.pause();
+        self.save_manifest_of(table, &pause)
+    }
+
+    fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
+        let snapshot = self.publisher.snapshot();
+        let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
+        if !table.needs_saving() {
+            return Ok(());
+        }
+        self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
+        let manifest = table.to_manifest(snapshot.position());
+        self.save_symbols(table, &manifest.symbol_counts)?;
+        manifest.save(self.disk.as_ref())?;
+        table.note_saved();
+        self.publisher.change(|next| next.forget_retired(table));
+        Ok(())
+    }
+
+    fn save_symbols(&self, table: &TableSnapshot, counts: &[u32]) -> Result<()> {
+        let columns = table.schema.symbol_columns();
+        for ((column, count), place) in columns.zip(counts).zip(0..) {
+            let Some(dictionary) = table.dictionary(column) else { continue };
+            if table.dir.saved_symbols(place) < *count {
+                let path = symbols_path(table.id, column);
+                dictionary.save(self.disk.as_ref(), &path, *count as usize)?;
+                table.dir.note_saved_symbols(place, *count);
+            }
+        }
+        Ok(())
+    }
+
+    fn tape_is_long(&self) -> Result<bool> {
+        let segments = list_segments(self.disk.as_ref())?.len() as u64;
+        Ok(segments.saturating_sub(1) * self.options.segment_bytes as u64 > self.options.tape_bytes_max)
+    }
+
+    /// Seals what holds the older half of the tape back, then lets go of it.
+    fn free_tape(&self, pause: &Pause<'_>) -> Result<()> {
+        if self.tape_is_long()? {
+            let segments = list_segments(self.disk.as_ref())?;
+            let middle = segments.get(segments.len() / 2).copied().unwrap_or_default();
+            let snapshot = self.publisher.snapshot();
+            for table in snapshot.tables() {
+                let old = |run: &Arc<Run>| run.positions().first < middle;
+                let held = |partition: &&Arc<PartitionSnapshot>| runs_of(partition).any(old);
+                for partition in table.partitions().iter().filter(held) {
+                    self.seal_partition(table.id, partition.range, pause)?;
+                }
+            }
+        }
+        self.truncate_tape(pause)
+    }
+
+    /// Removes the segments whose every frame is in parts and manifests.
+    pub(crate) fn truncate_tape(&self, pause: &Pause<'_>) -> Result<()> {
+        let segments = list_segments(self.disk.as_ref())?;
+        let snapshot = self.publisher.snapshot();
+        let runs = snapshot.tables().flat_map(|table| table.partitions()).flat_map(runs_of);
+        let oldest_run = runs.map(|run| run.positions().first).min().unwrap_or(u64::MAX);
+        let needed_from = oldest_run.min(snapshot.position());
+        // The segment before the first one that begins later holds `needed_from`; the newest stays.
+        let removable = segments.windows(2).take_while(|pair| pair[1] <= needed_from).count();
+        if removable == 0 {
+            return Ok(());
+        }
+        for table in snapshot.tables() {
+            self.save_manifest_of(table.id, pause)?;
+        }
+        for first in &segments[..removable] {
+            let path = segment_path(*first);
+            self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        }
+        Ok(())
+    }
+}
+
+fn runs_of(partition: &Arc<PartitionSnapshot>) -> impl Iterator<Item = &Arc<Run>> {
+    partition.sources.iter().filter_map(|source| if let Source::Run(run) = source { Some(run) } else { None })
+}
+
+/// The runs after the last part, in arrival order.
+fn trailing_runs(partition: &PartitionSnapshot) -> Vec<Arc<Run>> {
+    stretches_of_runs(partition)
+        .pop()
+        .filter(|_| matches!(partition.sources.last(), Some(Source::Run(_))))
+        .unwrap_or_default()
+}
+
+/// Neighbouring runs, in arrival order: parts stand between the stretches.
+fn stretches_of_runs(partition: &PartitionSnapshot) -> Vec<Vec<Arc<Run>>> {
+    let mut stretches = vec![Vec::new()];
+    for source in &partition.sources {
+        match (source, stretches.last_mut()) {
+            (Source::Run(run), Some(stretch)) => stretch.push(Arc::clone(run)),
+            _ => stretches.push(Vec::new()),
+        }
+    }
+    stretches.retain(|stretch| !stretch.is_empty());
+    stretches
+}
+
+fn fullest_partition(snapshot: &Snapshot) -> Option<(u32, TimeRange)> {
+    let partitions = snapshot.tables().flat_map(|table| table.partitions().iter().map(move |p| (table, p)));
+    let (table, partition) = partitions.max_by_key(|(_, partition)| partition.recent_bytes())?;
+    (partition.runs() > 0).then_some((table.id, partition.range))
+}

@@ -1,0 +1,195 @@
+//! Manifests: which parts make up a table, and what else of it the tape no longer has to tell
+//! (docs/formats/manifest.md).
+//!
+//! Invariants:
+//! - a manifest is replaced as a whole: new file, sync, rename, sync of the folder;
+//! - it names only parts, and relies only on symbols, that are on stable storage already;
+//! - it holds the effect of every CREATE, TRUNCATE and bulk load of its table up to `saved_at`, and
+//!   of rows exactly those within its parts' positions.
+
+use crate::codec::{Decoder, Encoder, Malformed};
+use crate::disk::Disk;
+use crate::tape::change::{
+    ImportSource, PartEntry, decode_part, decode_schema, decode_source, encode_part, encode_schema,
+    encode_source,
+};
+use crate::{EngineError, Result};
+use std::path::{Path, PathBuf};
+use tickstone_model::TableSchema;
+
+/// The folder of all tables; each has a folder named by its id in it.
+pub(crate) const TABLES_DIR: &str = "tables";
+const MANIFEST_FILE: &str = "manifest";
+const MAGIC: &[u8; 8] = b"TKMANI\0\0";
+const VERSION: u32 = 1;
+/// Bytes of magic, version and checksum around a checked file's contents.
+const PREFIX_BYTES: usize = 12;
+const CRC_BYTES: usize = 4;
+
+/// A file that was imported into a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportRecord {
+    /// The file.
+    pub source: ImportSource,
+    /// Rows it brought.
+    pub rows: u64,
+    /// Position of the commit.
+    pub position: u64,
+}
+
+/// What a manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) table: u32,
+    pub(crate) schema: TableSchema,
+    /// Position of the CREATE.
+    pub(crate) created_at: u64,
+    /// Position of the last TRUNCATE, 0 where there was none.
+    pub(crate) truncated_at: u64,
+    /// Last position whose catalog changes and loads the manifest holds.
+    pub(crate) saved_at: u64,
+    /// Symbols per SYMBOL column, in column order, that the symbol files hold at least.
+    pub(crate) symbol_counts: Vec<u32>,
+    pub(crate) parts: Vec<PartEntry>,
+    pub(crate) imports: Vec<ImportRecord>,
+}
+
+/// The folder of a table.
+pub(crate) fn table_dir(table: u32) -> PathBuf {
+    Path::new(TABLES_DIR).join(table.to_string())
+}
+
+/// The file of a SYMBOL column's strings.
+pub(crate) fn symbols_path(table: u32, column: usize) -> PathBuf {
+    table_dir(table).join(format!("symbols-{column}"))
+}
+
+/// Ids of the tables that have a folder, ascending.
+pub(crate) fn list_tables(disk: &dyn Disk) -> Result<Vec<u32>> {
+    let entries = disk.list(Path::new(TABLES_DIR)).map_err(EngineError::io("list", TABLES_DIR))?;
+    let mut ids: Vec<u32> =
+        entries.iter().filter(|entry| entry.is_dir).filter_map(|e| e.name.parse().ok()).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+impl Manifest {
+    /// Where a table's manifest is.
+    pub(crate) fn path(table: u32) -> PathBuf {
+        table_dir(table).join(MANIFEST_FILE)
+    }
+
+    /// Replaces the table's manifest.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`]; the manifest before it stays.
+    pub(crate) fn save(&self, disk: &dyn Disk) -> Result<()> {
+        let mut out = Encoder::default();
+        out.raw(MAGIC);
+        out.u32(VERSION);
+        out.u32(self.table);
+        encode_schema(&mut out, &self.schema);
+        out.u64(self.created_at);
+        out.u64(self.truncated_at);
+        out.u64(self.saved_at);
+        out.len(self.symbol_counts.len());
+        self.symbol_counts.iter().for_each(|count| out.u32(*count));
+        out.len(self.parts.len());
+        self.parts.iter().for_each(|part| encode_part(&mut out, part));
+        out.len(self.imports.len());
+        for import in &self.imports {
+            encode_source(&mut out, &import.source);
+            out.u64(import.rows);
+            out.u64(import.position);
+        }
+        replace_file(disk, &Self::path(self.table), out.finish())
+    }
+
+    /// Reads a table's manifest; `None` where it has none (its CREATE is still in the tape, or it
+    /// was dropped).
+    ///
+    /// # Errors
+    /// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
+    pub(crate) fn load(disk: &dyn Disk, table: u32) -> Result<Option<Self>> {
+        let path = Self::path(table);
+        let bytes = match read_checked(disk, &path, MAGIC, VERSION) {
+            Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let manifest = Self::decode(&bytes).map_err(|what| EngineError::damaged(&path, 0, what))?;
+        if manifest.table != table {
+            return Err(EngineError::damaged(&path, 0, format!("it is that of table {}", manifest.table)));
+        }
+        Ok(Some(manifest))
+    }
+
+    fn decode(bytes: &[u8]) -> std::result::Result<Self, Malformed> {
+        let mut input = Decoder::new(bytes);
+        let manifest = Self {
+            table: input.u32()?,
+            schema: decode_schema(&mut input)?,
+            created_at: input.u64()?,
+            truncated_at: input.u64()?,
+            saved_at: input.u64()?,
+            symbol_counts: (0..input.count(4)?)
+                .map(|_| input.u32())
+                .collect::<std::result::Result<_, _>>()?,
+            parts: (0..input.count(1)?)
+                .map(|_| decode_part(&mut input))
+                .collect::<std::result::Result<_, _>>()?,
+            imports: (0..input.count(1)?)
+                .map(|_| {
+                    Ok(ImportRecord {
+                        source: decode_source(&mut input)?,
+                        rows: input.u64()?,
+                        position: input.u64()?,
+                    })
+                })
+                .collect::<std::result::Result<_, Malformed>>()?,
+        };
+        input.finish()?;
+        Ok(manifest)
+    }
+}
+
+/// Replaces a small file atomically; appends the CRC-32C of `bytes` to it.
+///
+/// # Errors
+/// [`EngineError::Io`]; the file before it stays.
+pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, mut bytes: Vec<u8>) -> Result<()> {
+    let temporary = path.with_extension("tmp");
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    disk.remove(&temporary).map_err(EngineError::io("remove", &temporary))?;
+    let mut file = disk.create(&temporary).map_err(EngineError::io("create", &temporary))?;
+    file.append(&bytes).map_err(EngineError::io("write", &temporary))?;
+    file.sync().map_err(EngineError::io("sync", &temporary))?;
+    disk.rename(&temporary, path).map_err(EngineError::io("rename to", path))?;
+    let dir = path.parent().unwrap_or(Path::new(""));
+    disk.sync_dir(dir).map_err(EngineError::io("sync", dir))
+}
+
+/// The contents, past magic and version, of a file that [`replace_file`] wrote.
+///
+/// # Errors
+/// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
+pub(crate) fn read_checked(disk: &dyn Disk, path: &Path, magic: &[u8; 8], version: u32) -> Result<Vec<u8>> {
+    let bytes = disk.read(path).map_err(EngineError::io("read", path))?;
+    let damaged = |what: &str| EngineError::damaged(path, 0, what);
+    let body_end = bytes.len().checked_sub(CRC_BYTES).filter(|end| *end >= PREFIX_BYTES);
+    let body_end = body_end.ok_or_else(|| damaged("the file is too short"))?;
+    let (body, crc) = bytes.split_at(body_end);
+    if crc32c::crc32c(body).to_le_bytes() != crc {
+        return Err(damaged("the checksum does not match"));
+    }
+    if &body[..8] != magic {
+        return Err(damaged("the file is of another kind"));
+    }
+    let found = u32::from_le_bytes(body[8..PREFIX_BYTES].try_into().expect("four bytes"));
+    if found > version {
+        return Err(EngineError::NewerFormat { path: path.to_path_buf(), found, known: version });
+    }
+    Ok(body[PREFIX_BYTES..].to_vec())
+}

@@ -1,0 +1,279 @@
+//! Columns to chunks: blocks of 1,024 values, their statistics, their checksums.
+
+use super::codec::{HEADER_BYTES, kind, text, value};
+use super::gather::{self, Gathered};
+use super::layout::{GROUP_BLOCKS, pad};
+use super::order::Order;
+use super::stats::{BlockStats, FIRST_NULL, HAS_SUM, LAST_NULL, Measured, NO_RANGE, StatKind, TotalStats};
+use super::{BLOCK_ROWS, Slice};
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use std::ops::Range;
+use tickstone_model::{ColumnType, RowBatch};
+
+/// Rows a chunk's encodings are chosen by: so many stretches of so many neighbours.
+const STRETCHES: usize = 4;
+const STRETCH_ROWS: usize = 512;
+
+/// One column of one slice, encoded.
+pub(super) struct Chunk {
+    /// The blocks.
+    pub(super) data: Vec<u8>,
+    /// Their index: totals, block records, group checksums.
+    pub(super) page: Vec<u8>,
+    pub(super) total: TotalStats,
+}
+
+/// Encodes one column: a chunk a slice.
+pub(super) fn encode_column(
+    column_type: ColumnType,
+    batches: &[RowBatch],
+    column: usize,
+    order: &Order,
+) -> Vec<Chunk> {
+    let kind = StatKind::of(column_type);
+    macro_rules! numbers {
+        ($arrow:ty) => {
+            each_slice(order, kind, &gather::primitive::<$arrow>(batches, column), encode_values)
+        };
+    }
+    match column_type {
+        ColumnType::Boolean => each_slice(order, kind, &gather::booleans(batches, column), encode_bits),
+        ColumnType::Int8 => numbers!(Int8Type),
+        ColumnType::Int16 => numbers!(Int16Type),
+        ColumnType::Int32 => numbers!(Int32Type),
+        ColumnType::Int64 => numbers!(Int64Type),
+        ColumnType::UInt8 => numbers!(UInt8Type),
+        ColumnType::UInt16 => numbers!(UInt16Type),
+        ColumnType::UInt32 | ColumnType::Symbol => numbers!(UInt32Type),
+        ColumnType::UInt64 => numbers!(UInt64Type),
+        ColumnType::Float32 => numbers!(Float32Type),
+        ColumnType::Float64 => numbers!(Float64Type),
+        ColumnType::Decimal { .. } => numbers!(Decimal128Type),
+        ColumnType::Date => numbers!(Date32Type),
+        ColumnType::Timestamp => numbers!(TimestampNanosecondType),
+        ColumnType::Uuid => each_slice(order, kind, &gather::sixteen_bytes(batches, column), encode_values),
+        ColumnType::Varchar | ColumnType::Binary => {
+            each_slice(order, kind, &gather::bytes(batches, column), encode_text)
+        }
+    }
+}
+
+fn each_slice<'a, T: Clone>(
+    order: &Order,
+    kind: StatKind,
+    column: &Gathered<'a, T>,
+    encode: impl for<'r> Fn(&Rows<'r, 'a, T>, &Slice, &mut ChunkBuilder),
+) -> Vec<Chunk> {
+    let rows = Rows { column, permutation: order.permutation.as_deref() };
+    let chunk = |slice: &Slice| {
+        let mut builder = ChunkBuilder::new(kind);
+        encode(&rows, slice, &mut builder);
+        builder.finish()
+    };
+    order.slices.iter().map(|sorted| chunk(&sorted.slice)).collect()
+}
+
+/// A column in the part's order.
+struct Rows<'r, 'a, T: Clone> {
+    column: &'r Gathered<'a, T>,
+    permutation: Option<&'r [u32]>,
+}
+
+impl<T: Copy> Rows<'_, '_, T> {
+    /// Copies rows of the part; the validity is `None` where all are there.
+    fn copy(&self, rows: Range<usize>, values: &mut Vec<T>) -> Option<Vec<bool>> {
+        values.clear();
+        let source = &self.column.values;
+        match self.permutation {
+            None => values.extend_from_slice(&source[rows.clone()]),
+            Some(order) => values.extend(order[rows.clone()].iter().map(|&row| source[row as usize])),
+        }
+        let valid = self.column.valid.as_ref()?;
+        let block: Vec<bool> = match self.permutation {
+            None => valid[rows].to_vec(),
+            Some(order) => order[rows].iter().map(|&row| valid[row as usize]).collect(),
+        };
+        block.contains(&false).then_some(block)
+    }
+}
+
+fn blocks(rows: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let end = rows.end;
+    rows.clone().step_by(BLOCK_ROWS).map(move |start| start..end.min(start + BLOCK_ROWS))
+}
+
+/// Stretches of neighbours, spread over the slice, without NULLs.
+fn stretches<T: Copy>(rows: &Rows<'_, '_, T>, slice: &Slice) -> Vec<Vec<T>> {
+    let step = (slice.rows.len() / STRETCHES).max(STRETCH_ROWS);
+    let mut found = Vec::with_capacity(STRETCHES);
+    for start in slice.rows.clone().step_by(step) {
+        let mut values = Vec::with_capacity(STRETCH_ROWS);
+        let valid = rows.copy(start..slice.rows.end.min(start + STRETCH_ROWS), &mut values);
+        if let Some(valid) = valid {
+            let mut keep = valid.iter();
+            values.retain(|_| keep.next() == Some(&true));
+        }
+        found.push(values);
+    }
+    found
+}
+
+fn encode_values<V: value::Value>(rows: &Rows<'_, '_, V>, slice: &Slice, chunk: &mut ChunkBuilder) {
+    let plan = value::Plan::of(&stretches(rows, slice));
+    let mut values = Vec::with_capacity(BLOCK_ROWS);
+    for block in blocks(&slice.rows) {
+        let valid = rows.copy(block, &mut values);
+        let stats = block_stats(&values, valid.as_deref());
+        if let Some(valid) = &valid {
+            fill_nulls(&mut values, valid);
+        }
+        chunk.add(values.len(), stats, valid.as_deref(), |out| value::encode(&values, plan, out));
+    }
+}
+
+/// Statistics of a block.
+fn block_stats<V: Measured>(values: &[V], valid: Option<&[bool]>) -> BlockStats {
+    let measure = match valid {
+        None => V::measure(values.iter().copied()),
+        Some(valid) => {
+            V::measure(values.iter().zip(valid).filter(|(_, valid)| **valid).map(|(value, _)| *value))
+        }
+    };
+    let mut stats = null_stats(valid);
+    stats.flags |= measure.flags;
+    (stats.min, stats.max, stats.sum) = (measure.min, measure.max, measure.sum);
+    let kept = |value: Option<&V>, null: u16, stats: &BlockStats| match value {
+        Some(value) if !stats.has(null) => value.stat_bits(),
+        _ => 0,
+    };
+    stats.first = kept(values.first(), FIRST_NULL, &stats);
+    stats.last = kept(values.last(), LAST_NULL, &stats);
+    stats
+}
+
+/// What is known from validity alone.
+fn null_stats(valid: Option<&[bool]>) -> BlockStats {
+    let mut stats = BlockStats::default();
+    if let Some(valid) = valid {
+        let nulls = valid.iter().filter(|&&valid| !valid).count();
+        stats.nulls = u16::try_from(nulls).expect("a block has at most 1,024 rows");
+        if valid.first() == Some(&false) {
+            stats.flags |= FIRST_NULL;
+        }
+        if valid.last() == Some(&false) {
+            stats.flags |= LAST_NULL;
+        }
+    }
+    stats
+}
+
+/// Gives NULLs the value before them (the first one after, at the beginning): it costs least.
+fn fill_nulls<V: Copy>(values: &mut [V], valid: &[bool]) {
+    let Some(first) = valid.iter().position(|&valid| valid) else { return };
+    let mut previous = values[first];
+    for (value, &valid) in values.iter_mut().zip(valid) {
+        if valid {
+            previous = *value;
+        } else {
+            *value = previous;
+        }
+    }
+}
+
+fn encode_bits(rows: &Rows<'_, '_, bool>, slice: &Slice, chunk: &mut ChunkBuilder) {
+    let mut values = Vec::with_capacity(BLOCK_ROWS);
+    for block in blocks(&slice.rows) {
+        let valid = rows.copy(block, &mut values);
+        let bytes: Vec<u8> = values.iter().map(|&value| u8::from(value)).collect();
+        let stats = block_stats(&bytes, valid.as_deref());
+        chunk.add(values.len(), stats, valid.as_deref(), |out| {
+            out.extend_from_slice(&[kind::BITS, 0, 0, 0, 0, 0, 0, 0]);
+            write_bitmap(&values, out);
+        });
+    }
+}
+
+fn encode_text(rows: &Rows<'_, '_, &[u8]>, slice: &Slice, chunk: &mut ChunkBuilder) {
+    let mut values: Vec<&[u8]> = Vec::with_capacity(BLOCK_ROWS);
+    for block in blocks(&slice.rows) {
+        let valid = rows.copy(block, &mut values);
+        let mut stats = null_stats(valid.as_deref());
+        if usize::from(stats.nulls) < values.len() {
+            stats.flags |= NO_RANGE;
+        }
+        let lengths: Vec<u32> =
+            values.iter().map(|v| u32::try_from(v.len()).expect("an Arrow string is under 2 GiB")).collect();
+        let data = values.concat();
+        chunk.add(values.len(), stats, valid.as_deref(), |out| {
+            let header = out.len();
+            out.extend_from_slice(&[0; HEADER_BYTES]);
+            out[header] = text::encode(&lengths, &data, out);
+        });
+    }
+}
+
+/// Appends one bit a value, least significant first, in whole 64-bit words.
+fn write_bitmap(bits: &[bool], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + bits.len().div_ceil(64) * 8, 0);
+    for (index, _) in bits.iter().enumerate().filter(|(_, bit)| **bit) {
+        out[start + index / 8] |= 1 << (index % 8);
+    }
+}
+
+/// Collects the blocks of one chunk.
+struct ChunkBuilder {
+    kind: StatKind,
+    data: Vec<u8>,
+    blocks: Vec<(usize, BlockStats)>,
+    total: TotalStats,
+}
+
+impl ChunkBuilder {
+    fn new(kind: StatKind) -> Self {
+        Self { kind, data: Vec::new(), blocks: Vec::new(), total: TotalStats::empty() }
+    }
+
+    /// Adds a block of `rows` rows: validity where some are NULL, then the body.
+    fn add(
+        &mut self,
+        rows: usize,
+        mut stats: BlockStats,
+        valid: Option<&[bool]>,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if self.kind == StatKind::Nothing {
+            stats.flags &= !HAS_SUM;
+        }
+        self.total.add(self.kind, &TotalStats::of_block(self.kind, rows, &stats));
+        self.blocks.push((self.data.len(), stats));
+        if usize::from(stats.nulls) == rows {
+            self.data.extend_from_slice(&[kind::NULLS, 0, 0, 0, 0, 0, 0, 0]);
+            return;
+        }
+        if let Some(valid) = valid {
+            write_bitmap(valid, &mut self.data);
+        }
+        body(&mut self.data);
+        pad(&mut self.data);
+    }
+
+    fn finish(self) -> Chunk {
+        let mut page = Vec::new();
+        self.total.write(&mut page);
+        for (offset, stats) in &self.blocks {
+            stats.write(*offset, &mut page);
+        }
+        let starts: Vec<usize> =
+            self.blocks.iter().map(|(offset, _)| *offset).step_by(GROUP_BLOCKS).collect();
+        let ends = starts.iter().skip(1).copied().chain([self.data.len()]);
+        for (&start, end) in starts.iter().zip(ends) {
+            page.extend_from_slice(&crc32c::crc32c(&self.data[start..end]).to_le_bytes());
+        }
+        pad(&mut page);
+        Chunk { data: self.data, page, total: self.total }
+    }
+}

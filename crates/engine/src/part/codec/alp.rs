@@ -1,0 +1,239 @@
+//! Doubles that are decimals at heart (ALP: Afroozeh, Kuffo, Boncz, SIGMOD 2024).
+//!
+//! A value is an integer of the `ints` codec and a pair of powers of ten the chunk shares:
+//! `value = integer * 10^f * 10^-e`, or, where products lose the last bit, `integer / 10^e`. Each value is
+//! encoded only if decoding gives back the very same bits; others (NaN, infinities, -0.0, true reals) are
+//! exceptions, stored whole with their place.
+
+use super::ints::{self, IntPlan};
+use super::lane::with_words;
+use super::{Damage, Decoded, split};
+use crate::part::BLOCK_ROWS;
+use crate::part::layout::{pad, u16_at, u64_at};
+
+/// `f` of a plan that divides.
+const DIVIDE: u8 = 0xff;
+/// Most digits after the point.
+const MAX_POWER: usize = 18;
+/// Integers stay below 2^51, where adding [`MAGIC`] rounds to the nearest integer.
+const MAX_INTEGER: f64 = 2_251_799_813_685_248.0;
+/// 1.5 * 2^52: a double this large has no fraction bits.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+
+const POWERS: [f64; MAX_POWER + 1] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18];
+const INVERSES: [f64; MAX_POWER + 1] = [
+    1e0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15,
+    1e-16, 1e-17, 1e-18,
+];
+
+/// The powers of ten a chunk's doubles are scaled by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::part) struct AlpPlan {
+    e: u8,
+    f: u8,
+}
+
+/// A float column's native type; a FLOAT is computed as a double and rounded.
+pub(in crate::part) trait Real: Copy + Default + Send + 'static {
+    /// Bytes of the type.
+    const BYTES: usize;
+    fn to_f64(self) -> f64;
+    fn from_f64(value: f64) -> Self;
+    /// The bits, in the low ones.
+    fn bits(self) -> u64;
+    fn from_bits64(bits: u64) -> Self;
+}
+
+impl Real for f64 {
+    const BYTES: usize = 8;
+    fn to_f64(self) -> f64 {
+        self
+    }
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+    fn from_bits64(bits: u64) -> Self {
+        f64::from_bits(bits)
+    }
+}
+
+impl Real for f32 {
+    const BYTES: usize = 4;
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+    fn bits(self) -> u64 {
+        u64::from(self.to_bits())
+    }
+    fn from_bits64(bits: u64) -> Self {
+        f32::from_bits(bits as u32)
+    }
+}
+
+impl AlpPlan {
+    /// The decimal digits kept after the point.
+    #[inline(always)]
+    fn digits(self) -> usize {
+        if self.f == DIVIDE { usize::from(self.e) } else { usize::from(self.e - self.f) }
+    }
+
+    /// The nearest integer, which may not decode to the same value.
+    #[inline(always)]
+    fn integer(self, value: f64) -> f64 {
+        (value * POWERS[self.digits()] + MAGIC) - MAGIC
+    }
+
+    #[inline(always)]
+    fn decimal(self, integer: f64) -> f64 {
+        if self.f == DIVIDE {
+            integer / POWERS[usize::from(self.e)]
+        } else {
+            integer * POWERS[usize::from(self.f)] * INVERSES[usize::from(self.e)]
+        }
+    }
+
+    /// Whether the nearest integer decodes to exactly `value`.
+    #[inline(always)]
+    fn is_exact<R: Real>(self, value: R) -> bool {
+        let integer = self.integer(value.to_f64());
+        (integer.abs() < MAX_INTEGER) & (R::from_f64(self.decimal(integer)).bits() == value.bits())
+    }
+
+    /// The integer that decodes to exactly `value`.
+    fn exact<R: Real>(self, value: R) -> Option<i64> {
+        self.is_exact(value).then(|| self.integer(value.to_f64()) as i64)
+    }
+}
+
+/// The powers that suit a sample, `None` where too few of its values are decimals.
+pub(in crate::part) fn choose<R: Real>(sample: &[R]) -> Option<AlpPlan> {
+    let misses = |plan: AlpPlan| sample.iter().filter(|&&value| plan.exact(value).is_none()).count();
+    let mut best: Option<(usize, AlpPlan)> = None;
+    for e in 0..=MAX_POWER {
+        let plan = AlpPlan { e: e as u8, f: DIVIDE };
+        let missed = misses(plan);
+        // Another digit costs more than three bits a value, an exception eighty.
+        if best.is_none_or(|(least, _)| missed + sample.len() / 24 < least) {
+            best = Some((missed, plan));
+        }
+        if missed == 0 {
+            break;
+        }
+    }
+    let (missed, divide) = best?;
+    if missed > sample.len() * 2 / 3 {
+        return None;
+    }
+    // A product decodes faster than a quotient: take the first that loses nothing.
+    let digits = usize::from(divide.e);
+    (digits..=MAX_POWER)
+        .map(|e| AlpPlan { e: e as u8, f: (e - digits) as u8 })
+        .find(|&plan| misses(plan) <= missed)
+        .or(Some(divide))
+}
+
+/// The integers of a sample, for [`ints::sample`].
+pub(in crate::part) fn integers<R: Real>(plan: AlpPlan, values: &[R]) -> Vec<u64> {
+    values.iter().filter_map(|&value| plan.exact(value)).map(i64::cast_unsigned).collect()
+}
+
+/// Appends `values` (1 to 1,024); returns the parameters `e` and `f` for the header.
+pub(in crate::part) fn encode<R: Real>(
+    plan: AlpPlan,
+    hint: IntPlan,
+    values: &[R],
+    out: &mut Vec<u8>,
+) -> [u8; 2] {
+    let mut integers: Vec<u64> = Vec::with_capacity(values.len());
+    // Two passes, so that the first one, which is all there is to most blocks, has no branch.
+    integers.extend(values.iter().map(|&value| (plan.integer(value.to_f64()) as i64).cast_unsigned()));
+    let (mut places, mut whole) = (Vec::new(), Vec::new());
+    let misses = values.iter().filter(|&&value| !plan.is_exact(value)).count();
+    if misses > 0 {
+        let mut previous = values.iter().find_map(|&value| plan.exact(value)).unwrap_or(0).cast_unsigned();
+        for (place, (&value, integer)) in values.iter().zip(&mut integers).enumerate() {
+            if plan.is_exact(value) {
+                previous = *integer;
+            } else {
+                *integer = previous;
+                places.extend_from_slice(&(place as u16).to_le_bytes());
+                whole.extend_from_slice(&value.bits().to_le_bytes()[..R::BYTES]);
+            }
+        }
+    }
+    out.extend_from_slice(&((places.len() / 2) as u64).to_le_bytes());
+    out.extend_from_slice(&places);
+    pad(out);
+    out.extend_from_slice(&whole);
+    pad(out);
+    ints::encode::<u64>(&integers, hint, out);
+    [plan.e, plan.f]
+}
+
+/// Decodes exactly `values.len()` values (at most 1,024) from what [`encode`] wrote.
+pub(in crate::part) fn decode<R: Real>(parameters: [u8; 2], bytes: &[u8], values: &mut [R]) -> Decoded<()> {
+    let [e, f] = parameters;
+    let known = usize::from(e) <= MAX_POWER && (f == DIVIDE || f <= e);
+    let (count, rest) = split(bytes, 8)?;
+    let exceptions = usize::try_from(u64_at(count, 0)).unwrap_or(usize::MAX);
+    if !known || exceptions > BLOCK_ROWS || values.len() > BLOCK_ROWS {
+        return Err(Damage("an unknown decimal encoding"));
+    }
+    let (places, rest) = split(rest, (exceptions * 2).next_multiple_of(8))?;
+    let (whole, rest) = split(rest, (exceptions * R::BYTES).next_multiple_of(8))?;
+    with_words::<u64>(values.len(), |integers| {
+        ints::decode(rest, integers)?;
+        to_reals(AlpPlan { e, f }, integers, values);
+        Ok(())
+    })?;
+    for (place, bytes) in places.chunks_exact(2).zip(whole.chunks_exact(R::BYTES)).take(exceptions) {
+        let slot =
+            values.get_mut(usize::from(u16_at(place, 0))).ok_or(Damage("an exception past its block"))?;
+        let mut wide = [0; 8];
+        wide[..R::BYTES].copy_from_slice(bytes);
+        *slot = R::from_bits64(u64::from_le_bytes(wide));
+    }
+    Ok(())
+}
+
+fn to_reals<R: Real>(plan: AlpPlan, integers: &[u64], values: &mut [R]) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, which is all that calling it asks for.
+        unsafe { to_reals_avx2(plan, integers, values) };
+        return;
+    }
+    to_reals_anywhere(plan, integers, values);
+}
+
+/// The same loop, compiled for four doubles at once.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn to_reals_avx2<R: Real>(plan: AlpPlan, integers: &[u64], values: &mut [R]) {
+    to_reals_anywhere(plan, integers, values);
+}
+
+#[inline(always)]
+fn to_reals_anywhere<R: Real>(plan: AlpPlan, integers: &[u64], values: &mut [R]) {
+    // Integers are below 2^51, so adding MAGIC's bits makes MAGIC + integer, without a conversion that
+    // has no vector form.
+    let real = |word: u64| f64::from_bits(word.wrapping_add(MAGIC.to_bits())) - MAGIC;
+    if plan.f == DIVIDE {
+        let divisor = POWERS[usize::from(plan.e)];
+        for (value, &word) in values.iter_mut().zip(integers) {
+            *value = R::from_f64(real(word) / divisor);
+        }
+    } else {
+        let (up, down) = (POWERS[usize::from(plan.f)], INVERSES[usize::from(plan.e)]);
+        for (value, &word) in values.iter_mut().zip(integers) {
+            *value = R::from_f64(real(word) * up * down);
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Integers: constant, frame of reference, delta; both patched, both with an optional scale.
+//!
+//! `value = base + scale * packed`; what does not fit the width (or is no multiple of the scale) is an
+//! exception: its place, and its distance from the base packed at a width of its own. So a few far values cost
+//! themselves only, and a mixture of small and large ones costs little more than each by itself. DELTA does the
+//! same to the differences of neighbours.
+
+use super::lane::{Lane, pack, packed_bytes, unpack, with_words};
+use super::{Damage, Decoded, split};
+use crate::part::BLOCK_ROWS;
+use crate::part::layout::{u16_at, u64_at};
+
+const CONSTANT: u8 = 0;
+const REFERENCE: u8 = 1;
+const DELTA: u8 = 2;
+/// Flag: a scale stands after the base.
+const SCALED: u8 = 1;
+/// Flag: the places of exceptions are one bit a word, else numbers of [`PLACE_BITS`].
+const MARKED: u8 = 2;
+/// Bits of a place in a block.
+pub(in crate::part) const PLACE_BITS: usize = 10;
+/// A bit length no packed word has: marks exceptions while planning.
+const NEVER_FITS: usize = 65;
+
+/// What sampling found out about a chunk's integers.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::part) struct IntPlan {
+    /// Every difference of the sample is a multiple of it; at least 1.
+    pub(in crate::part) scale: u64,
+    /// Whether differences of neighbours are worth trying.
+    pub(in crate::part) delta: bool,
+}
+
+/// How some words are packed.
+struct Packing<L> {
+    base: L,
+    scale: L,
+    width: usize,
+    exceptions: usize,
+    /// Bits of an exception.
+    wide: usize,
+    bytes: usize,
+}
+
+impl<L: Lane> Packing<L> {
+    /// What is packed for `word`, and the bits it needs.
+    fn residual(&self, word: L) -> (u64, usize) {
+        residual(word, self.base, self.scale)
+    }
+}
+
+fn residual<L: Lane>(word: L, base: L, scale: L) -> (u64, usize) {
+    let mut distance = word.minus(base).to_u64();
+    let step = scale.to_u64();
+    if step > 1 {
+        if !distance.is_multiple_of(step) {
+            return (0, NEVER_FITS);
+        }
+        distance /= step;
+    }
+    (distance, 64 - distance.leading_zeros() as usize)
+}
+
+/// Bytes of the exceptions of `count` words: places, then distances of `wide` bits.
+fn exception_bytes(count: usize, exceptions: usize, wide: usize) -> usize {
+    let places = packed_bytes(PLACE_BITS, exceptions).min(packed_bytes(1, count));
+    places + packed_bytes(wide, exceptions)
+}
+
+/// The cheapest width for `words` above `base`.
+fn plan<L: Lane>(words: &[L], base: L, scale: L) -> Packing<L> {
+    let mut lengths = [0_usize; NEVER_FITS + 1];
+    let mut every_bit = 0;
+    if scale.to_u64() > 1 {
+        for &word in words {
+            every_bit |= word.minus(base).to_u64();
+            lengths[residual(word, base, scale).1] += 1;
+        }
+    } else {
+        for &word in words {
+            let distance = word.minus(base).to_u64();
+            every_bit |= distance;
+            lengths[64 - distance.leading_zeros() as usize] += 1;
+        }
+    }
+    let wide = 64 - every_bit.leading_zeros() as usize;
+    let mut exceptions = lengths[L::WIDTH + 1..].iter().sum::<usize>();
+    let mut best = (usize::MAX, 0, 0);
+    let mut least = usize::MAX;
+    for width in (0..=L::WIDTH).rev() {
+        if width < L::WIDTH {
+            exceptions += lengths[width + 1];
+        }
+        let bytes = packed_bytes(width, words.len()) + exception_bytes(words.len(), exceptions, wide);
+        // Exceptions decode more slowly: each must save a little.
+        if bytes + exceptions / 4 < least {
+            least = bytes + exceptions / 4;
+            best = (bytes, width, exceptions);
+        }
+    }
+    let (bytes, width, exceptions) = best;
+    Packing { base, scale, width, exceptions, wide, bytes }
+}
+
+/// The cheaper of two bases: the smallest word, and one that leaves low outliers out.
+fn best_plan<L: Lane>(words: &[L], scale: L) -> Packing<L> {
+    let smallest = words.iter().copied().min_by_key(|word| word.to_i64()).unwrap_or_default();
+    let full = plan(words, smallest, scale);
+    if full.width < 8 || words.len() < 64 {
+        return full;
+    }
+    let mut sample: Vec<L> = words.iter().copied().step_by(words.len() / 32).collect();
+    sample.sort_unstable_by_key(|word| word.to_i64());
+    let low = sample[2];
+    let spread = sample[sample.len() - 3].minus(low).to_u64();
+    if 64 - spread.leading_zeros() as usize + 1 >= full.width {
+        return full;
+    }
+    // Words a little below the third smallest of the sample still fit.
+    let base = low.minus(L::from_u64((spread / 2).min(low.minus(smallest).to_u64())));
+    let base = if scale.to_u64() > 1 {
+        base.plus(L::from_u64(low.minus(base).to_u64() % scale.to_u64()))
+    } else {
+        base
+    };
+    let trimmed = plan(words, base, scale);
+    if trimmed.bytes < full.bytes { trimmed } else { full }
+}
+
+/// Appends `words` (1 to 1,024).
+pub(in crate::part) fn encode<L: Lane>(words: &[L], hint: IntPlan, out: &mut Vec<u8>) {
+    let first = words.first().copied().unwrap_or_default();
+    if words.iter().all(|&word| word == first) {
+        out.extend_from_slice(&[CONSTANT, 0, 0, 0, 0, 0, 0, 0]);
+        out.extend_from_slice(&first.to_u64().to_le_bytes());
+        return;
+    }
+    let scale = L::from_u64(hint.scale.max(1));
+    let reference = best_plan(words, scale);
+    if hint.delta {
+        let deltas = differences(words);
+        let delta = best_plan(&deltas[1..], scale);
+        // A reference decodes faster: differences must earn their place.
+        if delta.bytes + 8 < reference.bytes * 9 / 10 {
+            write(DELTA, Some(first), &deltas, &delta, out);
+            return;
+        }
+    }
+    write(REFERENCE, None, words, &reference, out);
+}
+
+/// Differences of neighbours; the first is 0 and never an exception when written.
+fn differences<L: Lane>(words: &[L]) -> Vec<L> {
+    let mut deltas = Vec::with_capacity(words.len());
+    deltas.push(L::default());
+    deltas.extend(words.windows(2).map(|pair| pair[1].minus(pair[0])));
+    deltas
+}
+
+fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>, out: &mut Vec<u8>) {
+    let mut packed = Vec::with_capacity(words.len());
+    let (mut places, mut distances) = (Vec::new(), Vec::new());
+    // Nothing to look for in most blocks.
+    let plain = packing.exceptions == 0 && packing.scale.to_u64() <= 1 && first.is_none();
+    if plain {
+        packed.extend(words.iter().map(|&word| word.minus(packing.base)));
+    }
+    for (place, &word) in words.iter().enumerate().filter(|_| !plain) {
+        let (distance, length) = packing.residual(word);
+        // The place of the first difference is never read.
+        if length <= packing.width || (first.is_some() && place == 0) {
+            let fits = if length <= packing.width { distance } else { 0 };
+            packed.push(L::from_u64(fits));
+        } else {
+            packed.push(L::default());
+            places.push(place as u32);
+            distances.push(word.minus(packing.base));
+        }
+    }
+    debug_assert!(places.len() <= packing.exceptions);
+    let marked = packed_bytes(1, words.len()) < packed_bytes(PLACE_BITS, places.len());
+    let scaled = packing.scale.to_u64() > 1;
+    let flags = if scaled { SCALED } else { 0 } | if marked { MARKED } else { 0 };
+    let [low, high] = u16::try_from(places.len()).expect("a block has at most 1,024 values").to_le_bytes();
+    out.extend_from_slice(&[code, packing.width as u8, low, high, flags, packing.wide as u8, 0, 0]);
+    out.extend_from_slice(&packing.base.to_u64().to_le_bytes());
+    if scaled {
+        out.extend_from_slice(&packing.scale.to_u64().to_le_bytes());
+    }
+    if let Some(first) = first {
+        out.extend_from_slice(&first.to_u64().to_le_bytes());
+    }
+    pack(packing.width, &packed, out);
+    if marked {
+        let mut marks = vec![0_u8; packed_bytes(1, words.len())];
+        for &place in &places {
+            marks[place as usize / 8] |= 1 << (place % 8);
+        }
+        out.extend_from_slice(&marks);
+    } else {
+        pack(PLACE_BITS, &places, out);
+    }
+    pack(packing.wide, &distances, out);
+}
+
+/// Decodes exactly `words.len()` words from what [`encode`] wrote; bytes past it are padding.
+pub(in crate::part) fn decode<L: Lane>(bytes: &[u8], words: &mut [L]) -> Decoded<()> {
+    let (header, rest) = split(bytes, 8)?;
+    let (code, width, exceptions) = (header[0], usize::from(header[1]), usize::from(u16_at(header, 2)));
+    let (base, rest) = split(rest, 8)?;
+    let base = L::from_u64(u64_at(base, 0));
+    if code == CONSTANT {
+        words.fill(base);
+        return Ok(());
+    }
+    if code > DELTA
+        || width > L::WIDTH
+        || exceptions > words.len()
+        || words.len() > BLOCK_ROWS
+        || header[4] > SCALED | MARKED
+    {
+        return Err(Damage("an unknown integer encoding"));
+    }
+    let (scale, rest) = if header[4] & SCALED != 0 {
+        let (scale, rest) = split(rest, 8)?;
+        (L::from_u64(u64_at(scale, 0)), rest)
+    } else {
+        (L::from_u64(1), rest)
+    };
+    let (first, rest) = if code == DELTA { split(rest, 8)? } else { (&[][..], rest) };
+    let (packed, rest) = split(rest, packed_bytes(width, words.len()))?;
+    if scale.to_u64() == 1 {
+        unpack(width, packed, base, words)?;
+    } else {
+        unpack(width, packed, L::default(), words)?;
+        for word in words.iter_mut() {
+            *word = word.times(scale).plus(base);
+        }
+    }
+    if exceptions > 0 {
+        let wide = usize::from(header[5]);
+        let marked = header[4] & MARKED != 0;
+        with_words(exceptions, |found: &mut [L]| patch(rest, marked, wide, base, found, words))?;
+    }
+    if code == DELTA {
+        accumulate(L::from_u64(u64_at(first, 0)), words);
+    }
+    Ok(())
+}
+
+/// Puts the exceptions, decoded into `found`, in their places.
+fn patch<L: Lane>(
+    bytes: &[u8],
+    marked: bool,
+    wide: usize,
+    base: L,
+    found: &mut [L],
+    words: &mut [L],
+) -> Decoded<()> {
+    let place_bytes =
+        if marked { packed_bytes(1, words.len()) } else { packed_bytes(PLACE_BITS, found.len()) };
+    let (places, rest) = split(bytes, place_bytes)?;
+    let (distances, _) = split(rest, packed_bytes(wide, found.len()))?;
+    unpack(wide, distances, base, found)?;
+    let astray = Damage("exceptions past their block");
+    if !marked {
+        return with_words::<u32>(found.len(), |numbers| {
+            unpack(PLACE_BITS, places, 0, numbers)?;
+            for (&place, &word) in numbers.iter().zip(found.iter()) {
+                *words.get_mut(place as usize).ok_or(astray)? = word;
+            }
+            Ok(())
+        });
+    }
+    let mut found = found.iter();
+    for (index, chunk) in places.chunks_exact(8).enumerate() {
+        let mut marks = chunk.try_into().map_or(0, u64::from_le_bytes);
+        while marks != 0 {
+            let place = index * 64 + marks.trailing_zeros() as usize;
+            *words.get_mut(place).ok_or(astray)? = *found.next().ok_or(astray)?;
+            marks &= marks - 1;
+        }
+    }
+    if found.next().is_some() { Err(astray) } else { Ok(()) }
+}
+
+fn accumulate<L: Lane>(first: L, words: &mut [L]) {
+    let mut value = first;
+    let mut rest = words.iter_mut();
+    if let Some(word) = rest.next() {
+        *word = first;
+    }
+    for word in rest {
+        value = value.plus(*word);
+        *word = value;
+    }
+}
+
+/// What a sample (stretches of neighbours) says about a chunk.
+pub(in crate::part) fn sample<L: Lane>(stretches: &[Vec<L>]) -> IntPlan {
+    let mut scale = 0;
+    for stretch in stretches {
+        for pair in stretch.windows(2) {
+            scale = gcd(scale, pair[1].to_i64().abs_diff(pair[0].to_i64()));
+            if scale == 1 {
+                break;
+            }
+        }
+    }
+    if scale > 1 {
+        // Stretches must agree with each other, too.
+        let firsts: Vec<i64> = stretches.iter().filter_map(|s| s.first()).map(|w| w.to_i64()).collect();
+        for pair in firsts.windows(2) {
+            scale = gcd(scale, pair[1].abs_diff(pair[0]));
+        }
+    }
+    let fits = u64::MAX >> (64 - L::WIDTH);
+    let scale = if scale == 0 || scale > fits { 1 } else { scale };
+    let plain = L::from_u64(scale);
+    let delta = stretches.iter().any(|stretch| {
+        stretch.len() > 2
+            && best_plan(&differences(stretch)[1..], plain).bytes + 8 < best_plan(stretch, plain).bytes
+    });
+    IntPlan { scale, delta }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}

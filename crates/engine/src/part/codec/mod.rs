@@ -1,0 +1,61 @@
+//! Encodings of one block: at most 1,024 values to bytes and back.
+//!
+//! A block is an 8-byte header (kind, three parameters, see docs/formats/part.md), a validity bitmap
+//! where some but not all values are NULL, and the payload of its kind. The number of values is known
+//! from the block's place and stands nowhere in it. What is decoded is untrusted: a decoder checks
+//! every length and reports [`Damage`]; it never panics and never reads past its block.
+//!
+//! - `lane`: bit packing of 32- and 64-bit words; - `ints`: constant, frame of reference, delta;
+//! - `alp`: doubles that are decimals at heart; - `value`: which of them a type uses, runs, raw;
+//! - `text`: strings and binary.
+
+pub(super) mod alp;
+pub(super) mod ints;
+pub(super) mod lane;
+pub(super) mod text;
+pub(super) mod value;
+
+/// What does not hold in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Damage(pub(super) &'static str);
+
+/// The result of decoding.
+pub(super) type Decoded<T> = std::result::Result<T, Damage>;
+
+/// Bytes of a block's header.
+pub(super) const HEADER_BYTES: usize = 8;
+
+/// The kinds of block, the first byte of a header.
+pub(super) mod kind {
+    /// Values as they are.
+    pub(in crate::part) const RAW: u8 = 0;
+    /// Integers: constant, frame of reference or delta (see `ints`).
+    pub(in crate::part) const INTS: u8 = 1;
+    /// Doubles as decimal integers (see `alp`).
+    pub(in crate::part) const ALP: u8 = 2;
+    /// One value for each run of equal values.
+    pub(in crate::part) const RUNS: u8 = 3;
+    /// Booleans, one bit each.
+    pub(in crate::part) const BITS: u8 = 4;
+    /// Strings or binary, bytes as they are.
+    pub(in crate::part) const TEXT: u8 = 5;
+    /// Strings or binary, bytes compressed by zstd.
+    pub(in crate::part) const TEXT_ZSTD: u8 = 6;
+    /// Every value is NULL: no bitmap, no payload.
+    pub(in crate::part) const NULLS: u8 = 7;
+    /// Each distinct value once, and its number for each value.
+    pub(in crate::part) const DICTIONARY: u8 = 8;
+}
+
+/// Splits `bytes` at `at`; an error where it is shorter.
+pub(super) fn split(bytes: &[u8], at: usize) -> Decoded<(&[u8], &[u8])> {
+    bytes.split_at_checked(at).ok_or(Damage("a block ends before its values do"))
+}
+
+/// Bit `index` of a bitmap, least significant first; false past its end.
+pub(super) fn bit(bitmap: &[u8], index: usize) -> bool {
+    bitmap.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests;

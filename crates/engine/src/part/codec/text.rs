@@ -1,0 +1,65 @@
+//! Strings and binary: lengths by the integer codec, bytes as they are or compressed by zstd.
+
+use super::ints::{self, IntPlan};
+use super::{Damage, Decoded, kind, split};
+use crate::part::BLOCK_ROWS;
+use crate::part::layout::{pad, u32_at};
+
+/// Below this many bytes of text zstd is not tried.
+const MIN_ZSTD_BYTES: usize = 64;
+/// Fast enough for seals, and within a few percent of higher levels on blocks this small.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Appends values (1 to 1,024) of these lengths whose bytes are `data`; returns the kind for the header.
+pub(in crate::part) fn encode(lengths: &[u32], data: &[u8], out: &mut Vec<u8>) -> u8 {
+    let compressed = if data.len() < MIN_ZSTD_BYTES {
+        None
+    } else {
+        zstd::bulk::compress(data, ZSTD_LEVEL).ok().filter(|c| c.len() < data.len() * 9 / 10)
+    };
+    let stored = compressed.as_deref().unwrap_or(data);
+    let mut packed = Vec::new();
+    ints::encode::<u32>(lengths, IntPlan { scale: 1, delta: false }, &mut packed);
+    pad(&mut packed);
+    for bytes in [packed.len(), data.len(), stored.len(), 0] {
+        let word = u32::try_from(bytes).expect("a column's bytes in one batch are at most 2 GiB");
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.extend_from_slice(&packed);
+    out.extend_from_slice(stored);
+    if compressed.is_some() { kind::TEXT_ZSTD } else { kind::TEXT }
+}
+
+/// Decodes the lengths into `lengths` and appends the bytes to `data`.
+pub(in crate::part) fn decode(
+    code: u8,
+    bytes: &[u8],
+    lengths: &mut [u32],
+    data: &mut Vec<u8>,
+) -> Decoded<()> {
+    let (sizes, rest) = split(bytes, 16)?;
+    let size = |index: usize| u32_at(sizes, index * 4) as usize;
+    let (packed, rest) = split(rest, size(0))?;
+    let (stored, _) = split(rest, size(2))?;
+    if lengths.len() > BLOCK_ROWS {
+        return Err(Damage("a block of too many values"));
+    }
+    ints::decode::<u32>(packed, lengths)?;
+    let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    if total != size(1) as u64 {
+        return Err(Damage("lengths of text that do not add up"));
+    }
+    let before = data.len();
+    match code {
+        kind::TEXT => data.extend_from_slice(stored),
+        _ => {
+            let text =
+                zstd::bulk::decompress(stored, size(1)).map_err(|_| Damage("text zstd cannot read"))?;
+            data.extend_from_slice(&text);
+        }
+    }
+    if data.len() - before != size(1) {
+        return Err(Damage("text of a wrong size"));
+    }
+    Ok(())
+}

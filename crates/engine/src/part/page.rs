@@ -1,0 +1,172 @@
+//! Chunk pages and blocks in place: found by arithmetic, verified when first touched.
+
+use super::layout::{
+    BLOCK_RECORD_BYTES, CHUNK_BYTES, ChunkRecord, GROUP_BLOCKS, TOTAL_BYTES, block_count, group_count, u32_at,
+};
+use super::stats::{BlockStats, TotalStats};
+use super::{BLOCK_ROWS, ColumnStats, Part};
+use crate::{EngineError, Result};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+/// The index of one chunk, verified.
+pub(super) struct Page<'a> {
+    part: &'a Part,
+    slice: usize,
+    column: usize,
+    /// Rows of the slice.
+    rows: usize,
+    bytes: &'a [u8],
+    data: &'a [u8],
+    /// Of `data` in the file.
+    data_offset: usize,
+}
+
+/// One block, verified.
+pub(super) struct Block<'a> {
+    pub(super) bytes: &'a [u8],
+    /// In the file.
+    pub(super) offset: usize,
+    pub(super) rows: usize,
+    pub(super) stats: BlockStats,
+}
+
+impl Part {
+    /// Whether the bit of a checksum is set already.
+    fn is_verified(&self, bit: usize) -> bool {
+        // Relaxed: the bit guards bytes that never change, nothing another thread wrote.
+        self.verified.get(bit / 64).is_some_and(|word| word.load(Ordering::Relaxed) >> (bit % 64) & 1 == 1)
+    }
+
+    fn set_verified(&self, bit: usize) {
+        if let Some(word) = self.verified.get(bit / 64) {
+            word.fetch_or(1 << (bit % 64), Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn damaged(&self, offset: usize, what: &str) -> EngineError {
+        EngineError::damaged(&self.path, offset as u64, what)
+    }
+
+    /// The slice that holds `row`, `None` past the end.
+    pub(super) fn slice_of(&self, row: usize) -> Option<usize> {
+        let slice = self.slices.partition_point(|slice| slice.rows.end <= row);
+        (slice < self.slices.len()).then_some(slice)
+    }
+
+    /// The page of one column of one slice (both inside the part).
+    pub(super) fn page(&self, slice: usize, column: usize) -> Result<Page<'_>> {
+        let rows = self.slices.get(slice).map_or(0, |slice| slice.rows.len());
+        let chunk = slice * self.layout.columns + column;
+        let at = self.layout.chunks + chunk * CHUNK_BYTES;
+        let file: &[u8] = &self.bytes;
+        let missing = || self.damaged(at, "a chunk outside the file");
+        let record = ChunkRecord::read(file.get(at..at + CHUNK_BYTES).ok_or_else(missing)?);
+        // Opening checked these bounds; `get` keeps a fault here an error.
+        let page_at = record.page_offset as usize;
+        let data_offset = record.data_offset as usize;
+        let bytes = file.get(page_at..page_at + record.page_bytes as usize).ok_or_else(missing)?;
+        let data = file.get(data_offset..page_at).ok_or_else(missing)?;
+        if !self.is_verified(chunk) {
+            if crc32c::crc32c(bytes) != record.page_crc {
+                return Err(self.damaged(page_at, "the checksum of a chunk's index does not match"));
+            }
+            self.set_verified(chunk);
+        }
+        Ok(Page { part: self, slice, column, rows, bytes, data, data_offset })
+    }
+
+    /// What is known of a column of the whole part.
+    ///
+    /// A column the table does not have gives the statistics of no rows.
+    pub fn column_stats(&self, column: usize) -> ColumnStats {
+        let at = self.layout.totals + column * TOTAL_BYTES;
+        let record = self.schema.columns().get(column).zip(self.bytes.get(at..at + TOTAL_BYTES));
+        let Some((column, record)) = record else {
+            return ColumnStats { rows: 0, nulls: 0, min: None, max: None, has_nan: false, sum: None };
+        };
+        let total = TotalStats::read(record).unwrap_or_else(TotalStats::empty);
+        total.to_column_stats(column.column_type)
+    }
+
+    /// Bytes of the file that a column takes, its index included; 0 for a column the table does not have.
+    pub fn column_bytes(&self, column: usize) -> u64 {
+        let chunks = (column < self.layout.columns).then(|| {
+            (0..self.slices.len()).map(|slice| {
+                let at = self.layout.chunks + (slice * self.layout.columns + column) * CHUNK_BYTES;
+                let record = self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read);
+                record.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+            })
+        });
+        chunks.into_iter().flatten().sum()
+    }
+
+    /// Compares every checksum of the file.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] with the place of the first damage.
+    pub fn check(&self) -> Result<()> {
+        let columns = self.schema.columns().len();
+        for slice in 0..self.slices.len() {
+            for column in 0..columns {
+                let page = self.page(slice, column)?;
+                for block in 0..block_count(page.rows) {
+                    page.block(block)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Page<'a> {
+    /// Statistics of the whole chunk.
+    pub(super) fn total(&self) -> TotalStats {
+        TotalStats::read(self.bytes).unwrap_or_else(TotalStats::empty)
+    }
+
+    /// Where in the chunk a block begins, and its statistics.
+    fn record(&self, block: usize) -> Option<(usize, BlockStats)> {
+        let at = TOTAL_BYTES + block * BLOCK_RECORD_BYTES;
+        BlockStats::read(self.bytes.get(at..at + BLOCK_RECORD_BYTES)?)
+    }
+
+    /// Statistics of a block of this chunk.
+    pub(super) fn stats(&self, block: usize) -> Result<BlockStats> {
+        let missing = || self.part.damaged(self.data_offset, "a block past its chunk");
+        self.record(block).map(|(_, stats)| stats).ok_or_else(missing)
+    }
+
+    /// The bytes of blocks `blocks` within the chunk.
+    fn extent(&self, blocks: Range<usize>) -> Option<Range<usize>> {
+        let start = self.record(blocks.start)?.0;
+        let end =
+            if blocks.end < block_count(self.rows) { self.record(blocks.end)?.0 } else { self.data.len() };
+        (start <= end && end <= self.data.len()).then_some(start..end)
+    }
+
+    /// A block of this chunk, its checksum compared if nobody has yet.
+    pub(super) fn block(&self, block: usize) -> Result<Block<'a>> {
+        let missing = || self.part.damaged(self.data_offset, "blocks outside their chunk");
+        let group = block / GROUP_BLOCKS;
+        let groups = group_count(self.rows);
+        let bit =
+            self.part.layout.group_bits.get(self.slice).ok_or_else(missing)? + self.column * groups + group;
+        if !self.part.is_verified(bit) {
+            let first = group * GROUP_BLOCKS;
+            let last = block_count(self.rows).min(first + GROUP_BLOCKS);
+            let extent = self.extent(first..last).ok_or_else(missing)?;
+            let at = TOTAL_BYTES + block_count(self.rows) * BLOCK_RECORD_BYTES + group * 4;
+            if crc32c::crc32c(&self.data[extent.clone()]) != u32_at(self.bytes, at) {
+                let offset = self.data_offset + extent.start;
+                return Err(self.part.damaged(offset, "the checksum of a group of blocks does not match"));
+            }
+            self.part.set_verified(bit);
+        }
+        let extent = self.extent(block..block + 1).ok_or_else(missing)?;
+        let (_, stats) = self.record(block).ok_or_else(missing)?;
+        let rows = BLOCK_ROWS.min(self.rows - block * BLOCK_ROWS);
+        let offset = self.data_offset + extent.start;
+        Ok(Block { bytes: &self.data[extent], offset, rows, stats })
+    }
+}

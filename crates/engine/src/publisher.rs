@@ -1,0 +1,41 @@
+//! Where the current snapshot is, and the one place that swaps it.
+
+use crate::engine::lock;
+use crate::snapshot::{Effect, Snapshot};
+use crate::tape::writer::Publish;
+use arc_swap::ArcSwap;
+use std::sync::{Arc, Mutex};
+
+/// The current snapshot. Readers load a pointer; changes are made one after the other.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    current: ArcSwap<Snapshot>,
+    changing: Mutex<()>,
+}
+
+impl Publisher {
+    pub(crate) fn new(snapshot: Snapshot) -> Self {
+        Self { current: ArcSwap::from_pointee(snapshot), changing: Mutex::new(()) }
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Makes the next snapshot from the current one.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Snapshot) -> T) -> T {
+        let _changing = lock(&self.changing);
+        let mut next = Snapshot::clone(&self.current.load());
+        let result = change(&mut next);
+        self.current.store(Arc::new(next));
+        result
+    }
+}
+
+impl Publish<Effect> for Publisher {
+    fn publish(&self, group: Vec<(u64, Effect)>) {
+        self.change(|snapshot| {
+            group.into_iter().for_each(|(position, effect)| snapshot.apply(position, effect));
+        });
+    }
+}

@@ -1,0 +1,356 @@
+//! Recovery: from files to the state of the last acknowledged commit.
+//!
+//! ```text
+//! manifests + symbol files -> tables with their parts
+//! tape segments in order   -> each frame not yet in a manifest or part, applied as when it was written
+//! ```
+//!
+//! Invariants:
+//! - nothing is guessed: a torn end of the newest segment is cut, any other damage is an error;
+//! - recovery is idempotent: interrupted anywhere, the next one ends in the same state;
+//! - for writing, files that nothing names are removed before new ones are made.
+
+use crate::dictionary::Dictionary;
+use crate::disk::Disk;
+use crate::manifest::{Manifest, TABLES_DIR, list_tables, symbols_path, table_dir};
+use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
+use crate::snapshot::{Effect, RowsEffect, Snapshot, Source, TableSnapshot};
+use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
+use crate::tape::frame::Frame;
+use crate::tape::segment::{Segment, TAPE_DIR, list_segments, segment_path};
+use crate::{EngineError, Result};
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use tickstone_model::{RowBatch, TimeRange};
+
+/// Runs a partition may gather during replay before neighbours merge.
+const REPLAY_RUNS_MAX: usize = 64;
+
+/// How often reading starts again when the writer changes files under a read-only open.
+const READ_ONLY_TRIES: usize = 20;
+
+/// A database as it was found.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) snapshot: Snapshot,
+    /// No frame, lost ones included, has a higher epoch than this position's.
+    pub(crate) last_position: u64,
+    /// Smallest table id never used.
+    pub(crate) next_table: u32,
+}
+
+/// Recovers, cuts a torn tail and removes what nothing names.
+///
+/// # Errors
+/// [`EngineError::Damaged`], [`EngineError::NewerFormat`], [`EngineError::Io`].
+pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
+    let mut replay = Replay::from_manifests(disk)?;
+    let segments = list_segments(disk.as_ref())?;
+    for (index, first) in segments.iter().enumerate() {
+        let segment = Segment::open(disk.as_ref(), *first)?;
+        let end = segment.read(index + 1 == segments.len(), |frame| replay.frame(first, frame))?;
+        replay.last_position = replay.last_position.max(*first);
+        drop(segment);
+        if end.torn {
+            cut(disk.as_ref(), *first, end.good_bytes)?;
+        }
+    }
+    let clean = replay.clean_close && !replay.dropped;
+    let recovered = replay.finish()?;
+    if !clean {
+        remove_orphans(disk.as_ref(), &recovered.snapshot)?;
+    }
+    Ok(recovered)
+}
+
+/// Recovers without changing a file; starts again where the writer replaces files meanwhile.
+///
+/// # Errors
+/// As [`for_writing`].
+pub(crate) fn read_only(disk: &Arc<dyn Disk>) -> Result<Recovered> {
+    let mut outcome = try_read_only(disk);
+    for _ in 1..READ_ONLY_TRIES {
+        match &outcome {
+            Ok(Some(_)) => break,
+            Ok(None) => {}
+            Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) => break,
+        }
+        outcome = try_read_only(disk);
+    }
+    outcome?
+        .ok_or_else(|| EngineError::damaged(TAPE_DIR, 0, "the writer changed its files during every reading"))
+}
+
+/// `None` where the set of tape segments changed while it was read.
+fn try_read_only(disk: &Arc<dyn Disk>) -> Result<Option<Recovered>> {
+    let segments = list_segments(disk.as_ref())?;
+    let mut replay = Replay::from_manifests(disk)?;
+    for (index, first) in segments.iter().enumerate() {
+        let segment = Segment::open(disk.as_ref(), *first)?;
+        segment.read(index + 1 == segments.len(), |frame| replay.frame(first, frame))?;
+    }
+    let recovered = replay.finish()?;
+    let unchanged = list_segments(disk.as_ref())?.first() == segments.first();
+    Ok(unchanged.then_some(recovered))
+}
+
+fn cut(disk: &dyn Disk, first: u64, good_bytes: usize) -> Result<()> {
+    let path = segment_path(first);
+    if good_bytes > 0 {
+        return disk.truncate(&path, good_bytes as u64).map_err(EngineError::io("cut", &path));
+    }
+    disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+    disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))
+}
+
+/// State being rebuilt from the tape.
+struct Replay {
+    disk: Arc<dyn Disk>,
+    snapshot: Snapshot,
+    last_position: u64,
+    next_table: u32,
+    /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
+    unknown: HashSet<u32>,
+    clean_close: bool,
+    dropped: bool,
+}
+
+impl Replay {
+    fn from_manifests(disk: &Arc<dyn Disk>) -> Result<Self> {
+        let (mut snapshot, mut last_position, mut next_table) = (Snapshot::default(), 0, 1);
+        for id in list_tables(disk.as_ref())? {
+            next_table = next_table.max(id + 1);
+            let Some(manifest) = Manifest::load(disk.as_ref(), id)? else { continue };
+            last_position = last_position.max(manifest.saved_at);
+            let mut dictionaries = vec![None; manifest.schema.columns().len()];
+            for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
+                let dictionary = match count {
+                    0 => Dictionary::default(),
+                    _ => Dictionary::load(disk.as_ref(), &symbols_path(id, column), *count as usize)?,
+                };
+                dictionaries[column] = Some(Arc::new(dictionary));
+            }
+            snapshot.add_table(TableSnapshot::from_manifest(manifest, dictionaries, disk));
+        }
+        snapshot.set_position(last_position);
+        let disk = Arc::clone(disk);
+        Ok(Self {
+            disk,
+            snapshot,
+            last_position,
+            next_table,
+            unknown: HashSet::new(),
+            clean_close: true,
+            dropped: false,
+        })
+    }
+
+    fn frame(&mut self, segment: &u64, frame: &Frame<'_>) -> Result<()> {
+        let position = frame.header.position;
+        let damaged = |what: String| {
+            EngineError::damaged(
+                segment_path(*segment),
+                0,
+                format!("the frame at position {position:#x}: {what}"),
+            )
+        };
+        let types = |id: u32| {
+            let table = self.snapshot.table_by_id(id).filter(|table| table.created_at < position)?;
+            Some(table.schema.columns().iter().map(|column| column.column_type).collect())
+        };
+        let change = decode_change(frame.header.kind, frame.payload, types).map_err(damaged)?;
+        self.clean_close = matches!(change, Change::Close);
+        self.last_position = self.last_position.max(position);
+        let effect = self.effect(position, change).map_err(damaged)?;
+        if let Some(effect) = effect {
+            let position = position.max(self.snapshot.position());
+            self.snapshot.apply_at(position, effect);
+        }
+        Ok(())
+    }
+
+    /// The part of a change that the manifests and parts do not hold already.
+    fn effect(
+        &mut self,
+        position: u64,
+        change: Change,
+    ) -> std::result::Result<Option<(u64, Effect)>, String> {
+        let table = |replay: &Self, id: u32| {
+            let table = replay.snapshot.table_by_id(id).map(Arc::clone);
+            table.filter(|table| table.created_at < position)
+        };
+        let effect = match change {
+            Change::Rows(tables) => {
+                let mut effects = Vec::new();
+                for rows in tables {
+                    match table(self, rows.table) {
+                        Some(table) => effects.push(rows_effect(position, &table, rows)?),
+                        None => self.note_unknown(rows.table, position),
+                    }
+                }
+                Effect::Rows(effects)
+            }
+            Change::Create { table: id, schema } => {
+                self.next_table = self.next_table.max(id + 1);
+                if self.snapshot.table_by_id(id).is_some() {
+                    return Ok(None);
+                }
+                Effect::Create(TableSnapshot::new(id, schema, position, &self.disk))
+            }
+            Change::Drop { table: id } => {
+                self.unknown.remove(&id);
+                if table(self, id).is_none() {
+                    return Ok(None);
+                }
+                self.dropped = true;
+                Effect::Drop { table: id }
+            }
+            Change::Truncate { table: id } => match table(self, id) {
+                Some(table) if table.truncated_at < position => Effect::Truncate { table: id },
+                Some(_) => return Ok(None),
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::Load { table: id, symbols, parts, source } => match table(self, id) {
+                Some(table) => {
+                    replay_symbols(&table, &symbols)?;
+                    if table.truncated_at > position || table.holds_load(position) {
+                        return Ok(None);
+                    }
+                    Effect::Load { table: id, parts, source }
+                }
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::Close => Effect::Nothing,
+        };
+        Ok(Some((position, effect)))
+    }
+
+    fn note_unknown(&mut self, table: u32, position: u64) {
+        // A known table made after this frame has the number of one that was dropped before.
+        if self.snapshot.table_by_id(table).is_none_or(|table| table.created_at > position) {
+            self.unknown.insert(table);
+        }
+    }
+
+    fn finish(self) -> Result<Recovered> {
+        let gone = self.unknown.iter().find(|id| self.snapshot.table_by_id(**id).is_none());
+        if let Some(id) = gone {
+            let what = format!("the tape has rows of table {id}, whose manifest is missing");
+            return Err(EngineError::damaged(table_dir(*id), 0, what));
+        }
+        let mut snapshot = self.snapshot;
+        snapshot.merge_replayed_runs()?;
+        Ok(Recovered { snapshot, last_position: self.last_position, next_table: self.next_table })
+    }
+}
+
+fn replay_symbols(table: &TableSnapshot, symbols: &[NewSymbols]) -> std::result::Result<(), String> {
+    for new in symbols {
+        let dictionary = table.dictionary(new.column as usize).ok_or("symbols for a column that has none")?;
+        dictionary.replay(new)?;
+    }
+    Ok(())
+}
+
+fn rows_effect(
+    position: u64,
+    table: &TableSnapshot,
+    rows: TableRows,
+) -> std::result::Result<RowsEffect, String> {
+    replay_symbols(table, &rows.symbols)?;
+    let (id, new_symbols) = (table.id, !rows.symbols.is_empty());
+    let mut pieces: Vec<(TimeRange, RowBatch)> = Vec::new();
+    if table.truncated_at < position {
+        let batch =
+            RowBatch::new(Arc::clone(&table.schema), rows.columns).map_err(|error| error.to_string())?;
+        pieces = split_by_partition(batch).map_err(|error| error.to_string())?;
+        pieces.retain(|(partition, _)| !table.is_sealed(partition, position));
+    }
+    Ok(RowsEffect { table: id, pieces, new_symbols })
+}
+
+impl Snapshot {
+    /// Applies an effect of the frame at `effect.0` while the snapshot stays at `position`.
+    fn apply_at(&mut self, position: u64, effect: (u64, Effect)) {
+        let touched: Vec<u32> = match &effect.1 {
+            Effect::Rows(tables) => tables.iter().map(|rows| rows.table).collect(),
+            _ => Vec::new(),
+        };
+        self.apply(effect.0, effect.1);
+        self.set_position(position);
+        for table in touched {
+            // Merging is an economy of memory here: what cannot merge stays as it is.
+            let _ = self.merge_runs_of(table, REPLAY_RUNS_MAX);
+        }
+    }
+
+    fn merge_replayed_runs(&mut self) -> Result<()> {
+        let ids: Vec<u32> = self.tables().map(|table| table.id()).collect();
+        ids.into_iter().try_for_each(|id| self.merge_runs_of(id, 1))
+    }
+
+    /// Merges neighbouring runs of partitions that have more than `runs_max`.
+    fn merge_runs_of(&mut self, id: u32, runs_max: usize) -> Result<()> {
+        let Some(table) = self.table_by_id(id) else { return Ok(()) };
+        let crowded = table.partitions().iter().filter(|partition| partition.runs() > runs_max);
+        for partition in crowded.map(Arc::clone).collect::<Vec<_>>() {
+            let runs: Vec<Arc<Run>> = partition
+                .sources
+                .iter()
+                .rev()
+                .map_while(|source| if let Source::Run(run) = source { Some(Arc::clone(run)) } else { None })
+                .collect::<Vec<_>>();
+            let runs: Vec<_> = runs.into_iter().rev().collect();
+            let rows: Vec<usize> = runs.iter().map(|run| run.rows()).collect();
+            let count = runs_to_merge(&rows, usize::MAX);
+            if count > 0 {
+                let runs = &runs[runs.len() - count..];
+                let merged = Source::Run(Arc::new(merge_runs(runs)?));
+                self.replace_runs(id, partition.range(), runs, merged);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes folders without a table and files without a name in it: what a crash left half done.
+fn remove_orphans(disk: &dyn Disk, snapshot: &Snapshot) -> Result<()> {
+    for entry in disk.list(Path::new(TABLES_DIR)).map_err(EngineError::io("list", TABLES_DIR))? {
+        let table = entry.name.parse().ok().and_then(|id| snapshot.table_by_id(id));
+        let Some(table) = table else {
+            let path = Path::new(TABLES_DIR).join(&entry.name);
+            disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            continue;
+        };
+        let files = table.partitions().iter().flat_map(|partition| partition.part_files().cloned());
+        let named: BTreeSet<_> = files.collect();
+        let dir = table_dir(table.id());
+        for folder in disk.list(&dir).map_err(EngineError::io("list", &dir))? {
+            let path = dir.join(&folder.name);
+            if folder.is_dir {
+                remove_unnamed(disk, &path, &named)?;
+            } else if folder.name.ends_with(".tmp") {
+                disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn remove_unnamed(disk: &dyn Disk, folder: &Path, named: &BTreeSet<std::path::PathBuf>) -> Result<()> {
+    for file in disk.list(folder).map_err(EngineError::io("list", folder))? {
+        let path = folder.join(&file.name);
+        if !named.contains(&path) {
+            disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}

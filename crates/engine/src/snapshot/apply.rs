@@ -1,0 +1,255 @@
+//! How one change makes the next snapshot; the same code serves commits and recovery.
+
+use super::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot};
+use crate::dictionary::Dictionary;
+use crate::disk::Disk;
+use crate::manifest::{ImportRecord, Manifest};
+use crate::part::PositionRange;
+use crate::recent::Run;
+use crate::tape::change::{ImportSource, PartEntry};
+use std::sync::Arc;
+use tickstone_model::{RowBatch, TableSchema, TimeRange};
+
+/// What a frame does to the snapshot.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Rows, cut by partition and sorted by time; whether their frame brought new symbols.
+    Rows(Vec<RowsEffect>),
+    Create(TableSnapshot),
+    Drop {
+        table: u32,
+    },
+    Truncate {
+        table: u32,
+    },
+    Load {
+        table: u32,
+        parts: Vec<PartEntry>,
+        source: Option<ImportSource>,
+    },
+    Nothing,
+}
+
+/// The rows of one table in a commit.
+#[derive(Debug)]
+pub(crate) struct RowsEffect {
+    pub(crate) table: u32,
+    pub(crate) pieces: Vec<(TimeRange, RowBatch)>,
+    pub(crate) new_symbols: bool,
+}
+
+impl TableSnapshot {
+    /// An empty table.
+    pub(crate) fn new(id: u32, schema: TableSchema, created_at: u64, disk: &Arc<dyn Disk>) -> Self {
+        let schema = Arc::new(schema);
+        let mut dictionaries: Vec<Option<Arc<Dictionary>>> = vec![None; schema.columns().len()];
+        schema.symbol_columns().for_each(|column| dictionaries[column] = Some(Arc::default()));
+        Self {
+            id,
+            schema,
+            dictionaries: dictionaries.into(),
+            partitions: Vec::new(),
+            imports: Arc::default(),
+            created_at,
+            truncated_at: 0,
+            opened_at: 0,
+            revision: 1,
+            retired: Vec::new(),
+            dir: Arc::new(TableDir::new(id, disk)),
+        }
+    }
+
+    /// The table a manifest describes.
+    pub(crate) fn from_manifest(
+        manifest: Manifest,
+        dictionaries: Vec<Option<Arc<Dictionary>>>,
+        disk: &Arc<dyn Disk>,
+    ) -> Self {
+        let mut table = Self::new(manifest.table, manifest.schema, manifest.created_at, disk);
+        table.dictionaries = dictionaries.into();
+        table.imports = Arc::new(manifest.imports);
+        table.truncated_at = manifest.truncated_at;
+        table.opened_at = manifest.saved_at;
+        table.revision = 0;
+        (0..)
+            .zip(manifest.symbol_counts)
+            .for_each(|(place, count)| table.dir.note_saved_symbols(place, count));
+        for part in manifest.parts {
+            table.add_part(part);
+        }
+        table
+    }
+
+    /// What the manifest must say, as of the snapshot at `position`.
+    pub(crate) fn to_manifest(&self, position: u64) -> Manifest {
+        let counts = self.dictionaries.iter().flatten().map(|dictionary| dictionary.len());
+        let sources = self.partitions.iter().flat_map(|partition| &partition.sources);
+        Manifest {
+            table: self.id,
+            schema: TableSchema::clone(&self.schema),
+            created_at: self.created_at,
+            truncated_at: self.truncated_at,
+            saved_at: position,
+            symbol_counts: counts.map(|count| u32::try_from(count).expect("ids are u32")).collect(),
+            parts: sources
+                .filter_map(
+                    |source| if let Source::Part(part) = source { Some(part.entry.clone()) } else { None },
+                )
+                .collect(),
+            imports: Vec::clone(&self.imports),
+        }
+    }
+
+    /// Whether the manifest it was opened with holds the bulk load at `position`.
+    pub(crate) fn holds_load(&self, position: u64) -> bool {
+        position <= self.opened_at
+    }
+
+    /// Whether a part holds the rows that the frame at `position` brought to a partition.
+    pub(crate) fn is_sealed(&self, partition: &TimeRange, position: u64) -> bool {
+        let sources = self.find(partition).map_or(&[][..], |index| &self.partitions[index].sources);
+        sources.iter().any(|source| {
+            let positions = source.positions();
+            matches!(source, Source::Part(_)) && positions.first <= position && position <= positions.last
+        })
+    }
+
+    fn find(&self, partition: &TimeRange) -> Option<usize> {
+        self.partitions.binary_search_by_key(&partition.from, |p| p.range.from).ok()
+    }
+
+    /// The partition of this range, made where it is missing.
+    fn partition_mut(&mut self, range: TimeRange) -> &mut PartitionSnapshot {
+        let index = match self.partitions.binary_search_by_key(&range.from, |p| p.range.from) {
+            Ok(index) => index,
+            Err(index) => {
+                self.partitions.insert(index, Arc::new(PartitionSnapshot { range, sources: Vec::new() }));
+                index
+            }
+        };
+        Arc::make_mut(&mut self.partitions[index])
+    }
+
+    fn add_part(&mut self, entry: PartEntry) {
+        let range = self.schema.partition_by().partition_of(entry.partition);
+        let part = PartFile::new(entry, &self.schema, &self.dir);
+        self.partition_mut(range).insert(Source::Part(Arc::new(part)));
+    }
+}
+
+impl PartitionSnapshot {
+    /// Puts a source in its place among the positions; a new commit's is the end.
+    fn insert(&mut self, source: Source) {
+        let first = source.positions().first;
+        let at = self.sources.partition_point(|other| other.positions().first <= first);
+        self.sources.insert(at, source);
+    }
+}
+
+impl Snapshot {
+    /// The effect of the frame at `position`. Effects for tables that are gone do nothing.
+    pub(crate) fn apply(&mut self, position: u64, effect: Effect) {
+        self.position = position;
+        match effect {
+            Effect::Rows(tables) => tables.into_iter().for_each(|rows| self.add_rows(position, rows)),
+            Effect::Create(table) => self.add_table(TableSnapshot { created_at: position, ..table }),
+            Effect::Drop { table } => {
+                self.tables.retain(|other| other.id != table);
+                self.catalog_version += 1;
+            }
+            Effect::Truncate { table } => {
+                if let Some(table) = self.table_mut(table) {
+                    for source in std::mem::take(&mut table.partitions).iter().flat_map(|p| &p.sources) {
+                        if let Source::Part(part) = source {
+                            table.retired.push(Arc::clone(part));
+                        }
+                    }
+                    table.imports = Arc::default();
+                    table.truncated_at = position;
+                    table.revision += 1;
+                }
+            }
+            Effect::Load { table, parts, source } => {
+                if let Some(table) = self.table_mut(table) {
+                    table.revision += 1;
+                    let rows = parts.iter().map(|part| part.rows).sum();
+                    for part in parts {
+                        table.add_part(PartEntry {
+                            positions: PositionRange { first: position, last: position },
+                            ..part
+                        });
+                    }
+                    if let Some(source) = source {
+                        Arc::make_mut(&mut table.imports).push(ImportRecord { source, rows, position });
+                    }
+                }
+            }
+            Effect::Nothing => {}
+        }
+    }
+
+    fn add_rows(&mut self, position: u64, rows: RowsEffect) {
+        let Some(table) = self.table_mut(rows.table) else { return };
+        if rows.new_symbols {
+            table.revision += 1;
+        }
+        for (range, batch) in rows.pieces {
+            let run = Run::new(batch, PositionRange { first: position, last: position });
+            table.partition_mut(range).insert(Source::Run(Arc::new(run)));
+        }
+    }
+
+    /// Adds a table as it is.
+    pub(crate) fn add_table(&mut self, table: TableSnapshot) {
+        self.catalog_version += 1;
+        let at = self.tables.partition_point(|other| other.schema.name() < table.schema.name());
+        self.tables.insert(at, Arc::new(table));
+    }
+
+    /// Sets the position after which the next change comes.
+    pub(crate) fn set_position(&mut self, position: u64) {
+        self.position = position;
+    }
+
+    fn table_mut(&mut self, id: u32) -> Option<&mut TableSnapshot> {
+        self.tables.iter_mut().find(|table| table.id == id).map(Arc::make_mut)
+    }
+
+    /// Lets go of the parts that `saved`'s manifest no longer names; their files go with the last
+    /// snapshot that holds them.
+    pub(crate) fn forget_retired(&mut self, saved: &TableSnapshot) {
+        saved.retired.iter().for_each(|part| part.doom());
+        if let Some(table) = self.table_mut(saved.id).filter(|_| !saved.retired.is_empty()) {
+            table.retired.retain(|part| !saved.retired.iter().any(|gone| Arc::ptr_eq(gone, part)));
+        }
+    }
+
+    /// Puts one source in the place of neighbouring runs. Where one of them is gone (its table was
+    /// truncated meanwhile), nothing happens and `false` is returned.
+    pub(crate) fn replace_runs(
+        &mut self,
+        table: u32,
+        partition: TimeRange,
+        runs: &[Arc<Run>],
+        with: Source,
+    ) -> bool {
+        let Some(table) = self.table_mut(table) else { return false };
+        let Some(index) = table.find(&partition) else { return false };
+        let sources = &table.partitions[index].sources;
+        let same =
+            |source: &Source, run: &Arc<Run>| matches!(source, Source::Run(other) if Arc::ptr_eq(other, run));
+        let Some(start) =
+            runs.first().and_then(|first| sources.iter().position(|source| same(source, first)))
+        else {
+            return false;
+        };
+        let end = start + runs.len();
+        let intact =
+            sources.get(start..end).is_some_and(|these| these.iter().zip(runs).all(|(s, r)| same(s, r)));
+        if intact {
+            table.revision += u64::from(matches!(with, Source::Part(_)));
+            Arc::make_mut(&mut table.partitions[index]).sources.splice(start..end, [with]);
+        }
+        intact
+    }
+}

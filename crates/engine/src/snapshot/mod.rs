@@ -1,0 +1,398 @@
+//! Snapshots: one consistent, lock-free view over everything written.
+//!
+//! ```text
+//! Snapshot -> TableSnapshot -> PartitionSnapshot -> sources in arrival order: parts and runs
+//!                  └─ select(Selection) -> Segments: exact row ranges to read (select)
+//! ```
+//!
+//! A snapshot never changes; the writer makes the next one from it (`apply`) and swaps a pointer, so a
+//! query never sees half a commit, never blocks a writer and is never blocked by one.
+//!
+//! Invariants:
+//! - the sources of a partition stand in the order of their positions, and their position ranges do
+//!   not overlap;
+//! - every id in a visible row is in its dictionary.
+
+mod apply;
+mod select;
+
+pub(crate) use apply::{Effect, RowsEffect};
+pub use select::{Segment, Selection};
+
+use crate::EngineError;
+use crate::Result;
+use crate::dictionary::Dictionary;
+use crate::disk::Disk;
+use crate::engine::lock;
+use crate::manifest::{ImportRecord, Manifest, table_dir};
+use crate::part::{ColumnStats, Part, PositionRange, StatValue};
+use crate::recent::Run;
+use crate::tape::change::PartEntry;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use tickstone_model::{TableSchema, TimeRange};
+
+/// Every table as it was at one position of the tape.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    position: u64,
+    catalog_version: u64,
+    /// By name.
+    tables: Vec<Arc<TableSnapshot>>,
+}
+
+impl Snapshot {
+    /// Position of the last change in it.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Differs between snapshots that differ in which tables there are.
+    pub fn catalog_version(&self) -> u64 {
+        self.catalog_version
+    }
+
+    /// The table of this name: the same spelling first, then any case.
+    pub fn table(&self, name: &str) -> Option<&Arc<TableSnapshot>> {
+        match self.tables.binary_search_by(|table| table.schema.name().cmp(name)) {
+            Ok(index) => self.tables.get(index),
+            Err(_) => self.tables.iter().find(|table| table.schema.name().eq_ignore_ascii_case(name)),
+        }
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
+        self.tables.iter()
+    }
+
+    pub(crate) fn table_by_id(&self, id: u32) -> Option<&Arc<TableSnapshot>> {
+        self.tables.iter().find(|table| table.id == id)
+    }
+
+    /// Bytes of rows not yet sealed.
+    pub fn recent_bytes(&self) -> usize {
+        self.tables.iter().map(|table| table.recent_bytes()).sum()
+    }
+}
+
+/// One table as it was at one position.
+#[derive(Debug, Clone)]
+pub struct TableSnapshot {
+    pub(crate) id: u32,
+    pub(crate) schema: Arc<TableSchema>,
+    /// One a column; `Some` for SYMBOL columns.
+    pub(crate) dictionaries: Arc<[Option<Arc<Dictionary>>]>,
+    /// By time.
+    pub(crate) partitions: Vec<Arc<PartitionSnapshot>>,
+    pub(crate) imports: Arc<Vec<ImportRecord>>,
+    pub(crate) created_at: u64,
+    pub(crate) truncated_at: u64,
+    /// Last position whose loads came with the manifest, at opening.
+    pub(crate) opened_at: u64,
+    /// Grows with each change that the manifest must hold before the tape may let go of it.
+    pub(crate) revision: u64,
+    /// Parts no longer in the table whose files stay until the manifest says so.
+    pub(crate) retired: Vec<Arc<PartFile>>,
+    pub(crate) dir: Arc<TableDir>,
+}
+
+impl TableSnapshot {
+    /// The table's schema.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// The table's number, which names its folder.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// How many rows it holds.
+    pub fn rows(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.rows()).sum()
+    }
+
+    /// The strings of a SYMBOL column, `None` for a column of another type.
+    pub fn dictionary(&self, column: usize) -> Option<&Arc<Dictionary>> {
+        self.dictionaries.get(column)?.as_ref()
+    }
+
+    /// Its partitions, by time.
+    pub fn partitions(&self) -> &[Arc<PartitionSnapshot>] {
+        &self.partitions
+    }
+
+    /// Files imported into it, in order of their commits.
+    pub fn imports(&self) -> &[ImportRecord] {
+        &self.imports
+    }
+
+    /// Whether the manifest lacks something the tape tells.
+    pub(crate) fn needs_saving(&self) -> bool {
+        self.revision > lock(&self.dir.saved).revision
+    }
+
+    /// Notes that the manifest holds all of this snapshot.
+    pub(crate) fn note_saved(&self) {
+        lock(&self.dir.saved).revision = self.revision;
+    }
+
+    /// Bytes of rows not yet sealed.
+    pub fn recent_bytes(&self) -> usize {
+        self.partitions.iter().map(|partition| partition.recent_bytes()).sum()
+    }
+
+    /// What is known of a column over all rows, from the statistics of parts and runs.
+    ///
+    /// # Errors
+    /// Where a part cannot be opened.
+    pub fn column_stats(&self, column: usize) -> Result<ColumnStats> {
+        let nothing = ColumnStats { rows: 0, nulls: 0, min: None, max: None, has_nan: false, sum: None };
+        let mut total: Option<ColumnStats> = None;
+        for source in self.partitions.iter().flat_map(|partition| &partition.sources) {
+            let stats = match source {
+                Source::Part(part) => part.open()?.column_stats(column),
+                Source::Run(run) => run.column_stats(column),
+            };
+            total = Some(total.map_or(stats, |total| merge_stats(&total, &stats)));
+        }
+        Ok(total.unwrap_or(nothing))
+    }
+}
+
+/// One partition as it was at one position.
+#[derive(Debug, Clone)]
+pub struct PartitionSnapshot {
+    pub(crate) range: TimeRange,
+    pub(crate) sources: Vec<Source>,
+}
+
+impl PartitionSnapshot {
+    /// The time window it holds.
+    pub fn range(&self) -> TimeRange {
+        self.range
+    }
+
+    /// How many rows it holds.
+    pub fn rows(&self) -> u64 {
+        self.sources.iter().map(Source::rows).sum()
+    }
+
+    /// How many parts it has.
+    pub fn parts(&self) -> usize {
+        self.sources.iter().filter(|source| matches!(source, Source::Part(_))).count()
+    }
+
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        self.sources.len() - self.parts()
+    }
+
+    /// Bytes of its parts' files.
+    pub fn disk_bytes(&self) -> u64 {
+        self.sources
+            .iter()
+            .map(|source| if let Source::Part(part) = source { part.entry.file_bytes } else { 0 })
+            .sum()
+    }
+
+    /// Bytes of its runs in memory.
+    pub fn recent_bytes(&self) -> usize {
+        self.sources.iter().map(|source| if let Source::Run(run) = source { run.bytes() } else { 0 }).sum()
+    }
+
+    /// Smallest and largest designated timestamp, both inside.
+    pub fn times(&self) -> Option<(i64, i64)> {
+        let times = self.sources.iter().filter_map(Source::times);
+        times.reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
+    }
+
+    /// Files of its parts, relative to the database directory.
+    pub fn part_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.sources
+            .iter()
+            .filter_map(|source| if let Source::Part(part) = source { Some(&part.path) } else { None })
+    }
+}
+
+/// Rows of a partition from one stretch of the tape.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    Part(Arc<PartFile>),
+    Run(Arc<Run>),
+}
+
+impl Source {
+    pub(crate) fn positions(&self) -> PositionRange {
+        match self {
+            Source::Part(part) => part.entry.positions,
+            Source::Run(run) => run.positions(),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        match self {
+            Source::Part(part) => part.entry.rows,
+            Source::Run(run) => run.rows() as u64,
+        }
+    }
+
+    pub(crate) fn times(&self) -> Option<(i64, i64)> {
+        match self {
+            Source::Part(part) => part.entry.times,
+            Source::Run(run) => run.times(),
+        }
+    }
+}
+
+/// A part named by a manifest or a load, opened when it is first read.
+#[derive(Debug)]
+pub(crate) struct PartFile {
+    pub(crate) entry: PartEntry,
+    pub(crate) path: PathBuf,
+    schema: Arc<TableSchema>,
+    opened: OnceLock<Arc<Part>>,
+    /// Set when no later snapshot holds the part: its file goes with the last one that does.
+    doomed: AtomicBool,
+    dir: Arc<TableDir>,
+}
+
+impl PartFile {
+    pub(crate) fn new(entry: PartEntry, schema: &Arc<TableSchema>, dir: &Arc<TableDir>) -> Self {
+        let path = part_path(dir.table, schema, entry.partition, &entry.file);
+        let (schema, dir) = (Arc::clone(schema), Arc::clone(dir));
+        Self { entry, path, schema, opened: OnceLock::new(), doomed: AtomicBool::new(false), dir }
+    }
+
+    /// The part, mapped.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, is damaged, or is not what the manifest says.
+    pub(crate) fn open(&self) -> Result<&Arc<Part>> {
+        if let Some(part) = self.opened.get() {
+            return Ok(part);
+        }
+        let bytes = self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?;
+        if bytes.len() as u64 != self.entry.file_bytes {
+            let what = format!("{} bytes long, the manifest says {}", bytes.len(), self.entry.file_bytes);
+            return Err(EngineError::damaged(&self.path, bytes.len() as u64, what));
+        }
+        let part = Part::open(bytes, &self.path, &self.schema)?;
+        if part.summary().rows != self.entry.rows || part.summary().times != self.entry.times {
+            return Err(EngineError::damaged(&self.path, 0, "the part is not the one the manifest names"));
+        }
+        Ok(self.opened.get_or_init(|| Arc::new(part)))
+    }
+
+    fn doom(&self) {
+        self.doomed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if self.doomed.load(Ordering::Acquire) {
+            // A file that stays is unnamed: the next start removes it.
+            let _ = self.dir.disk.remove(&self.path);
+        }
+    }
+}
+
+/// The file of a part.
+pub(crate) fn part_path(table: u32, schema: &TableSchema, partition: i64, file: &str) -> PathBuf {
+    table_dir(table).join(schema.partition_by().label(partition)).join(file)
+}
+
+/// A table's folder; removed with the last snapshot that holds the table once it was dropped.
+#[derive(Debug)]
+pub(crate) struct TableDir {
+    pub(crate) table: u32,
+    pub(crate) disk: Arc<dyn Disk>,
+    doomed: AtomicBool,
+    saved: Mutex<Saved>,
+}
+
+/// What the table's files hold.
+#[derive(Debug, Default)]
+struct Saved {
+    revision: u64,
+    /// Symbols in the symbol file of each SYMBOL column, in column order.
+    symbols: Vec<u32>,
+}
+
+impl TableDir {
+    pub(crate) fn new(table: u32, disk: &Arc<dyn Disk>) -> Self {
+        Self { table, disk: Arc::clone(disk), doomed: AtomicBool::new(false), saved: Mutex::default() }
+    }
+
+    /// Symbols in the symbol file of the SYMBOL column at this place among them.
+    pub(crate) fn saved_symbols(&self, place: usize) -> u32 {
+        lock(&self.saved).symbols.get(place).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn note_saved_symbols(&self, place: usize, count: u32) {
+        let mut saved = lock(&self.saved);
+        let places = saved.symbols.len().max(place + 1);
+        saved.symbols.resize(places, 0);
+        saved.symbols[place] = count;
+    }
+
+    /// Removes the manifest now, which makes the folder an orphan, and the folder when nobody holds it.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`].
+    pub(crate) fn doom(&self) -> Result<()> {
+        self.doomed.store(true, Ordering::Release);
+        let path = Manifest::path(self.table);
+        self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        let dir = table_dir(self.table);
+        if self.disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
+            return Ok(());
+        }
+        self.disk.sync_dir(&dir).map_err(EngineError::io("sync", &dir))
+    }
+}
+
+impl Drop for TableDir {
+    fn drop(&mut self) {
+        if self.doomed.load(Ordering::Acquire) {
+            // A folder that stays has no manifest: the next start removes it.
+            let _ = self.disk.remove(&table_dir(self.table));
+        }
+    }
+}
+
+fn merge_stats(a: &ColumnStats, b: &ColumnStats) -> ColumnStats {
+    let pick =
+        |x: Option<StatValue>, y: Option<StatValue>, keep_x: fn(&StatValue, &StatValue) -> bool| match (x, y)
+        {
+            (Some(x), Some(y)) => Some(if keep_x(&x, &y) { x } else { y }),
+            (x, y) => x.or(y),
+        };
+    let sum = match (a.sum, b.sum) {
+        (Some(StatValue::Int(x)), Some(StatValue::Int(y))) => x.checked_add(y).map(StatValue::Int),
+        (Some(StatValue::Float(x)), Some(StatValue::Float(y))) => Some(StatValue::Float(x + y)),
+        _ => None,
+    };
+    ColumnStats {
+        rows: a.rows + b.rows,
+        nulls: a.nulls + b.nulls,
+        min: pick(a.min, b.min, |x, y| x.is_below(y)),
+        max: pick(a.max, b.max, |x, y| y.is_below(x)),
+        has_nan: a.has_nan || b.has_nan,
+        sum,
+    }
+}
+
+impl StatValue {
+    /// Whether this value is smaller than another of the same column.
+    pub fn is_below(&self, other: &StatValue) -> bool {
+        match (self, other) {
+            (StatValue::Int(x), StatValue::Int(y)) => x < y,
+            (StatValue::Float(x), StatValue::Float(y)) => x < y,
+            (StatValue::Int(x), StatValue::Float(y)) => (*x as f64) < *y,
+            (StatValue::Float(x), StatValue::Int(y)) => *x < (*y as f64),
+        }
+    }
+}

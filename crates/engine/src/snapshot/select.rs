@@ -1,0 +1,246 @@
+//! From what a query asks to the exact rows that can answer it: partition by time, series index by
+//! symbol, binary search on time, block statistics for other columns.
+
+use super::{Source, TableSnapshot};
+use crate::Result;
+use crate::part::{ColumnBound, Part};
+use crate::recent::Run;
+use arrow_array::{Array, ArrayRef, UInt32Array};
+use std::ops::Range;
+use std::sync::Arc;
+use tickstone_model::{SymbolId, TimeRange};
+
+/// What a query wants of a table; all conditions hold together.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// Rows whose designated timestamp lies inside; ignored for a table without one.
+    pub time: TimeRange,
+    /// For series columns: the ids that match, ascending. A NULL symbol never matches.
+    pub series: Vec<(usize, Vec<SymbolId>)>,
+    /// Conditions on other columns, used only to pass over blocks that cannot match.
+    pub bounds: Vec<ColumnBound>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self { time: TimeRange::ALL, series: Vec::new(), bounds: Vec::new() }
+    }
+}
+
+/// The rows of one slice of a part, or of one run, that a selection leaves.
+///
+/// Row numbers are the segment's own. Within one range of a part the series key is constant and time
+/// ascends; a run is one sequence in order of time.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    partition: usize,
+    rows: Vec<Range<usize>>,
+    times: Option<(i64, i64)>,
+    source: SegmentSource,
+}
+
+#[derive(Debug, Clone)]
+enum SegmentSource {
+    Part(Arc<Part>),
+    Run { run: Arc<Run>, chosen: RunRows },
+}
+
+/// Which rows of a run.
+#[derive(Debug, Clone)]
+enum RunRows {
+    /// Row `n` of the segment is row `n` of the run.
+    All,
+    /// Row `n` of the segment is row `rows[n]` of the run.
+    Listed(UInt32Array),
+}
+
+impl Segment {
+    /// Index of its partition in [`TableSnapshot::partitions`].
+    pub fn partition(&self) -> usize {
+        self.partition
+    }
+
+    /// Whether it is in a sealed part.
+    pub fn is_part(&self) -> bool {
+        matches!(self.source, SegmentSource::Part(_))
+    }
+
+    /// The rows, as ascending ranges.
+    pub fn rows(&self) -> &[Range<usize>] {
+        &self.rows
+    }
+
+    /// How many rows.
+    pub fn row_count(&self) -> usize {
+        self.rows.iter().map(ExactSizeIterator::len).sum()
+    }
+
+    /// Bounds of the designated timestamps, both inside; not always tight.
+    pub fn times(&self) -> Option<(i64, i64)> {
+        self.times
+    }
+
+    /// Values of a column in stored type.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    ///
+    /// # Panics
+    /// Where `column` or `rows` are not the segment's.
+    pub fn read(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+        match &self.source {
+            SegmentSource::Part(part) => part.read(column, rows),
+            SegmentSource::Run { run, chosen: RunRows::All } => {
+                Ok(run.batch().columns()[column].slice(rows.start, rows.len()))
+            }
+            SegmentSource::Run { run, chosen: RunRows::Listed(listed) } => {
+                let listed = listed.slice(rows.start, rows.len());
+                Ok(arrow_select::take::take(&run.batch().columns()[column], &listed, None)?)
+            }
+        }
+    }
+}
+
+impl TableSnapshot {
+    /// The rows a selection leaves: by partition, then in arrival order of parts and runs, then by
+    /// slice. Exact by time and series; by other columns only whole blocks are left out.
+    ///
+    /// # Errors
+    /// Where a part cannot be opened or is damaged.
+    pub fn select(&self, selection: &Selection) -> Result<Vec<Segment>> {
+        let mut segments = Vec::new();
+        let wanted = if self.schema.timestamp().is_some() { selection.time } else { TimeRange::ALL };
+        let starts_after = self.partitions.partition_point(|partition| partition.range.from < wanted.to);
+        for (index, partition) in self.partitions[..starts_after].iter().enumerate() {
+            if !overlaps(partition.times(), &wanted) {
+                continue;
+            }
+            for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
+                match source {
+                    Source::Part(file) => {
+                        let part = file.open()?;
+                        self.select_part(part, index, selection, &wanted, &mut segments)?;
+                    }
+                    Source::Run(run) => segments.extend(self.select_run(run, index, selection, &wanted)),
+                }
+            }
+        }
+        Ok(segments)
+    }
+
+    fn select_part(
+        &self,
+        part: &Arc<Part>,
+        partition: usize,
+        selection: &Selection,
+        wanted: &TimeRange,
+        segments: &mut Vec<Segment>,
+    ) -> Result<()> {
+        for (index, slice) in part.slices().iter().enumerate() {
+            if !overlaps(slice.times, wanted) {
+                continue;
+            }
+            let inside =
+                slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
+            let mut rows = Vec::new();
+            for entry in self.entries(part, index, selection) {
+                let found = if inside { entry } else { part.seek(entry, *wanted)? };
+                if !found.is_empty() {
+                    prune(part, &selection.bounds, found, &mut rows);
+                }
+            }
+            if !rows.is_empty() {
+                let source = SegmentSource::Part(Arc::clone(part));
+                segments.push(Segment { partition, rows, times: slice.times, source });
+            }
+        }
+        Ok(())
+    }
+
+    /// Row ranges of the series of a slice that the selection names, ascending.
+    fn entries(&self, part: &Part, slice: usize, selection: &Selection) -> Vec<Range<usize>> {
+        let index = part.series(slice);
+        let series = self.schema.series();
+        let first = selection.series.iter().find(|(column, _)| series.first() == Some(column));
+        let candidates: Vec<usize> = match first {
+            Some((_, ids)) => ids.iter().flat_map(|id| index.find(*id)).collect(),
+            None => (0..index.len()).collect(),
+        };
+        let matches = |entry: usize| {
+            selection.series.iter().all(|(column, ids)| {
+                let key = series.iter().position(|other| other == column);
+                key.is_none_or(|key| ids.binary_search(&index.entry(entry).id(key)).is_ok())
+            })
+        };
+        candidates
+            .into_iter()
+            .filter(|entry| matches(*entry))
+            .map(|entry| index.entry(entry).rows())
+            .collect()
+    }
+
+    fn select_run(
+        &self,
+        run: &Arc<Run>,
+        partition: usize,
+        selection: &Selection,
+        wanted: &TimeRange,
+    ) -> Option<Segment> {
+        let times = run.batch().times();
+        let in_time = match times {
+            Some(times) => {
+                times.partition_point(|ts| *ts < wanted.from)..times.partition_point(|ts| *ts < wanted.to)
+            }
+            None => 0..run.rows(),
+        };
+        let source = |chosen| SegmentSource::Run { run: Arc::clone(run), chosen };
+        let (rows, source) = if selection.series.is_empty() {
+            (in_time, source(RunRows::All))
+        } else {
+            let listed = self.rows_of_series(run, &selection.series, &in_time);
+            (0..listed.len(), source(RunRows::Listed(UInt32Array::from(listed))))
+        };
+        let times = run.times();
+        (!rows.is_empty()).then(|| Segment { partition, rows: vec![rows], times, source })
+    }
+
+    /// Rows of a run within `in_time` whose series columns have one of the ids each, ascending.
+    fn rows_of_series(
+        &self,
+        run: &Run,
+        series: &[(usize, Vec<SymbolId>)],
+        in_time: &Range<usize>,
+    ) -> Vec<u32> {
+        let first = series.iter().find(|(column, _)| self.schema.series().first() == Some(column));
+        let in_time = |row: &u32| in_time.contains(&(*row as usize));
+        let mut rows: Vec<u32> = match first {
+            Some((_, ids)) => {
+                let lists = ids.iter().map(|id| run.rows_of_symbol(*id));
+                lists.flat_map(|list| list.iter().copied().filter(in_time).collect::<Vec<_>>()).collect()
+            }
+            None => (0..u32::try_from(run.rows()).unwrap_or(u32::MAX)).filter(in_time).collect(),
+        };
+        for (column, ids) in series.iter().filter(|condition| first != Some(condition)) {
+            let values = run.batch().symbols(*column);
+            rows.retain(|row| {
+                let row = *row as usize;
+                let value = values.filter(|values| values.is_valid(row)).map(|values| values.value(row));
+                value.is_some_and(|id| ids.binary_search(&id).is_ok())
+            });
+        }
+        rows.sort_unstable();
+        rows
+    }
+}
+
+fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
+    times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
+}
+
+fn prune(part: &Part, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {
+    let mut left = vec![rows];
+    for bound in bounds {
+        left = left.into_iter().flat_map(|rows| part.prune(bound, rows)).collect();
+    }
+    kept.append(&mut left);
+}

@@ -1,0 +1,16 @@
+//! The tape: every accepted change is in it before it is acknowledged or visible.
+//!
+//! ```text
+//! change -> encode (change, rows) -> open buffer -> writer thread: one write, one sync (writer)
+//!                                                        -> segment of frames (segment, frame)
+//! ```
+//!
+//! Owns the tape's files, positions and epochs, group commit and the reading of segments at recovery.
+//! Never knows what a table holds beyond column types. Enter at [`writer::Tape`]; docs/formats/tape.md
+//! has the bytes.
+
+pub(crate) mod change;
+pub(crate) mod frame;
+mod rows;
+pub(crate) mod segment;
+pub(crate) mod writer;

@@ -1,0 +1,170 @@
+use super::*;
+use crate::disk::{AppendFile, DirEntry, FileBytes, MemoryDisk};
+use crate::tape::segment::{Segment, list_segments};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn now_ns(&self) -> i64 {
+        0
+    }
+}
+
+#[derive(Debug, Default)]
+struct Collected(Mutex<Vec<(u64, u32)>>);
+
+impl Publish<u32> for Collected {
+    fn publish(&self, group: Vec<(u64, u32)>) {
+        self.0.lock().unwrap().extend(group);
+    }
+}
+
+/// A disk whose syncs take a while, and fail when told to.
+#[derive(Debug, Clone, Default)]
+struct SlowDisk {
+    memory: MemoryDisk,
+    syncs: Arc<AtomicUsize>,
+    fails: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct SlowFile(Box<dyn AppendFile>, SlowDisk);
+
+impl AppendFile for SlowFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.append(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        std::thread::sleep(Duration::from_millis(2));
+        self.1.syncs.fetch_add(1, Ordering::Relaxed);
+        if self.1.fails.load(Ordering::Relaxed) { Err(io::Error::other("planned")) } else { self.0.sync() }
+    }
+}
+
+impl Disk for SlowDisk {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        self.memory.read(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
+        Ok(Box::new(SlowFile(self.memory.create(path)?, self.clone())))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.memory.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.memory.remove(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.memory.list(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.memory.sync_dir(dir)
+    }
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        self.memory.truncate(path, len)
+    }
+}
+
+fn start(disk: &SlowDisk, segment_bytes: usize) -> (Tape<u32>, Arc<Collected>) {
+    let collected = Arc::new(Collected::default());
+    let options = TapeOptions { segment_bytes, sync_interval: Duration::from_millis(5) };
+    let publisher = Arc::clone(&collected) as Arc<dyn Publish<u32>>;
+    (Tape::start(Arc::new(disk.clone()), Arc::new(Still), publisher, 1, options).unwrap(), collected)
+}
+
+/// Positions of the frames on the disk, in order.
+fn positions(disk: &SlowDisk) -> Vec<u64> {
+    let mut positions = Vec::new();
+    for first in list_segments(disk).unwrap() {
+        let segment = Segment::open(disk, first).unwrap();
+        let end = segment.read(false, |frame| {
+            positions.push(frame.header.position);
+            Ok(())
+        });
+        assert!(!end.unwrap().torn);
+    }
+    positions
+}
+
+#[test]
+fn one_sync_serves_all_who_wait() {
+    let disk = SlowDisk::default();
+    let (tape, collected) = start(&disk, 1 << 20);
+    let (threads, each) = (16_u32, 40_u32);
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let tape = &tape;
+            scope.spawn(move || {
+                for n in 0..each {
+                    let ticket = tape.append(1, b"row", thread * each + n, SyncPolicy::Always).unwrap();
+                    tape.wait(ticket).unwrap();
+                }
+            });
+        }
+    });
+    let frames = (threads * each) as usize;
+    // While 16 wait, each sync takes what arrived during the one before: far fewer syncs than frames.
+    assert!(disk.syncs.load(Ordering::Relaxed) * 4 < frames, "{} syncs", disk.syncs.load(Ordering::Relaxed));
+    let published = collected.0.lock().unwrap().clone();
+    assert!(published.is_sorted_by_key(|(position, _)| *position));
+    assert_eq!(published.len(), frames);
+    tape.close().unwrap();
+    assert_eq!(positions(&disk), published.iter().map(|(position, _)| *position).collect::<Vec<_>>());
+}
+
+#[test]
+fn segments_end_at_their_size_and_stay_in_order() {
+    let disk = SlowDisk::default();
+    let (tape, _) = start(&disk, 300);
+    for n in 0..20 {
+        let ticket = tape.append(1, &[7; 50], n, SyncPolicy::None).unwrap();
+        tape.wait(ticket).unwrap();
+    }
+    tape.close().unwrap();
+    assert!(list_segments(&disk).unwrap().len() > 4);
+    assert_eq!(positions(&disk), (0..20).map(|n| (1 << 40) + n).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_acknowledged_after_a_failed_sync() {
+    let disk = SlowDisk::default();
+    let (tape, _) = start(&disk, 1 << 20);
+    let ticket = tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap();
+    tape.wait(ticket).unwrap();
+    disk.fails.store(true, Ordering::Relaxed);
+    let ticket = tape.append(1, b"unsure", 1, SyncPolicy::Always).unwrap();
+    assert!(
+        matches!(tape.wait(ticket), Err(EngineError::TapeStopped { cause }) if cause.contains("planned"))
+    );
+    disk.fails.store(false, Ordering::Relaxed);
+    assert!(tape.append(1, b"refused", 2, SyncPolicy::None).is_err());
+    assert!(tape.sync(ticket.position).is_err());
+    assert!(tape.close().is_err());
+}
+
+#[test]
+fn interval_rows_are_synced_without_another_commit() {
+    let disk = SlowDisk::default();
+    let (tape, _) = start(&disk, 1 << 20);
+    let ticket = tape.append(1, b"row", 0, SyncPolicy::Interval).unwrap();
+    tape.wait(ticket).unwrap();
+    let deadline = (0..2_000).find(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        tape.syncs() > 0
+    });
+    assert!(deadline.is_some(), "not synced within two seconds");
+}
+
+#[test]
+fn a_payload_past_the_limit_is_refused() {
+    let (tape, _) = start(&SlowDisk::default(), 1 << 20);
+    let payload = vec![0; MAX_PAYLOAD_BYTES + 1];
+    assert!(matches!(
+        tape.append(1, &payload, 0, SyncPolicy::Always),
+        Err(EngineError::CommitTooLarge { .. })
+    ));
+}

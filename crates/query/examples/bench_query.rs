@@ -1,0 +1,77 @@
+//! Benchmark: one query, end to end in the process; prints one JSON object.
+//!
+//! usage: bench_query DIR SQL [RUNS]
+//!
+//! Opens the database, runs the query a few times to warm it, then RUNS times (default 51) on one
+//! session. `total` is from the SQL text to the last row; `planning` and `execution` are its parts.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use futures::TryStreamExt;
+use tickstone_query::{Database, DatabaseOptions, Outcome, Session};
+
+/// What one run took.
+struct Run {
+    planning: Duration,
+    total: Duration,
+    rows: usize,
+}
+
+/// Runs before the measured ones.
+const WARM_RUNS: usize = 10;
+
+async fn run(session: &mut Session, sql: &str) -> Result<Run, Box<dyn Error>> {
+    let began = Instant::now();
+    let (mut rows, mut planned) = (0, Duration::ZERO);
+    for statement in session.parse(sql)? {
+        if let Outcome::Rows { stream, planning, .. } = session.run(statement).await? {
+            planned += planning;
+            let batches: Vec<_> = stream.try_collect().await?;
+            rows += batches.iter().map(arrow_array::RecordBatch::num_rows).sum::<usize>();
+        }
+    }
+    Ok(Run { planning: planned, total: began.elapsed(), rows })
+}
+
+/// Median, least and greatest in ms, as JSON.
+fn spread(mut values: Vec<Duration>) -> String {
+    values.sort_unstable();
+    let ms = |at: usize| values[at].as_secs_f64() * 1e3;
+    let last = values.len() - 1;
+    format!("{{\"median_ms\": {:.3}, \"min_ms\": {:.3}, \"max_ms\": {:.3}}}", ms(last / 2), ms(0), ms(last))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let usage = "usage: bench_query DIR SQL [RUNS]";
+    let (dir, sql) = (arguments.next().ok_or(usage)?, arguments.next().ok_or(usage)?);
+    let runs: usize = arguments.next().map_or(Ok(51), |text| text.parse())?;
+    let opened = Instant::now();
+    let database = Database::open(&dir, DatabaseOptions::default())?;
+    let opening = opened.elapsed();
+    let mut session = database.session();
+    let measured = database.runtime().block_on(async {
+        for _ in 0..WARM_RUNS {
+            run(&mut session, &sql).await?;
+        }
+        let mut measured = Vec::with_capacity(runs);
+        for _ in 0..runs.max(1) {
+            measured.push(run(&mut session, &sql).await?);
+        }
+        Ok::<_, Box<dyn Error>>(measured)
+    })?;
+    let planning = measured.iter().map(|run| run.planning).collect();
+    let execution = measured.iter().map(|run| run.total - run.planning).collect();
+    let total = measured.iter().map(|run| run.total).collect();
+    println!(
+        "{{\"runs\": {}, \"rows\": {}, \"open_ms\": {:.3}, \"planning\": {}, \"execution\": {}, \"total\": {}}}",
+        measured.len(),
+        measured[0].rows,
+        opening.as_secs_f64() * 1e3,
+        spread(planning),
+        spread(execution),
+        spread(total),
+    );
+    Ok(())
+}

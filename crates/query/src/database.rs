@@ -1,0 +1,163 @@
+//! [`Database`]: the one way in for the server, the command line and every binding.
+
+use crate::error::{QueryError, Result};
+use crate::session::{Session, state};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::SessionState;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use tickstone_engine::{Engine, EngineOptions, ErrorKind, TableSnapshot};
+use tokio::runtime::{Builder, Runtime};
+
+/// How a database is opened.
+#[derive(Debug, Clone)]
+pub struct DatabaseOptions {
+    /// Those of the engine: memory for rows not yet sealed, sync interval, threads.
+    pub engine: EngineOptions,
+    /// Most memory that running queries take together, in bytes; `None`: no limit.
+    pub query_memory_bytes: Option<usize>,
+    /// Threads that run queries; `None`: one a core.
+    pub query_threads: Option<usize>,
+    /// Rows read from which a query runs on all threads; a smaller one on one, with less planning.
+    /// Default 262,144.
+    pub wide_rows_min: u64,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        let engine = EngineOptions::default();
+        Self { engine, query_memory_bytes: None, query_threads: None, wide_rows_min: 1 << 18 }
+    }
+}
+
+/// An open database. Clones are handles on the same one; it closes with the last of them and the
+/// last [`Session`].
+#[derive(Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Engine,
+    options: DatabaseOptions,
+    /// What every session starts with.
+    state: SessionState,
+    schemas: MarkedSchemas,
+    /// `None` only while dropped.
+    runtime: Option<Runtime>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The last handle may go inside an async task, where a runtime must not wait for its threads.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Database {
+    /// Opens the database in a directory for reading and writing, and makes it where there is none.
+    ///
+    /// # Errors
+    /// Where another process writes it, its files are damaged, or the disk fails.
+    pub fn open(path: impl AsRef<Path>, options: DatabaseOptions) -> Result<Self> {
+        let engine = Engine::open(path.as_ref(), options.engine.clone())?;
+        Self::over(engine, &options)
+    }
+
+    /// Opens the database in a directory for reading only, as last synced.
+    ///
+    /// # Errors
+    /// Where there is none, its files are damaged, or the disk fails.
+    pub fn open_read_only(path: impl AsRef<Path>, options: DatabaseOptions) -> Result<Self> {
+        let engine = Engine::open_read_only(path.as_ref(), options.engine.clone())?;
+        Self::over(engine, &options)
+    }
+
+    /// A database in memory, gone with its last handle.
+    ///
+    /// # Errors
+    /// Where its threads cannot be started.
+    pub fn in_memory(options: DatabaseOptions) -> Result<Self> {
+        let disk = Arc::new(tickstone_engine::disk::MemoryDisk::new());
+        let clock = Arc::new(tickstone_engine::SystemClock);
+        let engine = Engine::open_on(disk, clock, options.engine.clone())?;
+        Self::over(engine, &options)
+    }
+
+    /// A database over an engine that is open already (tests, the simulator).
+    ///
+    /// # Errors
+    /// Where its threads cannot be started.
+    pub fn over(engine: Engine, options: &DatabaseOptions) -> Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = options.query_threads.unwrap_or(cores).max(1);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("tickstone-query")
+            .thread_stack_size(8 << 20)
+            .enable_all()
+            .build()
+            .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
+        let state = state::base(threads, options.query_memory_bytes)?;
+        let (options, schemas) = (options.clone(), MarkedSchemas::default());
+        let shared = Shared { engine, options, state, schemas, runtime: Some(runtime) };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// The engine below: commits, loads and snapshots without SQL.
+    pub fn engine(&self) -> &Engine {
+        &self.shared.engine
+    }
+
+    /// A new session: its own transaction and settings.
+    pub fn session(&self) -> Session {
+        Session::new(self)
+    }
+
+    /// The threads that run queries.
+    pub fn runtime(&self) -> &Runtime {
+        self.shared.runtime.as_ref().expect("taken only when the last handle is dropped")
+    }
+
+    pub(crate) fn options(&self) -> &DatabaseOptions {
+        &self.shared.options
+    }
+
+    pub(crate) fn base_state(&self) -> &SessionState {
+        &self.shared.state
+    }
+
+    pub(crate) fn marked_schema(&self, table: &TableSnapshot) -> SchemaRef {
+        self.shared.schemas.of(table)
+    }
+}
+
+/// The marked edge schemas of tables, made once: a wide table has many fields.
+#[derive(Debug, Default)]
+struct MarkedSchemas {
+    by_table: Mutex<HashMap<u32, (Arc<tickstone_model::TableSchema>, SchemaRef)>>,
+}
+
+impl MarkedSchemas {
+    fn of(&self, table: &TableSnapshot) -> SchemaRef {
+        let mut by_table = self.by_table.lock().unwrap_or_else(PoisonError::into_inner);
+        match by_table.get(&table.id()) {
+            Some((of, marked)) if Arc::ptr_eq(of, table.schema()) => Arc::clone(marked),
+            _ => {
+                let marked = Arc::new(crate::designated::marked_schema(table.schema()));
+                by_table.insert(table.id(), (Arc::clone(table.schema()), Arc::clone(&marked)));
+                marked
+            }
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The error a user sees: what, then detail, then hint, and where in the text.
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError};
+use std::fmt;
+use tickstone_engine::EngineError;
+
+use crate::dialect::{Position, SqlError};
+pub use tickstone_engine::ErrorKind;
+
+const SHOW_TABLES: &str = "SHOW TABLES lists the tables";
+
+/// The result of this crate's fallible functions.
+pub type Result<T> = std::result::Result<T, QueryError>;
+
+/// A statement that failed. Unless it says otherwise, nothing of the statement was stored.
+#[derive(Debug)]
+pub struct QueryError {
+    /// What the caller can do.
+    pub kind: ErrorKind,
+    /// What went wrong, in one sentence.
+    pub message: String,
+    /// More about it, where there is more.
+    pub detail: Option<String>,
+    /// What to do or write instead, where that is known.
+    pub hint: Option<String>,
+    /// Where in the statement's text, where that is known.
+    pub position: Option<Position>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl QueryError {
+    /// An error of this kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), detail: None, hint: None, position: None, source: None }
+    }
+
+    /// A request that is wrong and will fail again.
+    pub fn request(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::FixRequest, message)
+    }
+
+    /// Something the dialect reads and the database does not do yet.
+    pub fn not_supported(what: &str) -> Self {
+        Self::request(format!("{what} is not supported yet"))
+    }
+
+    /// Adds what to do or write instead.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Adds more about it.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
+    /// Adds where in the text.
+    #[must_use]
+    pub fn at(self, position: Position) -> Self {
+        Self { position: Some(position), ..self }
+    }
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(Position { line, column }) = self.position {
+            write!(f, " at line {line}, column {column}")?;
+        }
+        if let Some(detail) = &self.detail {
+            write!(f, "\n{detail}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for QueryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl From<SqlError> for QueryError {
+    fn from(error: SqlError) -> Self {
+        let position = Position { line: error.line, column: error.column };
+        Self { hint: error.hint, ..Self::request(error.message).at(position) }
+    }
+}
+
+impl From<tickstone_model::ModelError> for QueryError {
+    fn from(error: tickstone_model::ModelError) -> Self {
+        Self { source: Some(Box::new(error.clone())), ..Self::request(error.to_string()) }
+    }
+}
+
+impl From<EngineError> for QueryError {
+    fn from(error: EngineError) -> Self {
+        let hint = match &error {
+            EngineError::NoSuchTable { .. } => Some(SHOW_TABLES.to_string()),
+            _ => None,
+        };
+        let made = Self::new(error.kind(), error.to_string());
+        Self { hint, source: Some(Box::new(error)), ..made }
+    }
+}
+
+impl From<ArrowError> for QueryError {
+    fn from(error: ArrowError) -> Self {
+        DataFusionError::from(error).into()
+    }
+}
+
+impl From<DataFusionError> for QueryError {
+    fn from(error: DataFusionError) -> Self {
+        let (error, diagnostic) = unwrap(error);
+        let mut made = of_root(error);
+        if let Some(diagnostic) = diagnostic {
+            describe(&mut made, *diagnostic);
+        }
+        made
+    }
+}
+
+/// Takes off what only wraps: contexts, sharing, and the diagnostic, which is kept.
+fn unwrap(mut error: DataFusionError) -> (DataFusionError, Option<Box<Diagnostic>>) {
+    let mut diagnostic = None;
+    loop {
+        error = match error {
+            DataFusionError::Diagnostic(found, inner) => {
+                diagnostic = Some(found);
+                *inner
+            }
+            DataFusionError::Context(_, inner) => *inner,
+            DataFusionError::Collection(mut errors) if !errors.is_empty() => errors.swap_remove(0),
+            DataFusionError::ArrowError(inner, text) => match *inner {
+                ArrowError::ExternalError(inner) => match inner.downcast::<DataFusionError>() {
+                    Ok(inner) => *inner,
+                    Err(inner) => return (DataFusionError::External(inner), diagnostic),
+                },
+                other => return (DataFusionError::ArrowError(Box::new(other), text), diagnostic),
+            },
+            DataFusionError::External(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(inner) => *inner,
+                Err(inner) => return (DataFusionError::External(inner), diagnostic),
+            },
+            DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
+                Ok(inner) => inner,
+                Err(shared) => return (DataFusionError::Shared(shared), diagnostic),
+            },
+            other => return (other, diagnostic),
+        }
+    }
+}
+
+fn of_root(error: DataFusionError) -> QueryError {
+    match error {
+        DataFusionError::External(inner) => of_external(inner),
+        DataFusionError::SchemaError(error, _) => of_schema(*error),
+        DataFusionError::Internal(message) => QueryError::new(ErrorKind::Report, clean(&message)),
+        DataFusionError::ResourcesExhausted(message) => {
+            let made = QueryError::new(ErrorKind::FreeSpace, clean(&message));
+            made.hint("raise the memory budget, or select fewer rows or columns")
+        }
+        DataFusionError::Plan(message) => of_plan(&clean(&message)),
+        DataFusionError::NotImplemented(message)
+        | DataFusionError::Configuration(message)
+        | DataFusionError::Execution(message) => QueryError::request(clean(&message)),
+        DataFusionError::SQL(error, _) => QueryError::request(clean(&error.to_string())),
+        DataFusionError::ArrowError(error, _) => QueryError::request(of_arrow(&error)),
+        DataFusionError::Shared(error) => match error.find_root() {
+            DataFusionError::External(inner) if inner.is::<EngineError>() => {
+                let kind = inner.downcast_ref::<EngineError>().map_or(ErrorKind::Report, EngineError::kind);
+                QueryError::new(kind, inner.to_string())
+            }
+            other => QueryError::request(clean(&other.strip_backtrace())),
+        },
+        other => QueryError::new(ErrorKind::Report, clean(&other.strip_backtrace())),
+    }
+}
+
+/// Says what planning found wrong in our words where it has only its own.
+fn of_plan(message: &str) -> QueryError {
+    let table = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
+    match table {
+        Some(table) => {
+            let table = table.rsplit('.').next().unwrap_or(table);
+            QueryError::request(format!("table '{table}' does not exist")).hint(SHOW_TABLES)
+        }
+        None => QueryError::request(message),
+    }
+}
+
+fn of_external(error: Box<dyn std::error::Error + Send + Sync>) -> QueryError {
+    let error = match error.downcast::<EngineError>() {
+        Ok(error) => return (*error).into(),
+        Err(error) => error,
+    };
+    let error = match error.downcast::<SqlError>() {
+        Ok(error) => return (*error).into(),
+        Err(error) => error,
+    };
+    match error.downcast::<QueryError>() {
+        Ok(error) => *error,
+        Err(error) => {
+            QueryError { source: None, ..QueryError::new(ErrorKind::Report, error.to_string()) }
+        }
+    }
+}
+
+fn of_arrow(error: &ArrowError) -> String {
+    match error {
+        ArrowError::CastError(message)
+        | ArrowError::ParseError(message)
+        | ArrowError::ComputeError(message)
+        | ArrowError::InvalidArgumentError(message) => message.clone(),
+        ArrowError::DivideByZero => "division by zero".to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn of_schema(error: SchemaError) -> QueryError {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let mut made = QueryError::request(format!("column '{}' does not exist", field.name));
+            if let Some(span) = field.spans().first() {
+                made = made.at(Position { line: span.start.line, column: span.start.column });
+            }
+            let hint = match nearest(&field.name, &valid_fields) {
+                Some(name) => Some(format!("did you mean '{name}'?")),
+                None if valid_fields.is_empty() => None,
+                None => Some(format!("columns are {}", listed(&valid_fields))),
+            };
+            QueryError { hint, ..made }
+        }
+        SchemaError::AmbiguousReference { field } => {
+            QueryError::request(format!("column '{}' is in more than one table", field.name))
+                .hint(format!("write which table's: t.{}", field.name))
+        }
+        SchemaError::DuplicateQualifiedField { name, .. }
+        | SchemaError::DuplicateUnqualifiedField { name } => {
+            QueryError::request(format!("two columns of the result are named '{name}'"))
+                .hint("rename one of them with AS")
+        }
+    }
+}
+
+fn listed(columns: &[Column]) -> String {
+    const MOST: usize = 12;
+    let mut names: Vec<&str> = columns.iter().take(MOST).map(|column| column.name.as_str()).collect();
+    if columns.len() > MOST {
+        names.push("…");
+    }
+    names.join(", ")
+}
+
+/// The column most like a name that is none, where one is like enough.
+fn nearest<'a>(name: &str, columns: &'a [Column]) -> Option<&'a str> {
+    let folded = name.to_lowercase();
+    let distance = |column: &'a Column| (edits(&folded, &column.name.to_lowercase()), column.name.as_str());
+    let (edits, nearest) = columns.iter().map(distance).min()?;
+    (edits <= 1 + name.chars().count() / 4).then_some(nearest)
+}
+
+/// Insertions, removals and exchanges that turn one text into the other (Levenshtein).
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &b) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+/// Adds what a diagnostic knows and the error does not.
+fn describe(error: &mut QueryError, diagnostic: Diagnostic) {
+    if let Some(span) = diagnostic.span.filter(|_| error.position.is_none()) {
+        error.position = Some(Position { line: span.start.line, column: span.start.column });
+    }
+    let joined = |texts: Vec<String>| if texts.is_empty() { None } else { Some(texts.join("; ")) };
+    if error.detail.is_none() {
+        error.detail = joined(diagnostic.notes.into_iter().map(|note| note.message).collect());
+    }
+    if error.hint.is_none() {
+        error.hint = joined(diagnostic.helps.into_iter().map(|help| help.message).collect());
+    }
+}
+
+/// A message without the words its library puts before it and the trace it puts after it.
+fn clean(message: &str) -> String {
+    let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
+    let mut rest = message.trim();
+    for prefix in ["Error during planning: ", "Execution error: ", "SQL error: ", "This feature is not implemented: "] {
+        rest = rest.strip_prefix(prefix).unwrap_or(rest);
+    }
+    rest.trim_end_matches('.').to_string()
+}
+
+/// An engine error on its way through DataFusion; [`QueryError`] finds it again.
+pub(crate) fn external(error: EngineError) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// An Arrow error on its way through DataFusion.
+pub(crate) fn from_arrow(error: ArrowError) -> DataFusionError {
+    DataFusionError::ArrowError(Box::new(error), None)
+}
+
+#[cfg(test)]
+mod tests;

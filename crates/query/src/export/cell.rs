@@ -1,0 +1,125 @@
+//! One value as text.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32Type};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
+};
+use arrow_buffer::NullBuffer;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use std::fmt::Write;
+use tickstone_model::format_nanos;
+
+/// How timestamps look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeStyle {
+    /// ISO 8601 with all nine digits: for machines.
+    Full,
+    /// ISO 8601 with as many digits as the value needs: for people.
+    Short,
+}
+
+/// The values of one column as text.
+pub struct Cells<'a> {
+    array: &'a dyn Array,
+    /// Also the NULLs that stand in a dictionary's values, or in no bitmap at all.
+    nulls: Option<NullBuffer>,
+    kind: Kind<'a>,
+}
+
+enum Kind<'a> {
+    Float64(&'a Float64Array),
+    Int64(&'a Int64Array),
+    Text(&'a StringArray),
+    Symbol(&'a DictionaryArray<UInt32Type>, &'a StringArray),
+    Timestamp(&'a TimestampNanosecondArray, TimeStyle),
+    Other(ArrayFormatter<'a>),
+}
+
+impl std::fmt::Debug for Cells<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cells").field("array", &self.array.data_type()).finish_non_exhaustive()
+    }
+}
+
+/// How the types without a faster way here look.
+const OPTIONS: FormatOptions<'static> = FormatOptions::new()
+    .with_null("")
+    .with_timestamp_format(Some("%Y-%m-%dT%H:%M:%S%.fZ"))
+    .with_datetime_format(Some("%Y-%m-%dT%H:%M:%S%.f"));
+
+impl<'a> Cells<'a> {
+    /// The values of `array`.
+    ///
+    /// # Errors
+    /// Where Arrow cannot show its type.
+    pub fn new(array: &'a ArrayRef, style: TimeStyle) -> Result<Self, ArrowError> {
+        let kind = match array.data_type() {
+            DataType::Float64 => Kind::Float64(array.as_primitive::<Float64Type>()),
+            DataType::Int64 => Kind::Int64(array.as_primitive::<Int64Type>()),
+            DataType::Utf8 => Kind::Text(array.as_string()),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                Kind::Timestamp(array.as_primitive::<TimestampNanosecondType>(), style)
+            }
+            _ => match symbols(array) {
+                Some((dictionary, values)) => Kind::Symbol(dictionary, values),
+                None => Kind::Other(ArrayFormatter::try_new(array.as_ref(), &OPTIONS)?),
+            },
+        };
+        Ok(Self { array: array.as_ref(), nulls: array.logical_nulls(), kind })
+    }
+
+    /// Whether the value is NULL.
+    pub fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// Puts the value's text behind `out`; nothing for NULL.
+    ///
+    /// # Panics
+    /// Where there is no such row.
+    pub fn write(&self, row: usize, out: &mut String) {
+        if self.is_null(row) {
+            return;
+        }
+        // Writing to a String does not fail.
+        let _ = match &self.kind {
+            Kind::Float64(values) => write_f64(values.value(row), out),
+            Kind::Int64(values) => write!(out, "{}", values.value(row)),
+            Kind::Text(values) => out.write_str(values.value(row)),
+            Kind::Symbol(dictionary, values) => {
+                out.write_str(dictionary.key(row).map_or("", |key| values.value(key)))
+            }
+            Kind::Timestamp(values, TimeStyle::Short) => out.write_str(&format_nanos(values.value(row))),
+            Kind::Timestamp(values, TimeStyle::Full) => write_full(values.value(row), out),
+            Kind::Other(formatter) => write!(out, "{}", formatter.value(row)),
+        };
+    }
+}
+
+fn symbols(array: &ArrayRef) -> Option<(&DictionaryArray<UInt32Type>, &StringArray)> {
+    let dictionary = array.as_dictionary_opt::<UInt32Type>()?;
+    Some((dictionary, dictionary.values().as_string_opt::<i32>()?))
+}
+
+/// The shortest digits that give the same double; an exponent where zeros would fill the line.
+fn write_f64(value: f64, out: &mut String) -> std::fmt::Result {
+    let size = value.abs();
+    if size == 0.0 || (1e-7..1e17).contains(&size) || !value.is_finite() {
+        write!(out, "{value}")
+    } else {
+        write!(out, "{value:e}")
+    }
+}
+
+/// All nine digits of the fraction.
+fn write_full(ts: i64, out: &mut String) -> std::fmt::Result {
+    let text = format_nanos(ts);
+    let plain = text.trim_end_matches('Z');
+    let (seconds, fraction) = plain.split_once('.').unwrap_or((plain, ""));
+    write!(out, "{seconds}.{fraction:0<9}Z")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Parquet and Arrow IPC files into a load: batches decoded on a thread of their own, cast to the
+//! table's types.
+
+use super::shape::{FileField, FileFields, Role, Shape};
+use super::source::RawFile;
+use super::{FileFormat, FileImport, ImportError, Loaded, Result, append};
+use crate::designated::{SERIES_KEY, TIMESTAMP_KEY};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use tickstone_engine::BulkLoad;
+use tickstone_model::ColumnType;
+use tickstone_wire::infer::{ColumnSample, Inferred};
+use tickstone_wire::{EpochUnit, TimeFormat};
+
+/// Rows decoded at a time, fewer where the memory budget is small.
+const BATCH_ROWS_MAX: usize = 32_768;
+const BATCH_ROWS_MIN: usize = 1_024;
+/// Batches decoded ahead.
+const BATCHES_AHEAD: usize = 2;
+/// Rows looked at for the cardinality of text.
+const SAMPLE_ROWS: usize = 10_000;
+
+type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
+
+/// A columnar file, opened and sampled.
+pub(crate) struct ColumnarFile {
+    path: PathBuf,
+    format: FileFormat,
+    fields: FileFields,
+    schema: SchemaRef,
+    bytes: u64,
+    hash: u64,
+}
+
+impl ColumnarFile {
+    /// Opens a file and looks at its first batch.
+    pub(crate) fn open(raw: RawFile, format: FileFormat, path: &Path) -> Result<Self> {
+        let (bytes, hash) = (raw.bytes(), raw.hash_all()?);
+        drop(raw);
+        let (schema, mut batches) = open(path, format, SAMPLE_ROWS)?;
+        let first = batches.next().transpose()?;
+        let fields = schema
+            .fields()
+            .iter()
+            .enumerate()
+            .map(|(index, field)| file_field(field, first.as_ref().map(|batch| batch.column(index)), path))
+            .collect::<Result<Vec<_>>>()?;
+        let fields = FileFields { fields, named: true };
+        Ok(Self { path: path.to_path_buf(), format, fields, schema, bytes, hash })
+    }
+
+    /// Its columns.
+    pub(crate) fn fields(&self) -> &FileFields {
+        &self.fields
+    }
+
+    /// Reads all of it into `load`.
+    pub(crate) fn load(
+        &mut self,
+        import: &mut FileImport<'_>,
+        shape: &Shape,
+        load: &mut BulkLoad,
+    ) -> Result<Loaded> {
+        // A row of doubles takes eight bytes a column; so does most else.
+        let row_bytes = 16 * self.schema.fields().len().max(1);
+        let rows = import.request().memory_budget_bytes / (row_bytes * 2 * (BATCHES_AHEAD + 2));
+        let (_, batches) = open(&self.path, self.format, rows.clamp(BATCH_ROWS_MIN, BATCH_ROWS_MAX))?;
+        let mut loaded =
+            Loaded { rows: 0, bad_rows: 0, examples: Vec::new(), ignored: Vec::new(), hash: self.hash };
+        let total_rows = row_count(&self.path, self.format);
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(BATCHES_AHEAD);
+            scope.spawn(move || {
+                for batch in batches {
+                    if sender.send(batch).is_err() {
+                        return;
+                    }
+                }
+            });
+            for batch in &receiver {
+                let batch = batch?;
+                append(load, shape, self.cast(&batch, shape)?)?;
+                loaded.rows += batch.num_rows() as u64;
+                let share = total_rows.map_or(0.0, |total| loaded.rows as f64 / (total as f64).max(1.0));
+                import.step((share * self.bytes as f64) as u64, self.bytes, loaded.rows)?;
+            }
+            Ok(loaded)
+        })
+    }
+
+    fn cast(&self, batch: &RecordBatch, shape: &Shape) -> Result<Vec<ArrayRef>> {
+        let columns = shape.table.columns().iter().enumerate();
+        let cast = |(index, column): (usize, &tickstone_model::Column)| {
+            let Some(source) = shape.sources[index] else {
+                return Ok(new_null_array(&column.column_type.edge_type(), batch.num_rows()));
+            };
+            cast_column(batch.column(source), column.column_type, shape.times[index]).map_err(|error| {
+                ImportError::Cast {
+                    path: self.path.clone(),
+                    column: column.name.clone(),
+                    wanted: column.column_type,
+                    reason: error.to_string(),
+                }
+            })
+        };
+        columns.map(cast).collect()
+    }
+}
+
+/// Opens the file's batches. An Arrow file that is no IPC file is read as an IPC stream.
+fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batches)> {
+    let mut file = RawFile::open(path)?.into_file();
+    if format == FileFormat::Parquet {
+        let failed = |source| ImportError::Parquet { path: path.to_path_buf(), source };
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
+        let schema = std::sync::Arc::clone(builder.schema());
+        let reader = builder.with_batch_size(rows).build().map_err(failed)?;
+        return Ok((schema, Box::new(reader)));
+    }
+    if is_ipc_file(&mut file, path)? {
+        let reader = FileReader::try_new_buffered(file, None)?;
+        return Ok((reader.schema(), Box::new(reader)));
+    }
+    let reader = StreamReader::try_new(BufReader::new(file), None)?;
+    Ok((reader.schema(), Box::new(reader)))
+}
+
+fn is_ipc_file(file: &mut File, path: &Path) -> Result<bool> {
+    const MAGIC: &[u8; 6] = b"ARROW1";
+    let failed = |source| ImportError::Read { path: path.to_path_buf(), source };
+    let mut head = Vec::new();
+    file.take(MAGIC.len() as u64).read_to_end(&mut head).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    Ok(head == MAGIC)
+}
+
+/// The file's rows, where its footer says.
+fn row_count(path: &Path, format: FileFormat) -> Option<u64> {
+    if format != FileFormat::Parquet {
+        return None;
+    }
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).ok()?).ok()?;
+    u64::try_from(builder.metadata().file_metadata().num_rows()).ok()
+}
+
+/// What a column seems to hold: its Arrow type, and for text and whole numbers what the values show.
+fn file_field(field: &Field, values: Option<&ArrayRef>, path: &Path) -> Result<FileField> {
+    let Some(mut column_type) = ColumnType::from_arrow(field.data_type()) else {
+        return Err(ImportError::ColumnType {
+            path: path.to_path_buf(),
+            column: field.name().clone(),
+            data_type: field.data_type().to_string(),
+        });
+    };
+    let mut time = TimeFormat::Iso;
+    if let (ColumnType::Varchar | ColumnType::Int64 | ColumnType::UInt64, Some(values)) =
+        (column_type, values)
+    {
+        let sample = sample(field.name(), values)?;
+        let shown = sample.conclude();
+        time = sample.time_format();
+        column_type = match (column_type, shown.column_type) {
+            (ColumnType::Varchar, shown @ (ColumnType::Symbol | ColumnType::Timestamp)) => shown,
+            (
+                ColumnType::Int64 | ColumnType::UInt64,
+                shown @ (ColumnType::Timestamp | ColumnType::Symbol),
+            ) => shown,
+            (own, _) => own,
+        };
+    }
+    let role = match field.metadata() {
+        marks if marks.contains_key(TIMESTAMP_KEY) => Role::Timestamp,
+        marks => marks.get(SERIES_KEY).and_then(|at| at.parse().ok()).map_or(Role::Plain, Role::Series),
+    };
+    let seen = values.is_some();
+    Ok(FileField { name: field.name().clone(), inferred: Inferred { column_type, time, seen }, time, role })
+}
+
+fn sample(name: &str, values: &ArrayRef) -> Result<ColumnSample> {
+    let options = FormatOptions::default();
+    let formatter = ArrayFormatter::try_new(values, &options)?;
+    let mut sample = ColumnSample::new(name);
+    for row in (0..values.len().min(SAMPLE_ROWS)).filter(|row| values.is_valid(*row)) {
+        sample.see(formatter.value(row).to_string().as_bytes());
+    }
+    Ok(sample)
+}
+
+/// Casts to the column's edge type; a value that does not fit is an error, never a NULL.
+fn cast_column(
+    array: &ArrayRef,
+    wanted: ColumnType,
+    time: TimeFormat,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let target = wanted.edge_type();
+    let found = array.data_type();
+    if *found == target {
+        return Ok(std::sync::Arc::clone(array));
+    }
+    let step = match (wanted, time) {
+        (ColumnType::Timestamp, TimeFormat::Epoch(unit)) if found.is_integer() => {
+            Some(DataType::Timestamp(arrow_unit(unit), None))
+        }
+        // Numbers and views of text take the way over plain text.
+        (ColumnType::Symbol, _) if !matches!(found, DataType::Utf8 | DataType::Dictionary(..)) => {
+            Some(DataType::Utf8)
+        }
+        _ => None,
+    };
+    match step {
+        Some(step) => cast_with_options(&cast_with_options(array, &step, &strict)?, &target, &strict),
+        None => cast_with_options(array, &target, &strict),
+    }
+}
+
+fn arrow_unit(unit: EpochUnit) -> TimeUnit {
+    match unit {
+        EpochUnit::Second => TimeUnit::Second,
+        EpochUnit::Millisecond => TimeUnit::Millisecond,
+        EpochUnit::Microsecond => TimeUnit::Microsecond,
+        EpochUnit::Nanosecond => TimeUnit::Nanosecond,
+    }
+}

@@ -1,0 +1,247 @@
+//! Why a file cannot be imported.
+
+use super::FileFormat;
+use crate::QueryError;
+use std::io;
+use std::path::PathBuf;
+use tickstone_engine::{EngineError, ErrorKind};
+use tickstone_model::{ColumnType, ModelError};
+
+/// The result of an import.
+pub type Result<T> = std::result::Result<T, ImportError>;
+
+/// Why a file cannot be imported. Nothing of the file was stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system or the decompressor said.
+        source: io::Error,
+    },
+    /// The file of bad rows cannot be written.
+    #[error("cannot write bad rows to {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file's name says nothing of its format.
+    #[error("cannot tell the format of {} from its name", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A Parquet or Arrow file in another packing.
+    #[error("{} is a {format} file inside a compressed file", path.display())]
+    PackedColumnar {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        format: FileFormat,
+    },
+    /// The file has no column.
+    #[error("{} is empty", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was imported before.
+    #[error("{} was already imported into '{table}' ({rows} rows, as {earlier})", path.display())]
+    AlreadyImported {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: String,
+        /// The name it had then.
+        earlier: String,
+        /// Rows it brought.
+        rows: u64,
+    },
+    /// A row cannot be taken.
+    #[error("{}, line {line}{what}", path.display())]
+    BadRow {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: u64,
+        /// Column, text and reason.
+        what: String,
+        /// The column and a type that would hold the value.
+        fits: Option<(String, ColumnType)>,
+    },
+    /// A record longer than a record can be.
+    #[error("{} has a record longer than {most} bytes", path.display())]
+    RecordTooLong {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        most: usize,
+    },
+    /// A column of the file that the table does not have.
+    #[error("{} has a column '{column}' that table '{table}' does not have", path.display())]
+    UnknownColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The table.
+        table: String,
+        /// The table's columns.
+        known: String,
+    },
+    /// A name in the request that no column of the file has.
+    #[error("{clause} names column '{column}', which {} does not have", path.display())]
+    NoSuchColumn {
+        /// The file.
+        path: PathBuf,
+        /// What names it: "--type", "--timestamp", …
+        clause: &'static str,
+        /// The name.
+        column: String,
+        /// The file's columns.
+        known: String,
+    },
+    /// A file without names and a table with another number of columns.
+    #[error("{} has {found} columns and no header; table '{table}' has {expected}", path.display())]
+    ColumnCount {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: String,
+        /// Columns of the table.
+        expected: usize,
+        /// Columns of the file.
+        found: usize,
+    },
+    /// The designated timestamp is not in the file.
+    #[error("{} has no column '{column}', the designated timestamp of '{table}'", path.display())]
+    NoTimestamp {
+        /// The file.
+        path: PathBuf,
+        /// The designated timestamp.
+        column: String,
+        /// The table.
+        table: String,
+    },
+    /// The request wants another shape than the table has.
+    #[error("table '{table}' exists already, and its {what} is {found}, not {wanted}")]
+    OtherShape {
+        /// The table.
+        table: String,
+        /// "designated timestamp", "series key", "type of 'price'", …
+        what: String,
+        /// What the table has.
+        found: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// A column of a type no table holds.
+    #[error("{}: column '{column}' is {data_type}, which no table column holds", path.display())]
+    ColumnType {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Its Arrow type.
+        data_type: String,
+    },
+    /// A value of a columnar file that the table's column does not hold.
+    #[error("{}: column '{column}' does not fit {wanted}: {reason}", path.display())]
+    Cast {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// The table's type.
+        wanted: ColumnType,
+        /// Which value, and why.
+        reason: String,
+    },
+    /// A COPY option that is none.
+    #[error("option '{name}' cannot be '{value}': expected {wanted}")]
+    Option {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+        /// What there is.
+        wanted: &'static str,
+    },
+    /// The caller cancelled.
+    #[error("cancelled; nothing of the file under way was imported")]
+    Cancelled,
+    /// A schema that breaks a rule.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The engine refused.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A Parquet file that is none.
+    #[error("{}: {source}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the reader said.
+        source: parquet::errors::ParquetError,
+    },
+    /// Arrow refused a batch.
+    #[error(transparent)]
+    Arrow(#[from] arrow_schema::ArrowError),
+}
+
+impl ImportError {
+    /// What the caller can do.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            ImportError::Engine(error) => error.kind(),
+            ImportError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                ErrorKind::FreeSpace
+            }
+            ImportError::Cancelled => ErrorKind::Retry,
+            ImportError::Arrow(_) => ErrorKind::Report,
+            _ => ErrorKind::FixRequest,
+        }
+    }
+
+    /// What to do instead, where that is known.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            ImportError::UnknownFormat { .. } => format!("say it with --format: {}", FileFormat::NAMES),
+            ImportError::PackedColumnar { .. } => {
+                "unpack it first; Parquet and Arrow compress inside".to_string()
+            }
+            ImportError::AlreadyImported { .. } => {
+                "--again (in COPY: WITH (again true)) imports it once more".to_string()
+            }
+            ImportError::BadRow { fits: Some((column, fits)), .. } => format!(
+                "--type {column}=\"{fits}\" gives the column a type that holds it; \
+                 --on-bad-row skip or collect=FILE goes on without such rows"
+            ),
+            ImportError::BadRow { .. } => {
+                "--on-bad-row skip or collect=FILE goes on without such rows".to_string()
+            }
+            ImportError::RecordTooLong { .. } => "a quote that is never closed looks like this".to_string(),
+            ImportError::UnknownColumn { known, .. } | ImportError::NoSuchColumn { known, .. } => {
+                format!("its columns are {known}")
+            }
+            ImportError::OtherShape { .. } => "leave it out, or import into another table".to_string(),
+            ImportError::ColumnCount { .. } => "name the columns in a header line".to_string(),
+            _ => return None,
+        })
+    }
+}
+
+impl From<ImportError> for QueryError {
+    fn from(error: ImportError) -> Self {
+        let made = QueryError::new(error.kind(), error.to_string());
+        match error.hint() {
+            Some(hint) => made.hint(hint),
+            None => made,
+        }
+    }
+}

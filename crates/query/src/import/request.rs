@@ -1,0 +1,219 @@
+//! What to import, and how.
+
+use super::{ImportError, Result};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tickstone_model::{ColumnType, PartitionBy};
+use tickstone_wire::EpochUnit;
+
+/// Memory for chunks under way, in bytes, unless a request says otherwise.
+const MEMORY_BUDGET_BYTES: usize = 256 << 20;
+
+/// What to import, and how. Make one with [`ImportRequest::new`] and set what differs.
+#[derive(Debug, Clone)]
+pub struct ImportRequest {
+    /// The table; made from the first file where it is missing.
+    pub table: String,
+    /// The files, each a commit of its own.
+    pub paths: Vec<PathBuf>,
+    /// Their format; `None`: by each name's ending.
+    pub format: Option<FileFormat>,
+    /// The designated timestamp of a new table; `None`: by name and type.
+    pub timestamp: Option<String>,
+    /// The series key of a new table; `None`: by name; empty: none at all.
+    pub series: Option<Vec<String>>,
+    /// Types of columns; the others are inferred.
+    pub types: Vec<(String, ColumnType)>,
+    /// Units of integer timestamps; the others are inferred from their magnitude.
+    pub time_units: Vec<(String, EpochUnit)>,
+    /// Partition length of a new table.
+    pub partition_by: Option<PartitionBy>,
+    /// What becomes of a bad row.
+    pub on_bad_row: BadRows,
+    /// Import a file also where the table has it already.
+    pub again: bool,
+    /// Most memory for chunks under way, in bytes.
+    pub memory_budget_bytes: usize,
+    /// Threads that parse; `None`: one a core.
+    pub threads: Option<usize>,
+    /// The byte between fields of a CSV; `None`: found.
+    pub delimiter: Option<u8>,
+    /// Whether a CSV's first record names the columns; `None`: found.
+    pub header: Option<bool>,
+    /// The table's columns in the order of the file's fields; empty: by the file's names.
+    pub columns: Vec<String>,
+    /// Set by another thread to stop the import, which then leaves nothing of the file under way.
+    pub cancelled: Option<Arc<AtomicBool>>,
+}
+
+impl ImportRequest {
+    /// A request with everything inferred; a bad row fails the import.
+    pub fn new(table: impl Into<String>, paths: impl IntoIterator<Item = impl Into<PathBuf>>) -> Self {
+        Self {
+            table: table.into(),
+            paths: paths.into_iter().map(Into::into).collect(),
+            format: None,
+            timestamp: None,
+            series: None,
+            types: Vec::new(),
+            time_units: Vec::new(),
+            partition_by: None,
+            on_bad_row: BadRows::Fail,
+            again: false,
+            memory_budget_bytes: MEMORY_BUDGET_BYTES,
+            threads: None,
+            delimiter: None,
+            header: None,
+            columns: Vec::new(),
+            cancelled: None,
+        }
+    }
+
+    /// Sets what an option of `COPY … FROM … WITH (name value, …)` says; names as on the command line.
+    ///
+    /// # Errors
+    /// [`ImportError::Option`] for an unknown name or value.
+    pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
+        let wrong = |wanted: &'static str| ImportError::Option {
+            name: name.to_string(),
+            value: value.to_string(),
+            wanted,
+        };
+        let truth = || match value.to_ascii_lowercase().as_str() {
+            "" | "true" | "on" | "1" | "yes" => Ok(true),
+            "false" | "off" | "0" | "no" => Ok(false),
+            _ => Err(wrong("true or false")),
+        };
+        match name {
+            "format" => self.format = Some(FileFormat::parse(value).ok_or_else(|| wrong(FileFormat::NAMES))?),
+            "header" => self.header = Some(truth()?),
+            "again" => self.again = truth()?,
+            "delimiter" | "delim" | "sep" => {
+                self.delimiter = Some(parse_delimiter(value).ok_or_else(|| wrong("one ASCII character"))?);
+            }
+            "timestamp" => self.timestamp = Some(value.to_string()),
+            "on_bad_row" => {
+                self.on_bad_row = BadRows::parse(value).ok_or_else(|| wrong("fail, skip or collect=FILE"))?;
+            }
+            _ => return Err(wrong("format, header, delimiter, timestamp, on_bad_row, again")),
+        }
+        Ok(())
+    }
+}
+
+/// The byte a delimiter's text stands for: one ASCII character, or `\t` or `tab`.
+pub fn parse_delimiter(text: &str) -> Option<u8> {
+    match text.as_bytes() {
+        b"\\t" | b"tab" => Some(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Some(*byte),
+        _ => None,
+    }
+}
+
+/// What becomes of rows that cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum BadRows {
+    /// The file is not imported.
+    #[default]
+    Fail,
+    /// They are left out and counted.
+    Skip,
+    /// They are left out and written to this file as they came, under the header.
+    Collect(PathBuf),
+}
+
+impl BadRows {
+    /// `fail`, `skip` or `collect=FILE`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.split_once('=') {
+            None if text.eq_ignore_ascii_case("fail") => Some(BadRows::Fail),
+            None if text.eq_ignore_ascii_case("skip") => Some(BadRows::Skip),
+            Some((word, path)) if word.eq_ignore_ascii_case("collect") && !path.is_empty() => {
+                Some(BadRows::Collect(PathBuf::from(path)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a file's bytes mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileFormat {
+    /// Delimited text.
+    Csv,
+    /// One JSON object a line.
+    Ndjson,
+    /// Apache Parquet.
+    Parquet,
+    /// Arrow IPC, file or stream.
+    Arrow,
+}
+
+impl FileFormat {
+    /// The names [`Self::parse`] knows.
+    pub const NAMES: &'static str = "csv, ndjson, parquet or arrow";
+
+    /// The format of this name or file ending.
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "csv" | "tsv" | "txt" | "psv" => FileFormat::Csv,
+            "ndjson" | "jsonl" | "json" => FileFormat::Ndjson,
+            "parquet" | "pq" => FileFormat::Parquet,
+            "arrow" | "ipc" | "feather" | "arrows" => FileFormat::Arrow,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for FileFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileFormat::Csv => "csv",
+            FileFormat::Ndjson => "ndjson",
+            FileFormat::Parquet => "parquet",
+            FileFormat::Arrow => "arrow",
+        })
+    }
+}
+
+/// What a text file is packed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Compression {
+    /// Nothing.
+    #[default]
+    None,
+    /// gzip, any number of members.
+    Gzip,
+    /// zstd, any number of frames.
+    Zstd,
+}
+
+impl Compression {
+    /// The compression of a file ending.
+    pub fn of_ending(ending: &str) -> Self {
+        match ending.to_ascii_lowercase().as_str() {
+            "gz" | "gzip" => Compression::Gzip,
+            "zst" | "zstd" => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+}
+
+/// Format and compression of a file by its name's endings.
+pub(crate) fn detect(path: &Path, given: Option<FileFormat>) -> Result<(FileFormat, Compression)> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let (stem, mut ending) = name.rsplit_once('.').unwrap_or((&name, ""));
+    let compression = Compression::of_ending(ending);
+    if compression != Compression::None {
+        ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
+    }
+    match given.or_else(|| FileFormat::parse(ending)) {
+        Some(format @ (FileFormat::Parquet | FileFormat::Arrow)) if compression != Compression::None => {
+            Err(ImportError::PackedColumnar { path: path.to_path_buf(), format })
+        }
+        Some(format) => Ok((format, compression)),
+        None => Err(ImportError::UnknownFormat { path: path.to_path_buf() }),
+    }
+}

@@ -1,0 +1,296 @@
+//! Which column of a file fills which column of the table, and what a new table looks like.
+
+use super::{ColumnReport, ImportError, ImportRequest, Result};
+use std::path::Path;
+use std::sync::Arc;
+use tickstone_model::{ColumnType, TableSchema};
+use tickstone_wire::infer::{ColumnSample, Inferred, is_time_name, timestamp_rank};
+use tickstone_wire::{ColumnPlan, Plan, TimeFormat};
+
+/// A column of a file, as its sample shows it.
+#[derive(Debug, Clone)]
+pub(crate) struct FileField {
+    pub(crate) name: String,
+    pub(crate) inferred: Inferred,
+    /// How its values are written, should the column be a TIMESTAMP.
+    pub(crate) time: TimeFormat,
+    /// What the file itself says of it (exports of a Tickstone table do).
+    pub(crate) role: Role,
+}
+
+/// What a file says a column is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Role {
+    #[default]
+    Plain,
+    /// The designated timestamp.
+    Timestamp,
+    /// This place in the series key, from 0.
+    Series(usize),
+}
+
+impl FileField {
+    pub(crate) fn of_sample(sample: &ColumnSample) -> Self {
+        Self {
+            name: sample.name().to_string(),
+            inferred: sample.conclude(),
+            time: sample.time_format(),
+            role: Role::Plain,
+        }
+    }
+}
+
+/// The fields of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct FileFields {
+    pub(crate) fields: Vec<FileField>,
+    /// Whether their names are the file's own; else they are `column1`, `column2`, ….
+    pub(crate) named: bool,
+}
+
+/// A table's schema and where in the file each of its columns stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) table: Arc<TableSchema>,
+    /// For each table column the file's field, `None` where the file has none: NULL.
+    pub(crate) sources: Vec<Option<usize>>,
+    /// For each table column how its timestamps are written.
+    pub(crate) times: Vec<TimeFormat>,
+    /// For each table column its name in the file.
+    names: Vec<String>,
+    inferred: Vec<bool>,
+    field_count: usize,
+}
+
+impl Shape {
+    /// Matches the fields of a file with the table, or makes the table from them.
+    pub(crate) fn of(
+        file: &FileFields,
+        existing: Option<&TableSchema>,
+        request: &ImportRequest,
+        path: &Path,
+    ) -> Result<Self> {
+        let known = || file.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
+        let named = request.types.iter().map(|(name, _)| ("--type", name));
+        let units = request.time_units.iter().map(|(name, _)| ("--type", name));
+        let timestamp = request.timestamp.iter().map(|name| ("--timestamp", name));
+        let series = request.series.iter().flatten().map(|name| ("--series", name));
+        for (clause, name) in named.chain(units).chain(timestamp).chain(series) {
+            if find(file, name).is_none() {
+                let (path, column) = (path.to_path_buf(), name.clone());
+                return Err(ImportError::NoSuchColumn { path, clause, column, known: known() });
+            }
+        }
+        match existing {
+            Some(table) => Self::matched(file, table, request, path),
+            None => Self::made(file, request),
+        }
+    }
+
+    fn matched(file: &FileFields, table: &TableSchema, request: &ImportRequest, path: &Path) -> Result<Self> {
+        check_wishes(table, request)?;
+        let width = table.columns().len();
+        let mut sources = vec![None; width];
+        if !file.named && file.fields.len() != width {
+            return Err(ImportError::ColumnCount {
+                path: path.to_path_buf(),
+                table: table.name().to_string(),
+                expected: width,
+                found: file.fields.len(),
+            });
+        }
+        for (index, field) in file.fields.iter().enumerate() {
+            let place = if file.named { table.column_index(&field.name) } else { Some(index) };
+            let Some(place) = place else {
+                let known: Vec<_> = table.columns().iter().map(|column| column.name.as_str()).collect();
+                return Err(ImportError::UnknownColumn {
+                    path: path.to_path_buf(),
+                    column: field.name.clone(),
+                    table: table.name().to_string(),
+                    known: known.join(", "),
+                });
+            };
+            sources[place] = Some(index);
+        }
+        if let Some(timestamp) = table.timestamp().filter(|timestamp| sources[*timestamp].is_none()) {
+            return Err(ImportError::NoTimestamp {
+                path: path.to_path_buf(),
+                column: table.columns()[timestamp].name.clone(),
+                table: table.name().to_string(),
+            });
+        }
+        let inferred = vec![false; width];
+        Ok(Self::new(file, Arc::new(table.clone()), sources, inferred, request))
+    }
+
+    fn made(file: &FileFields, request: &ImportRequest) -> Result<Self> {
+        let timestamp = designated_timestamp(file, request);
+        let series = series_key(file, request);
+        let mut builder = TableSchema::builder(&request.table);
+        let mut inferred = Vec::with_capacity(file.fields.len());
+        for (index, field) in file.fields.iter().enumerate() {
+            let given = given_type(request, &field.name);
+            let is_series = series.iter().flatten().any(|name| name.eq_ignore_ascii_case(&field.name));
+            let column_type = match given {
+                Some(given) => given,
+                None if timestamp == Some(index) => ColumnType::Timestamp,
+                None if is_series => ColumnType::Symbol,
+                None => field.inferred.column_type,
+            };
+            inferred.push(given.is_none());
+            builder = builder.column(&field.name, column_type);
+        }
+        if let Some(timestamp) = timestamp {
+            builder = builder.timestamp(&file.fields[timestamp].name);
+        }
+        if let Some(series) = series {
+            builder = builder.series(series);
+        }
+        if let Some(unit) = request.partition_by {
+            builder = builder.partition_by(unit);
+        }
+        let table = Arc::new(builder.build()?);
+        let sources = (0..file.fields.len()).map(Some).collect();
+        Ok(Self::new(file, table, sources, inferred, request))
+    }
+
+    fn new(
+        file: &FileFields,
+        table: Arc<TableSchema>,
+        sources: Vec<Option<usize>>,
+        inferred: Vec<bool>,
+        request: &ImportRequest,
+    ) -> Self {
+        let field = |source: &Option<usize>| source.and_then(|source| file.fields.get(source));
+        let time = |source: &Option<usize>| {
+            let Some(field) = field(source) else { return TimeFormat::Iso };
+            let given = request.time_units.iter().find(|(name, _)| name.eq_ignore_ascii_case(&field.name));
+            given.map_or(field.time, |(_, unit)| TimeFormat::Epoch(*unit))
+        };
+        let name = |(column, source): (&tickstone_model::Column, &Option<usize>)| {
+            field(source).map_or_else(|| column.name.clone(), |field| field.name.clone())
+        };
+        Self {
+            times: sources.iter().map(time).collect(),
+            names: table.columns().iter().zip(&sources).map(name).collect(),
+            field_count: file.fields.len(),
+            table,
+            sources,
+            inferred,
+        }
+    }
+
+    /// The plan for a text parser.
+    pub(crate) fn plan(&self) -> Plan {
+        let mut fields = vec![None; self.field_count];
+        for (column, source) in self.sources.iter().enumerate() {
+            if let Some(field) = source.and_then(|source| fields.get_mut(source)) {
+                *field = Some(column);
+            }
+        }
+        let columns = self.table.columns().iter().enumerate().map(|(index, column)| ColumnPlan {
+            source: self.names[index].clone(),
+            column_type: column.column_type,
+            time: self.times[index],
+            required: self.table.timestamp() == Some(index),
+        });
+        Plan { columns: columns.collect(), fields }
+    }
+
+    /// What each column was taken as.
+    pub(crate) fn columns_report(&self) -> Vec<ColumnReport> {
+        let report = |(index, column): (usize, &tickstone_model::Column)| {
+            let is_time = column.column_type == ColumnType::Timestamp && self.sources[index].is_some();
+            ColumnReport {
+                name: column.name.clone(),
+                column_type: column.column_type,
+                time: is_time.then_some(self.times[index]),
+                inferred: self.inferred[index],
+            }
+        };
+        self.table.columns().iter().enumerate().map(report).collect()
+    }
+
+    pub(crate) fn timestamp_name(&self) -> Option<String> {
+        self.table.timestamp().map(|timestamp| self.table.columns()[timestamp].name.clone())
+    }
+
+    pub(crate) fn series_names(&self) -> Vec<String> {
+        self.table.series().iter().map(|series| self.table.columns()[*series].name.clone()).collect()
+    }
+}
+
+fn find(file: &FileFields, name: &str) -> Option<usize> {
+    file.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name))
+}
+
+fn given_type(request: &ImportRequest, name: &str) -> Option<ColumnType> {
+    request.types.iter().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, given)| *given)
+}
+
+/// The designated timestamp of a new table: the one asked for; the one the file names; of those of type
+/// TIMESTAMP the likeliest name, then any time's name, then the first.
+fn designated_timestamp(file: &FileFields, request: &ImportRequest) -> Option<usize> {
+    if let Some(name) = &request.timestamp {
+        return find(file, name);
+    }
+    if let Some(marked) = file.fields.iter().position(|field| field.role == Role::Timestamp) {
+        return Some(marked);
+    }
+    let is_timestamp = |field: &FileField| {
+        given_type(request, &field.name).unwrap_or(field.inferred.column_type) == ColumnType::Timestamp
+    };
+    let rank = |name: &str| timestamp_rank(name).unwrap_or(usize::MAX - usize::from(is_time_name(name)));
+    let candidates = file.fields.iter().enumerate().filter(|(_, field)| is_timestamp(field));
+    candidates.min_by_key(|(index, field)| (rank(&field.name), *index)).map(|(index, _)| index)
+}
+
+/// The series key of a new table, `None` for the default.
+fn series_key(file: &FileFields, request: &ImportRequest) -> Option<Vec<String>> {
+    if request.series.is_some() {
+        return request.series.clone();
+    }
+    let mut marked: Vec<(usize, String)> = Vec::new();
+    for field in &file.fields {
+        if let Role::Series(ordinal) = field.role {
+            marked.push((ordinal, field.name.clone()));
+        }
+    }
+    marked.sort();
+    (!marked.is_empty()).then(|| marked.into_iter().map(|(_, name)| name).collect())
+}
+
+/// Refuses what a request says of a new table where the table is there and differs.
+fn check_wishes(table: &TableSchema, request: &ImportRequest) -> Result<()> {
+    let other = |what: String, found: String, wanted: String| {
+        Err(ImportError::OtherShape { table: table.name().to_string(), what, found, wanted })
+    };
+    let name_of = |index: usize| table.columns()[index].name.as_str();
+    if let Some(wanted) = &request.timestamp {
+        let found = table.timestamp().map_or("none", name_of);
+        if !found.eq_ignore_ascii_case(wanted) {
+            return other("designated timestamp".to_string(), found.to_string(), wanted.clone());
+        }
+    }
+    if let Some(wanted) = &request.series {
+        let found: Vec<_> = table.series().iter().map(|index| name_of(*index)).collect();
+        let same =
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
+        if !same {
+            return other("series key".to_string(), found.join(", "), wanted.join(", "));
+        }
+    }
+    if let Some(wanted) = request.partition_by.filter(|wanted| *wanted != table.partition_by()) {
+        return other("partition length".to_string(), table.partition_by().to_string(), wanted.to_string());
+    }
+    for (name, wanted) in &request.types {
+        let found = table.column_index(name).map(|index| table.columns()[index].column_type);
+        if let Some(found) = found.filter(|found| found != wanted) {
+            return other(format!("type of '{name}'"), found.to_string(), wanted.to_string());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

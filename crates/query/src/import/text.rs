@@ -1,0 +1,273 @@
+//! CSV and NDJSON files into a load.
+
+use super::pipeline::{self, ChunkSource, Parsed, TextParser};
+use super::shape::{FileField, FileFields, Shape};
+use super::source::{RawFile, ReadState};
+use super::{
+    BadRowCollector, BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest,
+    Loaded, Result, append,
+};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tickstone_engine::BulkLoad;
+use tickstone_wire::infer::ColumnSample;
+use tickstone_wire::{BadRow, RECORD_BYTES_MAX, csv, ndjson};
+
+/// Bytes and rows looked at to infer types.
+const SAMPLE_BYTES: usize = 1 << 20;
+const SAMPLE_ROWS: usize = 10_000;
+
+/// Chunks are this large, or smaller where the memory budget is.
+const CHUNK_BYTES_MAX: usize = 2 << 20;
+const CHUNK_BYTES_MIN: usize = 64 << 10;
+/// Memory a chunk's bytes and columns take, at most, as a multiple of its bytes.
+const CHUNK_MEMORY_FACTOR: usize = 8;
+
+/// Bad rows told of in full.
+const EXAMPLES_MAX: usize = 5;
+
+/// A text file, opened and sampled.
+pub(crate) struct TextFile {
+    records: RecordReader,
+    state: Arc<ReadState>,
+    layout: Layout,
+    fields: FileFields,
+    /// Lines before the first record's.
+    lines_before: u64,
+    /// The header as it stands in the file, for the file of bad rows.
+    header: Vec<u8>,
+    bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Layout {
+    Csv { delimiter: u8 },
+    Ndjson,
+}
+
+impl TextFile {
+    /// Opens a file and looks at its first rows.
+    pub(crate) fn open(
+        raw: RawFile,
+        format: FileFormat,
+        compression: Compression,
+        request: &ImportRequest,
+    ) -> Result<Self> {
+        let (bytes, path) = (raw.bytes(), raw.path().to_path_buf());
+        let (mut reader, state) = raw.unpack(compression)?;
+        let mut head = Vec::new();
+        let failed = |source| ImportError::Read { path: path.clone(), source };
+        let ended = fill(&mut *reader, &mut head, SAMPLE_BYTES).map_err(failed)?;
+        if head.starts_with(csv::BYTE_ORDER_MARK) {
+            head.drain(..csv::BYTE_ORDER_MARK.len());
+        }
+        let (layout, header, fields) = match format {
+            FileFormat::Ndjson => {
+                let sample = ndjson::sample(whole(&head, ended, Layout::Ndjson), SAMPLE_ROWS);
+                let fields = sample.iter().map(FileField::of_sample).collect();
+                (Layout::Ndjson, Vec::new(), FileFields { fields, named: true })
+            }
+            _ => sample_csv(&mut head, ended, request),
+        };
+        if fields.fields.is_empty() {
+            return Err(ImportError::Empty { path });
+        }
+        let lines_before = memchr_count(&header);
+        let header = header.trim_ascii_end().to_vec();
+        let records = RecordReader { path, reader, layout, carry: head, ended, chunk_bytes: 0 };
+        Ok(Self { records, state, layout, fields, lines_before, header, bytes })
+    }
+
+    /// Its columns.
+    pub(crate) fn fields(&self) -> &FileFields {
+        &self.fields
+    }
+
+    /// Reads all of it into `load`.
+    pub(crate) fn load(
+        &mut self,
+        import: &mut FileImport<'_>,
+        shape: &Shape,
+        load: &mut BulkLoad,
+        collector: &mut BadRowCollector,
+    ) -> Result<Loaded> {
+        let request = import.request();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = request.threads.unwrap_or(cores).max(1);
+        let buffers = threads + 2;
+        let chunk_bytes = request.memory_budget_bytes / (buffers * CHUNK_MEMORY_FACTOR);
+        self.records.chunk_bytes = chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let plan = Arc::new(shape.plan());
+        let parser = |_| match self.layout {
+            Layout::Csv { delimiter } => TextParser::Csv(csv::Parser::new(Arc::clone(&plan), delimiter)),
+            Layout::Ndjson => TextParser::Ndjson(ndjson::Parser::new(Arc::clone(&plan))),
+        };
+        let parsers = (0..threads).map(parser).collect();
+        let fail = request.on_bad_row == BadRows::Fail;
+        let mut loaded = Loaded { rows: 0, bad_rows: 0, examples: Vec::new(), ignored: Vec::new(), hash: 0 };
+        let mut lines = self.lines_before;
+        pipeline::run(&mut self.records, parsers, buffers, fail, |parsed: &mut Parsed| {
+            let chunk = &mut parsed.chunk;
+            for bad in &chunk.bad {
+                if fail {
+                    return Err(bad_row(import.path(), lines, bad));
+                }
+                let record = parsed.bytes.get(bad.record.clone()).unwrap_or_default();
+                collector.collect(&self.header, record)?;
+                if loaded.examples.len() < EXAMPLES_MAX {
+                    loaded.examples.push(BadRowExample { line: lines + bad.line + 1, what: describe(bad) });
+                }
+            }
+            loaded.bad_rows += chunk.bad.len() as u64;
+            loaded.rows += chunk.rows as u64;
+            lines += chunk.lines;
+            for key in std::mem::take(&mut chunk.ignored) {
+                if !loaded.ignored.contains(&key) {
+                    loaded.ignored.push(key);
+                }
+            }
+            if chunk.rows > 0 {
+                append(load, shape, std::mem::take(&mut chunk.columns))?;
+            }
+            import.step(self.state.bytes(), self.bytes, loaded.rows)
+        })?;
+        loaded.hash = self.state.hash();
+        Ok(loaded)
+    }
+}
+
+/// Layout, header and columns of a CSV; takes the header off `head`.
+fn sample_csv(head: &mut Vec<u8>, ended: bool, request: &ImportRequest) -> (Layout, Vec<u8>, FileFields) {
+    let delimiter = request.delimiter.unwrap_or_else(|| csv::sniff_delimiter(whole_csv(head, ended)));
+    let sample = whole(head, ended, Layout::Csv { delimiter });
+    let has_header = request.header.unwrap_or_else(|| csv::has_header(sample, delimiter));
+    let mut records = csv::Records::new(sample, delimiter);
+    let mut names: Vec<String> = Vec::new();
+    if has_header {
+        let first = records.next().unwrap_or_default();
+        names =
+            first.iter().map(|field| String::from_utf8_lossy(field.text.trim_ascii()).into_owned()).collect();
+    }
+    let header_end = records.position();
+    let named = has_header || !request.columns.is_empty();
+    if !request.columns.is_empty() {
+        names.clone_from(&request.columns);
+    }
+    let mut samples: Vec<ColumnSample> =
+        names.iter().enumerate().map(|(i, name)| column_sample(i, name)).collect();
+    for record in records.take(SAMPLE_ROWS) {
+        if samples.is_empty() {
+            samples = (0..record.len()).map(|index| column_sample(index, "")).collect();
+        }
+        for (sample, field) in samples.iter_mut().zip(&record) {
+            if !field.text.is_empty() {
+                sample.see(&field.text);
+            }
+        }
+    }
+    let fields = samples.iter().map(FileField::of_sample).collect();
+    let header = head.drain(..header_end).collect();
+    (Layout::Csv { delimiter }, header, FileFields { fields, named })
+}
+
+fn column_sample(index: usize, name: &str) -> ColumnSample {
+    if name.is_empty() { ColumnSample::new(format!("column{}", index + 1)) } else { ColumnSample::new(name) }
+}
+
+/// The whole records of a sample: all of it where the file ends with it.
+fn whole(head: &[u8], ended: bool, layout: Layout) -> &[u8] {
+    if ended { head } else { head.get(..last_record_end(head, layout)).unwrap_or(head) }
+}
+
+/// The sample up to its last line end, before the delimiter is known.
+fn whole_csv(head: &[u8], ended: bool) -> &[u8] {
+    whole(head, ended, Layout::Ndjson)
+}
+
+fn last_record_end(bytes: &[u8], layout: Layout) -> usize {
+    match layout {
+        Layout::Csv { delimiter } => csv::last_record_end(bytes, delimiter),
+        Layout::Ndjson => ndjson::last_record_end(bytes),
+    }
+}
+
+fn memchr_count(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Reads until `buffer` holds `length` bytes; whether the input ended before.
+fn fill(reader: &mut dyn Read, buffer: &mut Vec<u8>, length: usize) -> io::Result<bool> {
+    let missing = length.saturating_sub(buffer.len());
+    let read = reader.take(missing as u64).read_to_end(buffer)?;
+    Ok(read < missing)
+}
+
+fn bad_row(path: &Path, lines_before: u64, bad: &BadRow) -> ImportError {
+    let fits = bad.field.as_ref().and_then(|(_, name)| Some((name.clone(), bad.fault.fitting_type()?)));
+    let line = lines_before + bad.line + 1;
+    ImportError::BadRow { path: path.to_path_buf(), line, what: describe(bad), fits }
+}
+
+/// `, column 3 'price': '1.5x' is not a DOUBLE`, or `: the record has 3 fields …`.
+fn describe(bad: &BadRow) -> String {
+    match &bad.field {
+        Some((number, name)) if name.is_empty() => format!(", column {number}: '{}' {}", bad.text, bad.fault),
+        Some((number, name)) => format!(", column {number} '{name}': '{}' {}", bad.text, bad.fault),
+        None => format!(": '{}' {}", bad.text, bad.fault),
+    }
+}
+
+/// Cuts a file into chunks of whole records.
+struct RecordReader {
+    path: PathBuf,
+    reader: Box<dyn Read + Send>,
+    layout: Layout,
+    /// The beginning of the next chunk, read already.
+    carry: Vec<u8>,
+    /// Whether the reader has nothing more.
+    ended: bool,
+    chunk_bytes: usize,
+}
+
+impl ChunkSource for RecordReader {
+    fn next(&mut self, buffer: &mut Vec<u8>) -> Result<bool> {
+        buffer.clear();
+        // The sample may be larger than a chunk.
+        let taken = self.carry.len().min(self.chunk_bytes);
+        let mut wanted = self.chunk_bytes;
+        buffer.extend_from_slice(self.carry.get(..taken).unwrap_or_default());
+        self.carry.drain(..taken);
+        loop {
+            self.fill(buffer, wanted)?;
+            let last = self.ended && self.carry.is_empty();
+            let end = if last { buffer.len() } else { last_record_end(buffer, self.layout) };
+            if end > 0 || last {
+                let rest = buffer.split_off(end);
+                self.carry.splice(..0, rest);
+                return Ok(!buffer.is_empty());
+            }
+            if buffer.len() > RECORD_BYTES_MAX {
+                let path = self.path.clone();
+                return Err(ImportError::RecordTooLong { path, most: RECORD_BYTES_MAX });
+            }
+            wanted = buffer.len() * 2;
+        }
+    }
+}
+
+impl RecordReader {
+    /// Fills `buffer` up to `length` bytes from what was read already, then from the file.
+    fn fill(&mut self, buffer: &mut Vec<u8>, length: usize) -> Result<()> {
+        let taken = self.carry.len().min(length.saturating_sub(buffer.len()));
+        buffer.extend(self.carry.drain(..taken));
+        if !self.ended && buffer.len() < length {
+            let failed = |source| ImportError::Read { path: self.path.clone(), source };
+            self.ended = fill(&mut *self.reader, buffer, length).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

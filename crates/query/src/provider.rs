@@ -1,0 +1,99 @@
+//! A table of one snapshot as DataFusion sees it: a schema, and a scan with its filters pushed down.
+
+use crate::error::external;
+use crate::scan::{Constraint, ScanExec, Selected};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use tickstone_engine::TableSnapshot;
+
+/// One table as of one snapshot. A statement makes one for each table it names.
+#[derive(Debug)]
+pub struct SnapshotTable {
+    table: Arc<TableSnapshot>,
+    schema: SchemaRef,
+    /// What was selected so far: the planner asks for sizes before it asks for the scan.
+    selected: Mutex<Vec<(Constraint, Arc<Selected>)>>,
+}
+
+impl SnapshotTable {
+    /// The table `table`, whose marked edge schema is `schema`.
+    pub fn new(table: Arc<TableSnapshot>, schema: SchemaRef) -> Self {
+        Self { table, schema, selected: Mutex::default() }
+    }
+
+    /// The engine's view of the table.
+    pub fn table(&self) -> &Arc<TableSnapshot> {
+        &self.table
+    }
+
+    /// The rows that a scan with these filters yields.
+    ///
+    /// # Errors
+    /// Those of the engine where it cannot read the table's files.
+    pub fn rows_selected(&self, filters: &[Expr]) -> Result<u64> {
+        Ok(self.select(filters)?.rows)
+    }
+
+    fn select(&self, filters: &[Expr]) -> Result<Arc<Selected>> {
+        let constraint = Constraint::all(&self.table, filters.iter());
+        let mut known = self.selected.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, selected)) = known.iter().find(|(of, _)| *of == constraint) {
+            return Ok(Arc::clone(selected));
+        }
+        let selected = if constraint.is_empty() {
+            Selected::nothing(&self.table, constraint.clone().into_selection())
+        } else {
+            Selected::new(&self.table, constraint.clone().into_selection()).map_err(external)?
+        };
+        let selected = Arc::new(selected);
+        known.push((constraint, Arc::clone(&selected)));
+        Ok(selected)
+    }
+}
+
+impl TableProvider for SnapshotTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match Constraint::of(&self.table, filter) {
+            Some(constraint) if constraint.exact => TableProviderFilterPushDown::Exact,
+            Some(_) => TableProviderFilterPushDown::Inexact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    // Written without `async_trait`, which costs seconds of build time an implementation.
+    fn scan<'life0, 'life1, 'life2, 'life3, 'async_trait>(
+        &'life0 self,
+        state: &'life1 dyn Session,
+        projection: Option<&'life2 Vec<usize>>,
+        filters: &'life3 [Expr],
+        limit: Option<usize>,
+    ) -> Pin<Box<dyn Future<Output = Result<Arc<dyn ExecutionPlan>>> + Send + 'async_trait>>
+    where
+        Self: 'async_trait,
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+        'life2: 'async_trait,
+        'life3: 'async_trait,
+    {
+        let planned = self.select(filters).map(|selected| {
+            let scan = ScanExec::new(&selected, &self.schema, projection, limit, state.config());
+            Arc::new(scan) as Arc<dyn ExecutionPlan>
+        });
+        Box::pin(async move { planned })
+    }
+}

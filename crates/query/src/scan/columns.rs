@@ -1,0 +1,83 @@
+//! Stored columns to batches of edge types.
+
+use crate::error::{external, from_arrow};
+use arrow_select::concat::concat;
+use datafusion::arrow::array::{
+    Array, ArrayRef, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array,
+};
+use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
+use datafusion::common::{Result, internal_datafusion_err};
+use std::ops::Range;
+use std::sync::Arc;
+use tickstone_engine::{Segment, TableSnapshot};
+
+/// A stretch of adjacent rows of one segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Index among the scan's segments.
+    pub(super) segment: usize,
+    /// Rows of it.
+    pub(super) rows: Range<usize>,
+}
+
+/// The columns a scan yields, and how to make them.
+#[derive(Debug)]
+pub(super) struct Columns {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    /// Index in the table.
+    index: usize,
+    /// The symbols by id, for a SYMBOL column.
+    symbols: Option<Arc<StringArray>>,
+}
+
+impl Columns {
+    /// The columns `projection` of `table`; `schema` is theirs.
+    pub(super) fn new(table: &TableSnapshot, schema: SchemaRef, projection: &[usize]) -> Self {
+        let column = |&index: &usize| Column { index, symbols: table.dictionary(index).map(|d| d.values()) };
+        Self { schema, columns: projection.iter().map(column).collect() }
+    }
+
+    /// The rows of all pieces, one after the other, in stored types.
+    pub(super) fn read(&self, segments: &[Segment], pieces: &[Piece]) -> Result<Vec<ArrayRef>> {
+        self.columns.iter().map(|column| read_column(segments, pieces, column.index)).collect()
+    }
+
+    /// A batch of columns in stored types.
+    pub(super) fn batch(&self, stored: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let columns = self.columns.iter().zip(stored).map(|(column, array)| match &column.symbols {
+            Some(symbols) => symbol_array(&array, symbols),
+            None => Ok(array),
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(from_arrow)
+    }
+}
+
+/// One stored column over all pieces.
+pub(super) fn read_column(segments: &[Segment], pieces: &[Piece], column: usize) -> Result<ArrayRef> {
+    let read = |piece: &Piece| segments[piece.segment].read(column, piece.rows.clone()).map_err(external);
+    match pieces {
+        [piece] => read(piece),
+        _ => {
+            let arrays = pieces.iter().map(read).collect::<Result<Vec<_>>>()?;
+            let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+            concat(&arrays).map_err(from_arrow)
+        }
+    }
+}
+
+/// Ids and their symbols as the edge shows them; nothing is copied.
+fn symbol_array(ids: &ArrayRef, symbols: &Arc<StringArray>) -> Result<ArrayRef> {
+    let keys = ids
+        .as_any()
+        .downcast_ref::<UInt32Array>()
+        .ok_or_else(|| internal_datafusion_err!("symbol ids are {}", ids.data_type()))?;
+    let values = Arc::clone(symbols) as ArrayRef;
+    Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys.clone(), values).map_err(from_arrow)?))
+}

@@ -1,0 +1,372 @@
+//! [`ScanExec`]: the plan node, its properties and its streams.
+
+use super::columns::Columns;
+use super::merge::MergeCursor;
+use super::natural::NaturalCursor;
+use super::selected::Selected;
+use super::statistics;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, SortOrderPushdownResult,
+};
+use datafusion::prelude::SessionConfig;
+use futures::Stream;
+use std::fmt;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+/// Batches of rows from which a scan is worth splitting over several output partitions.
+const SPLIT_BATCHES_MIN: u64 = 32;
+
+/// The order in which a scan yields its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanOrder {
+    /// As they lie: partitions in time, inside by series and time, runs after parts.
+    Natural,
+    /// By the designated timestamp; ties in order of arrival within a series.
+    Time,
+    /// By the designated timestamp, the newest first.
+    TimeDescending,
+}
+
+/// Reads rows of one table of a snapshot. It holds what it reads: later commits do not change it.
+#[derive(Debug, Clone)]
+pub struct ScanExec {
+    selected: Arc<Selected>,
+    projection: Arc<[usize]>,
+    schema: SchemaRef,
+    order: ScanOrder,
+    fetch: Option<usize>,
+    /// Rows of each output partition, counted over all segments as they lie.
+    shares: Arc<[Range<usize>]>,
+    properties: Arc<PlanProperties>,
+    statistics: Arc<OnceLock<Arc<Statistics>>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanExec {
+    /// A scan of the columns `projection` (all where `None`) of what was selected of a table, whose
+    /// edge schema is `schema`; split over the partitions `config` aims at where there are many rows.
+    pub fn new(
+        selected: &Arc<Selected>,
+        schema: &SchemaRef,
+        projection: Option<&Vec<usize>>,
+        fetch: Option<usize>,
+        config: &SessionConfig,
+    ) -> Self {
+        let all = || (0..schema.fields().len()).collect();
+        let projection: Arc<[usize]> = projection.map_or_else(all, |columns| columns.as_slice().into());
+        let fields = projection.iter().map(|&column| Arc::clone(&schema.fields()[column]));
+        let schema = Arc::new(datafusion::arrow::datatypes::Schema::new(fields.collect::<Vec<_>>()));
+        let few = selected.rows < SPLIT_BATCHES_MIN * config.batch_size() as u64;
+        let outputs = if few || fetch.is_some() { 1 } else { config.target_partitions().max(1) };
+        let shares = shares(usize::try_from(selected.rows).unwrap_or(usize::MAX), outputs);
+        let order = ScanOrder::Natural;
+        let properties = properties(selected, &schema, &projection, order, shares.len());
+        Self {
+            selected: Arc::clone(selected),
+            projection,
+            schema,
+            order,
+            fetch,
+            shares,
+            properties,
+            statistics: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// What it reads.
+    pub fn selected(&self) -> &Arc<Selected> {
+        &self.selected
+    }
+
+    /// The columns it yields, as indices in the table.
+    pub fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    /// The order in which it yields rows.
+    pub fn order(&self) -> ScanOrder {
+        self.order
+    }
+
+    /// The same rows in another order, from one output partition.
+    #[must_use]
+    pub fn with_order(&self, order: ScanOrder) -> Self {
+        let shares = shares(usize::try_from(self.selected.rows).unwrap_or(usize::MAX), 1);
+        let properties = properties(&self.selected, &self.schema, &self.projection, order, 1);
+        let metrics = ExecutionPlanMetricsSet::new();
+        Self { order, shares, properties, metrics, ..self.clone() }
+    }
+
+    fn rows(&self, share: &Range<usize>) -> usize {
+        share.len().min(self.fetch.unwrap_or(usize::MAX))
+    }
+
+    fn cursor(&self, partition: usize, batch_rows: usize) -> Cursor {
+        let dictionary_of = &self.selected.table;
+        let columns = Arc::new(Columns::new(dictionary_of, Arc::clone(&self.schema), &self.projection));
+        let selected = Arc::clone(&self.selected);
+        match self.order {
+            ScanOrder::Natural => {
+                let share = &self.shares[partition];
+                let share = share.start..share.start + self.rows(share);
+                Cursor::Natural(NaturalCursor::new(selected, columns, share, batch_rows))
+            }
+            ScanOrder::Time | ScanOrder::TimeDescending => {
+                let descending = self.order == ScanOrder::TimeDescending;
+                Cursor::Merge(MergeCursor::new(selected, columns, descending, self.fetch, batch_rows))
+            }
+        }
+    }
+
+    fn count_selection(&self) {
+        let table = &self.selected.table;
+        let partitions = table.partitions().len();
+        let mut read: Vec<usize> = self.selected.segments.iter().map(|s| s.partition()).collect();
+        read.dedup();
+        let count = |name: &'static str, value: u64| {
+            MetricBuilder::new(&self.metrics)
+                .global_counter(name)
+                .add(usize::try_from(value).unwrap_or(usize::MAX));
+        };
+        count("partitions_read", read.len() as u64);
+        count("partitions_skipped", partitions.saturating_sub(read.len()) as u64);
+        count("segments", self.selected.segments.len() as u64);
+        count("rows_selected", self.selected.rows);
+        count("rows_skipped", table.rows().saturating_sub(self.selected.rows));
+    }
+}
+
+/// `rows` in `count` shares of about the same size.
+fn shares(rows: usize, count: usize) -> Arc<[Range<usize>]> {
+    let edge = |index: usize| usize::try_from(rows as u128 * index as u128 / count as u128).unwrap_or(rows);
+    (0..count).map(|index| edge(index)..edge(index + 1)).collect()
+}
+
+fn properties(
+    selected: &Selected,
+    schema: &SchemaRef,
+    projection: &[usize],
+    order: ScanOrder,
+    outputs: usize,
+) -> Arc<PlanProperties> {
+    let mut equivalence = EquivalenceProperties::new(Arc::clone(schema));
+    let timestamp = selected.table.schema().timestamp();
+    let at = projection.iter().position(|&column| Some(column) == timestamp);
+    let ordered = match order {
+        ScanOrder::Natural => selected.is_time_ordered(),
+        ScanOrder::Time | ScanOrder::TimeDescending => true,
+    };
+    if let (Some(at), true) = (at, ordered) {
+        let descending = order == ScanOrder::TimeDescending;
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(at).name(), at));
+        let options = SortOptions { descending, nulls_first: descending };
+        if let Some(ordering) = LexOrdering::new([PhysicalSortExpr { expr: column, options }]) {
+            equivalence.add_ordering(ordering);
+        }
+    }
+    Arc::new(PlanProperties::new(
+        equivalence,
+        Partitioning::UnknownPartitioning(outputs),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    ))
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Selected { table, selection, rows, .. } = self.selected.as_ref();
+        let schema = table.schema();
+        if matches!(format, DisplayFormatType::TreeRender) {
+            return write!(f, "table={}\nrows={rows}", schema.name());
+        }
+        let names: Vec<&str> =
+            self.projection.iter().map(|&column| schema.columns()[column].name.as_str()).collect();
+        write!(f, "ScanExec: table={}, columns=[{}]", schema.name(), names.join(", "))?;
+        if selection.time != tickstone_model::TimeRange::ALL {
+            write!(f, ", time={}", TimeText(selection.time))?;
+        }
+        for (column, ids) in &selection.series {
+            let dictionary = table.dictionary(*column);
+            let symbol = |id: &u32| match dictionary.and_then(|d| d.symbol(*id)) {
+                Some(symbol) => symbol.to_string(),
+                None => "NULL".to_string(),
+            };
+            let mut symbols: Vec<String> = ids.iter().take(8).map(symbol).collect();
+            if ids.len() > symbols.len() {
+                symbols.push(format!("… {} more", ids.len() - symbols.len()));
+            }
+            write!(f, ", {}=[{}]", schema.columns()[*column].name, symbols.join(", "))?;
+        }
+        let order = match self.order {
+            ScanOrder::Natural if self.selected.is_time_ordered() => "natural (by time)",
+            ScanOrder::Natural => "natural",
+            ScanOrder::Time => "time",
+            ScanOrder::TimeDescending => "time descending",
+        };
+        write!(f, ", order={order}, rows={rows} of {}", table.rows())?;
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
+        if self.shares.len() > 1 {
+            write!(f, ", outputs={}", self.shares.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// A time range with its open ends left out.
+struct TimeText(tickstone_model::TimeRange);
+
+impl fmt::Display for TimeText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let edge = |nanos: i64, open: i64| match nanos == open {
+            true => "…".to_string(),
+            false => tickstone_model::format_nanos(nanos),
+        };
+        write!(f, "[{}, {})", edge(self.0.from, i64::MIN), edge(self.0.to, i64::MAX))
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &str {
+        "ScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a scan has no inputs") }
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition >= self.shares.len() {
+            return internal_err!("a scan of {} outputs has no output {partition}", self.shares.len());
+        }
+        if partition == 0 {
+            self.count_selection();
+        }
+        let cursor = self.cursor(partition, context.session_config().batch_size());
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        Ok(Box::pin(ScanStream { schema: Arc::clone(&self.schema), cursor, metrics }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let columns = self.projection.len();
+        if let Some(share) = args.partition().and_then(|partition| self.shares.get(partition))
+            && self.shares.len() > 1
+        {
+            return Ok(Arc::new(statistics::of_rows(self.rows(share), columns)));
+        }
+        if let Some(fetch) = self.fetch
+            && (fetch as u64) < self.selected.rows
+        {
+            return Ok(Arc::new(statistics::of_rows(fetch, columns)));
+        }
+        let statistics = self.statistics.get_or_init(|| {
+            Arc::new(statistics::of_selected(&self.selected, &self.projection))
+        });
+        Ok(Arc::clone(statistics))
+    }
+
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let metrics = ExecutionPlanMetricsSet::new();
+        Some(Arc::new(Self { fetch, metrics, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+    ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
+        let [first, rest @ ..] = order else { return Ok(SortOrderPushdownResult::Unsupported) };
+        let column = first.expr.downcast_ref::<Column>().map(|column| self.projection[column.index()]);
+        if column.is_none() || column != self.selected.table.schema().timestamp() || self.fetch.is_some() {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        if !rest.is_empty() {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        }
+        let order = if first.options.descending { ScanOrder::TimeDescending } else { ScanOrder::Time };
+        Ok(SortOrderPushdownResult::Exact { inner: Arc::new(self.with_order(order)) })
+    }
+}
+
+#[derive(Debug)]
+enum Cursor {
+    Natural(NaturalCursor),
+    Merge(MergeCursor),
+}
+
+struct ScanStream {
+    schema: SchemaRef,
+    cursor: Cursor,
+    metrics: BaselineMetrics,
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let stream = self.get_mut();
+        let timer = stream.metrics.elapsed_compute().timer();
+        let next = match &mut stream.cursor {
+            Cursor::Natural(cursor) => cursor.next(),
+            Cursor::Merge(cursor) => cursor.next(),
+        };
+        drop(timer);
+        stream.metrics.record_poll(Poll::Ready(next.transpose()))
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests;

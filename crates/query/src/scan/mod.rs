@@ -1,0 +1,22 @@
+//! The one leaf a table has in a plan: [`ScanExec`] reads the rows a selection leaves of a snapshot.
+//!
+//! Flow: filters -> [`Constraint`] -> [`Selected`] (exact row ranges, from the engine) -> [`ScanExec`]
+//! -> batches of edge types.
+//!
+//! A scan works in one of two orders. *Natural*: segment by segment as they lie (partitions in
+//! time, inside by series and time); it may be split over several output partitions. *Time*: by the
+//! designated timestamp, ties in arrival order within a series; what overlaps is merged, stretch by
+//! stretch, so that memory stays bounded. It claims an order only where the rows truly have it, and
+//! never one of strings: ids say nothing about that.
+
+mod constraint;
+mod exec;
+mod merge;
+mod natural;
+mod columns;
+mod selected;
+mod statistics;
+
+pub(crate) use constraint::Constraint;
+pub use exec::{ScanExec, ScanOrder};
+pub use selected::Selected;

@@ -1,0 +1,120 @@
+//! The tables of the snapshot a statement runs on, as DataFusion looks them up.
+//!
+//! Invariant: all tables of a statement come from one snapshot, pinned when it begins.
+
+use super::state::{CATALOG, SCHEMA};
+use crate::Database;
+use crate::provider::SnapshotTable;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::common::Result;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use tickstone_engine::Snapshot;
+
+/// The snapshot of the statement under way.
+#[derive(Debug)]
+pub(crate) struct PinnedSnapshot {
+    database: Database,
+    snapshot: RwLock<Arc<Snapshot>>,
+}
+
+impl PinnedSnapshot {
+    pub(super) fn new(database: &Database) -> Self {
+        let snapshot = RwLock::new(database.engine().snapshot());
+        Self { database: database.clone(), snapshot }
+    }
+
+    /// Pins the newest snapshot.
+    pub(super) fn renew(&self) {
+        let newest = self.database.engine().snapshot();
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = newest;
+    }
+
+    /// The snapshot pinned.
+    pub(crate) fn get(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn provider(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let snapshot = self.get();
+        let table = snapshot.table(name)?;
+        let schema = self.database.marked_schema(table);
+        Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema)))
+    }
+}
+
+/// One catalog with one schema with the tables of the pinned snapshot.
+#[derive(Debug)]
+pub(super) struct PinnedCatalog {
+    schema: Arc<PinnedSchema>,
+}
+
+impl PinnedCatalog {
+    pub(super) fn new(pinned: &Arc<PinnedSnapshot>) -> Self {
+        Self { schema: Arc::new(PinnedSchema { pinned: Arc::clone(pinned) }) }
+    }
+}
+
+impl CatalogProviderList for PinnedCatalog {
+    fn register_catalog(
+        &self,
+        _name: String,
+        _catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        vec![CATALOG.to_string()]
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let schema = Arc::clone(&self.schema);
+        (name == CATALOG).then(|| Arc::new(PinnedSchemas { schema }) as Arc<dyn CatalogProvider>)
+    }
+}
+
+#[derive(Debug)]
+struct PinnedSchemas {
+    schema: Arc<PinnedSchema>,
+}
+
+impl CatalogProvider for PinnedSchemas {
+    fn schema_names(&self) -> Vec<String> {
+        vec![SCHEMA.to_string()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        (name == SCHEMA).then(|| Arc::clone(&self.schema) as Arc<dyn SchemaProvider>)
+    }
+}
+
+#[derive(Debug)]
+struct PinnedSchema {
+    pinned: Arc<PinnedSnapshot>,
+}
+
+impl SchemaProvider for PinnedSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.pinned.get().tables().map(|table| table.schema().name().to_string()).collect()
+    }
+
+    // Written without `async_trait`, which costs seconds of build time an implementation.
+    fn table<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        name: &'life1 str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<dyn TableProvider>>>> + Send + 'async_trait>>
+    where
+        Self: 'async_trait,
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+    {
+        let provider = self.pinned.provider(name);
+        Box::pin(async move { Ok(provider) })
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.pinned.get().table(name).is_some()
+    }
+}

@@ -1,0 +1,173 @@
+//! [`Session`]: runs statements one after the other, each on one snapshot.
+//!
+//! Flow of a query: [`Statement`] -> plan (names, types) -> optimised -> physical, over one partition
+//! where few rows are read, over one a core where many are -> a stream of batches.
+
+mod catalog;
+mod query;
+pub(crate) mod state;
+
+pub(crate) use catalog::PinnedSnapshot;
+
+use crate::Database;
+use crate::dialect::{self, Statement};
+use crate::error::{ErrorKind, QueryError, Result};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::TryStreamExt;
+use state::States;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
+use tickstone_model::SyncPolicy;
+
+/// What a statement gave.
+pub enum Outcome {
+    /// Rows of a query.
+    Rows {
+        /// Their columns.
+        schema: SchemaRef,
+        /// The rows; nothing is read before it is polled.
+        stream: SendableRecordBatchStream,
+        /// Time from the statement to its physical plan.
+        planning: Duration,
+    },
+    /// A statement that gives no rows was carried out.
+    Done {
+        /// What it was: "CREATE TABLE", "INSERT", …
+        tag: String,
+        /// Rows stored or written, where it did that.
+        rows: Option<u64>,
+    },
+}
+
+impl Outcome {
+    pub(crate) fn done(tag: &str) -> Self {
+        Outcome::Done { tag: tag.to_string(), rows: None }
+    }
+
+    pub(crate) fn rows(tag: &str, rows: u64) -> Self {
+        Outcome::Done { tag: tag.to_string(), rows: Some(rows) }
+    }
+}
+
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Rows { schema, planning, .. } => {
+                f.debug_struct("Rows").field("schema", schema).field("planning", planning).finish()
+            }
+            Outcome::Done { tag, rows } => {
+                f.debug_struct("Done").field("tag", tag).field("rows", rows).finish()
+            }
+        }
+    }
+}
+
+/// One user's line of statements, with its own transaction and settings.
+pub struct Session {
+    pub(crate) database: Database,
+    pinned: Arc<PinnedSnapshot>,
+    states: States,
+    pub(crate) transaction: Option<Transaction>,
+    /// The sync policy of commits where the session sets one; else the table's.
+    pub(crate) sync: Option<SyncPolicy>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("in_transaction", &self.in_transaction()).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(database: &Database) -> Self {
+        let pinned = Arc::new(PinnedSnapshot::new(database));
+        let states = States::new(database, &pinned);
+        Self { database: database.clone(), pinned, states, transaction: None, sync: None }
+    }
+
+    /// The statements of a text.
+    ///
+    /// # Errors
+    /// Where it is no SQL, with the place.
+    pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
+        Ok(dialect::parse(sql)?)
+    }
+
+    /// Carries out one statement. Reads see the newest snapshot, also inside a transaction, whose
+    /// inserts show when it commits.
+    ///
+    /// # Errors
+    /// A [`QueryError`]; nothing of the statement was stored then. A transaction stays open.
+    pub async fn run(&mut self, mut statement: Statement) -> Result<Outcome> {
+        self.pinned.renew();
+        self.states.begin();
+        let snapshot = self.snapshot();
+        dialect::resolve_names(&mut statement, &|name| spelling(snapshot.table(name)?));
+        match statement {
+            Statement::Query(query) => self.run_query(*query).await,
+            other => crate::statements::run(self, other).await,
+        }
+    }
+
+    /// Carries out the one statement of a text and collects its rows.
+    ///
+    /// # Errors
+    /// Those of [`Self::parse`] and [`Self::run`]; where the text is not one statement.
+    pub async fn query(&mut self, sql: &str) -> Result<Vec<RecordBatch>> {
+        let mut statements = self.parse(sql)?;
+        let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
+            return Err(QueryError::request("the text must hold exactly one statement"));
+        };
+        match self.run(statement).await? {
+            Outcome::Rows { stream, .. } => Ok(stream.try_collect().await?),
+            Outcome::Done { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether BEGIN came and neither COMMIT nor ROLLBACK yet.
+    pub fn in_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// The database it belongs to.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.database.engine()
+    }
+
+    /// The snapshot of the statement under way.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.pinned.get()
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.states.set(name, value)
+    }
+
+    /// Runs a call that waits for the disk where no query waits behind it.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Engine) -> tickstone_engine::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let engine = self.engine().clone();
+        let done = self.database.runtime().spawn_blocking(move || call(&engine)).await;
+        let done = done.map_err(|error| {
+            QueryError::new(ErrorKind::Report, format!("a statement was cut short: {error}"))
+        })?;
+        Ok(done?)
+    }
+}
+
+/// How a table and its columns are spelled.
+fn spelling(table: &TableSnapshot) -> Option<(String, Vec<String>)> {
+    let schema = table.schema();
+    let columns = schema.columns().iter().map(|column| column.name.clone());
+    Some((schema.name().to_string(), columns.collect()))
+}

@@ -1,0 +1,97 @@
+//! What DataFusion is configured with: catalog, functions, rules.
+
+use super::catalog::{PinnedCatalog, PinnedSnapshot};
+use crate::Database;
+use crate::error::Result;
+use crate::operators;
+use datafusion::catalog::CatalogProviderList;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateDefaults};
+use datafusion::prelude::SessionConfig;
+use std::sync::Arc;
+
+/// Name of the one catalog and of the one schema in it.
+pub(super) const CATALOG: &str = "tickstone";
+pub(super) const SCHEMA: &str = "public";
+
+/// The state all sessions of a database start with; it has no catalog yet.
+pub(crate) fn base(threads: usize, memory_bytes: Option<usize>) -> Result<SessionState> {
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(bytes) = memory_bytes {
+        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
+    }
+    let builder = SessionStateBuilder::new()
+        .with_config(config(threads))
+        .with_runtime_env(runtime.build_arc()?)
+        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_table_function_list(SessionStateDefaults::default_table_functions());
+    Ok(operators::install(builder).build())
+}
+
+fn config(threads: usize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true);
+    let options = config.options_mut();
+    options.sql_parser.collect_spans = true;
+    // Names take the spelling of what they refer to before they are planned (`dialect::resolve_names`).
+    options.sql_parser.enable_ident_normalization = false;
+    // Text is `Utf8` everywhere, as tables have it.
+    options.sql_parser.map_string_types_to_utf8view = false;
+    options.optimizer.max_passes = 1;
+    options.explain.logical_plan_only = false;
+    options.explain.show_statistics = false;
+    config
+}
+
+/// The states of one session.
+#[derive(Debug)]
+pub(super) struct States {
+    /// For statements over many rows: several partitions at once.
+    pub(super) wide: SessionState,
+    /// For all others: one partition, so that nothing is repartitioned or spawned.
+    pub(super) narrow: SessionState,
+}
+
+impl States {
+    pub(super) fn new(database: &Database, pinned: &Arc<PinnedSnapshot>) -> Self {
+        let catalog: Arc<dyn CatalogProviderList> = Arc::new(PinnedCatalog::new(pinned));
+        let mut wide = database.base_state().clone();
+        wide.register_catalog_list(catalog);
+        for (name, function) in crate::statements::table_functions(pinned) {
+            wide.register_udtf(name, function);
+        }
+        let narrow = narrowed(&wide);
+        Self { wide, narrow }
+    }
+
+    /// Starts a statement: `now()` is this moment.
+    pub(super) fn begin(&mut self) {
+        self.wide.mark_start_execution();
+        self.narrow.mark_start_execution();
+    }
+
+    /// Changes an option for the rest of the session.
+    ///
+    /// # Errors
+    /// Where there is no such option, or it cannot have that value.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        self.wide.config_mut().options_mut().set(name, value)?;
+        self.narrow = narrowed(&self.wide);
+        Ok(())
+    }
+}
+
+fn narrowed(wide: &SessionState) -> SessionState {
+    let mut narrow = wide.clone();
+    narrow.config_mut().options_mut().execution.target_partitions = 1;
+    narrow
+}

@@ -1,0 +1,89 @@
+//! CREATE TABLE, with or without a query that fills it.
+
+use super::insert::{Target, store};
+use crate::dialect::CreateTable;
+use crate::error::{QueryError, Result};
+use crate::session::{Outcome, Session};
+use datafusion::arrow::datatypes::SchemaRef;
+use sqlparser::ast;
+use tickstone_engine::EngineError;
+use tickstone_model::{ColumnType, TableSchema};
+
+const TAG: &str = "CREATE TABLE";
+
+pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Outcome> {
+    refuse_not_supported(&create)?;
+    if session.snapshot().table(&create.name).is_some() {
+        if create.if_not_exists {
+            return Ok(Outcome::done(TAG));
+        }
+        let error = QueryError::from(EngineError::TableExists { name: create.name });
+        return Err(error.at(create.time_position).hint("CREATE TABLE IF NOT EXISTS keeps it as it is"));
+    }
+    match create.query.clone() {
+        Some(query) => create_as(session, create, *query).await,
+        None => {
+            let schema = table_schema(&create, create.columns.clone())?;
+            session.blocking(move |engine| engine.create_table(schema)).await?;
+            Ok(Outcome::done(TAG))
+        }
+    }
+}
+
+fn refuse_not_supported(create: &CreateTable) -> Result<()> {
+    if create.ttl.is_some() {
+        return Err(QueryError::not_supported("TTL").at(create.time_position));
+    }
+    if create.dedup.is_some() {
+        return Err(QueryError::not_supported("DEDUP").at(create.time_position));
+    }
+    Ok(())
+}
+
+/// Makes the table, fills it with one commit, and takes it away again where that fails.
+async fn create_as(session: &mut Session, create: CreateTable, query: ast::Query) -> Result<Outcome> {
+    let (plan, stream) = session.start(ast::Statement::Query(Box::new(query))).await?;
+    let schema = table_schema(&create, query_columns(&plan.schema())?)?;
+    let target = Target::all_columns(&schema);
+    session.blocking(move |engine| engine.create_table(schema)).await?;
+    match store(session, &target, stream).await {
+        Ok(rows) => Ok(Outcome::rows(TAG, rows)),
+        Err(error) => {
+            let name = create.name;
+            session.blocking(move |engine| engine.drop_table(&name)).await?;
+            Err(error)
+        }
+    }
+}
+
+fn query_columns(schema: &SchemaRef) -> Result<Vec<(String, ColumnType)>> {
+    let column = |field: &std::sync::Arc<datafusion::arrow::datatypes::Field>| {
+        let column_type = ColumnType::from_arrow(field.data_type()).ok_or_else(|| {
+            let (name, data_type) = (field.name(), field.data_type());
+            QueryError::request(format!("column '{name}' is {data_type}, which a table cannot hold"))
+                .hint("cast it to a type of a table, or leave it out")
+        })?;
+        Ok((field.name().clone(), column_type))
+    };
+    schema.fields().iter().map(column).collect()
+}
+
+fn table_schema(create: &CreateTable, columns: Vec<(String, ColumnType)>) -> Result<TableSchema> {
+    let mut builder = TableSchema::builder(&create.name);
+    for (name, column_type) in columns {
+        builder = builder.column(name, column_type);
+    }
+    if let Some(timestamp) = &create.timestamp {
+        builder = builder.timestamp(timestamp);
+    }
+    if let Some(series) = &create.series {
+        builder = builder.series(series);
+    }
+    if let Some(unit) = create.partition_by {
+        builder = builder.partition_by(unit);
+    }
+    if let Some(sync) = create.sync {
+        builder = builder.sync(sync);
+    }
+    builder.build().map_err(|error| QueryError::from(error).at(create.time_position))
+}

@@ -1,0 +1,221 @@
+//! INSERT: the rows of VALUES or a query, cast to the table's columns, in one commit.
+//!
+//! Few rows go through the tape; from [`BULK_ROWS_MIN`] on they go straight into parts. Either way
+//! all of them become durable and visible together, or none.
+
+use crate::error::{QueryError, Result};
+use crate::session::{Outcome, Session};
+use arrow_cast::{CastOptions, cast_with_options};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::TryStreamExt;
+use sqlparser::ast;
+use std::sync::Arc;
+use tickstone_engine::{BulkLoad, Engine, Transaction};
+use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
+
+/// Rows from which an INSERT writes parts directly instead of through the tape.
+const BULK_ROWS_MIN: u64 = 1 << 18;
+
+pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Result<Outcome> {
+    let ast::Statement::Insert(insert) = statement else {
+        return Err(QueryError::request("not an INSERT statement"));
+    };
+    let target = target(session, &insert)?;
+    let source = insert.source.ok_or_else(|| QueryError::request("INSERT needs VALUES or a query"))?;
+    let (_, stream) = session.start(ast::Statement::Query(source)).await?;
+    let rows = store(session, &target, stream).await?;
+    Ok(Outcome::rows("INSERT", rows))
+}
+
+/// A table and where each of its columns comes from.
+#[derive(Debug)]
+pub(super) struct Target {
+    table: String,
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    timestamp: Option<usize>,
+    /// By column of the table: its place in the rows that come, `None` for NULL.
+    sources: Vec<Option<usize>>,
+    /// Columns of the rows that come.
+    width: usize,
+}
+
+impl Target {
+    /// All columns of a table, in its order.
+    pub(super) fn all_columns(table: &TableSchema) -> Self {
+        let width = table.columns().len();
+        Self::new(table, (0..width).map(Some).collect(), width)
+    }
+
+    fn new(table: &TableSchema, sources: Vec<Option<usize>>, width: usize) -> Self {
+        Self {
+            table: table.name().to_string(),
+            schema: Arc::clone(table.edge()),
+            columns: table.columns().to_vec(),
+            timestamp: table.timestamp(),
+            sources,
+            width,
+        }
+    }
+
+    fn check_width(&self, schema: &SchemaRef) -> Result<()> {
+        let found = schema.fields().len();
+        if found == self.width {
+            return Ok(());
+        }
+        let message = format!("INSERT names {} columns and brings {found} values a row", self.width);
+        Err(QueryError::request(message).detail(format!("table '{}'", self.table)))
+    }
+
+    /// Rows that came, as rows of the table; `before` counts those that came earlier.
+    fn rows(&self, batch: &RecordBatch, before: u64) -> Result<RecordBatch> {
+        let columns = self.columns.iter().zip(&self.sources).map(|(column, source)| match source {
+            Some(source) => cast(batch.column(*source), column, before),
+            None => Ok(new_null_array(&column.column_type.edge_type(), batch.num_rows())),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        if let Some(timestamp) = self.timestamp {
+            check_times(&columns[timestamp], &self.columns[timestamp].name, before)?;
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
+    let ast::TableObject::TableName(name) = &insert.table else {
+        return Err(QueryError::not_supported("INSERT into a table function"));
+    };
+    let name = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
+    let name = name.ok_or_else(|| QueryError::request("INSERT needs the name of a table"))?;
+    let table = super::table(session, &name)?;
+    let schema = table.schema();
+    if insert.columns.is_empty() {
+        return Ok(Target::all_columns(schema));
+    }
+    let mut sources = vec![None; schema.columns().len()];
+    for (place, column) in insert.columns.iter().enumerate() {
+        let name = column.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str());
+        let index = schema.column_index(name).ok_or_else(|| {
+            let names: Vec<&str> = schema.columns().iter().map(|c| c.name.as_str()).collect();
+            QueryError::request(format!("table '{}' has no column '{name}'", schema.name()))
+                .hint(format!("its columns are {}", names.join(", ")))
+        })?;
+        if sources[index].replace(place).is_some() {
+            return Err(QueryError::request(format!("column '{name}' is named twice")));
+        }
+    }
+    Ok(Target::new(schema, sources, insert.columns.len()))
+}
+
+/// One column of the rows that came, as the table holds it.
+fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
+    let (from, to) = (array.data_type(), column.column_type.edge_type());
+    if *from == to {
+        return Ok(Arc::clone(array));
+    }
+    if column.column_type == ColumnType::Timestamp && from.is_numeric() {
+        return Err(QueryError::request(format!("column '{}' is a TIMESTAMP and the value a number", column.name))
+            .hint("write it as text ('2024-08-08T12:00:00'), or state its unit: to_timestamp_millis(…)"));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = match to {
+        // Text becomes a dictionary of its own; the engine relates it to the table's.
+        DataType::Dictionary(_, _) if !from.is_nested() => {
+            cast_with_options(array, &DataType::Utf8, &options).and_then(|text| cast_with_options(&text, &to, &options))
+        }
+        _ => cast_with_options(array, &to, &options),
+    };
+    cast.map_err(|error| not_castable(array, column, before, &error.to_string()))
+}
+
+/// Says which row of a column cannot be cast: the first that fails alone.
+fn not_castable(array: &ArrayRef, column: &Column, before: u64, message: &str) -> QueryError {
+    let (options, to) = (CastOptions { safe: false, ..CastOptions::default() }, column.column_type.edge_type());
+    let fails = |row: &usize| cast_with_options(&array.slice(*row, 1), &to, &options).is_err();
+    let place = match (0..array.len()).find(fails) {
+        Some(row) => format!("row {}: ", before + row as u64 + 1),
+        None => String::new(),
+    };
+    let name = &column.name;
+    QueryError::request(format!("{place}the value for column '{name}' is no {}", column.column_type)).detail(message)
+}
+
+fn check_times(times: &ArrayRef, name: &str, before: u64) -> Result<()> {
+    if times.null_count() == 0 {
+        return Ok(());
+    }
+    let row = (0..times.len()).find(|&row| times.is_null(row)).unwrap_or_default();
+    let row = before + row as u64 + 1;
+    Err(QueryError::request(format!("row {row}: the designated timestamp '{name}' is NULL"))
+        .hint("every row of this table needs a time"))
+}
+
+/// Stores a stream of rows in one commit, or in the session's open transaction; how many rows.
+pub(super) async fn store(
+    session: &mut Session,
+    target: &Target,
+    mut stream: SendableRecordBatchStream,
+) -> Result<u64> {
+    target.check_width(&stream.schema())?;
+    let (mut rows, mut few, mut bulk) = (0, Vec::new(), None);
+    while let Some(batch) = stream.try_next().await? {
+        let batch = target.rows(&batch, rows)?;
+        rows += batch.num_rows() as u64;
+        few.push(batch);
+        if !session.in_transaction() && rows >= BULK_ROWS_MIN {
+            let (table, batches) = (target.table.clone(), std::mem::take(&mut few));
+            bulk = Some(session.blocking(move |engine| load(engine, &table, bulk, &batches)).await?);
+        }
+    }
+    let (table, sync) = (target.table.clone(), session.sync);
+    if let Some(open) = session.transaction.take() {
+        let (open, appended) = session.blocking(move |_| Ok(append_all(open, &table, &few))).await?;
+        session.transaction = Some(open);
+        appended?;
+    } else if let Some(bulk) = bulk {
+        session.blocking(move |_| bulk.commit(None)).await?;
+    } else if rows > 0 {
+        session.blocking(move |engine| commit(engine, &table, &few, sync)).await?;
+    }
+    Ok(rows)
+}
+
+fn load(
+    engine: &Engine,
+    table: &str,
+    bulk: Option<BulkLoad>,
+    batches: &[RecordBatch],
+) -> tickstone_engine::Result<BulkLoad> {
+    let mut bulk = match bulk {
+        Some(bulk) => bulk,
+        None => engine.load(table)?,
+    };
+    batches.iter().try_for_each(|batch| bulk.append(batch))?;
+    Ok(bulk)
+}
+
+/// Appends to an open transaction, which is handed back also where that fails.
+fn append_all(
+    mut open: Transaction,
+    table: &str,
+    batches: &[RecordBatch],
+) -> (Transaction, tickstone_engine::Result<()>) {
+    let appended = batches.iter().try_for_each(|batch| open.append(table, batch));
+    (open, appended)
+}
+
+fn commit(
+    engine: &Engine,
+    table: &str,
+    batches: &[RecordBatch],
+    sync: Option<SyncPolicy>,
+) -> tickstone_engine::Result<()> {
+    let mut transaction = engine.begin();
+    batches.iter().try_for_each(|batch| transaction.append(table, batch))?;
+    transaction.commit(sync).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Statements that are no queries: each changes the database or the session, or shows what is there.
+
+mod copy;
+mod create;
+mod insert;
+mod show;
+
+use crate::dialect::Statement;
+use crate::error::{QueryError, Result};
+use crate::session::{Outcome, Session};
+use tickstone_model::SyncPolicy;
+
+pub(crate) use show::table_functions;
+
+/// Carries out any statement but a query.
+///
+/// # Errors
+/// What the statement does not allow; nothing of it was stored then.
+pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<Outcome> {
+    refuse_in_transaction(session, &statement)?;
+    match statement {
+        Statement::Query(_) => Err(QueryError::request("a query is run by its session")),
+        Statement::Insert(insert) => insert::run(session, *insert).await,
+        Statement::CreateTable(create) => create::run(session, create).await,
+        Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
+        Statement::Truncate { names } => truncate(session, names).await,
+        Statement::Begin => begin(session),
+        Statement::Commit => commit(session).await,
+        Statement::Rollback => rollback(session),
+        Statement::Checkpoint { table } => checkpoint(session, table).await,
+        Statement::CopyFrom { table, columns, path, options } => {
+            copy::from(session, copy::Source { table, columns, path, options }).await
+        }
+        Statement::CopyTo { source, path, options } => copy::to(session, source, path, options).await,
+        Statement::ShowTables => show::tables(session),
+        Statement::ShowColumns { table } => show::columns(session, &table),
+        Statement::Set { name, value } => set(session, &name, &value),
+    }
+}
+
+/// A transaction holds inserts; what changes tables themselves, or brings rows another way, cannot
+/// be taken back by ROLLBACK.
+fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()> {
+    let what = match statement {
+        Statement::CreateTable(_) => "CREATE TABLE",
+        Statement::DropTable { .. } => "DROP TABLE",
+        Statement::Truncate { .. } => "TRUNCATE",
+        Statement::CopyFrom { .. } => "COPY FROM",
+        _ => return Ok(()),
+    };
+    if !session.in_transaction() {
+        return Ok(());
+    }
+    let message = format!("{what} is not allowed inside a transaction");
+    Err(QueryError::request(message).hint("COMMIT or ROLLBACK first"))
+}
+
+async fn drop_tables(session: &Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
+    let snapshot = session.snapshot();
+    if !if_exists {
+        for name in &names {
+            table(session, name)?;
+        }
+    }
+    let found = names.iter().filter_map(|name| snapshot.table(name));
+    let names: Vec<String> = found.map(|table| table.schema().name().to_string()).collect();
+    session.blocking(move |engine| names.iter().try_for_each(|name| engine.drop_table(name))).await?;
+    Ok(Outcome::done("DROP TABLE"))
+}
+
+async fn truncate(session: &Session, names: Vec<String>) -> Result<Outcome> {
+    let names = names.iter().map(|name| Ok(table(session, name)?.schema().name().to_string()));
+    let names = names.collect::<Result<Vec<String>>>()?;
+    session.blocking(move |engine| names.iter().try_for_each(|name| engine.truncate_table(name))).await?;
+    Ok(Outcome::done("TRUNCATE"))
+}
+
+fn begin(session: &mut Session) -> Result<Outcome> {
+    if session.in_transaction() {
+        return Err(QueryError::request("a transaction is open already").hint("COMMIT or ROLLBACK it first"));
+    }
+    session.transaction = Some(session.engine().begin());
+    Ok(Outcome::done("BEGIN"))
+}
+
+async fn commit(session: &mut Session) -> Result<Outcome> {
+    let transaction = session.transaction.take().ok_or_else(no_transaction)?;
+    let sync = session.sync;
+    session.blocking(move |_| transaction.commit(sync)).await?;
+    Ok(Outcome::done("COMMIT"))
+}
+
+fn rollback(session: &mut Session) -> Result<Outcome> {
+    session.transaction.take().ok_or_else(no_transaction)?;
+    Ok(Outcome::done("ROLLBACK"))
+}
+
+fn no_transaction() -> QueryError {
+    QueryError::request("no transaction is open").hint("BEGIN starts one")
+}
+
+async fn checkpoint(session: &Session, name: Option<String>) -> Result<Outcome> {
+    let name = match name {
+        Some(name) => Some(table(session, &name)?.schema().name().to_string()),
+        None => None,
+    };
+    session.blocking(move |engine| engine.seal(name.as_deref())).await?;
+    Ok(Outcome::done("CHECKPOINT"))
+}
+
+fn set(session: &mut Session, name: &str, value: &str) -> Result<Outcome> {
+    match name {
+        "sync" => session.sync = Some(SyncPolicy::parse(value)?),
+        _ => {
+            let full = if name.starts_with("datafusion.") { name.to_string() } else { format!("datafusion.{name}") };
+            session.set(&full, value).map_err(|_| {
+                QueryError::request(format!("there is no setting '{name}' that takes '{value}'"))
+            })?;
+        }
+    }
+    Ok(Outcome::done("SET"))
+}
+
+/// The table of a name in the snapshot of the statement.
+fn table(session: &Session, name: &str) -> Result<std::sync::Arc<tickstone_engine::TableSnapshot>> {
+    match session.snapshot().table(name) {
+        Some(table) => Ok(std::sync::Arc::clone(table)),
+        None => Err(tickstone_engine::EngineError::NoSuchTable { name: name.to_string() }.into()),
+    }
+}

@@ -1,0 +1,172 @@
+//! What tables there are and how they are stored: SHOW, DESCRIBE and the functions `tables()`,
+//! `table_partitions('t')` and `table_storage('t')`.
+
+use crate::error::Result;
+use crate::session::{Outcome, PinnedSnapshot, Session};
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+};
+use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{Result as PlanResult, ScalarValue, plan_err};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use std::sync::Arc;
+use std::time::Duration;
+use tickstone_engine::{Snapshot, TableSnapshot};
+
+/// SHOW TABLES.
+pub(super) fn tables(session: &Session) -> Result<Outcome> {
+    shown(tables_batch(&session.snapshot())?)
+}
+
+/// SHOW COLUMNS FROM, DESCRIBE.
+pub(super) fn columns(session: &Session, name: &str) -> Result<Outcome> {
+    let table = super::table(session, name)?;
+    let schema = table.schema();
+    let columns = schema.columns().iter();
+    let index = || 0..schema.columns().len();
+    let batch = batch(vec![
+        ("column", Arc::new(StringArray::from_iter_values(columns.clone().map(|c| c.name.as_str())))),
+        ("type", Arc::new(StringArray::from_iter_values(columns.map(|c| c.column_type.to_string())))),
+        ("designated", Arc::new(flags(index().map(|i| schema.timestamp() == Some(i))))),
+        ("series", Arc::new(flags(index().map(|i| schema.series().contains(&i))))),
+        ("nullable", Arc::new(flags(index().map(|i| schema.timestamp() != Some(i))))),
+    ])?;
+    shown(batch)
+}
+
+fn flags(values: impl Iterator<Item = bool>) -> BooleanArray {
+    values.map(Some).collect()
+}
+
+fn shown(batch: RecordBatch) -> Result<Outcome> {
+    let schema = batch.schema();
+    let batches = futures::stream::iter([Ok(batch)]);
+    let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
+    Ok(Outcome::Rows { schema, stream, planning: Duration::ZERO })
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> PlanResult<RecordBatch> {
+    let fields = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    Ok(RecordBatch::try_new(schema, columns.into_iter().map(|(_, array)| array).collect())?)
+}
+
+fn strings<S: AsRef<str>>(values: impl Iterator<Item = Option<S>>) -> ArrayRef {
+    Arc::new(values.collect::<StringArray>())
+}
+
+fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn instants(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(values.collect::<TimestampNanosecondArray>())
+}
+
+/// Rows of `tables()` and SHOW TABLES.
+fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
+    let tables: Vec<&Arc<TableSnapshot>> = snapshot.tables().collect();
+    let each = || tables.iter().map(|table| table.schema());
+    let series = each().map(|schema| {
+        let names = schema.series().iter().map(|&index| schema.columns()[index].name.as_str());
+        Some(names.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
+    });
+    let timestamps = each().map(|schema| schema.timestamp().map(|index| schema.columns()[index].name.as_str()));
+    batch(vec![
+        ("table", strings(each().map(|schema| Some(schema.name())))),
+        ("timestamp", strings(timestamps)),
+        ("series", strings(series)),
+        ("partition_by", strings(each().map(|schema| Some(schema.partition_by().name())))),
+        ("sync", strings(each().map(|schema| Some(schema.sync().name())))),
+        ("rows", counts(tables.iter().map(|table| table.rows()))),
+        ("partitions", counts(tables.iter().map(|table| table.partitions().len() as u64))),
+    ])
+}
+
+/// Rows of `table_partitions('t')`: one a partition, in order of time.
+fn partitions_batch(table: &TableSnapshot) -> PlanResult<RecordBatch> {
+    let unit = table.schema().partition_by();
+    let each = || table.partitions().iter();
+    let bounded = |nanos: i64| (nanos != i64::MIN && nanos != i64::MAX).then_some(nanos);
+    batch(vec![
+        ("partition", strings(each().map(|p| Some(unit.label(p.range().from))))),
+        ("from", instants(each().map(|p| bounded(p.range().from)))),
+        ("to", instants(each().map(|p| bounded(p.range().to)))),
+        ("rows", counts(each().map(|p| p.rows()))),
+        ("first", instants(each().map(|p| p.times().map(|times| times.0)))),
+        ("last", instants(each().map(|p| p.times().map(|times| times.1)))),
+        ("parts", counts(each().map(|p| p.parts() as u64))),
+        ("runs", counts(each().map(|p| p.runs() as u64))),
+        ("disk_bytes", counts(each().map(|p| p.disk_bytes()))),
+        ("memory_bytes", counts(each().map(|p| p.recent_bytes() as u64))),
+    ])
+}
+
+/// The one row of `table_storage('t')`.
+fn storage_batch(table: &TableSnapshot) -> PlanResult<RecordBatch> {
+    let each = || table.partitions().iter();
+    let one = |value: u64| counts([value].into_iter());
+    let (rows, disk) = (table.rows(), each().map(|p| p.disk_bytes()).sum::<u64>());
+    let symbols = table.schema().symbol_columns().filter_map(|column| table.dictionary(column));
+    let unsealed: u64 = each().map(|p| p.recent_bytes() as u64).sum();
+    let per_row = (rows > 0).then(|| disk as f64 / rows as f64);
+    batch(vec![
+        ("table", strings([Some(table.schema().name())].into_iter())),
+        ("rows", one(rows)),
+        ("partitions", one(table.partitions().len() as u64)),
+        ("parts", one(each().map(|p| p.parts() as u64).sum())),
+        ("runs", one(each().map(|p| p.runs() as u64).sum())),
+        ("disk_bytes", one(disk)),
+        ("memory_bytes", one(unsealed)),
+        ("symbols", one(symbols.map(|dictionary| dictionary.len() as u64).sum())),
+        ("disk_bytes_a_row", Arc::new([per_row].into_iter().collect::<datafusion::arrow::array::Float64Array>())),
+    ])
+}
+
+/// The functions, by name.
+pub(crate) fn table_functions(pinned: &Arc<PinnedSnapshot>) -> [(&'static str, Arc<dyn TableFunctionImpl>); 3] {
+    let function = |kind| {
+        Arc::new(ShowFunction { kind, pinned: Arc::clone(pinned) }) as Arc<dyn TableFunctionImpl>
+    };
+    [
+        ("tables", function(Kind::Tables)),
+        ("table_partitions", function(Kind::Partitions)),
+        ("table_storage", function(Kind::Storage)),
+    ]
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Tables,
+    Partitions,
+    Storage,
+}
+
+/// A table function that shows what the pinned snapshot holds.
+#[derive(Debug)]
+struct ShowFunction {
+    kind: Kind,
+    pinned: Arc<PinnedSnapshot>,
+}
+
+impl TableFunctionImpl for ShowFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> PlanResult<Arc<dyn TableProvider>> {
+        let snapshot = self.pinned.get();
+        let table = || match args.exprs() {
+            [Expr::Literal(ScalarValue::Utf8(Some(name)), _)] => match snapshot.table(name) {
+                Some(table) => Ok(Arc::clone(table)),
+                None => plan_err!("table '{name}' does not exist"),
+            },
+            _ => plan_err!("this function takes the name of a table in quotes"),
+        };
+        let batch = match self.kind {
+            Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot)?,
+            Kind::Tables => return plan_err!("tables() takes no arguments"),
+            Kind::Partitions => partitions_batch(table()?.as_ref())?,
+            Kind::Storage => storage_batch(table()?.as_ref())?,
+        };
+        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+    }
+}

@@ -1,0 +1,135 @@
+//! The facade: directories, sessions, plans and statistics.
+
+use crate::states::open;
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::Int64Type;
+use tickstone_engine::disk::MemoryDisk;
+use tickstone_query::{Database, DatabaseOptions, ErrorKind, Outcome, Session};
+
+fn query(database: &Database, session: &mut Session, sql: &str) -> Vec<RecordBatch> {
+    database.runtime().block_on(session.query(sql)).unwrap_or_else(|error| panic!("{sql}\n{error}"))
+}
+
+fn number(database: &Database, session: &mut Session, sql: &str) -> i64 {
+    query(database, session, sql)[0].column(0).as_primitive::<Int64Type>().value(0)
+}
+
+fn explain(database: &Database, session: &mut Session, sql: &str) -> String {
+    let batches = query(database, session, sql);
+    let texts = batches.iter().flat_map(|batch| {
+        let column = batch.column(1).as_string::<i32>();
+        let texts: Vec<String> = column.iter().flatten().map(str::to_string).collect();
+        texts
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+const CREATE: &str = "CREATE TABLE t (ts TIMESTAMP, sym SYMBOL, x DOUBLE) TIMESTAMP(ts) PARTITION BY DAY";
+
+/// Three days of two symbols, sealed, the last row in memory.
+fn filled(database: &Database) -> Session {
+    let mut session = database.session();
+    query(database, &mut session, CREATE);
+    for day in 1..=3 {
+        for hour in 0..24 {
+            let at = format!("2024-01-{day:02}T{hour:02}:00:00");
+            let insert = format!("INSERT INTO t VALUES ('{at}', 'A', {hour}), ('{at}', 'B', {})", hour * 10);
+            query(database, &mut session, &insert);
+        }
+    }
+    database.engine().seal(None).unwrap();
+    query(database, &mut session, "INSERT INTO t VALUES ('2024-01-03T23:30:00', 'A', 99)");
+    session
+}
+
+#[test]
+fn a_directory_keeps_its_rows_and_has_one_writer() {
+    let folder = std::env::temp_dir().join(format!("tickstone-query-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let database = Database::open(&folder, DatabaseOptions::default()).unwrap();
+    let mut session = filled(&database);
+    assert_eq!(number(&database, &mut session, "SELECT count(*) FROM t"), 145);
+    let second = Database::open(&folder, DatabaseOptions::default()).unwrap_err();
+    assert_eq!(second.kind, ErrorKind::Retry);
+    let reader = Database::open_read_only(&folder, DatabaseOptions::default()).unwrap();
+    let mut reading = reader.session();
+    assert_eq!(number(&reader, &mut reading, "SELECT count(*) FROM t"), 145);
+    let refused = reader.runtime().block_on(reading.query("INSERT INTO t VALUES ('2024-01-01', 'A', 1)"));
+    assert!(refused.unwrap_err().to_string().contains("read-only"));
+    drop((session, database, reading, reader));
+    let database = Database::open(&folder, DatabaseOptions::default()).unwrap();
+    assert_eq!(number(&database, &mut database.session(), "SELECT count(*) FROM t"), 145);
+    drop(database);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn explain_shows_what_a_scan_reads() {
+    let database = open(&MemoryDisk::new());
+    let mut session = filled(&database);
+    let sql = "EXPLAIN SELECT sum(x) FROM t WHERE sym = 'A' AND ts >= '2024-01-02' AND ts < '2024-01-03'";
+    let plan = explain(&database, &mut session, sql);
+    assert!(plan.contains("time=[2024-01-02T00:00:00Z, 2024-01-03T00:00:00Z)"), "{plan}");
+    assert!(plan.contains("sym=[A]"), "{plan}");
+    assert!(plan.contains("rows=24 of 145"), "{plan}");
+    assert!(!plan.contains("FilterExec"), "{plan}");
+    let analyzed = explain(&database, &mut session, &sql.replace("EXPLAIN", "EXPLAIN ANALYZE"));
+    assert!(analyzed.contains("partitions_skipped=2"), "{analyzed}");
+    assert!(analyzed.contains("rows_skipped=121"), "{analyzed}");
+    assert!(analyzed.contains("ms"), "{analyzed}");
+}
+
+#[test]
+fn order_by_time_needs_no_sort() {
+    let database = open(&MemoryDisk::new());
+    let mut session = filled(&database);
+    for sql in [
+        "EXPLAIN SELECT * FROM t ORDER BY ts",
+        "EXPLAIN SELECT * FROM t ORDER BY ts DESC LIMIT 3",
+        "EXPLAIN SELECT x FROM t WHERE sym = 'A' ORDER BY ts LIMIT 3",
+        "EXPLAIN SELECT ts, x + 1 FROM t ORDER BY ts",
+        "EXPLAIN SELECT ts FROM (SELECT * FROM t WHERE sym = 'A' AND ts < '2024-01-03') ORDER BY ts",
+    ] {
+        let plan = explain(&database, &mut session, sql);
+        assert!(!plan.contains("SortExec"), "{sql}\n{plan}");
+    }
+}
+
+#[test]
+fn whole_table_aggregates_come_from_statistics() {
+    let database = open(&MemoryDisk::new());
+    let mut session = filled(&database);
+    let plan = explain(&database, &mut session, "EXPLAIN SELECT max(x), min(ts), count(*), count(sym) FROM t");
+    assert!(!plan.contains("ScanExec"), "{plan}");
+    let batches = query(&database, &mut session, "SELECT max(x) FROM t");
+    assert_eq!(format!("{:?}", batches[0].column(0)), "PrimitiveArray<Float64>\n[\n  230.0,\n]");
+}
+
+#[test]
+fn each_statement_reads_one_snapshot() {
+    let database = open(&MemoryDisk::new());
+    let mut session = filled(&database);
+    let statement = session.parse("SELECT count(*) AS n FROM t WHERE x >= 0").unwrap().remove(0);
+    let outcome = database.runtime().block_on(session.run(statement)).unwrap();
+    let mut other = database.session();
+    query(&database, &mut other, "INSERT INTO t VALUES ('2024-01-01', 'A', 5)");
+    query(&database, &mut other, "DROP TABLE t");
+    let Outcome::Rows { stream, .. } = outcome else { panic!("no rows") };
+    let batches: Vec<RecordBatch> =
+        database.runtime().block_on(futures::TryStreamExt::try_collect(stream)).unwrap();
+    assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), 145);
+}
+
+#[test]
+fn a_big_insert_is_one_commit() {
+    let database = open(&MemoryDisk::new());
+    let mut session = database.session();
+    query(&database, &mut session, CREATE);
+    let rows = "SELECT to_timestamp_nanos(v * 1000000000) AS ts, 'A' AS sym, v * 0.5 AS x FROM range(0, 300000) AS r(v)";
+    query(&database, &mut session, &format!("INSERT INTO t {rows}"));
+    assert_eq!(number(&database, &mut session, "SELECT count(*) FROM t"), 300_000);
+    assert_eq!(number(&database, &mut session, "SELECT sum(runs)::BIGINT FROM table_partitions('t')"), 0);
+    let failing = format!("INSERT INTO t {rows} UNION ALL SELECT NULL, 'A', 1");
+    assert!(database.runtime().block_on(session.query(&failing)).is_err());
+    assert_eq!(number(&database, &mut session, "SELECT count(*) FROM t"), 300_000);
+}

@@ -1,0 +1,171 @@
+//! Runs `tests/sql/*.slt` in every state.
+//!
+//! The format is sqllogictest's, as far as these files use it: records of `statement ok`,
+//! `statement error TEXT` (the message contains TEXT) and `query TYPES [rowsort]` with the expected
+//! rows after `----`, values separated by spaces or, where one holds a space, by tabs. `#` starts a
+//! comment. A test of another kind is `statement count N`.
+
+use crate::states::{State, crash_image, open};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tickstone_engine::disk::MemoryDisk;
+use tickstone_query::{Database, Outcome, QueryError, Session};
+use futures::TryStreamExt;
+
+#[derive(Debug)]
+enum Expected {
+    Ok,
+    Count(u64),
+    Error(String),
+    Rows { sorted: bool, rows: Vec<String> },
+}
+
+#[derive(Debug)]
+struct Record {
+    line: usize,
+    sql: String,
+    expected: Expected,
+}
+
+#[test]
+fn sql_files_give_the_same_in_every_state() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let only = std::env::var("SLT").ok();
+    let mut failures = Vec::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "slt")) {
+        let name = file.file_name().unwrap().to_string_lossy().to_string();
+        if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
+            continue;
+        }
+        let records = parse(&fs::read_to_string(file).unwrap());
+        for state in State::ALL {
+            failures.extend(run(&records, state).into_iter().map(|f| format!("{name} ({state:?}) {f}")));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+fn parse(text: &str) -> Vec<Record> {
+    let mut records = Vec::new();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut at = 0;
+    while at < lines.len() {
+        let (line, head) = (at + 1, lines[at].trim());
+        at += 1;
+        if head.is_empty() || head.starts_with('#') {
+            continue;
+        }
+        let block = |at: &mut usize| {
+            let from = *at;
+            while *at < lines.len() && !lines[*at].trim().is_empty() && lines[*at].trim() != "----" {
+                *at += 1;
+            }
+            lines[from..*at].join("\n")
+        };
+        let sql = block(&mut at);
+        let expected = if head == "statement ok" {
+            Expected::Ok
+        } else if let Some(count) = head.strip_prefix("statement count ") {
+            Expected::Count(count.parse().unwrap())
+        } else if let Some(message) = head.strip_prefix("statement error") {
+            Expected::Error(message.trim().to_string())
+        } else if head.starts_with("query") {
+            assert_eq!(lines.get(at).map(|l| l.trim()), Some("----"), "line {line}: no ---- after the query");
+            at += 1;
+            let rows = block(&mut at).lines().map(normal).filter(|row| !row.is_empty()).collect();
+            Expected::Rows { sorted: head.ends_with("rowsort"), rows }
+        } else {
+            panic!("line {line}: unknown record '{head}'");
+        };
+        records.push(Record { line, sql, expected });
+    }
+    records
+}
+
+/// A row with one space between values.
+fn normal(row: &str) -> String {
+    row.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn run(records: &[Record], state: State) -> Vec<String> {
+    let mut disk = MemoryDisk::new();
+    let mut database = open(&disk);
+    let mut session = database.session();
+    let mut failures = Vec::new();
+    let mut changed = false;
+    for record in records {
+        let query = matches!(record.expected, Expected::Rows { .. });
+        if query && changed && !session.in_transaction() {
+            changed = false;
+            match state {
+                State::Recent => {}
+                State::Parts => database.engine().seal(None).unwrap(),
+                State::Recovered => {
+                    disk = crash_image(&disk);
+                    database = open(&disk);
+                    session = database.session();
+                }
+            }
+        }
+        changed |= !query;
+        if let Err(failure) = check(&database, &mut session, record) {
+            failures.push(format!("line {}: {failure}", record.line));
+        }
+    }
+    failures
+}
+
+fn check(database: &Database, session: &mut Session, record: &Record) -> Result<(), String> {
+    let result = database.runtime().block_on(execute(session, &record.sql));
+    match (&record.expected, result) {
+        (Expected::Ok, Ok(_)) => Ok(()),
+        (Expected::Count(wanted), Ok((Some(found), _))) if *wanted == found => Ok(()),
+        (Expected::Error(text), Err(error)) => match format!("{error}") {
+            message if message.contains(text) => Ok(()),
+            message => Err(format!("expected an error with '{text}', got: {message}")),
+        },
+        (Expected::Rows { sorted, rows: wanted }, Ok((_, batches))) => {
+            let (mut wanted, mut found) = (wanted.clone(), rows(&batches));
+            if *sorted {
+                wanted.sort();
+                found.sort();
+            }
+            if wanted == found {
+                return Ok(());
+            }
+            Err(format!("{}\nexpected:\n{}\nfound:\n{}", record.sql, wanted.join("\n"), found.join("\n")))
+        }
+        (_, Err(error)) => Err(format!("{}\n{error}", record.sql)),
+        (expected, Ok((count, _))) => Err(format!("expected {expected:?}, got {count:?} rows")),
+    }
+}
+
+async fn execute(session: &mut Session, sql: &str) -> Result<(Option<u64>, Vec<RecordBatch>), QueryError> {
+    let (mut count, mut batches) = (None, Vec::new());
+    for statement in session.parse(sql)? {
+        match session.run(statement).await? {
+            Outcome::Rows { stream, .. } => batches = stream.try_collect().await?,
+            Outcome::Done { rows, .. } => count = rows,
+        }
+    }
+    Ok((count, batches))
+}
+
+fn rows(batches: &[RecordBatch]) -> Vec<String> {
+    let options = FormatOptions::new().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns: Vec<ArrayFormatter> =
+            batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let values: Vec<String> = columns.iter().map(|c| c.value(row).to_string()).collect();
+            let shown = values.iter().map(|v| if v.is_empty() { "(empty)" } else { v });
+            rows.push(normal(&shown.collect::<Vec<_>>().join(" ")));
+        }
+    }
+    rows
+}

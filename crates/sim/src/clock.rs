@@ -1,0 +1,21 @@
+//! A clock that moves one microsecond with each look.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use tickstone_engine::Clock;
+
+/// Starts at an instant (ns since the Unix epoch) and advances by 1,000 ns a call.
+#[derive(Debug)]
+pub struct StepClock(AtomicI64);
+
+impl StepClock {
+    /// A clock that begins at `start_ns`.
+    pub fn new(start_ns: i64) -> Self {
+        Self(AtomicI64::new(start_ns))
+    }
+}
+
+impl Clock for StepClock {
+    fn now_ns(&self) -> i64 {
+        self.0.fetch_add(1_000, Ordering::Relaxed)
+    }
+}

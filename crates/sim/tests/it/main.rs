@@ -1,0 +1,7 @@
+//! The engine on a disk that loses power.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod crash_images;
+mod damage;
+mod ledger;

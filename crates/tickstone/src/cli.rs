@@ -1,0 +1,36 @@
+//! The commands and their help.
+
+use crate::{demo, export, r#gen, import, sql};
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  tickstone demo                                    see what it does
+  tickstone import --table trades trades.csv        make a table from a file
+  tickstone sql                                     ask, interactively
+  tickstone sql -c \"SELECT * FROM trades LATEST BY symbol\"
+  tickstone export --table trades trades.parquet
+
+The data lives in ./tickstone-data unless --data names another directory.";
+
+/// Tickstone, a time-series database for market data: trades, quotes, order books.
+#[derive(Debug, Parser)]
+#[command(name = "tickstone", version, about, after_help = EXAMPLES, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run SQL: one text, a file, or an interactive shell
+    Sql(sql::Args),
+    /// Import files into a table: CSV, NDJSON (.gz, .zst), Parquet, Arrow
+    Import(import::Args),
+    /// Write a table or a query's rows to a file
+    Export(export::Args),
+    /// Make market data from a seed: trades, order books
+    Gen(r#gen::Args),
+    /// Make a million ticks, import them, run six analyses
+    Demo(demo::Args),
+}

@@ -1,0 +1,73 @@
+//! What ends a command early.
+
+use crate::r#gen::GenError;
+use std::io;
+use std::path::PathBuf;
+use tickstone_query::QueryError;
+use tickstone_query::import::ImportError;
+
+/// The result of a command.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Why a command ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// A statement failed; the message shows where in its text.
+    #[error("{0}")]
+    Sql(String),
+    /// The database refused.
+    #[error("error: {0}")]
+    Query(#[from] QueryError),
+    /// A file cannot be imported.
+    #[error("error: {error}{}", hint_line(error.hint()))]
+    Import {
+        /// Why.
+        error: ImportError,
+    },
+    /// Market data cannot be made.
+    #[error("error: {0}")]
+    Gen(#[from] GenError),
+    /// A file cannot be read or written.
+    #[error("error: cannot {action} {}: {source}", path.display())]
+    Io {
+        /// "read", "write".
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The terminal fails.
+    #[error("error: {0}")]
+    Terminal(String),
+    /// Arguments that do not go together.
+    #[error("error: {0}\n\nFor more information, try '--help'.")]
+    Usage(String),
+    /// Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure {
+    /// The exit code of the process.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Usage(_) => 2,
+            Failure::Interrupted => 130,
+            _ => 1,
+        }
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Cancelled => Failure::Interrupted,
+            error => Failure::Import { error },
+        }
+    }
+}
+
+fn hint_line(hint: Option<String>) -> String {
+    hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default()
+}

@@ -1,0 +1,171 @@
+//! What the generated markets promise.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use super::rows::{Clock, push_fixed, push_short};
+use super::suite::{Part, SuiteArgs, write_suite};
+use super::{Compression, OutputArgs, TicksRequest, write_ticks};
+
+/// FNV-1a, 64 bits: enough to notice a changed byte, and written here so that it never changes.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    })
+}
+
+fn suite(folder: &Path, scale: f64, days: u64, what: &[Part]) -> HashMap<String, String> {
+    let output = OutputArgs { out: folder.to_path_buf(), seed: 1, gzip: false, zstd: false };
+    write_suite(&SuiteArgs::new(scale, days, what.to_vec(), output)).expect("the suite is written");
+    let mut texts = HashMap::new();
+    for entry in fs::read_dir(folder).expect("the folder lists") {
+        let entry = entry.expect("an entry");
+        let text = fs::read_to_string(entry.path()).expect("a text file");
+        texts.insert(entry.file_name().into_string().expect("an ASCII name"), text);
+    }
+    texts
+}
+
+const ALL: [Part; 4] = [Part::Trades, Part::Books, Part::Venues, Part::Write];
+
+#[test]
+fn a_seed_gives_the_same_bytes_forever() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let texts = suite(folder.path(), 0.0005, 30, &ALL);
+    let mut hashes: Vec<(&str, u64)> =
+        texts.iter().map(|(name, text)| (name.as_str(), hash(text.as_bytes()))).collect();
+    hashes.sort_unstable();
+    assert_eq!(
+        hashes,
+        [
+            ("books.csv", 0xc410_4a59_6e1e_508f),
+            ("trades.csv", 0x52d5_2ee6_e159_b313),
+            ("venues.csv", 0x2a13_2589_29ac_c739),
+            ("write_books.csv", 0x2fad_d85b_3aa0_8888),
+            ("write_trades.csv", 0xcf42_ae97_af29_f611),
+        ]
+    );
+}
+
+#[test]
+fn row_counts_are_the_suite_s_times_the_scale() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let texts = suite(folder.path(), 0.001, 30, &ALL);
+    let rows = |name: &str, symbol: &str| {
+        texts[name].lines().filter(|line| line.contains(&format!(",{symbol},"))).count()
+    };
+    assert_eq!(rows("trades.csv", "BTC-USD"), 8_810);
+    assert_eq!(rows("trades.csv", "ETH-USD"), 10_010);
+    assert_eq!(rows("trades.csv", "USDT-USD"), 760);
+    assert_eq!(rows("books.csv", "BTC-USD"), 15_660);
+    assert_eq!(rows("books.csv", "ETH-USD"), 14_060);
+    assert_eq!(rows("books.csv", "USDT-USD"), 920);
+    assert_eq!(texts["write_trades.csv"].lines().count(), 1 + 1_000);
+    assert_eq!(texts["write_books.csv"].lines().count(), 1 + 1_500);
+    assert_eq!(texts["venues.csv"].lines().count(), 1 + 2_760);
+}
+
+#[test]
+fn a_part_alone_and_more_days_do_not_change_the_rest() {
+    let (whole, part) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let whole = suite(whole.path(), 0.0005, 30, &ALL);
+    let part = suite(part.path(), 0.0005, 40, &[Part::Trades]);
+    assert!(part["trades.csv"].starts_with(whole["trades.csv"].as_str()));
+    assert!(part["trades.csv"].len() > whole["trades.csv"].len());
+    assert_eq!(part.len(), 1);
+}
+
+#[test]
+fn trades_happen_inside_the_spread_of_the_standing_book() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let request = TicksRequest { rows: 20_000, days: 2, levels: 3, seed: 7 };
+    write_ticks(request, folder.path(), Compression::None).expect("the ticks are written");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a text file");
+    let (trades, books) = (read("trades.csv"), read("books.csv"));
+    let mut books = books.lines().skip(1).map(fields).peekable();
+    let mut touch: HashMap<String, (f64, f64)> = HashMap::new();
+    let mut equal_times = 0;
+    let mut before = String::new();
+    for trade in trades.lines().skip(1).map(fields) {
+        while let Some(book) = books.next_if(|book| book[0] <= trade[0]) {
+            check_book(&book);
+            touch.insert(book[3].clone(), (number(&book[4]), number(&book[10])));
+        }
+        let (bid, ask) = touch[&trade[3]];
+        assert!((bid..=ask).contains(&number(&trade[5])), "{trade:?} outside {bid} to {ask}");
+        assert!(number(&trade[6]) > 0.0 && trade[0] < trade[1], "{trade:?}");
+        assert!(before <= trade[0], "out of order: {trade:?}");
+        equal_times += usize::from(before == trade[0]);
+        before.clone_from(&trade[0]);
+    }
+    assert!(equal_times > 2_000, "{equal_times} trades share the time of the one before");
+}
+
+fn fields(line: &str) -> Vec<String> {
+    line.split(',').map(String::from).collect()
+}
+
+fn number(text: &str) -> f64 {
+    text.parse().expect("a number")
+}
+
+/// A row of three levels a side: prices in order, sizes positive.
+fn check_book(row: &[String]) {
+    let value = |at: usize| number(&row[at]);
+    assert!(value(4) > value(6) && value(6) > value(8), "bids fall: {row:?}");
+    assert!(value(4) < value(10), "crossed: {row:?}");
+    assert!(value(10) < value(12) && value(12) < value(14), "asks rise: {row:?}");
+    assert!((5..16).step_by(2).all(|at| value(at) > 0.0), "sizes are positive: {row:?}");
+}
+
+#[test]
+fn decimals_are_written_from_integers() {
+    let fixed = |units, decimals| {
+        let mut out = Vec::new();
+        push_fixed(&mut out, units, decimals);
+        String::from_utf8(out).expect("ASCII")
+    };
+    let short = |units, decimals| {
+        let mut out = Vec::new();
+        push_short(&mut out, units, decimals);
+        String::from_utf8(out).expect("ASCII")
+    };
+    assert_eq!(fixed(2_153_210, 2), "21532.10");
+    assert_eq!(fixed(-5, 2), "-0.05");
+    assert_eq!(fixed(99_935, 5), "0.99935");
+    assert_eq!(fixed(7, 0), "7");
+    assert_eq!(short(100_000_000, 8), "1.0");
+    assert_eq!(short(1_234_500, 8), "0.012345");
+    assert_eq!(short(0, 2), "0.0");
+}
+
+#[test]
+fn a_message_may_arrive_on_the_next_day() {
+    let clock = Clock::new(19_161);
+    let mut out = Vec::new();
+    clock.push(&mut out, 3_600_000_001);
+    clock.push(&mut out, 86_400_000_000);
+    assert_eq!(
+        String::from_utf8(out).expect("ASCII"),
+        "2022-06-18T01:00:00.000001Z2022-06-19T00:00:00.000000Z"
+    );
+}
+
+#[test]
+fn compressed_files_hold_the_same_text() {
+    let request = TicksRequest { rows: 1_000, days: 1, levels: 1, seed: 1 };
+    let text = |compression, name: &str| {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_ticks(request, folder.path(), compression).expect("the ticks are written");
+        fs::read(folder.path().join(name)).expect("the file")
+    };
+    let plain = text(Compression::None, "trades.csv");
+    let zstd = text(Compression::Zstd, "trades.csv.zst");
+    assert_eq!(zstd::decode_all(zstd.as_slice()).expect("zstd"), plain);
+    let mut gunzipped = Vec::new();
+    let gzip = text(Compression::Gzip, "trades.csv.gz");
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(gzip.as_slice()), &mut gunzipped)
+        .expect("gzip");
+    assert_eq!(gunzipped, plain);
+}

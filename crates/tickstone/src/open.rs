@@ -1,0 +1,33 @@
+//! Opening the database a command works on.
+
+use crate::failure::Result;
+use crate::units::parse_bytes;
+use std::path::PathBuf;
+use tickstone_query::{Database, DatabaseOptions};
+
+/// Where the database is, for every command.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DataArgs {
+    /// Directory of the database; made where it is missing
+    #[arg(long, value_name = "DIR", default_value = "./tickstone-data")]
+    pub(crate) data: PathBuf,
+    /// Most memory for rows and chunks under way, such as 256MB
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) memory_budget: Option<usize>,
+}
+
+impl DataArgs {
+    /// Opens the database for writing, or for reading only.
+    pub(crate) fn open(&self, read_only: bool) -> Result<Database> {
+        let mut options = DatabaseOptions::default();
+        if let Some(bytes) = self.memory_budget {
+            options.engine.memory_budget_bytes = bytes;
+        }
+        let opened = if read_only {
+            Database::open_read_only(&self.data, options)
+        } else {
+            Database::open(&self.data, options)
+        };
+        Ok(opened?)
+    }
+}

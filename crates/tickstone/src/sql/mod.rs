@@ -1,0 +1,150 @@
+//! `tickstone sql`: one text, a file, standard input, or an interactive shell.
+//!
+//! Flow: text -> statements -> each run on the database's threads -> [`show`] its outcome. The shell
+//! adds a line editor; what a statement does and how it is shown is the same.
+
+mod caret;
+mod complete;
+mod scan;
+mod shell;
+mod show;
+pub(crate) mod table;
+
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::open::DataArgs;
+use crate::output::OutputFormat;
+use show::View;
+use std::io::{self, IsTerminal, Read};
+use std::path::PathBuf;
+use tickstone_query::dialect::Statement;
+use tickstone_query::{Database, QueryError, Session};
+
+/// Rows a table shows unless told otherwise.
+const MAX_ROWS: usize = 100;
+
+const EXAMPLES: &str = "\
+Examples:
+  tickstone sql                                              interactive
+  tickstone sql -c \"SELECT symbol, count(*) FROM trades GROUP BY symbol\"
+  tickstone sql -f report.sql --format csv --output report.csv
+  echo \"SHOW TABLES\" | tickstone sql
+  tickstone sql --read-only                                  beside a process that writes
+
+In the shell a statement ends with a semicolon; help lists its commands.";
+
+/// Run SQL: one text, a file, or an interactive shell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The SQL to run; statements are separated by semicolons
+    #[arg(short, long, value_name = "SQL", conflicts_with = "file")]
+    command: Option<String>,
+    /// A file of SQL to run
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Open the database for reading only, also while another process writes it
+    #[arg(long)]
+    read_only: bool,
+    /// How rows are shown
+    #[arg(long, value_enum)]
+    format: Option<OutputFormat>,
+    /// Write the rows of the query to this file; its ending tells the format
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Most rows a table shows; 0 for all
+    #[arg(long, value_name = "N", default_value_t = MAX_ROWS)]
+    max_rows: usize,
+    /// Leave out row counts and times
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let text = match (&args.command, &args.file) {
+        (Some(command), _) => Some(command.clone()),
+        (None, Some(path)) => Some(std::fs::read_to_string(path).map_err(|source| Failure::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?),
+        (None, None) if !io::stdin().is_terminal() => {
+            let mut text = String::new();
+            let failed =
+                |source| Failure::Io { action: "read", path: PathBuf::from("standard input"), source };
+            io::stdin().read_to_string(&mut text).map_err(failed)?;
+            Some(text)
+        }
+        (None, None) => None,
+    };
+    let database = args.data.open(args.read_only)?;
+    let interrupt = Interrupt::install();
+    let view = View {
+        format: args.format.unwrap_or(OutputFormat::Table),
+        given: args.format.is_some(),
+        output: args.output.clone(),
+        rows_max: args.max_rows,
+        timing: !args.quiet,
+    };
+    let mut runner = Runner { session: database.session(), database, interrupt, view };
+    match text {
+        Some(text) => runner.run_text(&text),
+        None => shell::run(&mut runner),
+    }
+}
+
+/// Runs statements and shows what they give.
+pub(crate) struct Runner {
+    database: Database,
+    session: Session,
+    interrupt: Interrupt,
+    view: View,
+}
+
+impl Runner {
+    /// Runs the statements of a text up to the first that fails.
+    fn run_text(&mut self, text: &str) -> Result<()> {
+        self.interrupt.reset();
+        let statements = self.session.parse(text).map_err(|error| failure(text, &error))?;
+        statements.into_iter().try_for_each(|statement| self.run_statement(text, statement))
+    }
+
+    /// Runs one statement of `text` as a task, so that Ctrl-C need not wait for it: a query is left
+    /// behind, and ends when it next yields; anything that writes is awaited.
+    fn run_statement(&mut self, text: &str, statement: Statement) -> Result<()> {
+        let is_query = matches!(statement, Statement::Query(_));
+        let mut session = std::mem::replace(&mut self.session, self.database.session());
+        let mut view = self.view.clone();
+        let mut task = self.database.runtime().spawn(async move {
+            let done = view.show(&mut session, statement).await;
+            (session, view, done)
+        });
+        let finished = self.database.runtime().block_on(async {
+            tokio::select! {
+                finished = &mut task => Some(finished),
+                () = self.interrupt.pressed() => {
+                    task.abort();
+                    if is_query { None } else { Some(task.await) }
+                }
+            }
+        });
+        match finished {
+            Some(Ok((session, view, done))) => {
+                (self.session, self.view) = (session, view);
+                done.map_err(|error| failure(text, &error))
+            }
+            Some(Err(error)) if error.is_panic() => {
+                Err(Failure::Terminal(format!("the statement failed: {error}")))
+            }
+            // The session went with the statement, and its transaction was rolled back.
+            Some(Err(_)) | None => Err(Failure::Interrupted),
+        }
+    }
+}
+
+/// The error of a statement of `text`, with the line it points at.
+pub(crate) fn failure(text: &str, error: &QueryError) -> Failure {
+    Failure::Sql(caret::describe(text, error))
+}

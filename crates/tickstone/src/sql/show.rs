@@ -1,0 +1,98 @@
+//! Runs one statement and shows what it gave.
+
+use super::table;
+use crate::output::{Output, OutputFormat};
+use crate::units;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tickstone_query::dialect::Statement;
+use tickstone_query::import::Compression;
+use tickstone_query::{ErrorKind, Outcome, QueryError, Session, export};
+
+/// How outcomes are shown.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    /// The format of rows.
+    pub(crate) format: OutputFormat,
+    /// Whether the user named it.
+    pub(crate) given: bool,
+    /// The file for the rows of the one query; taken by it.
+    pub(crate) output: Option<PathBuf>,
+    /// Most rows a table shows; 0 for all.
+    pub(crate) rows_max: usize,
+    /// Whether counts and times are shown.
+    pub(crate) timing: bool,
+}
+
+impl View {
+    /// Runs a statement and shows its rows, or what it did.
+    pub(crate) async fn show(
+        &mut self,
+        session: &mut Session,
+        statement: Statement,
+    ) -> Result<(), QueryError> {
+        let start = Instant::now();
+        match session.run(statement).await? {
+            Outcome::Done { tag, rows } => {
+                if self.timing {
+                    let rows = rows.map(|rows| format!(": {}", units::rows(rows))).unwrap_or_default();
+                    self.say(&format!("{tag}{rows} ({})", units::duration(start.elapsed())));
+                }
+            }
+            Outcome::Rows { schema, stream, planning } => {
+                match (self.output.take(), self.format.file_format()) {
+                    (Some(path), format) => {
+                        let given = format.filter(|_| self.given);
+                        let (format, compression) = export::detect(&path, given)?;
+                        let written = export::write_file(stream, &path, format, compression).await?;
+                        let rows = units::rows(written.rows);
+                        self.say(&format!("{}: {rows}, {}", path.display(), units::bytes(written.bytes)));
+                    }
+                    (None, Some(format)) => {
+                        export::write(stream, format, Compression::None, &mut Output::new()).await?;
+                    }
+                    (None, None) => {
+                        let shown = table::collect(schema, stream, self.rows_max).await?;
+                        let footer = self.footer(&shown, planning, start.elapsed());
+                        print(&format!("{}{footer}", shown.text()?))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A line for the user, beside the results where those are for a machine.
+    fn say(&self, line: &str) {
+        if self.format == OutputFormat::Table {
+            println!("{line}");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    fn footer(&self, shown: &table::Rows, planning: Duration, elapsed: Duration) -> String {
+        let mut footer = String::new();
+        if shown.cut() {
+            let (few, all) = (units::count(shown.kept() as u64), units::count(shown.total()));
+            footer = format!("first {few} of {all} rows; --max-rows 0 (here: \\limit 0) shows all\n");
+        }
+        if self.timing {
+            let (rows, elapsed) = (units::rows(shown.total()), units::duration(elapsed));
+            let planned = if planning.is_zero() {
+                String::new()
+            } else {
+                format!(" (planning {})", units::duration(planning))
+            };
+            footer.push_str(&format!("{rows} in {elapsed}{planned}\n"));
+        }
+        footer
+    }
+}
+
+fn print(text: &str) -> Result<(), QueryError> {
+    let mut out = Output::new();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot write the result: {error}")))
+}

@@ -1,0 +1,67 @@
+//! Why a row cannot be taken.
+
+use tickstone_model::ColumnType;
+
+/// Why a row is bad. It reads as the end of a sentence: "line 7, column 3 'price': 'abc' …".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The field is not a value of the column's type.
+    #[error("is not a {wanted}")]
+    NotA {
+        /// The column's type.
+        wanted: ColumnType,
+        /// A type that would hold it.
+        fits: ColumnType,
+    },
+    /// The field is a value past what the column's type holds.
+    #[error("is out of range of {wanted}")]
+    OutOfRange {
+        /// The column's type.
+        wanted: ColumnType,
+        /// A type that would hold it.
+        fits: ColumnType,
+    },
+    /// An integer in a column of ISO 8601 timestamps.
+    #[error("is a number, and the unit of this column's timestamps is not known")]
+    UnknownUnit,
+    /// The designated timestamp is empty.
+    #[error("is empty, and the designated timestamp cannot be NULL")]
+    NullTimestamp,
+    /// Text that is not UTF-8.
+    #[error("is not valid UTF-8")]
+    NotUtf8,
+    /// A record with too few or too many fields.
+    #[error("has {found} fields where {expected} are expected")]
+    FieldCount {
+        /// Fields of the header, or of the first record.
+        expected: usize,
+        /// Fields of this record.
+        found: usize,
+    },
+    /// A quoted field goes on after its closing quote.
+    #[error("has text after its closing quote")]
+    AfterQuote,
+    /// A quoted field without an end.
+    #[error("is a quoted field that is never closed")]
+    UnclosedQuote,
+    /// A line that is not a JSON object.
+    #[error("is not a JSON object: {what}")]
+    Json {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A column has more distinct values than one chunk's ids count.
+    #[error("is one symbol too many for a chunk")]
+    TooManySymbols,
+}
+
+impl Fault {
+    /// The type that would take the value, for a hint; `None` where a type would not help.
+    pub fn fitting_type(&self) -> Option<ColumnType> {
+        match self {
+            Fault::NotA { fits, .. } | Fault::OutOfRange { fits, .. } => Some(*fits),
+            _ => None,
+        }
+    }
+}

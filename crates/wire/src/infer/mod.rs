@@ -1,0 +1,263 @@
+//! Types from a sample: what each column of an unknown file holds.
+//!
+//! Enter at [`ColumnSample`]: show it the values of a column, then ask for its [`Inferred`] type. A
+//! name counts where the values leave a choice: `ts` and `trade_time` of whole numbers are timestamps,
+//! `symbol` and `side` of text are symbols, `price` of whole numbers is a DOUBLE.
+
+use crate::value::{parse_bool, parse_date, parse_f64, parse_i64, parse_iso, parse_u64, parse_uuid, trim};
+use crate::{EpochUnit, TimeFormat};
+use std::collections::HashSet;
+use tickstone_model::ColumnType;
+
+/// Names of the designated timestamp, the likeliest first.
+const TIMESTAMP_NAMES: [&str; 9] =
+    ["ts", "timestamp", "time", "datetime", "date_time", "event_time", "t", "date", "local_timestamp"];
+
+/// Names whose text is a symbol at any number of distinct values.
+const SYMBOL_NAMES: [&str; 18] = [
+    "symbol",
+    "sym",
+    "ticker",
+    "instrument",
+    "side",
+    "exchange",
+    "venue",
+    "market",
+    "currency",
+    "pair",
+    "product",
+    "underlying",
+    "base",
+    "quote",
+    "feed",
+    "status",
+    "type",
+    "condition",
+];
+
+/// Names whose whole numbers are prices, so that a later decimal fits.
+const PRICE_NAMES: [&str; 14] = [
+    "price",
+    "px",
+    "bid",
+    "ask",
+    "open",
+    "high",
+    "low",
+    "close",
+    "vwap",
+    "mid",
+    "bid_price",
+    "ask_price",
+    "last_price",
+    "strike",
+];
+
+/// Distinct values counted at most; more is not a low cardinality.
+const DISTINCT_MAX: usize = 1_000;
+/// Rows of a sample from which cardinality says something.
+const ROWS_MIN: usize = 20;
+/// Rows there must be for each distinct value.
+const ROWS_PER_SYMBOL: usize = 10;
+/// Symbols are short.
+const SYMBOL_BYTES_MAX: usize = 64;
+
+/// Seconds since the epoch a timestamp can plausibly be: 1980 to 2100.
+const PLAUSIBLE_SECONDS: std::ops::Range<i64> = 315_532_800..4_102_444_800;
+
+/// What a column seems to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inferred {
+    /// Its type.
+    pub column_type: ColumnType,
+    /// How its timestamps are written.
+    pub time: TimeFormat,
+    /// Whether the sample had any value of it.
+    pub seen: bool,
+}
+
+/// The values of one column of a sample.
+#[derive(Debug, Clone)]
+pub struct ColumnSample {
+    name: String,
+    values: usize,
+    shapes: Shapes,
+    /// Units its numbers would be in as timestamps; `None` once one is implausible.
+    units: Option<Vec<EpochUnit>>,
+    distinct: HashSet<Vec<u8>>,
+    bytes_max: usize,
+}
+
+/// Which shapes every value so far had.
+#[derive(Debug, Clone, Copy)]
+struct Shapes {
+    boolean: bool,
+    signed: bool,
+    unsigned: bool,
+    float: bool,
+    date: bool,
+    iso: bool,
+    uuid: bool,
+}
+
+impl ColumnSample {
+    /// A column of this name, no value seen.
+    pub fn new(name: impl Into<String>) -> Self {
+        let shapes = Shapes {
+            boolean: true,
+            signed: true,
+            unsigned: true,
+            float: true,
+            date: true,
+            iso: true,
+            uuid: true,
+        };
+        Self {
+            name: name.into(),
+            values: 0,
+            shapes,
+            units: Some(Vec::new()),
+            distinct: HashSet::new(),
+            bytes_max: 0,
+        }
+    }
+
+    /// Sees a value that is not NULL.
+    pub fn see(&mut self, text: &[u8]) {
+        self.values += 1;
+        self.bytes_max = self.bytes_max.max(text.len());
+        if self.distinct.len() <= DISTINCT_MAX && !self.distinct.contains(text) {
+            self.distinct.insert(text.to_vec());
+        }
+        let text = trim(text);
+        let shapes = &mut self.shapes;
+        let padded = is_padded(text);
+        shapes.boolean &= parse_bool(text).is_some() && text.first().is_some_and(u8::is_ascii_alphabetic);
+        shapes.signed &= !padded && parse_i64(text).is_ok();
+        shapes.unsigned &= !padded && parse_u64(text).is_ok();
+        shapes.float &= !padded && parse_f64(text).is_some();
+        shapes.iso &= parse_iso(text).is_some();
+        shapes.date &= text.len() == 10 && parse_date(text).is_some();
+        shapes.uuid &= text.len() == 36 && parse_uuid(text).is_some();
+        if let Some(units) = &mut self.units {
+            match plausible_unit(text) {
+                Some(unit) if units.contains(&unit) => {}
+                Some(unit) => units.push(unit),
+                None => self.units = None,
+            }
+        }
+    }
+
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Units the column's numbers are timestamps in, should it be a TIMESTAMP; ISO 8601 where they are none.
+    pub fn time_format(&self) -> TimeFormat {
+        // The finest unit is the true one: a coarser one is a small value of it.
+        let finest = self.units.as_ref().and_then(|units| units.iter().max());
+        finest.map_or(TimeFormat::Iso, |unit| TimeFormat::Epoch(*unit))
+    }
+
+    /// The type of the values seen.
+    pub fn conclude(&self) -> Inferred {
+        let column_type = self.column_type();
+        let time = if column_type == ColumnType::Timestamp { self.time_format() } else { TimeFormat::Iso };
+        Inferred { column_type, time, seen: self.values > 0 }
+    }
+
+    fn column_type(&self) -> ColumnType {
+        let Shapes { boolean, signed, unsigned, float, date, iso, uuid } = self.shapes;
+        if self.values == 0 {
+            return if is_symbol_name(&self.name) { ColumnType::Symbol } else { ColumnType::Varchar };
+        }
+        let one_unit = self.units.as_ref().is_some_and(|units| units.len() == 1);
+        if (signed || float) && one_unit && is_time_name(&self.name) {
+            return ColumnType::Timestamp;
+        }
+        if is_symbol_name(&self.name) && !iso && (!float || (signed && is_series_name(&self.name))) {
+            return ColumnType::Symbol;
+        }
+        match () {
+            () if boolean => ColumnType::Boolean,
+            () if (signed || unsigned) && is_price_name(&self.name) => ColumnType::Float64,
+            () if signed => ColumnType::Int64,
+            () if unsigned => ColumnType::UInt64,
+            () if float => ColumnType::Float64,
+            () if date && timestamp_rank(&self.name).is_none() => ColumnType::Date,
+            () if iso => ColumnType::Timestamp,
+            () if uuid => ColumnType::Uuid,
+            () if self.is_low_cardinality() => ColumnType::Symbol,
+            () => ColumnType::Varchar,
+        }
+    }
+
+    fn is_low_cardinality(&self) -> bool {
+        self.values >= ROWS_MIN
+            && self.distinct.len() <= DISTINCT_MAX
+            && self.distinct.len() * ROWS_PER_SYMBOL <= self.values
+            && self.bytes_max <= SYMBOL_BYTES_MAX
+    }
+}
+
+/// Whether a field is text: no number, no time, no truth value.
+pub fn is_text(text: &[u8]) -> bool {
+    let text = trim(text);
+    let is_word = text.eq_ignore_ascii_case(b"nan") || text.to_ascii_lowercase().starts_with(b"inf");
+    (parse_f64(text).is_none() || is_word)
+        && parse_iso(text).is_none()
+        && !text.eq_ignore_ascii_case(b"true")
+        && !text.eq_ignore_ascii_case(b"false")
+}
+
+/// Where a name stands among those of designated timestamps, the likeliest 0.
+pub fn timestamp_rank(name: &str) -> Option<usize> {
+    TIMESTAMP_NAMES.iter().position(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether a name is a time's: `ts`, `trade_time`, `TimeStamp`, `created_at`, …
+pub fn is_time_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    timestamp_rank(&name).is_some()
+        || name.contains("timestamp")
+        || name.ends_with("time")
+        || name.starts_with("time_")
+        || name.ends_with("_ts")
+        || name.ends_with("_at")
+        || name.starts_with("ts_")
+}
+
+fn is_symbol_name(name: &str) -> bool {
+    SYMBOL_NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether a name is an instrument's, which some venues number.
+fn is_series_name(name: &str) -> bool {
+    SYMBOL_NAMES[..4].iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+fn is_price_name(name: &str) -> bool {
+    PRICE_NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// The unit in which a number is a time between 1980 and 2100.
+fn plausible_unit(text: &[u8]) -> Option<EpochUnit> {
+    let whole = text.split(|&b| b == b'.').next().unwrap_or(text);
+    let value = parse_i64(whole).ok()?;
+    if whole.len() < text.len() && parse_f64(text).is_none() {
+        return None;
+    }
+    let unit = EpochUnit::of_magnitude(value.unsigned_abs());
+    let seconds = value / (EpochUnit::Second.nanos() / unit.nanos());
+    PLAUSIBLE_SECONDS.contains(&seconds).then_some(unit)
+}
+
+/// Whether whole digits begin with a zero that a number would lose, as in `007`.
+fn is_padded(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    matches!(digits, [b'0', b'0'..=b'9', ..])
+}
+
+#[cfg(test)]
+mod tests;

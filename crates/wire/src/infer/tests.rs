@@ -1,0 +1,48 @@
+use super::*;
+
+fn check(name: &str, values: &[&str], expect: ColumnType) {
+    let mut sample = ColumnSample::new(name);
+    values.iter().for_each(|value| sample.see(value.as_bytes()));
+    assert_eq!(sample.conclude().column_type, expect, "{name} {values:?}");
+}
+
+#[test]
+fn types_by_value_and_name() {
+    check("id", &["1", "-2"], ColumnType::Int64);
+    check("id", &["1", "18446744073709551615"], ColumnType::UInt64);
+    check("price", &["1", "2"], ColumnType::Float64);
+    check("amount", &["1", "2.5"], ColumnType::Float64);
+    check("amount", &["1e5", "nan"], ColumnType::Float64);
+    check("timestamp", &["1723161253000000000"], ColumnType::Timestamp);
+    check("exchange_time", &["1723161253000"], ColumnType::Timestamp);
+    check("update_id", &["1723161253000"], ColumnType::Int64);
+    check("time", &["5", "6"], ColumnType::Int64);
+    check("when", &["2024-08-08T00:00:00Z"], ColumnType::Timestamp);
+    check("expiry", &["2024-08-08"], ColumnType::Date);
+    check("date", &["2024-08-08"], ColumnType::Timestamp);
+    check("symbol", &["BTC-USD"], ColumnType::Symbol);
+    check("sym", &["600519"], ColumnType::Symbol);
+    check("base", &["1.5"], ColumnType::Float64);
+    check("zip", &["007"], ColumnType::Varchar);
+    check("note", &["a", "b"], ColumnType::Varchar);
+    check("maker", &["true", "false"], ColumnType::Boolean);
+    check("flag", &["1", "0"], ColumnType::Int64);
+    check("order", &["67e55044-10b1-426f-9247-bb680e5fe0c8"], ColumnType::Uuid);
+    check("empty", &[], ColumnType::Varchar);
+    check("colour", &["red"; 30], ColumnType::Symbol);
+}
+
+#[test]
+fn units_by_magnitude() {
+    let unit = |values: &[&str]| {
+        let mut sample = ColumnSample::new("ts");
+        values.iter().for_each(|value| sample.see(value.as_bytes()));
+        sample.conclude().time
+    };
+    assert_eq!(unit(&["1723161253"]), TimeFormat::Epoch(EpochUnit::Second));
+    assert_eq!(unit(&["1633998274.500393"]), TimeFormat::Epoch(EpochUnit::Second));
+    assert_eq!(unit(&["1723161253123"]), TimeFormat::Epoch(EpochUnit::Millisecond));
+    assert_eq!(unit(&["1723161253123456"]), TimeFormat::Epoch(EpochUnit::Microsecond));
+    assert_eq!(unit(&["1723161253123456789"]), TimeFormat::Epoch(EpochUnit::Nanosecond));
+    assert_eq!(unit(&["2024-08-08T00:00:00Z"]), TimeFormat::Iso);
+}

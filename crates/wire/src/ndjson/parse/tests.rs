@@ -1,0 +1,110 @@
+use super::*;
+use crate::ndjson::sample;
+use crate::{ColumnPlan, EpochUnit, TimeFormat};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32Type};
+use arrow_array::{Array, BooleanArray};
+use proptest::prelude::*;
+
+fn plan() -> Arc<Plan> {
+    use ColumnType::*;
+    let column = |(name, column_type): (&str, ColumnType)| ColumnPlan {
+        source: name.to_string(),
+        column_type,
+        time: TimeFormat::Epoch(EpochUnit::Millisecond),
+        required: name == "ts",
+    };
+    let columns = [
+        ("ts", Timestamp),
+        ("sym", Symbol),
+        ("px", Float64),
+        ("id", Int64),
+        ("note", Varchar),
+        ("up", Boolean),
+    ];
+    Arc::new(Plan { columns: columns.into_iter().map(column).collect(), fields: Vec::new() })
+}
+
+#[test]
+fn lines_become_rows() {
+    let text = r#"{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\"b\u20ac\ud83d\ude00","up":true}
+ { "sym" : "BTC" , "ts" : "2024-08-08T00:00:00Z", "px": 2, "note": {"a":[1,"}"]}, "other": 1, "up": null }
+
+{"ts":"1723161253124","sym":null,"px":1e3,"note":""}"#;
+    let chunk = Parser::new(plan()).parse(text.as_bytes(), false);
+    assert_eq!(chunk.bad, vec![]);
+    assert_eq!((chunk.rows, chunk.lines, chunk.ignored), (3, 4, vec!["other".to_string()]));
+    let times = chunk.columns[0].as_primitive::<TimestampNanosecondType>();
+    assert_eq!(
+        times.values()[..],
+        [1_723_161_253_123_000_000, 1_723_075_200_000_000_000, 1_723_161_253_124_000_000]
+    );
+    let symbols = chunk.columns[1].as_dictionary::<UInt32Type>();
+    assert_eq!((symbols.keys().value(0), symbols.keys().value(1), symbols.is_null(2)), (0, 0, true));
+    assert_eq!(chunk.columns[2].as_primitive::<Float64Type>().values()[..], [1.5, 2.0, 1000.0]);
+    assert_eq!(
+        chunk.columns[3].as_primitive::<Int64Type>().iter().collect::<Vec<_>>(),
+        [Some(7), None, None]
+    );
+    let notes = chunk.columns[4].as_string::<i32>();
+    assert_eq!(notes.iter().collect::<Vec<_>>(), [Some("a\"b€😀"), Some(r#"{"a":[1,"}"]}"#), Some("")]);
+    let ups: &BooleanArray = chunk.columns[5].as_boolean();
+    assert_eq!(ups.iter().collect::<Vec<_>>(), [Some(true), None, None]);
+}
+
+#[test]
+fn bad_lines_say_where_and_why() {
+    let lines = [
+        r#"{"ts":1,"px":1.5}"#,
+        r#"{"ts":1,"px":"x"}"#,
+        r#"{"ts":1,"id":1.5}"#,
+        r#"{"px":1}"#,
+        r#"{"ts":1,"px":1"#,
+        r#"[1,2]"#,
+        r#"{"ts":1,"ts":2}"#,
+        r#"{"ts":1} x"#,
+        r#"{"ts":1,"px":nul}"#,
+        r#"{"ts":1,"id":[1}]}"#,
+        r#"{"ts":2}"#,
+    ];
+    let chunk = Parser::new(plan()).parse(lines.join("\n").as_bytes(), false);
+    assert_eq!(chunk.rows, 2);
+    let found: Vec<(u64, String)> = chunk.bad.iter().map(|bad| (bad.line, bad.fault.to_string())).collect();
+    let expected = [
+        (1, "is not a DOUBLE"),
+        (2, "is not a BIGINT"),
+        (3, "is empty, and the designated timestamp cannot be NULL"),
+        (4, "is not a JSON object: ',' or '}' is missing"),
+        (5, "is not a JSON object: it does not begin with '{'"),
+        (6, "is not a JSON object: a key comes twice"),
+        (7, "is not a JSON object: text after its closing '}'"),
+        (8, "is not a JSON object: a word that is no JSON value"),
+        (9, "is not a JSON object: brackets do not match"),
+    ];
+    assert_eq!(found, expected.map(|(line, fault)| (line, fault.to_string())));
+}
+
+#[test]
+fn samples_keep_the_order_of_keys() {
+    let columns = sample(b"{\"ts\":1723161253123,\"b\":\"x\"}\n{\"a\":1.5,\"b\":null}\nnot json\n", 100);
+    let found: Vec<_> = columns.iter().map(|c| (c.name().to_string(), c.conclude().column_type)).collect();
+    let expected = [("ts", ColumnType::Timestamp), ("b", ColumnType::Varchar), ("a", ColumnType::Float64)];
+    assert_eq!(found, expected.map(|(name, column_type)| (name.to_string(), column_type)));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes(bytes in proptest::collection::vec(prop_oneof![any::<u8>(), Just(b'{'), Just(b'"'), Just(b'\n'), Just(b':'), Just(b','), Just(b'}'), Just(b'\\')], 0..200)) {
+        let chunk = Parser::new(plan()).parse(&bytes, false);
+        prop_assert!(chunk.columns.iter().all(|column| column.len() == chunk.rows));
+        let _ = sample(&bytes, 10);
+    }
+
+    /// A line of our keys with any bytes in place of the values.
+    #[test]
+    fn any_values(values in proptest::collection::vec("\\PC{0,8}|[-0-9.e]{0,9}|\"[^\"\n]{0,9}\"|[\\[\\]{}]{0,5}", 4)) {
+        let line = format!("{{\"ts\":{},\"sym\":{},\"px\":{},\"note\":{}}}\n", values[0], values[1], values[2], values[3]);
+        let chunk = Parser::new(plan()).parse(line.as_bytes(), false);
+        prop_assert_eq!(chunk.rows + chunk.bad.len(), 1);
+    }
+}

@@ -1,0 +1,36 @@
+//! The columns of an unknown file, from its first lines.
+
+use super::token::{Object, Value, unescape};
+use crate::infer::ColumnSample;
+use std::collections::HashMap;
+
+/// The columns of the lines of `bytes`, at most `lines_max` of them, in the order their keys first
+/// come. Lines that are no object are passed over: importing will report them.
+pub fn sample(bytes: &[u8], lines_max: usize) -> Vec<ColumnSample> {
+    let mut columns: Vec<ColumnSample> = Vec::new();
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut text = Vec::new();
+    for line in bytes.split(|&b| b == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(lines_max) {
+        let Ok(mut object) = Object::open(line) else { continue };
+        while let Ok(Some((key, value))) = object.pair() {
+            if !unescape(key.raw, &mut text) {
+                continue;
+            }
+            let place = *places.entry(text.clone()).or_insert_with(|| {
+                columns.push(ColumnSample::new(String::from_utf8_lossy(&text)));
+                columns.len() - 1
+            });
+            match value {
+                Value::Null => {}
+                Value::Plain(token) | Value::Nested(token) => columns[place].see(token),
+                Value::Text(string) if string.raw.is_empty() => {}
+                Value::Text(string) => {
+                    if unescape(string.raw, &mut text) {
+                        columns[place].see(&text);
+                    }
+                }
+            }
+        }
+    }
+    columns
+}

@@ -1,0 +1,21 @@
+//! Text of one value to the value: numbers, timestamps and the rest.
+//!
+//! Two kinds of function: `plain_*` read the common shapes at the start of a slice that goes on
+//! after the value and say how far they came (`None`: take the slow way); `parse_*` take exactly a
+//! value's text and accept everything the type allows. A `plain_*` never accepts what its `parse_*`
+//! would not, and they agree on the value.
+
+mod number;
+mod other;
+mod time;
+
+pub(crate) use number::{
+    IntegerFault, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64,
+};
+pub(crate) use other::{parse_bool, parse_hex, parse_uuid};
+pub(crate) use time::{DateCache, parse_date, parse_epoch, parse_iso, plain_iso};
+
+/// Cuts spaces off both ends.
+pub(crate) fn trim(text: &[u8]) -> &[u8] {
+    text.trim_ascii()
+}

@@ -1,0 +1,162 @@
+//! Numbers.
+
+/// Powers of ten a double holds exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19, 1e20, 1e21, 1e22,
+];
+
+/// The most digits that cannot overflow a `u64`.
+const DIGITS_MAX: usize = 19;
+
+/// A decimal without exponent at the start of `bytes`, with its length.
+///
+/// Exact: both the digits (below 2^53) and the power of ten (at most 22) are doubles, so that one
+/// division rounds once (W. Clinger, "How to read floating point numbers accurately", PLDI 1990).
+#[inline]
+pub(crate) fn plain_f64(bytes: &[u8]) -> Option<(f64, usize)> {
+    let negative = bytes.first() == Some(&b'-');
+    let mut at = usize::from(negative);
+    let first = at;
+    let mut digits = 0_u64;
+    while let Some(digit) = digit_at(bytes, at) {
+        digits = digits.wrapping_mul(10).wrapping_add(digit);
+        at += 1;
+    }
+    let mut count = at - first;
+    let mut fraction = 0;
+    if bytes.get(at) == Some(&b'.') {
+        at += 1;
+        let point = at;
+        while let Some(digit) = digit_at(bytes, at) {
+            digits = digits.wrapping_mul(10).wrapping_add(digit);
+            at += 1;
+        }
+        fraction = at - point;
+        count += fraction;
+    }
+    if count == 0 || count > DIGITS_MAX || digits > 1 << 53 {
+        return None;
+    }
+    // At most 19 digits stand after the point: inside POWERS.
+    let value = digits as f64 / POWERS[fraction];
+    Some((if negative { -value } else { value }, at))
+}
+
+/// An integer of up to 19 digits at the start of `bytes`, with its length.
+#[inline]
+pub(crate) fn plain_i64(bytes: &[u8]) -> Option<(i64, usize)> {
+    let negative = bytes.first() == Some(&b'-');
+    let mut at = usize::from(negative);
+    let first = at;
+    let mut digits = 0_u64;
+    while let Some(digit) = digit_at(bytes, at) {
+        digits = digits.wrapping_mul(10).wrapping_add(digit);
+        at += 1;
+    }
+    let count = at - first;
+    if count == 0 || count > DIGITS_MAX {
+        return None;
+    }
+    let value = i64::try_from(digits).ok()?;
+    Some((if negative { -value } else { value }, at))
+}
+
+#[inline]
+fn digit_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let digit = bytes.get(at)?.wrapping_sub(b'0');
+    (digit < 10).then_some(u64::from(digit))
+}
+
+/// Any double: decimal, exponent, inf, nan.
+pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
+    fast_float2::parse(without_plus(text)).ok()
+}
+
+/// Any float, rounded once.
+pub(crate) fn parse_f32(text: &[u8]) -> Option<f32> {
+    fast_float2::parse(without_plus(text)).ok()
+}
+
+/// What is wrong with an integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntegerFault {
+    /// Not digits.
+    NotAnInteger,
+    /// Too many of them.
+    OutOfRange,
+}
+
+/// A signed integer.
+pub(crate) fn parse_i64(text: &[u8]) -> Result<i64, IntegerFault> {
+    let text = without_plus(text);
+    let (negative, digits) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        _ => (false, text),
+    };
+    let magnitude = i128::from(parse_u64(digits)?);
+    i64::try_from(if negative { -magnitude } else { magnitude }).map_err(|_| IntegerFault::OutOfRange)
+}
+
+/// An unsigned integer.
+pub(crate) fn parse_u64(text: &[u8]) -> Result<u64, IntegerFault> {
+    let text = without_plus(text);
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return Err(IntegerFault::NotAnInteger);
+    }
+    let mut value = 0_u64;
+    for byte in text {
+        value = value
+            .checked_mul(10)
+            .and_then(|v| v.checked_add(u64::from(byte - b'0')))
+            .ok_or(IntegerFault::OutOfRange)?;
+    }
+    Ok(value)
+}
+
+/// A decimal of `precision` digits, `scale` of them after the point, as a count of its last digit.
+/// Digits past the scale must be zeros.
+pub(crate) fn parse_decimal(text: &[u8], precision: u8, scale: i8) -> Result<i128, IntegerFault> {
+    let text = without_plus(text);
+    let (negative, text) = match text.split_first() {
+        Some((b'-', rest)) => (true, rest),
+        _ => (false, text),
+    };
+    let point = text.iter().position(|&b| b == b'.');
+    let (whole, fraction) = match point {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &text[text.len()..]),
+    };
+    let all_digits = whole.iter().chain(fraction).all(u8::is_ascii_digit);
+    if !all_digits || whole.len() + fraction.len() == 0 {
+        return Err(IntegerFault::NotAnInteger);
+    }
+    let scale = usize::try_from(scale).unwrap_or(0);
+    let kept = fraction.len().min(scale);
+    if fraction[kept..].iter().any(|&b| b != b'0') {
+        return Err(IntegerFault::OutOfRange);
+    }
+    let zeros = std::iter::repeat_n(&b'0', scale - kept);
+    let mut value = 0_i128;
+    for byte in whole.iter().chain(&fraction[..kept]).chain(zeros) {
+        value = value
+            .checked_mul(10)
+            .and_then(|v| v.checked_add(i128::from(byte - b'0')))
+            .ok_or(IntegerFault::OutOfRange)?;
+    }
+    if value >= 10_i128.pow(u32::from(precision.min(38))) {
+        return Err(IntegerFault::OutOfRange);
+    }
+    Ok(if negative { -value } else { value })
+}
+
+/// Cuts one leading plus off, unless another sign follows.
+fn without_plus(text: &[u8]) -> &[u8] {
+    match text {
+        [b'+', rest @ ..] if !matches!(rest.first(), Some(b'+' | b'-')) => rest,
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn plain_doubles() {
+    let check =
+        |text: &str, expect: Option<(f64, usize)>| assert_eq!(plain_f64(text.as_bytes()), expect, "{text}");
+    check("20123.45,", Some((20123.45, 8)));
+    check("-0.00000001\n", Some((-1e-8, 11)));
+    check("5", Some((5.0, 1)));
+    check(".5,", Some((0.5, 2)));
+    check("1e5,", Some((1.0, 1)));
+    check("", None);
+    check("-", None);
+    check(".", None);
+    check("nan", None);
+    check("12345678901234567890", None);
+    check("9007199254740993", None);
+}
+
+#[test]
+fn integers_and_their_ends() {
+    assert_eq!(parse_i64(b"-9223372036854775808"), Ok(i64::MIN));
+    assert_eq!(parse_i64(b"9223372036854775808"), Err(IntegerFault::OutOfRange));
+    assert_eq!(parse_u64(b"18446744073709551615"), Ok(u64::MAX));
+    assert_eq!(parse_u64(b"18446744073709551616"), Err(IntegerFault::OutOfRange));
+    assert_eq!(parse_i64(b"+7"), Ok(7));
+    for text in ["", "-", "+", "--1", "+-1", "1.0", "1e3", "12a", "0x10", " 1"] {
+        assert_eq!(parse_i64(text.as_bytes()), Err(IntegerFault::NotAnInteger), "{text}");
+    }
+    assert_eq!(plain_i64(b"1723161253000000000,"), Some((1_723_161_253_000_000_000, 19)));
+    assert_eq!(plain_i64(b"9223372036854775808"), None);
+}
+
+#[test]
+fn decimals_are_exact() {
+    assert_eq!(parse_decimal(b"12.345", 10, 3), Ok(12_345));
+    assert_eq!(parse_decimal(b"-12.3", 10, 3), Ok(-12_300));
+    assert_eq!(parse_decimal(b"12.3400", 10, 2), Ok(1_234));
+    assert_eq!(parse_decimal(b"12.345", 10, 2), Err(IntegerFault::OutOfRange));
+    assert_eq!(parse_decimal(b"100", 4, 2), Err(IntegerFault::OutOfRange));
+    assert_eq!(parse_decimal(b"1e3", 10, 2), Err(IntegerFault::NotAnInteger));
+    assert_eq!(parse_decimal(b".", 10, 2), Err(IntegerFault::NotAnInteger));
+}
+
+proptest! {
+    /// The short way gives the very bits that correct rounding gives.
+    #[test]
+    fn plain_doubles_round_as_the_long_way(text in "-?[0-9]{0,12}(\\.[0-9]{0,12})?") {
+        if let Some((value, length)) = plain_f64(text.as_bytes()) {
+            prop_assert_eq!(length, text.len());
+            prop_assert_eq!(value.to_bits(), text.parse::<f64>().expect("digits").to_bits());
+        }
+    }
+
+    #[test]
+    fn integers_as_std_reads_them(text in "[-+]?[0-9]{0,21}") {
+        prop_assert_eq!(parse_i64(text.as_bytes()).ok(), text.parse::<i64>().ok());
+    }
+
+    #[test]
+    fn no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        let _ = (plain_f64(&bytes), plain_i64(&bytes), parse_f64(&bytes), parse_f32(&bytes));
+        let _ = (parse_i64(&bytes), parse_u64(&bytes), parse_decimal(&bytes, 38, 10));
+    }
+}

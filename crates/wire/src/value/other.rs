@@ -1,0 +1,68 @@
+//! Booleans, bytes and UUIDs.
+
+/// true, t, yes, y, 1 and false, f, no, n, 0, in any case.
+pub(crate) fn parse_bool(text: &[u8]) -> Option<bool> {
+    let is = |words: [&[u8]; 5]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is([b"true", b"t", b"yes", b"y", b"1"]) {
+        Some(true)
+    } else if is([b"false", b"f", b"no", b"n", b"0"]) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Bytes as pairs of hexadecimal digits, with or without a leading `\x` or `0x`, put behind `out`;
+/// `false`, and `out` as it was, where the text is something else.
+pub(crate) fn parse_hex(text: &[u8], out: &mut Vec<u8>) -> bool {
+    let digits = match text {
+        [b'\\' | b'0', b'x', rest @ ..] => rest,
+        _ => text,
+    };
+    let before = out.len();
+    let (pairs, rest) = digits.as_chunks::<2>();
+    for [high, low] in pairs {
+        match (hex_digit(*high), hex_digit(*low)) {
+            (Some(high), Some(low)) => out.push(high << 4 | low),
+            _ => break,
+        }
+    }
+    let whole = rest.is_empty() && out.len() - before == pairs.len();
+    if !whole {
+        out.truncate(before);
+    }
+    whole
+}
+
+/// A UUID of 32 hexadecimal digits, with its four dashes or without any, in braces or not.
+pub(crate) fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
+    let text = text.strip_prefix(b"{").and_then(|t| t.strip_suffix(b"}")).unwrap_or(text);
+    let dashed = match text.len() {
+        36 => true,
+        32 => false,
+        _ => return None,
+    };
+    let mut value = [0_u8; 16];
+    let mut digits = 0;
+    for (index, &byte) in text.iter().enumerate() {
+        if dashed && matches!(index, 8 | 13 | 18 | 23) {
+            if byte != b'-' {
+                return None;
+            }
+            continue;
+        }
+        let slot = value.get_mut(digits / 2)?;
+        *slot = *slot << 4 | hex_digit(byte)?;
+        digits += 1;
+    }
+    (digits == 32).then_some(value)
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
+}
