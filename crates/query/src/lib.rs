@@ -20,10 +20,10 @@ mod provider;
 pub mod scan;
 mod session;
 mod statements;
+#[cfg(test)]
+mod testing;
 
 pub use database::{Database, DatabaseOptions};
 pub use error::{ErrorKind, QueryError, Result};
 pub use provider::SnapshotTable;
 pub use session::{Outcome, Session};
-#[cfg(test)]
-mod testing;

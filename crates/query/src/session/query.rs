@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Session {
-    pub(super) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
+    pub(crate) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
         let explains = matches!(statement, ast::Statement::Explain { .. });
         let begun = Instant::now();
         let (plan, stream) = self.start(statement).await?;
