@@ -209,6 +209,27 @@ fn a_second_writer_is_refused() {
 }
 
 #[test]
+fn a_killed_import_left_all_or_nothing() {
+    let place = Place::new();
+    let rows = 40_000;
+    place.file("trades.csv", trades_csv(rows));
+    for attempt in 0..12_u64 {
+        let data = format!("data-{attempt}");
+        let args = ["import", "--quiet", "--data", &data, "--table", "trades", "trades.csv"];
+        let mut child = place.command(&args).spawn().expect("the program starts");
+        std::thread::sleep(std::time::Duration::from_millis(attempt * 25));
+        let _ = child.kill();
+        let _ = child.wait();
+        let again = place.run(&["import", "--data", &data, "--table", "trades", "trades.csv"]);
+        let was_whole = again.err.contains("already imported");
+        assert!(again.code == 0 || was_whole, "{attempt}: {again:?}");
+        let count = ["sql", "--data", &data, "--format", "csv", "-c", "SELECT count(*), sum(id) FROM trades"];
+        let found = place.ok(&count).out;
+        assert!(found.ends_with(&format!("\n{rows},{}\n", (rows - 1) * rows / 2)), "{attempt}: {found}");
+    }
+}
+
+#[test]
 fn the_recorded_feeds() {
     let Some(data) = sample_data() else {
         println!("skipped: the sample data is not beside the repository");

@@ -160,7 +160,7 @@ impl ExecutionPlan for FillExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let mut input = self.input.execute(partition, Arc::clone(&context))?;
-        let mut reservation = MemoryConsumer::new("FillExec").register(context.memory_pool());
+        let reservation = MemoryConsumer::new("FillExec").register(context.memory_pool());
         let (from, to) = (instant(&self.bounds.0)?, instant(&self.bounds.1)?);
         let (fills, keys, bucketing) = (self.fills.clone(), self.keys, self.bucketing);
         let (schema, batch_rows) = (self.schema(), context.session_config().batch_size());
