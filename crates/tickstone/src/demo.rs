@@ -138,7 +138,12 @@ fn make_ticks(rows: u64, folder: &Path) -> Result<()> {
     let began = Instant::now();
     let request = TicksRequest { rows, days: DAYS, levels: LEVELS, seed: 1 };
     for file in write_ticks(request, folder, Compression::None)? {
-        println!("  {}: {}, {} of CSV", file.path.display(), units::rows(file.rows), units::bytes(file.text_bytes));
+        println!(
+            "  {}: {}, {} of CSV",
+            file.path.display(),
+            units::rows(file.rows),
+            units::bytes(file.text_bytes)
+        );
     }
     println!("  in {}", units::duration(began.elapsed()));
     Ok(())

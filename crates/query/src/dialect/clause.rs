@@ -19,6 +19,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 pub(super) const PLACEHOLDER: &str = "__clause";
 
 /// A clause that was cut out.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
 pub(super) enum Clause {
     Sample(SampleClause),

@@ -82,10 +82,6 @@ impl<'t> Cursor<'t> {
         Self { tokens, at, end }
     }
 
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
-
     pub(super) fn skip(&mut self, count: usize) {
         self.at = (self.at + count).min(self.tokens.len());
     }

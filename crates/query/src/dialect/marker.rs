@@ -69,6 +69,7 @@ pub(crate) struct AsOfMarker {
 }
 
 /// A table factor or join operator that is one of ours.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
 pub(crate) enum Marker {
     /// SAMPLE BY.

@@ -27,7 +27,7 @@ pub(crate) struct Ohlc {
 }
 
 impl Ohlc {
-    pub(crate) fn ohlc() -> Self {
+    pub(crate) fn prices() -> Self {
         Self { signature: Signature::user_defined(Volatility::Immutable), sized: false }
     }
 

@@ -110,9 +110,9 @@ impl KeyIds {
             return Ok(());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        for at in 1..columns.len() {
+        for (at, column) in columns.iter().enumerate().skip(1) {
             scratch.clear();
-            self.columns[at].codes(&columns[at], &mut reader.caches[at], &mut scratch)?;
+            self.columns[at].codes(column, &mut reader.caches[at], &mut scratch)?;
             self.combine(at, &scratch, &mut out[start..]);
         }
         self.scratch = scratch;

@@ -31,7 +31,6 @@ use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::prelude::SessionConfig;
 use std::sync::Arc;
 
 /// Adds the operators and functions to a session.
@@ -41,7 +40,7 @@ use std::sync::Arc;
 /// rely on. Rows are not dealt round to partitions for the sake of a projection: bars stay in the order
 /// of time, and a small answer does not pay for tasks and channels.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    let config = builder.config().take().unwrap_or_else(SessionConfig::new);
+    let config = builder.config().take().unwrap_or_default();
     let config = config
         .set_bool("datafusion.sql_parser.enable_ident_normalization", false)
         .set_bool("datafusion.sql_parser.enable_subquery_sort_elimination", false)

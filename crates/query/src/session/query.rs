@@ -85,8 +85,9 @@ fn times_batch(batches: &[RecordBatch], planning: Duration, running: Duration) -
         Arc::new(StringArray::from(vec!["planning time", "execution time"])),
         Arc::new(StringArray::from(vec![millis(planning), millis(running)])),
     ];
-    let schema = batches.first().map(RecordBatch::schema).unwrap_or_else(|| {
-        datafusion::logical_expr::LogicalPlan::explain_schema()
-    });
+    let schema = batches
+        .first()
+        .map(RecordBatch::schema)
+        .unwrap_or_else(datafusion::logical_expr::LogicalPlan::explain_schema);
     Ok(RecordBatch::try_new(schema, columns)?)
 }

@@ -21,13 +21,16 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 
+/// The key expressions of one side, in the order of the join's keys.
+pub(super) type KeyExprs = Vec<Arc<dyn PhysicalExpr>>;
+
 /// Merges two inputs that come in time order; yields the left rows in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct AsOfJoinExec {
     left: Arc<dyn ExecutionPlan>,
     right: Arc<dyn ExecutionPlan>,
     pub(super) times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
-    pub(super) keys: (Vec<Arc<dyn PhysicalExpr>>, Vec<Arc<dyn PhysicalExpr>>),
+    pub(super) keys: (KeyExprs, KeyExprs),
     /// The right columns of the output.
     pub(super) right_columns: Vec<usize>,
     pub(super) options: AsOfOptions,
@@ -39,7 +42,7 @@ impl AsOfJoinExec {
     pub(crate) fn try_new(
         (left, right): (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
         times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
-        keys: (Vec<Arc<dyn PhysicalExpr>>, Vec<Arc<dyn PhysicalExpr>>),
+        keys: (KeyExprs, KeyExprs),
         right_columns: Vec<usize>,
         options: AsOfOptions,
         schema: SchemaRef,
