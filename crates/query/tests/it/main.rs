@@ -1,6 +1,8 @@
 //! The query crate from outside: SQL files in three states, and generated tables against a second
 //! engine.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod database;
 mod property;
 mod slt;

@@ -61,7 +61,7 @@ fn schema(numbers: &mut Numbers) -> TableSchema {
         .column("id", ColumnType::Int64)
         .timestamp("ts")
         .partition_by(unit);
-    let series: &[&str] = *numbers.pick(&[&["sym"][..], &["sym", "venue"], &["venue"], &[]]);
+    let series: &[&str] = numbers.pick(&[&["sym"][..], &["sym", "venue"], &["venue"], &[]]);
     builder.series(series.iter().copied()).build().unwrap()
 }
 
