@@ -207,9 +207,7 @@ fn of_external(error: Box<dyn std::error::Error + Send + Sync>) -> QueryError {
     };
     match error.downcast::<QueryError>() {
         Ok(error) => *error,
-        Err(error) => {
-            QueryError { source: None, ..QueryError::new(ErrorKind::Report, error.to_string()) }
-        }
+        Err(error) => QueryError { source: None, ..QueryError::new(ErrorKind::Report, error.to_string()) },
     }
 }
 
@@ -300,7 +298,9 @@ fn describe(error: &mut QueryError, diagnostic: Diagnostic) {
 fn clean(message: &str) -> String {
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
     let mut rest = message.trim();
-    for prefix in ["Error during planning: ", "Execution error: ", "SQL error: ", "This feature is not implemented: "] {
+    for prefix in
+        ["Error during planning: ", "Execution error: ", "SQL error: ", "This feature is not implemented: "]
+    {
         rest = rest.strip_prefix(prefix).unwrap_or(rest);
     }
     rest.trim_end_matches('.').to_string()

@@ -51,18 +51,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let database = args.data.open(true)?;
     let sql = match (&args.table, &args.query) {
-        (Some(table), _) => {
-            format!("SELECT * FROM \"{}\"", table_name(&database, table).replace('"', "\"\""))
-        }
+        (Some(table), _) => table_query(&database, table),
         (None, query) => query.clone().unwrap_or_default(),
     };
     write(&database, &sql, &args.file, format)
 }
 
-/// The table's name as created: on the command line any case will do.
-fn table_name(database: &Database, name: &str) -> String {
+/// All rows of a table (named in any case), in order of time where it has one.
+fn table_query(database: &Database, name: &str) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let snapshot = database.engine().snapshot();
-    snapshot.table(name).map_or_else(|| name.to_string(), |table| table.schema().name().to_string())
+    let Some(table) = snapshot.table(name) else { return format!("SELECT * FROM {}", quoted(name)) };
+    let schema = table.schema();
+    let order =
+        schema.timestamp().map(|index| format!(" ORDER BY {}", quoted(&schema.columns()[index].name)));
+    format!("SELECT * FROM {}{}", quoted(schema.name()), order.unwrap_or_default())
 }
 
 fn write(database: &Database, sql: &str, file: &Path, format: Option<Format>) -> Result<()> {

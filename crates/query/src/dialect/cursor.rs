@@ -59,7 +59,8 @@ pub(super) fn parser_error(error: ParserError, end: Position) -> SqlError {
         None => (text, None),
     };
     let message = message.replace("found: EOF", "found the end of the statement");
-    let message = message.strip_prefix("Expected: ").map(|rest| format!("expected {rest}")).unwrap_or(message);
+    let message =
+        message.strip_prefix("Expected: ").map(|rest| format!("expected {rest}")).unwrap_or(message);
     SqlError::new(message, place.unwrap_or(end))
 }
 
@@ -79,10 +80,6 @@ pub(super) struct Cursor<'t> {
 impl<'t> Cursor<'t> {
     pub(super) fn new(tokens: &'t [TokenWithSpan], at: usize, end: Position) -> Self {
         Self { tokens, at, end }
-    }
-
-    pub(super) fn at(&self) -> usize {
-        self.at
     }
 
     pub(super) fn skip(&mut self, count: usize) {

@@ -13,10 +13,13 @@ use sqlparser::ast::{
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+/// Finds a table by its name in any case: its own spelling, and its columns'.
+pub(super) type Catalog<'a> = dyn Fn(&str) -> Option<(String, Vec<String>)> + 'a;
+
 /// Gives every unquoted name of a statement the spelling of what it refers to.
 ///
-/// `catalog` finds a table by its name in any case: its own spelling, and its columns'.
-pub fn resolve_names(statement: &mut Statement, catalog: &dyn Fn(&str) -> Option<(String, Vec<String>)>) {
+/// `catalog` says what there is.
+pub fn resolve_names(statement: &mut Statement, catalog: &Catalog<'_>) {
     match statement {
         Statement::Query(node) | Statement::Insert(node) => resolve(node.as_mut(), catalog),
         Statement::CreateTable(table) => {
@@ -29,7 +32,7 @@ pub fn resolve_names(statement: &mut Statement, catalog: &dyn Fn(&str) -> Option
     }
 }
 
-fn resolve(node: &mut impl VisitMut, catalog: &dyn Fn(&str) -> Option<(String, Vec<String>)>) {
+fn resolve(node: &mut impl VisitMut, catalog: &Catalog<'_>) {
     let mut spellings = Spellings::default();
     // Neither visitor ever breaks off.
     let _ = node.visit(&mut Collect { catalog, spellings: &mut spellings });
@@ -101,7 +104,7 @@ impl Spellings {
 }
 
 struct Collect<'a> {
-    catalog: &'a dyn Fn(&str) -> Option<(String, Vec<String>)>,
+    catalog: &'a Catalog<'a>,
     spellings: &'a mut Spellings,
 }
 
@@ -198,7 +201,8 @@ impl VisitorMut for Rewrite<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in &mut select.projection {
-            if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item {
+            if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+            {
                 self.spellings.fix_name(name);
             }
         }

@@ -5,6 +5,7 @@ use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
 };
+use arrow_buffer::NullBuffer;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use std::fmt::Write;
@@ -22,6 +23,8 @@ pub enum TimeStyle {
 /// The values of one column as text.
 pub struct Cells<'a> {
     array: &'a dyn Array,
+    /// Also the NULLs that stand in a dictionary's values, or in no bitmap at all.
+    nulls: Option<NullBuffer>,
     kind: Kind<'a>,
 }
 
@@ -64,15 +67,12 @@ impl<'a> Cells<'a> {
                 None => Kind::Other(ArrayFormatter::try_new(array.as_ref(), &OPTIONS)?),
             },
         };
-        Ok(Self { array: array.as_ref(), kind })
+        Ok(Self { array: array.as_ref(), nulls: array.logical_nulls(), kind })
     }
 
     /// Whether the value is NULL.
     pub fn is_null(&self, row: usize) -> bool {
-        match &self.kind {
-            Kind::Symbol(dictionary, values) => dictionary.key(row).is_none_or(|key| values.is_null(key)),
-            _ => self.array.is_null(row),
-        }
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
     /// Puts the value's text behind `out`; nothing for NULL.

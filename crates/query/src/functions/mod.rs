@@ -39,7 +39,7 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         first_last::FirstLast::first().into(),
         first_last::FirstLast::last().into(),
         vwap::Vwap::default().into(),
-        ohlc::Ohlc::ohlc().into(),
+        ohlc::Ohlc::prices().into(),
         ohlc::Ohlc::candle().into(),
     ];
     all.into_iter().map(Arc::new).collect()

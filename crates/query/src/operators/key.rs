@@ -110,9 +110,9 @@ impl KeyIds {
             return Ok(());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        for at in 1..columns.len() {
+        for (at, column) in columns.iter().enumerate().skip(1) {
             scratch.clear();
-            self.columns[at].codes(&columns[at], &mut reader.caches[at], &mut scratch)?;
+            self.columns[at].codes(column, &mut reader.caches[at], &mut scratch)?;
             self.combine(at, &scratch, &mut out[start..]);
         }
         self.scratch = scratch;
@@ -255,7 +255,8 @@ impl ColumnCodes {
     fn value_code(&mut self, values: &ArrayRef, at: usize) -> Result<u32> {
         let mut one = Vec::with_capacity(1);
         let value = values.slice(at, 1);
-        let value = if value.data_type() == &self.value_type { value } else { cast(&value, &self.value_type)? };
+        let value =
+            if value.data_type() == &self.value_type { value } else { cast(&value, &self.value_type)? };
         match &self.kind {
             Kind::Strings(_) => self.string_codes(value.as_string(), &mut one),
             Kind::Rows { .. } => self.row_codes(&value, &mut one)?,

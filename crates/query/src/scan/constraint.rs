@@ -69,9 +69,9 @@ impl Constraint {
             }
             Expr::InList(InList { expr, list, negated: false }) => {
                 let column = column_of(table, expr)?;
-                let mut each = list.iter().map(|value| {
-                    Self::comparison(table, column, Operator::Eq, &literal_of(value)?)
-                });
+                let mut each = list
+                    .iter()
+                    .map(|value| Self::comparison(table, column, Operator::Eq, &literal_of(value)?));
                 let first = each.next()??;
                 each.try_fold(first, |all, one| all.or(one?))
             }
@@ -131,9 +131,8 @@ impl Constraint {
             let (from, to) = (self.time.from.min(other.time.from), self.time.to.max(other.time.to));
             return Some(Self { time: TimeRange::new(from, to), exact: exact && touching, ..Self::any() });
         }
-        let same = self.time == other.time
-            && self.series.len() == 1
-            && self.series.keys().eq(other.series.keys());
+        let same =
+            self.time == other.time && self.series.len() == 1 && self.series.keys().eq(other.series.keys());
         if !same {
             return None;
         }
@@ -246,12 +245,7 @@ fn time_range(op: Operator, nanos: i64) -> Option<TimeRange> {
     })
 }
 
-fn column_bound(
-    column_type: ColumnType,
-    column: usize,
-    op: Operator,
-    value: &ScalarValue,
-) -> Option<Bound> {
+fn column_bound(column_type: ColumnType, column: usize, op: Operator, value: &ScalarValue) -> Option<Bound> {
     if value.data_type() != column_type.edge_type() {
         return None;
     }

@@ -318,9 +318,9 @@ impl ExecutionPlan for ScanExec {
         {
             return Ok(Arc::new(statistics::of_rows(fetch, columns)));
         }
-        let statistics = self.statistics.get_or_init(|| {
-            Arc::new(statistics::of_selected(&self.selected, &self.projection))
-        });
+        let statistics = self
+            .statistics
+            .get_or_init(|| Arc::new(statistics::of_selected(&self.selected, &self.projection)));
         Ok(Arc::clone(statistics))
     }
 

@@ -51,7 +51,11 @@ enum Current {
     /// One ascending sequence, read forwards.
     Forward(NaturalCursor),
     /// Rows gathered in order, from `next` on.
-    Merged { stored: Vec<ArrayRef>, order: UInt32Array, next: usize },
+    Merged {
+        stored: Vec<ArrayRef>,
+        order: UInt32Array,
+        next: usize,
+    },
 }
 
 impl MergeCursor {
@@ -63,7 +67,8 @@ impl MergeCursor {
         batch_rows: usize,
     ) -> Self {
         let remaining = fetch.unwrap_or(usize::MAX);
-        let merge_rows = (remaining as u64).saturating_mul(2).clamp(batch_rows as u64, merge_rows_max(batch_rows));
+        let merge_rows =
+            (remaining as u64).saturating_mul(2).clamp(batch_rows as u64, merge_rows_max(batch_rows));
         let mut pending = stretches(&selected);
         if !descending {
             pending.reverse();
@@ -148,7 +153,8 @@ impl MergeCursor {
         let segments = &stretch.of.segments;
         let pieces: Vec<Piece> = stretch.segments.iter().flat_map(|&i| pieces(segments, i)).collect();
         let timestamp = self.selected.table.schema().timestamp();
-        let timestamp = timestamp.ok_or_else(|| internal_datafusion_err!("time order without a timestamp"))?;
+        let timestamp =
+            timestamp.ok_or_else(|| internal_datafusion_err!("time order without a timestamp"))?;
         let times = read_column(segments, &pieces, timestamp)?;
         let times = times
             .as_any()

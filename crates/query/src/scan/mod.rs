@@ -9,11 +9,11 @@
 //! stretch, so that memory stays bounded. It claims an order only where the rows truly have it, and
 //! never one of strings: ids say nothing about that.
 
+mod columns;
 mod constraint;
 mod exec;
 mod merge;
 mod natural;
-mod columns;
 mod selected;
 mod statistics;
 

@@ -41,9 +41,9 @@ impl Selected {
     /// Whether the selection leaves one series at most.
     pub fn is_one_series(&self) -> bool {
         let series = self.table.schema().series();
-        series.iter().all(|column| {
-            self.selection.series.iter().any(|(of, ids)| of == column && ids.len() <= 1)
-        })
+        series
+            .iter()
+            .all(|column| self.selection.series.iter().any(|(of, ids)| of == column && ids.len() <= 1))
     }
 
     /// Whether a segment's rows ascend in time as they lie: a run always, a slice of a part where

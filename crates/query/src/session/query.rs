@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Session {
-    pub(super) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
+    pub(crate) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
         let explains = matches!(statement, ast::Statement::Explain { .. });
         let begun = Instant::now();
         let (plan, stream) = self.start(statement).await?;
@@ -84,8 +84,9 @@ fn times_batch(batches: &[RecordBatch], planning: Duration, running: Duration) -
         Arc::new(StringArray::from(vec!["planning time", "execution time"])),
         Arc::new(StringArray::from(vec![millis(planning), millis(running)])),
     ];
-    let schema = batches.first().map(RecordBatch::schema).unwrap_or_else(|| {
-        datafusion::logical_expr::LogicalPlan::explain_schema()
-    });
+    let schema = batches
+        .first()
+        .map(RecordBatch::schema)
+        .unwrap_or_else(datafusion::logical_expr::LogicalPlan::explain_schema);
     Ok(RecordBatch::try_new(schema, columns)?)
 }

@@ -42,7 +42,7 @@ pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
     Ok(Outcome::rows(TAG, report.rows()))
 }
 
-/// Writes a table or the rows of a query to a file.
+/// Writes a table, in order of time, or the rows of a query to a file, which is there whole or not at all.
 pub(super) async fn to(
     session: &mut Session,
     source: CopySource,
@@ -70,8 +70,11 @@ fn query_of(session: &Session, source: CopySource) -> Result<ast::Statement> {
         CopySource::Table(name) => name,
     };
     let table = super::table(session, &name)?;
-    let name = table.schema().name().replace('"', "\"\"");
-    match dialect::parse(&format!("SELECT * FROM \"{name}\""))?.pop() {
+    let schema = table.schema();
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let time = schema.timestamp().map(|index| &schema.columns()[index].name);
+    let order = time.map_or_else(String::new, |name| format!(" ORDER BY {}", quoted(name)));
+    match dialect::parse(&format!("SELECT * FROM {}{order}", quoted(schema.name())))?.pop() {
         Some(Statement::Query(query)) => Ok(*query),
         _ => Err(QueryError::new(ErrorKind::Report, "a table could not be read by its name")),
     }

@@ -131,14 +131,18 @@ fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
         return Ok(Arc::clone(array));
     }
     if column.column_type == ColumnType::Timestamp && from.is_numeric() {
-        return Err(QueryError::request(format!("column '{}' is a TIMESTAMP and the value a number", column.name))
-            .hint("write it as text ('2024-08-08T12:00:00'), or state its unit: to_timestamp_millis(…)"));
+        return Err(QueryError::request(format!(
+            "column '{}' is a TIMESTAMP and the value a number",
+            column.name
+        ))
+        .hint("write it as text ('2024-08-08T12:00:00'), or state its unit: to_timestamp_millis(…)"));
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = match to {
         // Text becomes a dictionary of its own; the engine relates it to the table's.
         DataType::Dictionary(_, _) if !from.is_nested() => {
-            cast_with_options(array, &DataType::Utf8, &options).and_then(|text| cast_with_options(&text, &to, &options))
+            cast_with_options(array, &DataType::Utf8, &options)
+                .and_then(|text| cast_with_options(&text, &to, &options))
         }
         _ => cast_with_options(array, &to, &options),
     };
@@ -147,14 +151,16 @@ fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
 
 /// Says which row of a column cannot be cast: the first that fails alone.
 fn not_castable(array: &ArrayRef, column: &Column, before: u64, message: &str) -> QueryError {
-    let (options, to) = (CastOptions { safe: false, ..CastOptions::default() }, column.column_type.edge_type());
+    let (options, to) =
+        (CastOptions { safe: false, ..CastOptions::default() }, column.column_type.edge_type());
     let fails = |row: &usize| cast_with_options(&array.slice(*row, 1), &to, &options).is_err();
     let place = match (0..array.len()).find(fails) {
         Some(row) => format!("row {}: ", before + row as u64 + 1),
         None => String::new(),
     };
     let name = &column.name;
-    QueryError::request(format!("{place}the value for column '{name}' is no {}", column.column_type)).detail(message)
+    QueryError::request(format!("{place}the value for column '{name}' is no {}", column.column_type))
+        .detail(message)
 }
 
 fn check_times(times: &ArrayRef, name: &str, before: u64) -> Result<()> {

@@ -112,7 +112,8 @@ fn set(session: &mut Session, name: &str, value: &str) -> Result<Outcome> {
     match name {
         "sync" => session.sync = Some(SyncPolicy::parse(value)?),
         _ => {
-            let full = if name.starts_with("datafusion.") { name.to_string() } else { format!("datafusion.{name}") };
+            let full =
+                if name.starts_with("datafusion.") { name.to_string() } else { format!("datafusion.{name}") };
             session.set(&full, value).map_err(|_| {
                 QueryError::request(format!("there is no setting '{name}' that takes '{value}'"))
             })?;

@@ -73,7 +73,8 @@ fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
         let names = schema.series().iter().map(|&index| schema.columns()[index].name.as_str());
         Some(names.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
     });
-    let timestamps = each().map(|schema| schema.timestamp().map(|index| schema.columns()[index].name.as_str()));
+    let timestamps =
+        each().map(|schema| schema.timestamp().map(|index| schema.columns()[index].name.as_str()));
     batch(vec![
         ("table", strings(each().map(|schema| Some(schema.name())))),
         ("timestamp", strings(timestamps)),
@@ -121,15 +122,19 @@ fn storage_batch(table: &TableSnapshot) -> PlanResult<RecordBatch> {
         ("disk_bytes", one(disk)),
         ("memory_bytes", one(unsealed)),
         ("symbols", one(symbols.map(|dictionary| dictionary.len() as u64).sum())),
-        ("disk_bytes_a_row", Arc::new([per_row].into_iter().collect::<datafusion::arrow::array::Float64Array>())),
+        (
+            "disk_bytes_a_row",
+            Arc::new([per_row].into_iter().collect::<datafusion::arrow::array::Float64Array>()),
+        ),
     ])
 }
 
 /// The functions, by name.
-pub(crate) fn table_functions(pinned: &Arc<PinnedSnapshot>) -> [(&'static str, Arc<dyn TableFunctionImpl>); 3] {
-    let function = |kind| {
-        Arc::new(ShowFunction { kind, pinned: Arc::clone(pinned) }) as Arc<dyn TableFunctionImpl>
-    };
+pub(crate) fn table_functions(
+    pinned: &Arc<PinnedSnapshot>,
+) -> [(&'static str, Arc<dyn TableFunctionImpl>); 3] {
+    let function =
+        |kind| Arc::new(ShowFunction { kind, pinned: Arc::clone(pinned) }) as Arc<dyn TableFunctionImpl>;
     [
         ("tables", function(Kind::Tables)),
         ("table_partitions", function(Kind::Partitions)),

@@ -99,7 +99,8 @@ fn order_by_time_needs_no_sort() {
 fn whole_table_aggregates_come_from_statistics() {
     let database = open(&MemoryDisk::new());
     let mut session = filled(&database);
-    let plan = explain(&database, &mut session, "EXPLAIN SELECT max(x), min(ts), count(*), count(sym) FROM t");
+    let plan =
+        explain(&database, &mut session, "EXPLAIN SELECT max(x), min(ts), count(*), count(sym) FROM t");
     assert!(!plan.contains("ScanExec"), "{plan}");
     let batches = query(&database, &mut session, "SELECT max(x) FROM t");
     assert_eq!(format!("{:?}", batches[0].column(0)), "PrimitiveArray<Float64>\n[\n  230.0,\n]");

@@ -66,7 +66,13 @@ fn schema(numbers: &mut Numbers) -> TableSchema {
 }
 
 /// Rows in order of arrival; mostly ascending, some late, many ties.
-fn rows(numbers: &mut Numbers, schema: &TableSchema, count: usize, clock: &mut i64, id: &mut i64) -> RecordBatch {
+fn rows(
+    numbers: &mut Numbers,
+    schema: &TableSchema,
+    count: usize,
+    clock: &mut i64,
+    id: &mut i64,
+) -> RecordBatch {
     let late = numbers.one_in(3);
     let (mut ts, mut sym, mut venue, mut px) = (vec![], vec![], vec![], vec![]);
     let (mut qty, mut note, mut flag, mut ids) = (vec![], vec![], vec![], vec![]);
@@ -148,7 +154,9 @@ fn query(numbers: &mut Numbers, clock: i64) -> String {
         0 => format!("SELECT * FROM t {condition}"),
         1 => format!("SELECT id, px, sym FROM t {condition} ORDER BY id"),
         2 => format!("SELECT count(*) FROM t {condition}"),
-        3 => format!("SELECT min(ts), max(ts), min(px), max(px), min(qty), max(qty), count(px) FROM t {condition}"),
+        3 => format!(
+            "SELECT min(ts), max(ts), min(px), max(px), min(qty), max(qty), count(px) FROM t {condition}"
+        ),
         4 => format!("SELECT min(sym), max(venue), min(note), max(flag), sum(qty) FROM t {condition}"),
         5 => format!("SELECT sym, count(*), sum(qty), min(ts) FROM t {condition} GROUP BY sym"),
         6 => format!("SELECT sym, venue, max(px) FROM t {condition} GROUP BY sym, venue"),
@@ -170,9 +178,10 @@ fn shown(batches: &[RecordBatch], ordered: bool) -> Vec<String> {
     for batch in batches {
         let columns: Vec<ArrayFormatter> =
             batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).unwrap()).collect();
-        rows.extend((0..batch.num_rows()).map(|row| {
-            columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join("|")
-        }));
+        rows.extend(
+            (0..batch.num_rows())
+                .map(|row| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join("|")),
+        );
     }
     if !ordered {
         rows.sort();

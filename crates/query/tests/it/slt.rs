@@ -8,11 +8,11 @@
 use crate::states::{State, crash_image, open};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::TryStreamExt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tickstone_engine::disk::MemoryDisk;
 use tickstone_query::{Database, Outcome, QueryError, Session};
-use futures::TryStreamExt;
 
 #[derive(Debug)]
 enum Expected {

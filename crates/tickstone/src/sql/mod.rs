@@ -17,6 +17,7 @@ use crate::output::OutputFormat;
 use show::View;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
+use tickstone_query::dialect::Statement;
 use tickstone_query::{Database, QueryError, Session};
 
 /// Rows a table shows unless told otherwise.
@@ -106,19 +107,40 @@ impl Runner {
     /// Runs the statements of a text up to the first that fails.
     fn run_text(&mut self, text: &str) -> Result<()> {
         self.interrupt.reset();
-        let in_text = |error| failure(text, &error);
-        let statements = self.session.parse(text).map_err(in_text)?;
-        for statement in statements {
-            let (session, view) = (&mut self.session, &mut self.view);
-            let work = view.show(session, statement);
-            self.database.runtime().block_on(async {
-                tokio::select! {
-                    done = work => done.map_err(in_text),
-                    () = self.interrupt.pressed() => Err(Failure::Interrupted),
+        let statements = self.session.parse(text).map_err(|error| failure(text, &error))?;
+        statements.into_iter().try_for_each(|statement| self.run_statement(text, statement))
+    }
+
+    /// Runs one statement of `text` as a task, so that Ctrl-C need not wait for it: a query is left
+    /// behind, and ends when it next yields; anything that writes is awaited.
+    fn run_statement(&mut self, text: &str, statement: Statement) -> Result<()> {
+        let is_query = matches!(statement, Statement::Query(_));
+        let mut session = std::mem::replace(&mut self.session, self.database.session());
+        let mut view = self.view.clone();
+        let mut task = self.database.runtime().spawn(async move {
+            let done = view.show(&mut session, statement).await;
+            (session, view, done)
+        });
+        let finished = self.database.runtime().block_on(async {
+            tokio::select! {
+                finished = &mut task => Some(finished),
+                () = self.interrupt.pressed() => {
+                    task.abort();
+                    if is_query { None } else { Some(task.await) }
                 }
-            })?;
+            }
+        });
+        match finished {
+            Some(Ok((session, view, done))) => {
+                (self.session, self.view) = (session, view);
+                done.map_err(|error| failure(text, &error))
+            }
+            Some(Err(error)) if error.is_panic() => {
+                Err(Failure::Terminal(format!("the statement failed: {error}")))
+            }
+            // The session went with the statement, and its transaction was rolled back.
+            Some(Err(_)) | None => Err(Failure::Interrupted),
         }
-        Ok(())
     }
 }
 

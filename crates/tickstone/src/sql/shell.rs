@@ -1,7 +1,7 @@
 //! The interactive shell: a line editor around [`Runner`].
 
+use super::Runner;
 use super::complete::{EditorHelper, is_command};
-use super::{Runner, failure};
 use crate::failure::{Failure, Result};
 use crate::output::OutputFormat;
 use clap::ValueEnum;
@@ -75,6 +75,7 @@ fn history_path() -> Option<PathBuf> {
 impl Runner {
     /// Runs a line; `false` to leave.
     fn line(&mut self, line: &str) -> Result<bool> {
+        self.interrupt.reset();
         if !is_command(line) {
             return self.run_text(line).map(|()| true);
         }
@@ -84,8 +85,8 @@ impl Runner {
         match (command.to_ascii_lowercase().as_str(), argument) {
             ("\\q" | "quit" | "exit", _) => return Ok(false),
             ("help" | "\\h" | "\\?", _) => println!("{HELP}"),
-            ("\\dt", _) | ("\\d", "") => self.run_statement(Statement::ShowTables)?,
-            ("\\d", table) => self.run_statement(Statement::ShowColumns { table: table.to_string() })?,
+            ("\\dt", _) | ("\\d", "") => self.run_statement("", Statement::ShowTables)?,
+            ("\\d", table) => self.run_statement("", Statement::ShowColumns { table: table.to_string() })?,
             ("\\timing", _) => {
                 self.view.timing = !self.view.timing;
                 println!("timing is {}", if self.view.timing { "on" } else { "off" });
@@ -112,10 +113,5 @@ impl Runner {
             }
         }
         Ok(true)
-    }
-
-    fn run_statement(&mut self, statement: Statement) -> Result<()> {
-        let work = self.view.show(&mut self.session, statement);
-        self.database.runtime().block_on(work).map_err(|error| failure("", &error))
     }
 }

@@ -80,7 +80,12 @@ impl View {
         }
         if self.timing {
             let (rows, elapsed) = (units::rows(shown.total()), units::duration(elapsed));
-            footer.push_str(&format!("{rows} in {elapsed} (planning {})\n", units::duration(planning)));
+            let planned = if planning.is_zero() {
+                String::new()
+            } else {
+                format!(" (planning {})", units::duration(planning))
+            };
+            footer.push_str(&format!("{rows} in {elapsed}{planned}\n"));
         }
         footer
     }

@@ -11,16 +11,18 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+    Partitioning, PlanProperties,
 };
 use std::fmt;
 use std::sync::Arc;
+
+/// The key expressions of one side, in the order of the join's keys.
+pub(super) type KeyExprs = Vec<Arc<dyn PhysicalExpr>>;
 
 /// Merges two inputs that come in time order; yields the left rows in their order.
 #[derive(Debug, Clone)]
@@ -28,7 +30,7 @@ pub(crate) struct AsOfJoinExec {
     left: Arc<dyn ExecutionPlan>,
     right: Arc<dyn ExecutionPlan>,
     pub(super) times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
-    pub(super) keys: (Vec<Arc<dyn PhysicalExpr>>, Vec<Arc<dyn PhysicalExpr>>),
+    pub(super) keys: (KeyExprs, KeyExprs),
     /// The right columns of the output.
     pub(super) right_columns: Vec<usize>,
     pub(super) options: AsOfOptions,
@@ -40,7 +42,7 @@ impl AsOfJoinExec {
     pub(crate) fn try_new(
         (left, right): (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
         times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
-        keys: (Vec<Arc<dyn PhysicalExpr>>, Vec<Arc<dyn PhysicalExpr>>),
+        keys: (KeyExprs, KeyExprs),
         right_columns: Vec<usize>,
         options: AsOfOptions,
         schema: SchemaRef,
@@ -56,7 +58,16 @@ impl AsOfJoinExec {
             Boundedness::Bounded,
         );
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { left, right, times, keys, right_columns, options, properties: Arc::new(properties), metrics })
+        Ok(Self {
+            left,
+            right,
+            times,
+            keys,
+            right_columns,
+            options,
+            properties: Arc::new(properties),
+            metrics,
+        })
     }
 
     pub(super) fn right_schema(&self) -> SchemaRef {
