@@ -170,9 +170,16 @@ fn column_of(table: &TableSnapshot, expr: &Expr) -> Option<usize> {
     }
 }
 
-/// Whether a comparison after the cast is the comparison before it, seen as text.
+/// Whether a comparison after the cast is the one before it: a symbol as text, or an instant that
+/// only gains the zone it is counted in.
 fn keeps_value(column: ColumnType, to: &DataType) -> bool {
-    column == ColumnType::Symbol && is_text(to)
+    match (column, to) {
+        (ColumnType::Symbol, to) => is_text(to),
+        (ColumnType::Timestamp, DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
+            zone.as_deref().is_none_or(|zone| ["UTC", "+00:00", "Z"].contains(&zone))
+        }
+        _ => false,
+    }
 }
 
 fn is_text(data_type: &DataType) -> bool {

@@ -2,7 +2,7 @@
 
 use super::columns::Columns;
 use super::merge::MergeCursor;
-use super::natural::NaturalCursor;
+use super::natural::{BLOCK_ROWS, NaturalCursor};
 use super::selected::Selected;
 use super::statistics;
 use datafusion::arrow::array::RecordBatch;
@@ -147,10 +147,25 @@ impl ScanExec {
         };
         count("partitions_read", read.len() as u64);
         count("partitions_skipped", partitions.saturating_sub(read.len()) as u64);
-        count("segments", self.selected.segments.len() as u64);
+        let parts = self.selected.segments.iter().filter(|segment| segment.is_part());
+        let slices = parts.clone().count() as u64;
+        count("part_slices", slices);
+        count("runs", self.selected.segments.len() as u64 - slices);
+        count("blocks", parts.map(|segment| blocks(segment.rows())).sum());
         count("rows_selected", self.selected.rows);
         count("rows_skipped", table.rows().saturating_sub(self.selected.rows));
     }
+}
+
+/// Blocks of a part that hold some of the rows.
+fn blocks(rows: &[Range<usize>]) -> u64 {
+    let (mut blocks, mut next) = (0, 0);
+    for range in rows.iter().filter(|range| !range.is_empty()) {
+        let first = (range.start / BLOCK_ROWS).max(next);
+        next = (range.end - 1) / BLOCK_ROWS + 1;
+        blocks += next.saturating_sub(first) as u64;
+    }
+    blocks
 }
 
 /// `rows` in `count` shares of about the same size.

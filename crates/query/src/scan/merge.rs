@@ -221,6 +221,3 @@ fn stretches(selected: &Arc<Selected>) -> Vec<Stretch> {
     }
     stretches
 }
-
-#[cfg(test)]
-mod tests;

@@ -41,8 +41,7 @@ impl Session {
         statement: ast::Statement,
     ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)> {
         let (plan, wide) = self.plan(statement).await?;
-        let state = if wide { &self.states.wide } else { &self.states.narrow };
-        let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
+        let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;
         Ok((plan, stream))
     }
 

@@ -8,7 +8,7 @@ use datafusion::catalog::CatalogProviderList;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SessionState, SessionStateDefaults};
+use datafusion::execution::{SessionState, SessionStateDefaults, TaskContext};
 use datafusion::prelude::SessionConfig;
 use std::sync::Arc;
 
@@ -59,6 +59,9 @@ pub(super) struct States {
     pub(super) wide: SessionState,
     /// For all others: one partition, so that nothing is repartitioned or spawned.
     pub(super) narrow: SessionState,
+    /// What plans of either run with; made once, since it holds a copy of every function's name.
+    wide_task: Arc<TaskContext>,
+    narrow_task: Arc<TaskContext>,
 }
 
 impl States {
@@ -69,8 +72,18 @@ impl States {
         for (name, function) in crate::statements::table_functions(pinned) {
             wide.register_udtf(name, function);
         }
+        Self::over(wide)
+    }
+
+    fn over(wide: SessionState) -> Self {
         let narrow = narrowed(&wide);
-        Self { wide, narrow }
+        let (wide_task, narrow_task) = (wide.task_ctx(), narrow.task_ctx());
+        Self { wide, narrow, wide_task, narrow_task }
+    }
+
+    /// What a plan of the wide or the narrow state runs with.
+    pub(super) fn task(&self, wide: bool) -> Arc<TaskContext> {
+        Arc::clone(if wide { &self.wide_task } else { &self.narrow_task })
     }
 
     /// Starts a statement: `now()` is this moment.
@@ -84,8 +97,9 @@ impl States {
     /// # Errors
     /// Where there is no such option, or it cannot have that value.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.wide.config_mut().options_mut().set(name, value)?;
-        self.narrow = narrowed(&self.wide);
+        let mut wide = self.wide.clone();
+        wide.config_mut().options_mut().set(name, value)?;
+        *self = Self::over(wide);
         Ok(())
     }
 }

@@ -22,11 +22,26 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
     let ast::Statement::Insert(insert) = statement else {
         return Err(QueryError::request("not an INSERT statement"));
     };
+    refuse_not_supported(&insert)?;
     let target = target(session, &insert)?;
     let source = insert.source.ok_or_else(|| QueryError::request("INSERT needs VALUES or a query"))?;
     let (_, stream) = session.start(ast::Statement::Query(source)).await?;
     let rows = store(session, &target, stream).await?;
     Ok(Outcome::rows("INSERT", rows))
+}
+
+fn refuse_not_supported(insert: &ast::Insert) -> Result<()> {
+    let clauses = [
+        (insert.on.is_some(), "ON CONFLICT"),
+        (insert.returning.is_some(), "RETURNING"),
+        (insert.overwrite || insert.replace_into, "overwriting rows"),
+        (!insert.assignments.is_empty(), "INSERT … SET"),
+        (insert.partitioned.is_some(), "PARTITION in INSERT"),
+    ];
+    match clauses.iter().find(|(there, _)| *there) {
+        Some((_, what)) => Err(QueryError::not_supported(what)),
+        None => Ok(()),
+    }
 }
 
 /// A table and where each of its columns comes from.

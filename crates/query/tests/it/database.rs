@@ -122,6 +122,17 @@ fn each_statement_reads_one_snapshot() {
 }
 
 #[test]
+fn a_server_can_move_sessions_between_threads() {
+    fn sends<T: Send>(value: T) -> T {
+        value
+    }
+    let database = open(&MemoryDisk::new());
+    let mut session = sends(database.session());
+    let rows = database.runtime().block_on(sends(session.query("SELECT 1")));
+    assert_eq!(rows.unwrap().len(), 1);
+}
+
+#[test]
 fn a_big_insert_is_one_commit() {
     let database = open(&MemoryDisk::new());
     let mut session = database.session();

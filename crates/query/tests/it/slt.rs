@@ -3,7 +3,7 @@
 //! The format is sqllogictest's, as far as these files use it: records of `statement ok`,
 //! `statement error TEXT` (the message contains TEXT) and `query TYPES [rowsort]` with the expected
 //! rows after `----`, values separated by spaces or, where one holds a space, by tabs. `#` starts a
-//! comment. A test of another kind is `statement count N`.
+//! comment; `${TMP}` stands for a folder of the run's own. `statement count N` expects N rows stored.
 
 use crate::states::{State, crash_image, open};
 use datafusion::arrow::array::RecordBatch;
@@ -97,6 +97,7 @@ fn run(records: &[Record], state: State) -> Vec<String> {
     let mut session = database.session();
     let mut failures = Vec::new();
     let mut changed = false;
+    let folder = tempfile(state);
     for record in records {
         let query = matches!(record.expected, Expected::Rows { .. });
         if query && changed && !session.in_transaction() {
@@ -112,15 +113,24 @@ fn run(records: &[Record], state: State) -> Vec<String> {
             }
         }
         changed |= !query;
-        if let Err(failure) = check(&database, &mut session, record) {
+        if let Err(failure) = check(&database, &mut session, record, &folder) {
             failures.push(format!("line {}: {failure}", record.line));
         }
     }
+    let _ = fs::remove_dir_all(folder);
     failures
 }
 
-fn check(database: &Database, session: &mut Session, record: &Record) -> Result<(), String> {
-    let result = database.runtime().block_on(execute(session, &record.sql));
+/// A folder of this run's own.
+fn tempfile(state: State) -> String {
+    let folder = std::env::temp_dir().join(format!("tickstone-slt-{}-{state:?}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder.to_string_lossy().to_string()
+}
+
+fn check(database: &Database, session: &mut Session, record: &Record, folder: &str) -> Result<(), String> {
+    let sql = record.sql.replace("${TMP}", folder);
+    let result = database.runtime().block_on(execute(session, &sql));
     match (&record.expected, result) {
         (Expected::Ok, Ok(_)) => Ok(()),
         (Expected::Count(wanted), Ok((Some(found), _))) if *wanted == found => Ok(()),
