@@ -105,10 +105,11 @@ impl Parser {
 
     /// The column a key fills, remembered by its position in the line.
     fn place(&mut self, position: usize, key: Text<'_>) -> Result<Option<usize>, BadLine> {
-        if let Some((known, place)) = self.order.get(position) {
-            if !key.escaped && known == key.raw {
-                return Ok(*place);
-            }
+        if let Some((known, place)) = self.order.get(position)
+            && !key.escaped
+            && known == key.raw
+        {
+            return Ok(*place);
         }
         if !unescape(key.raw, &mut self.key) {
             return Err(BadLine::from("a key has an escape that is none"));
