@@ -29,7 +29,7 @@ QUERIES = {
     "bars": (
         """SELECT ts, symbol, first(price), last(price), max(price), min(price), sum(amount), count(*), count(amount)
            FROM t SAMPLE BY 7m ORDER BY ts, symbol""",
-        """SELECT ts // (420 * 1000000000) * 420 * 1000000000 AS b, symbol, first(price ORDER BY ts),
+        """SELECT ts // 420000000000 * 420000000000 AS b, symbol, first(price ORDER BY ts),
                   last(price ORDER BY ts), max(price), min(price), sum(amount), count(*), count(amount)
            FROM t GROUP BY b, symbol ORDER BY b, symbol""",
     ),

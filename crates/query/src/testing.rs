@@ -77,8 +77,15 @@ pub(crate) struct TestSession {
 }
 
 impl TestSession {
+    /// With tiny batches, so that everything crosses their edges.
     pub(crate) fn new() -> Self {
-        let config = SessionConfig::new().with_target_partitions(3).with_batch_size(7);
+        Self::with_batch_size(7)
+    }
+
+    pub(crate) fn with_batch_size(batch_rows: usize) -> Self {
+        // Tables in memory keep their partitions, so that rows of equal time keep their order.
+        let config = SessionConfig::new().with_target_partitions(3).with_batch_size(batch_rows);
+        let config = config.with_repartition_file_scans(false);
         let builder = SessionStateBuilder::new().with_default_features().with_config(config);
         let context = SessionContext::new_with_state(crate::operators::install(builder).build());
         Self { context }
@@ -93,14 +100,16 @@ impl TestSession {
         }
         let table = MemTable::try_new(schema(), partitions).expect("batches of the schema");
         let sorted = rows.is_sorted_by_key(|row| row.ts) && cut.1 <= 1;
-        let table = if sorted { table.with_sort_order(vec![vec![col("ts").sort(true, false)]]) } else { table };
+        let table =
+            if sorted { table.with_sort_order(vec![vec![col("ts").sort(true, false)]]) } else { table };
         self.context.register_table(name, Arc::new(table)).expect("a new table");
         self
     }
 
     fn statement(&self, sql: &str) -> Statement {
         let mut statement = parse(sql).unwrap_or_else(|e| panic!("{sql}: {e}")).remove(0);
-        let tables = self.context.catalog("datafusion").and_then(|c| c.schema("public")).expect("the default schema");
+        let tables =
+            self.context.catalog("datafusion").and_then(|c| c.schema("public")).expect("the default schema");
         let names = tables.table_names();
         resolve_names(&mut statement, &|wanted| {
             let name = names.iter().find(|name| name.eq_ignore_ascii_case(wanted))?;
@@ -130,7 +139,9 @@ impl TestSession {
         for batch in &batches {
             let columns = batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options));
             let columns = columns.collect::<Result<Vec<_>, _>>()?;
-            rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect()));
+            rows.extend(
+                (0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect()),
+            );
         }
         Ok(rows)
     }
@@ -141,7 +152,8 @@ impl TestSession {
             true => "-".to_string(),
             false => value.strip_prefix("1970-01-01T").map(String::from).unwrap_or(value),
         };
-        let lines = self.rows(sql).into_iter().map(|row| row.into_iter().map(cell).collect::<Vec<_>>().join(" "));
+        let lines =
+            self.rows(sql).into_iter().map(|row| row.into_iter().map(cell).collect::<Vec<_>>().join(" "));
         lines.collect::<Vec<_>>().join("\n")
     }
 
@@ -155,6 +167,17 @@ impl TestSession {
             Ok(rows) => panic!("{sql} gave {rows:?}"),
             Err(error) => assert!(error.to_string().contains(part), "{sql}: {error}"),
         }
+    }
+
+    /// Milliseconds that a planned query takes to run.
+    pub(crate) fn execute_ms(&self, sql: &str) -> f64 {
+        runtime().block_on(async {
+            let frame = self.frame(sql).await.expect("a valid query");
+            let plan = frame.create_physical_plan().await.expect("a valid query");
+            let start = std::time::Instant::now();
+            datafusion::physical_plan::collect(plan, self.context.task_ctx()).await.expect("it runs");
+            start.elapsed().as_secs_f64() * 1_000.0
+        })
     }
 
     /// The physical plan as EXPLAIN shows it.

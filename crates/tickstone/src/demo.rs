@@ -1,6 +1,6 @@
 //! `tickstone demo`: a tour. Makes ticks, imports them durably, and runs six analyses.
 //!
-//! It calls what the other commands call: [`crate::gen`](mod@crate::r#gen), the import and a session.
+//! It calls what the other commands call: [`crate::r#gen`], the import and a session.
 //! Nothing here knows how a query is answered.
 
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ ORDER BY timestamp, sym",
         title: "VWAP: the average price paid, weighted by size, every five minutes",
         sql: "SELECT timestamp, vwap(price, amount) AS vwap, sum(amount) AS volume
 FROM trades
-WHERE sym = 'BTC-USD' AND timestamp IN '2022-06-19'
+WHERE sym = 'BTC-USD' AND timestamp >= '2022-06-19' AND timestamp < '2022-06-20'
 SAMPLE BY 5m
 ORDER BY timestamp",
     },
@@ -138,7 +138,7 @@ fn make_ticks(rows: u64, folder: &Path) -> Result<()> {
     let began = Instant::now();
     let request = TicksRequest { rows, days: DAYS, levels: LEVELS, seed: 1 };
     for file in write_ticks(request, folder, Compression::None)? {
-        println!("  {}: {}, {}", file.path.display(), units::rows(file.rows), units::bytes(file.text_bytes));
+        println!("  {}: {}, {} of CSV", file.path.display(), units::rows(file.rows), units::bytes(file.text_bytes));
     }
     println!("  in {}", units::duration(began.elapsed()));
     Ok(())

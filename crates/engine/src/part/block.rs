@@ -122,7 +122,7 @@ fn stretches<T: Copy>(rows: &Rows<'_, '_, T>, slice: &Slice) -> Vec<Vec<T>> {
 }
 
 fn encode_values<V: value::Value>(rows: &Rows<'_, '_, V>, slice: &Slice, chunk: &mut ChunkBuilder) {
-    let plan = V::plan(&stretches(rows, slice));
+    let plan = value::Plan::of(&stretches(rows, slice));
     let mut values = Vec::with_capacity(BLOCK_ROWS);
     for block in blocks(&slice.rows) {
         let valid = rows.copy(block, &mut values);

@@ -66,9 +66,32 @@ struct Pending {
 
 /// Words that end the right side of a join.
 const JOIN_ENDS: [&str; 26] = [
-    "ON", "USING", "MATCH_CONDITION", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "UNION",
-    "EXCEPT", "INTERSECT", "MINUS", "QUALIFY", "WINDOW", "JOIN", "LEFT", "RIGHT", "INNER", "FULL", "CROSS",
-    "NATURAL", "ASOF", "RETURNING", "FOR",
+    "ON",
+    "USING",
+    "MATCH_CONDITION",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "OFFSET",
+    "FETCH",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "MINUS",
+    "QUALIFY",
+    "WINDOW",
+    "JOIN",
+    "LEFT",
+    "RIGHT",
+    "INNER",
+    "FULL",
+    "CROSS",
+    "NATURAL",
+    "ASOF",
+    "RETURNING",
+    "FOR",
 ];
 
 /// Joins of the language that are not built yet.
@@ -149,7 +172,7 @@ impl Pass<'_> {
     fn sample(&mut self) -> Result<()> {
         let position = self.cursor.position();
         let clause = sample_clause(&mut self.cursor)?;
-        self.refuse_where("SAMPLE BY")?;
+        self.refuse_after("SAMPLE BY")?;
         self.place("GROUP", Some("BY"), position, Clause::Sample(clause));
         Ok(())
     }
@@ -157,7 +180,7 @@ impl Pass<'_> {
     fn latest(&mut self) -> Result<()> {
         let position = self.cursor.position();
         let clause = latest_clause(&mut self.cursor)?;
-        self.refuse_where("LATEST ON")?;
+        self.refuse_after("LATEST ON")?;
         self.place("GROUP", Some("BY"), position, Clause::Latest(clause));
         Ok(())
     }
@@ -176,14 +199,20 @@ impl Pass<'_> {
         ahead.words(&["PARTITION", "BY"])
     }
 
-    fn refuse_where(&self, clause: &str) -> Result<()> {
+    fn refuse_after(&self, clause: &str) -> Result<()> {
         if self.cursor.words(&["WHERE"]) {
             return Err(SqlError::new(format!("WHERE stands before {clause}"), self.cursor.position())
                 .hint(format!("write … FROM t WHERE … {clause} …")));
         }
+        if self.cursor.peek() == Some(&Token::Comma) {
+            return Err(self.cursor.expected("the end of the statement"));
+        }
         if self.cursor.words(&["GROUP", "BY"]) {
-            return Err(SqlError::new(format!("{clause} and GROUP BY exclude each other"), self.cursor.position())
-                .hint("put one of them into a sub-query; SAMPLE BY groups by every selected non-aggregate"));
+            return Err(SqlError::new(
+                format!("{clause} and GROUP BY exclude each other"),
+                self.cursor.position(),
+            )
+            .hint("put one of them into a sub-query; SAMPLE BY groups by every selected non-aggregate"));
         }
         Ok(())
     }
@@ -191,8 +220,11 @@ impl Pass<'_> {
     fn refuse_later_clauses(&self) -> Result<()> {
         for word in LATER_JOINS {
             if self.cursor.words(&[word, "JOIN"]) && !self.out.is_empty() {
-                return Err(SqlError::new(format!("{word} JOIN is not supported yet"), self.cursor.position())
-                    .hint("ASOF JOIN is; an alias of that name must be quoted"));
+                return Err(SqlError::new(
+                    format!("{word} JOIN is not supported yet"),
+                    self.cursor.position(),
+                )
+                .hint("ASOF JOIN is; an alias of that name must be quoted"));
             }
         }
         if let Some(Token::Word(word)) = self.cursor.peek()

@@ -59,7 +59,8 @@ pub(super) fn parser_error(error: ParserError, end: Position) -> SqlError {
         None => (text, None),
     };
     let message = message.replace("found: EOF", "found the end of the statement");
-    let message = message.strip_prefix("Expected: ").map(|rest| format!("expected {rest}")).unwrap_or(message);
+    let message =
+        message.strip_prefix("Expected: ").map(|rest| format!("expected {rest}")).unwrap_or(message);
     SqlError::new(message, place.unwrap_or(end))
 }
 

@@ -12,8 +12,9 @@ pub(crate) use super::clause::span;
 use super::clause::{AsOfClause, LatestClause, SampleClause, text};
 use super::{Position, SqlError};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList, FunctionArguments,
-    Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Spanned, TableFactor, Value, ValueWithSpan,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList,
+    FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Spanned, TableFactor,
+    Value, ValueWithSpan,
 };
 
 const SAMPLE_BY: &str = "__sample_by";
@@ -165,7 +166,8 @@ pub(super) fn asof_operator(clause: AsOfClause) -> JoinOperator {
 impl AsOfMarker {
     /// The marker in a join's operator.
     pub(crate) fn read(join: &Join) -> Option<(Self, JoinConstraint)> {
-        let JoinOperator::AsOf { match_condition: Expr::Function(call), constraint } = &join.join_operator else {
+        let JoinOperator::AsOf { match_condition: Expr::Function(call), constraint } = &join.join_operator
+        else {
             return None;
         };
         let FunctionArguments::List(list) = &call.args else { return None };
@@ -203,7 +205,9 @@ fn named(name: &str, expr: Expr) -> FunctionArg {
 
 fn arguments<'a>(args: &'a [FunctionArg], wanted: &'static str) -> impl Iterator<Item = &'a Expr> {
     args.iter().filter_map(move |arg| match arg {
-        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } if name.value == wanted => Some(expr),
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } if name.value == wanted => {
+            Some(expr)
+        }
         _ => None,
     })
 }

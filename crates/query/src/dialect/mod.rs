@@ -126,7 +126,11 @@ fn latest_hint(error: SqlError, tokens: &Tokens) -> SqlError {
         let cursor = Cursor::new(&tokens.tokens, at, tokens.end);
         cursor.words(&["LATEST", "ON"])
     });
-    if latest && error.hint.is_none() { error.hint("LATEST ON ts needs PARTITION BY and a key") } else { error }
+    if latest && error.hint.is_none() {
+        error.hint("LATEST ON ts needs PARTITION BY and a key")
+    } else {
+        error
+    }
 }
 
 fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
@@ -144,7 +148,10 @@ fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
         &["CANCEL"],
     ] {
         if cursor.words(words) {
-            return Err(SqlError::new(format!("{} is not supported yet", words.join(" ")), cursor.position()));
+            return Err(SqlError::new(
+                format!("{} is not supported yet", words.join(" ")),
+                cursor.position(),
+            ));
         }
     }
     Ok(())

@@ -11,8 +11,9 @@ use super::cursor::{Result, parser_error};
 use super::marker::{asof_operator, latest_factor, sample_factor};
 use super::{Position, SqlError};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, JoinConstraint, JoinOperator,
-    Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, JoinConstraint,
+    JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut,
+    VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -121,7 +122,8 @@ impl Restructure {
         let mut joins = Vec::with_capacity(from.joins.len());
         for mut join in std::mem::take(&mut from.joins) {
             let constraint = match &join.join_operator {
-                JoinOperator::Left(JoinConstraint::On(on)) | JoinOperator::LeftOuter(JoinConstraint::On(on)) => on,
+                JoinOperator::Left(JoinConstraint::On(on))
+                | JoinOperator::LeftOuter(JoinConstraint::On(on)) => on,
                 _ => {
                     joins.push(join);
                     continue;
@@ -170,7 +172,9 @@ impl Restructure {
 
 /// The index in `__clause(index)`.
 fn placeholder(expr: &Expr) -> Option<usize> {
-    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else { return None };
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
+        return None;
+    };
     let [part] = name.0.as_slice() else { return None };
     if part.as_ident()?.value != PLACEHOLDER {
         return None;

@@ -65,7 +65,10 @@ fn latest_on_reads_from_and_where() {
         "SELECT * FROM quotes LATEST BY symbol",
         "SELECT * FROM __latest_on(query => (SELECT * FROM quotes), key => symbol)",
     );
-    check("SELECT 1 FROM a JOIN b latest ON latest.x = a.x", "SELECT 1 FROM a JOIN b latest ON latest.x = a.x");
+    check(
+        "SELECT 1 FROM a JOIN b latest ON latest.x = a.x",
+        "SELECT 1 FROM a JOIN b latest ON latest.x = a.x",
+    );
 }
 
 #[test]
@@ -123,7 +126,8 @@ fn create_table_has_a_tail() {
 
 #[test]
 fn create_table_as_takes_our_clauses() {
-    let sql = "CREATE TABLE bars AS (SELECT ts, max(x) m FROM t SAMPLE BY 1m) TIMESTAMP(ts) PARTITION BY MONTH";
+    let sql =
+        "CREATE TABLE bars AS (SELECT ts, max(x) m FROM t SAMPLE BY 1m) TIMESTAMP(ts) PARTITION BY MONTH";
     match parse(sql).expect("valid").as_slice() {
         [Statement::CreateTable(CreateTable { query: Some(query), timestamp: Some(ts), .. })] => {
             assert!(query.to_string().contains("__sample_by"), "{query}");
@@ -146,7 +150,10 @@ fn small_statements_are_read() {
     check("DROP TABLE IF EXISTS a, public.b", r#"[DropTable { names: ["a", "b"], if_exists: true }]"#);
     check("TRUNCATE TABLE a", r#"[Truncate { names: ["a"] }]"#);
     check("CHECKPOINT", "[Checkpoint { table: None }]");
-    check("SET datafusion.execution.batch_size = 100", r#"[Set { name: "datafusion.execution.batch_size", value: "100" }]"#);
+    check(
+        "SET datafusion.execution.batch_size = 100",
+        r#"[Set { name: "datafusion.execution.batch_size", value: "100" }]"#,
+    );
     check(
         "COPY t (a, b) FROM '/x.csv' WITH (FORMAT csv, HEADER, DELIMITER ';')",
         r#"[CopyFrom { table: "t", columns: ["a", "b"], path: "/x.csv", options: [("format", "csv"), ("header", "true"), ("delimiter", ";")] }]"#,
@@ -201,9 +208,9 @@ fn names_take_the_spelling_of_the_catalog() {
         "SELECT T.Ts, q.ts, q.Bid AS B FROM Trades T JOIN quotes q USING(Symbol) ORDER BY B",
     );
     check(
-        "WITH Bars AS (SELECT max(PRICE) AS Top FROM trades SAMPLE BY 1m) SELECT top, bars.* FROM bars",
-        "WITH Bars AS (SELECT * FROM __sample_by(query => (SELECT max(price) AS Top FROM Trades), stride => '1m')) \
-         SELECT Top, Bars.* FROM Bars",
+        "WITH Bars AS (SELECT max(PRICE) AS Peak FROM trades SAMPLE BY 1m) SELECT peak, bars.* FROM bars",
+        "WITH Bars AS (SELECT * FROM __sample_by(query => (SELECT max(price) AS Peak FROM Trades), stride => '1m')) \
+         SELECT Peak, Bars.* FROM Bars",
     );
     check("INSERT INTO TRADES (TS, PRICE) VALUES (1, 2)", "INSERT INTO Trades (Ts, price) VALUES (1, 2)");
 }

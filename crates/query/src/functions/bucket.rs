@@ -50,7 +50,8 @@ impl Bucketing {
 
     /// The buckets that texts such as SAMPLE BY's describe.
     pub(crate) fn parse(stride: &str, zone: Option<&str>, offset: Option<&str>) -> Result<Self, String> {
-        let parsed = Stride::parse(stride).ok_or_else(|| format!("'{stride}' is no duration; {STRIDE_HINT}"))?;
+        let parsed =
+            Stride::parse(stride).ok_or_else(|| format!("'{stride}' is no duration; {STRIDE_HINT}"))?;
         let mut bucketing = Self::new(parsed);
         if let Some(offset) = offset {
             bucketing = bucketing.with_offset(parse_offset(offset)?);
@@ -130,7 +131,8 @@ impl Bucketing {
             (None, Unit::Week) => index.saturating_mul(self.stride.count * 7).saturating_sub(3),
             (None, _) => index.saturating_mul(self.stride.count),
         };
-        self.instant(day.saturating_mul(DAY).saturating_add(self.offset))
+        let local = i128::from(day) * i128::from(DAY) + i128::from(self.offset);
+        self.instant(i64::try_from(local).unwrap_or(if local < 0 { i64::MIN } else { i64::MAX }))
     }
 
     /// Local wall-clock time of an instant, as nanoseconds.
@@ -204,7 +206,7 @@ fn date_of(day: i64) -> NaiveDate {
 fn first_day_of_month(month: i64) -> i64 {
     let year = i32::try_from(1970 + month.div_euclid(12)).unwrap_or(i32::MAX);
     let month0 = u32::try_from(month.rem_euclid(12)).unwrap_or(0);
-    let beyond = if month < 0 { i64::MIN / DAY } else { i64::MAX / DAY };
+    let beyond = if month < 0 { i64::MIN / DAY - 1 } else { i64::MAX / DAY + 1 };
     NaiveDate::from_ymd_opt(year, month0 + 1, 1).map_or(beyond, |date| i64::from(date.to_epoch_days()))
 }
 

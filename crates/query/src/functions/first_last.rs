@@ -5,7 +5,9 @@
 //! ([`super::hidden_time`]) where it is not written.
 
 use crate::operators::pinned::PinnedRows;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, TimestampNanosecondArray};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, TimestampNanosecondArray,
+};
 use datafusion::arrow::compute::nullif;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{ScalarValue, exec_err, plan_err};

@@ -59,7 +59,8 @@ fn fields(sized: bool) -> Fields {
     if sized {
         names.extend(["volume", "vwap"]);
     }
-    let mut fields: Vec<Field> = names.into_iter().map(|name| Field::new(name, DataType::Float64, true)).collect();
+    let mut fields: Vec<Field> =
+        names.into_iter().map(|name| Field::new(name, DataType::Float64, true)).collect();
     if sized {
         fields.push(Field::new("count", DataType::Int64, true));
     }
@@ -81,7 +82,11 @@ impl AggregateUDFImpl for Ohlc {
         let numbers = types.iter().take(width).all(|t| t.is_numeric() || *t == DataType::Null);
         match types.get(width).map(time_type) {
             _ if !numbers || types.len() < width || types.len() > width + 1 => {
-                plan_err!("{} takes {}", self.name(), if self.sized { "a price and a size" } else { "a price" })
+                plan_err!(
+                    "{} takes {}",
+                    self.name(),
+                    if self.sized { "a price and a size" } else { "a price" }
+                )
             }
             Some(None) => plan_err!("the last argument of {} is a timestamp", self.name()),
             Some(Some(time)) => {
@@ -206,7 +211,9 @@ impl Bars {
         let prices = prices.as_primitive::<Float64Type>();
         let times = time_values(times)?;
         let all = prices.null_count() == 0 && times.null_count() == 0 && filter.is_none();
-        for (row, ((&price, &time), group)) in prices.values().iter().zip(times.values()).zip(groups).enumerate() {
+        for (row, ((&price, &time), group)) in
+            prices.values().iter().zip(times.values()).zip(groups).enumerate()
+        {
             let counts = all
                 || (prices.is_valid(row)
                     && times.is_valid(row)
@@ -225,7 +232,7 @@ impl Bars {
 
     fn output(&self, bars: &[Bar]) -> Result<StructArray> {
         let doubles = |value: fn(&Bar) -> f64| -> ArrayRef {
-            Arc::new(bars.iter().map(|bar| Some(value(bar))).collect::<Float64Array>())
+            Arc::new(bars.iter().map(|bar| (bar.count > 0).then(|| value(bar))).collect::<Float64Array>())
         };
         let mut columns = vec![
             doubles(|bar| bar.open),
@@ -237,7 +244,9 @@ impl Bars {
             columns.push(doubles(|bar| bar.volume));
             let vwap = bars.iter().map(|bar| (bar.volume != 0.0).then(|| bar.notional / bar.volume));
             columns.push(Arc::new(vwap.collect::<Float64Array>()));
-            columns.push(Arc::new(bars.iter().map(|bar| Some(bar.count)).collect::<Int64Array>()));
+            columns.push(Arc::new(
+                bars.iter().map(|bar| (bar.count > 0).then_some(bar.count)).collect::<Int64Array>(),
+            ));
         }
         let seen: NullBuffer = bars.iter().map(|bar| bar.count > 0).collect();
         Ok(StructArray::try_new(fields(self.sized), columns, Some(seen))?)

@@ -32,9 +32,10 @@ fn aggregates_of_market_data() {
         &["{open: 10.0, high: 12.0, low: 8.0, close: 12.0, volume: 4.0, vwap: 10.5, count: 3} 12.0"],
     );
     s.check("SELECT vwap(x, y) FROM t WHERE symbol = 'B'", &["-"]);
-    s.check("SELECT ts, symbol, ohlc(x)['open'] o FROM t SAMPLE BY 2s", &[
-        "00:00:00 A 10.0", "00:00:00 B 5.0", "00:00:00 C -", "00:00:02 A 8.0", "00:00:04 A -",
-    ]);
+    s.check(
+        "SELECT ts, symbol, ohlc(x)['open'] o FROM t SAMPLE BY 2s",
+        &["00:00:00 A 10.0", "00:00:00 B 5.0", "00:00:00 C -", "00:00:02 A 8.0", "00:00:04 A -"],
+    );
 }
 
 #[test]
@@ -56,9 +57,10 @@ fn returns_over_a_window() {
          round(log_return(x) OVER (PARTITION BY symbol ORDER BY ts), 6) l FROM t WHERE symbol = 'A' ORDER BY ts",
         &["00:00:01 - -", "00:00:02 -0.19999999999999996 -0.223144", "00:00:03 0.5 0.405465", "00:00:04 - -"],
     );
-    s.check("SELECT last(x) OVER (PARTITION BY symbol ORDER BY ts) FROM t WHERE symbol = 'A' ORDER BY ts", &[
-        "10.0", "8.0", "12.0", "-",
-    ]);
+    s.check(
+        "SELECT last(x) OVER (PARTITION BY symbol ORDER BY ts) FROM t WHERE symbol = 'A' ORDER BY ts",
+        &["10.0", "8.0", "12.0", "-"],
+    );
 }
 
 #[test]

@@ -4,7 +4,9 @@ use super::bucket::{Bucketing, parse_offset};
 use super::stride::{STRIDE_HINT, Stride, Unit};
 use crate::designated::TIMESTAMP_KEY;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, IntervalUnit, TimeUnit, TimestampNanosecondType,
+};
 use datafusion::common::{ScalarValue, exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -94,7 +96,8 @@ impl ScalarUDFImpl for TimeBucket {
     /// Buckets ascend as times do.
     fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
         let constants = inputs.iter().enumerate();
-        let fixed = constants.filter(|(at, _)| *at != 1).all(|(_, p)| p.sort_properties == SortProperties::Singleton);
+        let fixed =
+            constants.filter(|(at, _)| *at != 1).all(|(_, p)| p.sort_properties == SortProperties::Singleton);
         Ok(match inputs.get(1) {
             Some(time) if fixed => time.sort_properties,
             _ => SortProperties::Unordered,
@@ -136,13 +139,15 @@ fn bucketing(stride: &ColumnarValue, rest: &[ColumnarValue]) -> Result<Bucketing
     let mut bucketing = Bucketing::new(parsed);
     for argument in rest {
         bucketing = match argument {
-            ColumnarValue::Scalar(ScalarValue::Utf8(Some(text))) => match (parse_offset(text), text.parse()) {
-                (Ok(offset), _) => bucketing.with_offset(offset),
-                (Err(_), Ok(zone)) => bucketing.with_zone(zone),
-                (Err(message), Err(_)) => {
-                    return exec_err!("{message}, or the name of a time zone such as 'Europe/Berlin'");
+            ColumnarValue::Scalar(ScalarValue::Utf8(Some(text))) => {
+                match (parse_offset(text), text.parse()) {
+                    (Ok(offset), _) => bucketing.with_offset(offset),
+                    (Err(_), Ok(zone)) => bucketing.with_zone(zone),
+                    (Err(message), Err(_)) => {
+                        return exec_err!("{message}, or the name of a time zone such as 'Europe/Berlin'");
+                    }
                 }
-            },
+            }
             ColumnarValue::Scalar(interval) => match crate::operators::interval_nanos(interval) {
                 Some(offset) => bucketing.with_offset(offset),
                 None => return exec_err!("{interval} is no offset of time_bucket"),

@@ -44,14 +44,20 @@ fn shared_values(arrays: &[&ArrayRef]) -> Option<ArrayRef> {
     shared.then(|| Arc::clone(first))
 }
 
-fn interleave_or_null(arrays: &[&ArrayRef], rows: &[(usize, usize)], data_type: &DataType) -> Result<ArrayRef> {
+fn interleave_or_null(
+    arrays: &[&ArrayRef],
+    rows: &[(usize, usize)],
+    data_type: &DataType,
+) -> Result<ArrayRef> {
     let mut all: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
     if rows.iter().all(|(array, _)| *array != MISSING) {
         return Ok(interleave(&all, rows)?);
     }
     let null = new_null_array(data_type, 1);
     all.push(null.as_ref());
-    let rows: Vec<(usize, usize)> =
-        rows.iter().map(|&(array, row)| if array == MISSING { (arrays.len(), 0) } else { (array, row) }).collect();
+    let rows: Vec<(usize, usize)> = rows
+        .iter()
+        .map(|&(array, row)| if array == MISSING { (arrays.len(), 0) } else { (array, row) })
+        .collect();
     Ok(interleave(&all, &rows)?)
 }

@@ -255,7 +255,8 @@ impl ColumnCodes {
     fn value_code(&mut self, values: &ArrayRef, at: usize) -> Result<u32> {
         let mut one = Vec::with_capacity(1);
         let value = values.slice(at, 1);
-        let value = if value.data_type() == &self.value_type { value } else { cast(&value, &self.value_type)? };
+        let value =
+            if value.data_type() == &self.value_type { value } else { cast(&value, &self.value_type)? };
         match &self.kind {
             Kind::Strings(_) => self.string_codes(value.as_string(), &mut one),
             Kind::Rows { .. } => self.row_codes(&value, &mut one)?,

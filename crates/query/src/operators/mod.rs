@@ -21,6 +21,8 @@ pub(crate) mod pinned;
 mod planner;
 mod relation;
 mod sample;
+#[cfg(test)]
+mod speed;
 
 pub(crate) use asof::plan::interval_nanos;
 
@@ -35,14 +37,16 @@ use std::sync::Arc;
 /// Adds the operators and functions to a session.
 ///
 /// Names are compared as they are spelled, so that the session must resolve them first
-/// ([`crate::dialect::resolve_names`]); ORDER BY in a sub-query is kept, which the plans of SAMPLE BY
-/// rely on.
+/// ([`crate::dialect::resolve_names`]). ORDER BY in a sub-query is kept, which the plans of SAMPLE BY
+/// rely on. Rows are not dealt round to partitions for the sake of a projection: bars stay in the order
+/// of time, and a small answer does not pay for tasks and channels.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let config = builder.config().take().unwrap_or_else(SessionConfig::new);
     let config = config
         .set_bool("datafusion.sql_parser.enable_ident_normalization", false)
         .set_bool("datafusion.sql_parser.enable_subquery_sort_elimination", false)
-        .set_bool("datafusion.sql_parser.collect_spans", true);
+        .set_bool("datafusion.sql_parser.collect_spans", true)
+        .set_bool("datafusion.optimizer.enable_round_robin_repartition", false);
     let mut relations = builder.relation_planners().take().unwrap_or_default();
     relations.insert(0, Arc::new(relation::Relations::default()));
     let builder = builder

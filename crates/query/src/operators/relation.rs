@@ -9,8 +9,8 @@ use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins,
-    Value,
+    Expr, FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, TableFactor,
+    TableWithJoins, Value,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

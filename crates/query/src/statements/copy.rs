@@ -1,12 +1,16 @@
 //! COPY: a file into a table, or a query's rows into a file.
+//!
+//! The files are read and written by [`crate::import`] and [`crate::export`]; this is their SQL.
 
-use crate::dialect::{CopySource, Statement};
+use crate::dialect::{self, CopySource, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
-use crate::export;
+use crate::export::{self, Format};
 use crate::import::{self, ImportRequest};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::path::Path;
+
+const TAG: &str = "COPY";
 
 /// COPY … FROM: the table, its columns in the file's order, the file and its options.
 #[derive(Debug)]
@@ -17,62 +21,61 @@ pub(super) struct Source {
     pub(super) options: Vec<(String, String)>,
 }
 
-/// Imports a file as `tickstone import` does, into a table that exists.
+/// Imports a file into a table that is there, in one commit.
 pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
-    let Source { table, columns, path, options } = source;
-    super::table(session, &table)?;
-    let mut request = ImportRequest::new(table, [path]);
-    request.columns = columns;
-    for (name, value) in &options {
+    let table = super::table(session, &source.table)?;
+    let mut request = ImportRequest::new(table.schema().name(), [source.path]);
+    request.columns = source.columns;
+    for (name, value) in &source.options {
         request.set_option(name, value)?;
     }
-    let database = session.database.clone();
-    let work = move || import::import(&database, &request, &mut |_| {});
-    let report = session.database.runtime().spawn_blocking(work).await.map_err(|error| {
-        QueryError::new(ErrorKind::Report, format!("a statement was cut short: {error}"))
+    let database = session.database().clone();
+    let imported = session.database().runtime().spawn_blocking(move || {
+        let report = import::import(&database, &request, &mut |_| {});
+        // The handle goes here, so that the last one never does on a thread of the runtime.
+        drop(database);
+        report
+    });
+    let report = imported.await.map_err(|error| {
+        QueryError::new(ErrorKind::Report, format!("the import was cut short: {error}"))
     })??;
-    Ok(Outcome::rows("COPY", report.rows()))
+    Ok(Outcome::rows(TAG, report.rows()))
 }
 
-/// Writes rows to a file, which is there whole or not at all.
+/// Writes a table, in order of time, or the rows of a query to a file, which is there whole or not at all.
 pub(super) async fn to(
     session: &mut Session,
     source: CopySource,
     path: String,
     options: Vec<(String, String)>,
 ) -> Result<Outcome> {
-    let query = match source {
-        CopySource::Query(query) => ast::Statement::Query(query),
-        CopySource::Table(name) => all_rows(session, &name)?,
-    };
     let mut given = None;
-    for (name, value) in &options {
-        let format = export::Format::parse(value).filter(|_| name == "format");
-        let wrong = || {
-            QueryError::request(format!("option '{name}' cannot be '{value}'"))
-                .hint(format!("COPY … TO takes format: {}", export::Format::NAMES))
-        };
-        given = Some(format.ok_or_else(wrong)?);
+    for (name, value) in options {
+        let format = Format::parse(&value).filter(|_| name == "format");
+        given = Some(format.ok_or_else(|| {
+            QueryError::request(format!("COPY … TO has no option {name} = '{value}'"))
+                .hint(format!("format may be {}", Format::NAMES))
+        })?);
     }
     let path = Path::new(&path);
     let (format, compression) = export::detect(path, given)?;
-    let Outcome::Rows { stream, .. } = session.run_query(query).await? else {
-        return Err(QueryError::request("COPY … TO needs a query that gives rows"));
-    };
+    let (_, stream) = session.start(query_of(session, source)?).await?;
     let written = export::write_file(stream, path, format, compression).await?;
-    Ok(Outcome::rows("COPY", written.rows))
+    Ok(Outcome::rows(TAG, written.rows))
 }
 
-/// The query for all rows of a table, in order of time where it has one.
-fn all_rows(session: &Session, name: &str) -> Result<ast::Statement> {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let table = super::table(session, name)?;
+fn query_of(session: &Session, source: CopySource) -> Result<ast::Statement> {
+    let name = match source {
+        CopySource::Query(query) => return Ok(ast::Statement::Query(query)),
+        CopySource::Table(name) => name,
+    };
+    let table = super::table(session, &name)?;
     let schema = table.schema();
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let time = schema.timestamp().map(|index| &schema.columns()[index].name);
-    let order = time.map_or(String::new(), |name| format!(" ORDER BY {}", quoted(name)));
-    let text = format!("SELECT * FROM {}{order}", quoted(schema.name()));
-    match session.parse(&text)?.pop() {
+    let order = time.map_or_else(String::new, |name| format!(" ORDER BY {}", quoted(name)));
+    match dialect::parse(&format!("SELECT * FROM {}{order}", quoted(schema.name())))?.pop() {
         Some(Statement::Query(query)) => Ok(*query),
-        _ => Err(QueryError::new(ErrorKind::Report, format!("cannot read back {text}"))),
+        _ => Err(QueryError::new(ErrorKind::Report, "a table could not be read by its name")),
     }
 }

@@ -27,6 +27,8 @@ mod tests;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::units;
+
 pub(crate) use file::Compression;
 pub(crate) use ticks::{TicksRequest, write_ticks};
 
@@ -103,7 +105,8 @@ pub(crate) fn run(args: &Args) -> Result<(), GenError> {
         Command::Ticks(ticks) => ticks::run_ticks(ticks)?,
     };
     for file in &written {
-        println!("{}  {} rows  {:.1} MB", file.path.display(), file.rows, file.text_bytes as f64 / 1e6);
+        let (rows, bytes) = (units::rows(file.rows), units::bytes(file.text_bytes));
+        println!("{}: {rows}, {bytes} of CSV", file.path.display());
     }
     Ok(())
 }

@@ -78,8 +78,13 @@ fn cell_text(cells: &Cells<'_>, row: usize) -> String {
     }
     let mut text = String::new();
     cells.write(row, &mut text);
-    if text.chars().any(char::is_control) {
-        text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    // Line ends stay: a plan or a document is many lines, and is read as such.
+    let unprintable = |c: char| c.is_control() && c != '\n';
+    if text.contains(unprintable) {
+        text = text.chars().map(|c| if unprintable(c) { ' ' } else { c }).collect();
+    }
+    if text.contains('\n') {
+        return text;
     }
     match text.char_indices().nth(CELL_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -6,6 +6,7 @@
 //! exceptions, stored whole with their place.
 
 use super::ints::{self, IntPlan};
+use super::lane::with_words;
 use super::{Damage, Decoded, split};
 use crate::part::BLOCK_ROWS;
 use crate::part::layout::{pad, u16_at, u64_at};
@@ -78,15 +79,18 @@ impl Real for f32 {
 
 impl AlpPlan {
     /// The decimal digits kept after the point.
+    #[inline(always)]
     fn digits(self) -> usize {
         if self.f == DIVIDE { usize::from(self.e) } else { usize::from(self.e - self.f) }
     }
 
     /// The nearest integer, which may not decode to the same value.
+    #[inline(always)]
     fn integer(self, value: f64) -> f64 {
         (value * POWERS[self.digits()] + MAGIC) - MAGIC
     }
 
+    #[inline(always)]
     fn decimal(self, integer: f64) -> f64 {
         if self.f == DIVIDE {
             integer / POWERS[usize::from(self.e)]
@@ -96,6 +100,7 @@ impl AlpPlan {
     }
 
     /// Whether the nearest integer decodes to exactly `value`.
+    #[inline(always)]
     fn is_exact<R: Real>(self, value: R) -> bool {
         let integer = self.integer(value.to_f64());
         (integer.abs() < MAX_INTEGER) & (R::from_f64(self.decimal(integer)).bits() == value.bits())
@@ -183,10 +188,11 @@ pub(in crate::part) fn decode<R: Real>(parameters: [u8; 2], bytes: &[u8], values
     }
     let (places, rest) = split(rest, (exceptions * 2).next_multiple_of(8))?;
     let (whole, rest) = split(rest, (exceptions * R::BYTES).next_multiple_of(8))?;
-    let mut integers = [0_u64; BLOCK_ROWS];
-    let integers = &mut integers[..values.len()];
-    ints::decode::<u64>(rest, integers)?;
-    to_reals(AlpPlan { e, f }, integers, values);
+    with_words::<u64>(values.len(), |integers| {
+        ints::decode(rest, integers)?;
+        to_reals(AlpPlan { e, f }, integers, values);
+        Ok(())
+    })?;
     for (place, bytes) in places.chunks_exact(2).zip(whole.chunks_exact(R::BYTES)).take(exceptions) {
         let slot =
             values.get_mut(usize::from(u16_at(place, 0))).ok_or(Damage("an exception past its block"))?;

@@ -1,18 +1,24 @@
 //! Integers: constant, frame of reference, delta; both patched, both with an optional scale.
 //!
 //! `value = base + scale * packed`; what does not fit the width (or is no multiple of the scale) is an
-//! exception, stored whole with its place. DELTA does the same to the differences of neighbours.
+//! exception: its place, and its distance from the base packed at a width of its own. So a few far values cost
+//! themselves only, and a mixture of small and large ones costs little more than each by itself. DELTA does the
+//! same to the differences of neighbours.
 
-use super::lane::{Lane, pack, packed_bytes, unpack};
+use super::lane::{Lane, pack, packed_bytes, unpack, with_words};
 use super::{Damage, Decoded, split};
 use crate::part::BLOCK_ROWS;
-use crate::part::layout::{pad, u16_at, u64_at};
+use crate::part::layout::{u16_at, u64_at};
 
 const CONSTANT: u8 = 0;
 const REFERENCE: u8 = 1;
 const DELTA: u8 = 2;
 /// Flag: a scale stands after the base.
 const SCALED: u8 = 1;
+/// Flag: the places of exceptions are one bit a word, else numbers of [`PLACE_BITS`].
+const MARKED: u8 = 2;
+/// Bits of a place in a block.
+pub(in crate::part) const PLACE_BITS: usize = 10;
 /// A bit length no packed word has: marks exceptions while planning.
 const NEVER_FITS: usize = 65;
 
@@ -31,6 +37,8 @@ struct Packing<L> {
     scale: L,
     width: usize,
     exceptions: usize,
+    /// Bits of an exception.
+    wide: usize,
     bytes: usize,
 }
 
@@ -53,27 +61,45 @@ fn residual<L: Lane>(word: L, base: L, scale: L) -> (u64, usize) {
     (distance, 64 - distance.leading_zeros() as usize)
 }
 
+/// Bytes of the exceptions of `count` words: places, then distances of `wide` bits.
+fn exception_bytes(count: usize, exceptions: usize, wide: usize) -> usize {
+    let places = packed_bytes(PLACE_BITS, exceptions).min(packed_bytes(1, count));
+    places + packed_bytes(wide, exceptions)
+}
+
 /// The cheapest width for `words` above `base`.
 fn plan<L: Lane>(words: &[L], base: L, scale: L) -> Packing<L> {
     let mut lengths = [0_usize; NEVER_FITS + 1];
-    for &word in words {
-        lengths[residual(word, base, scale).1] += 1;
+    let mut every_bit = 0;
+    if scale.to_u64() > 1 {
+        for &word in words {
+            every_bit |= word.minus(base).to_u64();
+            lengths[residual(word, base, scale).1] += 1;
+        }
+    } else {
+        for &word in words {
+            let distance = word.minus(base).to_u64();
+            every_bit |= distance;
+            lengths[64 - distance.leading_zeros() as usize] += 1;
+        }
     }
-    let exception_bytes = 2 + L::BYTES;
-    let (mut exceptions, mut best) = (0, (usize::MAX, 0, 0));
+    let wide = 64 - every_bit.leading_zeros() as usize;
+    let mut exceptions = lengths[L::WIDTH + 1..].iter().sum::<usize>();
+    let mut best = (usize::MAX, 0, 0);
+    let mut least = usize::MAX;
     for width in (0..=L::WIDTH).rev() {
         if width < L::WIDTH {
             exceptions += lengths[width + 1];
-        } else {
-            exceptions += lengths[width + 1..].iter().sum::<usize>();
         }
-        let bytes = packed_bytes(width, words.len()) + exceptions * exception_bytes;
-        if bytes < best.0 {
+        let bytes = packed_bytes(width, words.len()) + exception_bytes(words.len(), exceptions, wide);
+        // Exceptions decode more slowly: each must save a little.
+        if bytes + exceptions / 4 < least {
+            least = bytes + exceptions / 4;
             best = (bytes, width, exceptions);
         }
     }
     let (bytes, width, exceptions) = best;
-    Packing { base, scale, width, exceptions, bytes }
+    Packing { base, scale, width, exceptions, wide, bytes }
 }
 
 /// The cheaper of two bases: the smallest word, and one that leaves low outliers out.
@@ -133,8 +159,13 @@ fn differences<L: Lane>(words: &[L]) -> Vec<L> {
 
 fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>, out: &mut Vec<u8>) {
     let mut packed = Vec::with_capacity(words.len());
-    let (mut places, mut whole) = (Vec::new(), Vec::new());
-    for (place, &word) in words.iter().enumerate() {
+    let (mut places, mut distances) = (Vec::new(), Vec::new());
+    // Nothing to look for in most blocks.
+    let plain = packing.exceptions == 0 && packing.scale.to_u64() <= 1 && first.is_none();
+    if plain {
+        packed.extend(words.iter().map(|&word| word.minus(packing.base)));
+    }
+    for (place, &word) in words.iter().enumerate().filter(|_| !plain) {
         let (distance, length) = packing.residual(word);
         // The place of the first difference is never read.
         if length <= packing.width || (first.is_some() && place == 0) {
@@ -142,15 +173,16 @@ fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
             packed.push(L::from_u64(fits));
         } else {
             packed.push(L::default());
-            places.extend_from_slice(&(place as u16).to_le_bytes());
-            whole.extend_from_slice(&word.to_u64().to_le_bytes()[..L::BYTES]);
+            places.push(place as u32);
+            distances.push(word.minus(packing.base));
         }
     }
-    let exceptions = u16::try_from(places.len() / 2).expect("a block has at most 1,024 values");
-    debug_assert!(usize::from(exceptions) <= packing.exceptions);
+    debug_assert!(places.len() <= packing.exceptions);
+    let marked = packed_bytes(1, words.len()) < packed_bytes(PLACE_BITS, places.len());
     let scaled = packing.scale.to_u64() > 1;
-    let [low, high] = exceptions.to_le_bytes();
-    out.extend_from_slice(&[code, packing.width as u8, low, high, if scaled { SCALED } else { 0 }, 0, 0, 0]);
+    let flags = if scaled { SCALED } else { 0 } | if marked { MARKED } else { 0 };
+    let [low, high] = u16::try_from(places.len()).expect("a block has at most 1,024 values").to_le_bytes();
+    out.extend_from_slice(&[code, packing.width as u8, low, high, flags, packing.wide as u8, 0, 0]);
     out.extend_from_slice(&packing.base.to_u64().to_le_bytes());
     if scaled {
         out.extend_from_slice(&packing.scale.to_u64().to_le_bytes());
@@ -159,10 +191,16 @@ fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
         out.extend_from_slice(&first.to_u64().to_le_bytes());
     }
     pack(packing.width, &packed, out);
-    out.extend_from_slice(&places);
-    pad(out);
-    out.extend_from_slice(&whole);
-    pad(out);
+    if marked {
+        let mut marks = vec![0_u8; packed_bytes(1, words.len())];
+        for &place in &places {
+            marks[place as usize / 8] |= 1 << (place % 8);
+        }
+        out.extend_from_slice(&marks);
+    } else {
+        pack(PLACE_BITS, &places, out);
+    }
+    pack(packing.wide, &distances, out);
 }
 
 /// Decodes exactly `words.len()` words from what [`encode`] wrote; bytes past it are padding.
@@ -175,10 +213,15 @@ pub(in crate::part) fn decode<L: Lane>(bytes: &[u8], words: &mut [L]) -> Decoded
         words.fill(base);
         return Ok(());
     }
-    if code > DELTA || width > L::WIDTH || exceptions > BLOCK_ROWS || header[4] > SCALED {
+    if code > DELTA
+        || width > L::WIDTH
+        || exceptions > words.len()
+        || words.len() > BLOCK_ROWS
+        || header[4] > SCALED | MARKED
+    {
         return Err(Damage("an unknown integer encoding"));
     }
-    let (scale, rest) = if header[4] == SCALED {
+    let (scale, rest) = if header[4] & SCALED != 0 {
         let (scale, rest) = split(rest, 8)?;
         (L::from_u64(u64_at(scale, 0)), rest)
     } else {
@@ -195,7 +238,9 @@ pub(in crate::part) fn decode<L: Lane>(bytes: &[u8], words: &mut [L]) -> Decoded
         }
     }
     if exceptions > 0 {
-        patch(rest, exceptions, words)?;
+        let wide = usize::from(header[5]);
+        let marked = header[4] & MARKED != 0;
+        with_words(exceptions, |found: &mut [L]| patch(rest, marked, wide, base, found, words))?;
     }
     if code == DELTA {
         accumulate(L::from_u64(u64_at(first, 0)), words);
@@ -203,17 +248,40 @@ pub(in crate::part) fn decode<L: Lane>(bytes: &[u8], words: &mut [L]) -> Decoded
     Ok(())
 }
 
-fn patch<L: Lane>(bytes: &[u8], exceptions: usize, words: &mut [L]) -> Decoded<()> {
-    let (places, rest) = split(bytes, (exceptions * 2).next_multiple_of(8))?;
-    let (whole, _) = split(rest, exceptions * L::BYTES)?;
-    for (place, word) in places.chunks_exact(2).zip(whole.chunks_exact(L::BYTES)) {
-        let slot =
-            words.get_mut(usize::from(u16_at(place, 0))).ok_or(Damage("an exception past its block"))?;
-        let mut wide = [0; 8];
-        wide[..L::BYTES].copy_from_slice(word);
-        *slot = L::from_u64(u64::from_le_bytes(wide));
+/// Puts the exceptions, decoded into `found`, in their places.
+fn patch<L: Lane>(
+    bytes: &[u8],
+    marked: bool,
+    wide: usize,
+    base: L,
+    found: &mut [L],
+    words: &mut [L],
+) -> Decoded<()> {
+    let place_bytes =
+        if marked { packed_bytes(1, words.len()) } else { packed_bytes(PLACE_BITS, found.len()) };
+    let (places, rest) = split(bytes, place_bytes)?;
+    let (distances, _) = split(rest, packed_bytes(wide, found.len()))?;
+    unpack(wide, distances, base, found)?;
+    let astray = Damage("exceptions past their block");
+    if !marked {
+        return with_words::<u32>(found.len(), |numbers| {
+            unpack(PLACE_BITS, places, 0, numbers)?;
+            for (&place, &word) in numbers.iter().zip(found.iter()) {
+                *words.get_mut(place as usize).ok_or(astray)? = word;
+            }
+            Ok(())
+        });
     }
-    Ok(())
+    let mut found = found.iter();
+    for (index, chunk) in places.chunks_exact(8).enumerate() {
+        let mut marks = chunk.try_into().map_or(0, u64::from_le_bytes);
+        while marks != 0 {
+            let place = index * 64 + marks.trailing_zeros() as usize;
+            *words.get_mut(place).ok_or(astray)? = *found.next().ok_or(astray)?;
+            marks &= marks - 1;
+        }
+    }
+    if found.next().is_some() { Err(astray) } else { Ok(()) }
 }
 
 fn accumulate<L: Lane>(first: L, words: &mut [L]) {

@@ -103,6 +103,18 @@ macro_rules! lane {
 lane!(u32, i32);
 lane!(u64, i64);
 
+/// Lends `count` words (at most 1,024), cleared: a small array for few, as clearing costs.
+pub(in crate::part) fn with_words<L: Lane>(
+    count: usize,
+    work: impl FnOnce(&mut [L]) -> Decoded<()>,
+) -> Decoded<()> {
+    match count {
+        ..129 => work(&mut [L::default(); 128][..count]),
+        129..=BLOCK_ROWS => work(&mut [L::default(); BLOCK_ROWS][..count]),
+        _ => Err(Damage("a block of too many values")),
+    }
+}
+
 /// Bytes that `count` words of `width` bits take.
 pub(in crate::part) fn packed_bytes(width: usize, count: usize) -> usize {
     (width * count).div_ceil(64) * 8

@@ -43,6 +43,8 @@ pub(super) mod kind {
     pub(in crate::part) const TEXT_ZSTD: u8 = 6;
     /// Every value is NULL: no bitmap, no payload.
     pub(in crate::part) const NULLS: u8 = 7;
+    /// Each distinct value once, and its number for each value.
+    pub(in crate::part) const DICTIONARY: u8 = 8;
 }
 
 /// Splits `bytes` at `at`; an error where it is shorter.

@@ -1,24 +1,25 @@
 //! Blocks of fixed-size values: which encodings a type knows, and runs and raw values for all of them.
 //!
-//! A block's body is its header and payload; the body of RUNS holds, past the marks, the body of one
-//! value a run. Bodies are chosen by size, block by block, within what the chunk's sample proposed.
+//! A block's body is its header and payload; the body of RUNS holds, past the marks, the body of one value
+//! a run, which like any other may be a dictionary: numbers, then the body of the distinct values. Bodies are
+//! chosen by size, block by block, within what the chunk's sample proposed.
 
 use super::alp::{self, AlpPlan, Real};
-use super::ints::{self, IntPlan};
-use super::lane::{self, Lane};
+use super::ints::{self, IntPlan, PLACE_BITS};
+use super::lane::{self, Lane, with_words};
 use super::{Damage, Decoded, HEADER_BYTES, bit, kind, split};
 use crate::part::BLOCK_ROWS;
 use crate::part::layout::{pad, u16_at};
 use crate::part::stats::Measured;
-
-/// Bits of a row number in a block, for run marks.
-const PLACE_BITS: usize = 10;
 
 /// Most runs marked by places: one bit a row takes no more than places of more runs.
 const MOST_PLACES: usize = BLOCK_ROWS / PLACE_BITS + 1;
 
 /// Up to so many runs are filled one by one.
 const FILLED_RUNS: usize = 32;
+
+/// Below this many values a dictionary is not tried.
+const MIN_DICTIONARY_VALUES: usize = 32;
 
 /// Runs of this length on average are surely smaller than packed words, and spare the attempt.
 const SURE_RUN: usize = 16;
@@ -28,11 +29,26 @@ const SURE_RUN: usize = 16;
 pub(in crate::part) struct Plan {
     ints: IntPlan,
     alp: Option<AlpPlan>,
+    /// Whether few values make up the sample.
+    recurs: bool,
+}
+
+impl Plan {
+    /// The plan that a sample's stretches propose.
+    pub(in crate::part) fn of<V: Value>(stretches: &[Vec<V>]) -> Self {
+        let recurs = stretches.iter().any(|stretch| {
+            let mut keys: Vec<u64> = stretch.iter().map(|&value| value.key()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys.len() >= 2 && keys.len() * 4 < stretch.len()
+        });
+        Self { recurs, ..V::plan(stretches) }
+    }
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { ints: IntPlan { scale: 1, delta: true }, alp: None }
+        Self { ints: IntPlan { scale: 1, delta: true }, alp: None, recurs: false }
     }
 }
 
@@ -43,6 +59,8 @@ pub(in crate::part) trait Value: Measured + Default + Send + Sync + 'static {
 
     /// Whether the bits are the same.
     fn same(self, other: Self) -> bool;
+    /// The bits, where the type has at most 64: equal where the values are the same.
+    fn key(self) -> u64;
     /// Appends the value as it is, little-endian.
     fn write_raw(self, out: &mut Vec<u8>);
     /// The value of [`Self::BYTES`] bytes.
@@ -60,14 +78,14 @@ pub(in crate::part) fn encode<V: Value>(values: &[V], plan: Plan, out: &mut Vec<
     let start = out.len();
     let runs = 1 + values.windows(2).filter(|pair| !pair[0].same(pair[1])).count();
     if runs == 1 || runs * 2 > values.len() {
-        return encode_flat(values, plan, out);
+        return encode_flat(values, plan, plan.recurs, out);
     }
     encode_runs(values, runs, plan, out);
     if runs * SURE_RUN < values.len() {
         return;
     }
     let mut flat = Vec::new();
-    encode_flat(values, plan, &mut flat);
+    encode_flat(values, plan, plan.recurs, &mut flat);
     // Runs decode no faster than packed words: they must earn their place.
     if out.len() - start >= flat.len() * 9 / 10 {
         out.truncate(start);
@@ -75,7 +93,26 @@ pub(in crate::part) fn encode<V: Value>(values: &[V], plan: Plan, out: &mut Vec<
     }
 }
 
-fn encode_flat<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
+/// Packed or raw, or by a dictionary where `try_dictionary` says that values recur.
+fn encode_flat<V: Value>(values: &[V], plan: Plan, try_dictionary: bool, out: &mut Vec<u8>) {
+    let start = out.len();
+    encode_plain(values, plan, out);
+    // Finding the distinct values takes longer than packing: only where there is much to gain.
+    let wide_bits = if values.len() < BLOCK_ROWS / 2 { 12 } else { 16 };
+    let worth = (out.len() - start) * 8 > values.len() * wide_bits;
+    if !try_dictionary || !worth || V::BYTES > 8 || values.len() < MIN_DICTIONARY_VALUES {
+        return;
+    }
+    let mut numbered = Vec::new();
+    encode_dictionary(values, plan, &mut numbered);
+    // One more look-up a value: it must earn its place.
+    if !numbered.is_empty() && numbered.len() < (out.len() - start) * 4 / 5 {
+        out.truncate(start);
+        out.extend_from_slice(&numbered);
+    }
+}
+
+fn encode_plain<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
     let header = V::pack(values, plan, out);
@@ -90,6 +127,25 @@ fn encode_flat<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
         value.write_raw(out);
     }
     pad(out);
+}
+
+/// Distinct values in the order of their bits, then the place of each value among them; nothing where most
+/// values are distinct.
+fn encode_dictionary<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
+    let mut distinct: Vec<(u64, V)> = values.iter().map(|&value| (value.key(), value)).collect();
+    distinct.sort_unstable_by_key(|(key, _)| *key);
+    distinct.dedup_by_key(|(key, _)| *key);
+    if distinct.len() * 4 > values.len() * 3 || distinct.len() < 2 {
+        return;
+    }
+    let width = (usize::BITS - (distinct.len() - 1).leading_zeros()) as usize;
+    let place = |value: &V| distinct.partition_point(|(key, _)| *key < value.key()) as u32;
+    let numbers: Vec<u32> = values.iter().map(place).collect();
+    let [low, high] = u16::try_from(distinct.len()).expect("at most 1,024 values").to_le_bytes();
+    out.extend_from_slice(&[kind::DICTIONARY, width as u8, 0, 0, low, high, 0, 0]);
+    lane::pack(width, &numbers, out);
+    let distinct: Vec<V> = distinct.into_iter().map(|(_, value)| value).collect();
+    encode_plain(&distinct, plan, out);
 }
 
 /// Run marks are places (10 bits each) where there are few, else one bit a row.
@@ -111,7 +167,7 @@ fn encode_runs<V: Value>(values: &[V], runs: usize, plan: Plan, out: &mut Vec<u8
         out.extend_from_slice(&marks[..values.len().div_ceil(64) * 8]);
     }
     let heads: Vec<V> = starts.iter().map(|&row| values[row as usize]).collect();
-    encode_flat(&heads, plan, out);
+    encode_flat(&heads, plan, true, out);
 }
 
 /// Decodes exactly `values.len()` values (1 to 1,024) from what [`encode`] wrote.
@@ -124,12 +180,26 @@ pub(in crate::part) fn decode<V: Value>(bytes: &[u8], values: &mut [V]) -> Decod
     if runs == 0 || runs > values.len() || values.len() > BLOCK_ROWS {
         return Err(Damage("more runs than values"));
     }
-    let as_places = header[1] == 1;
+    // The smallest that holds the runs: clearing it is a good part of the work.
+    match runs {
+        ..65 => decode_runs::<V, 64>(header[1] == 1, runs, rest, values),
+        65..257 => decode_runs::<V, 256>(header[1] == 1, runs, rest, values),
+        _ => decode_runs::<V, BLOCK_ROWS>(header[1] == 1, runs, rest, values),
+    }
+}
+
+/// Decodes at most `N` (a power of two) runs.
+fn decode_runs<V: Value, const N: usize>(
+    as_places: bool,
+    runs: usize,
+    bytes: &[u8],
+    values: &mut [V],
+) -> Decoded<()> {
     let mark_bytes =
         if as_places { lane::packed_bytes(PLACE_BITS, runs) } else { values.len().div_ceil(64) * 8 };
-    let (marks, rest) = split(rest, mark_bytes)?;
-    let mut heads = [V::default(); BLOCK_ROWS];
-    decode_flat(rest, &mut heads[..runs])?;
+    let (marks, rest) = split(bytes, mark_bytes)?;
+    let mut heads = [V::default(); N];
+    decode_flat(rest, heads.get_mut(..runs).ok_or(Damage("more runs than values"))?)?;
     if as_places {
         spread_places(marks, &heads, runs, values)
     } else {
@@ -138,9 +208,9 @@ pub(in crate::part) fn decode<V: Value>(bytes: &[u8], values: &mut [V]) -> Decod
 }
 
 /// Few runs are filled one by one; more become bits first.
-fn spread_places<V: Value>(
+fn spread_places<V: Value, const N: usize>(
     marks: &[u8],
-    heads: &[V; BLOCK_ROWS],
+    heads: &[V; N],
     runs: usize,
     values: &mut [V],
 ) -> Decoded<()> {
@@ -183,27 +253,64 @@ const fn marks_up_to() -> [[u8; 8]; 256] {
 }
 
 /// Eight rows a step: one addition between steps, and no branch to mispredict whatever the runs.
-fn spread_bits<V: Value>(
+fn spread_bits<V: Value, const N: usize>(
     marks: &[u8],
-    heads: &[V; BLOCK_ROWS],
+    heads: &[V; N],
     runs: usize,
     values: &mut [V],
 ) -> Decoded<()> {
-    let mut before = BLOCK_ROWS - 1;
+    let mut before = N - 1;
     for (stretch, &byte) in values.chunks_mut(8).zip(marks) {
         let counts = &MARKS_UP_TO[usize::from(byte)];
         for (value, &count) in stretch.iter_mut().zip(counts) {
-            *value = heads[(before + usize::from(count)) % BLOCK_ROWS];
+            *value = heads[(before + usize::from(count)) % N];
         }
         before += usize::from(counts[7]);
     }
-    if !bit(marks, 0) || before + 1 - BLOCK_ROWS != runs {
+    if !bit(marks, 0) || before + 1 - N != runs {
         return Err(Damage("run marks that do not match the runs"));
     }
     Ok(())
 }
 
 fn decode_flat<V: Value>(bytes: &[u8], values: &mut [V]) -> Decoded<()> {
+    let (header, rest) = split(bytes, HEADER_BYTES)?;
+    if header[0] != kind::DICTIONARY {
+        return decode_plain(bytes, values);
+    }
+    let (width, count) = (usize::from(header[1]), usize::from(u16_at(header, 4)));
+    let (packed, rest) = split(rest, lane::packed_bytes(width, values.len()))?;
+    match count {
+        ..129 => decode_dictionary::<V, 128>(width, count, packed, rest, values),
+        _ => decode_dictionary::<V, BLOCK_ROWS>(width, count, packed, rest, values),
+    }
+}
+
+/// Decodes values by a dictionary of `count` values, at most `N` (a power of two).
+fn decode_dictionary<V: Value, const N: usize>(
+    width: usize,
+    count: usize,
+    packed: &[u8],
+    bytes: &[u8],
+    values: &mut [V],
+) -> Decoded<()> {
+    let mut distinct = [V::default(); N];
+    decode_plain(bytes, distinct.get_mut(..count).ok_or(Damage("a dictionary of too many values"))?)?;
+    with_words::<u32>(values.len(), |numbers| {
+        lane::unpack(width, packed, 0, numbers)?;
+        let mut most = 0;
+        for (value, &number) in values.iter_mut().zip(numbers.iter()) {
+            most = most.max(number);
+            *value = distinct[number as usize % N];
+        }
+        if most as usize >= count {
+            return Err(Damage("a number past its dictionary"));
+        }
+        Ok(())
+    })
+}
+
+fn decode_plain<V: Value>(bytes: &[u8], values: &mut [V]) -> Decoded<()> {
     let (header, rest) = split(bytes, HEADER_BYTES)?;
     if header[0] != kind::RAW {
         return V::unpack([header[0], header[1], header[2]], rest, values);
@@ -238,13 +345,13 @@ fn unpack_words<L: Lane, V: Copy>(
     if header[0] != kind::INTS || values.len() > BLOCK_ROWS {
         return Err(Damage("an encoding this type does not have"));
     }
-    let mut words = [L::default(); BLOCK_ROWS];
-    let words = &mut words[..values.len()];
-    ints::decode(bytes, words)?;
-    for (value, &word) in values.iter_mut().zip(words.iter()) {
-        *value = from(word);
-    }
-    Ok(())
+    with_words::<L>(values.len(), |words| {
+        ints::decode(bytes, words)?;
+        for (value, &word) in values.iter_mut().zip(words.iter()) {
+            *value = from(word);
+        }
+        Ok(())
+    })
 }
 
 macro_rules! integer_value {
@@ -256,12 +363,16 @@ macro_rules! integer_value {
                 self == other
             }
 
+            fn key(self) -> u64 {
+                <$wide>::from(self) as u64
+            }
+
             fn plan(stretches: &[Vec<Self>]) -> Plan {
                 let words: Vec<Vec<$lane>> = stretches
                     .iter()
                     .map(|stretch| stretch.iter().map(|&value| <$wide>::from(value) as $lane).collect())
                     .collect();
-                Plan { ints: ints::sample(&words), alp: None }
+                Plan { ints: ints::sample(&words), ..Plan::default() }
             }
 
             fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
@@ -290,11 +401,15 @@ macro_rules! real_value {
                 self.to_bits() == other.to_bits()
             }
 
+            fn key(self) -> u64 {
+                self.bits()
+            }
+
             fn plan(stretches: &[Vec<Self>]) -> Plan {
                 let sample: Vec<Self> = stretches.iter().flat_map(|s| s.iter().copied().step_by(4)).collect();
                 let Some(plan) = alp::choose(&sample) else { return Plan::default() };
                 let words: Vec<Vec<u64>> = stretches.iter().map(|s| alp::integers(plan, s)).collect();
-                Plan { ints: ints::sample(&words), alp: Some(plan) }
+                Plan { ints: ints::sample(&words), alp: Some(plan), ..Plan::default() }
             }
 
             fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
@@ -327,6 +442,10 @@ impl Value for i128 {
         self == other
     }
 
+    fn key(self) -> u64 {
+        0
+    }
+
     fn plan(stretches: &[Vec<Self>]) -> Plan {
         let narrow = |stretch: &Vec<i128>| stretch.iter().filter_map(|&v| i64::try_from(v).ok()).collect();
         let narrowed: Vec<Vec<i64>> = stretches.iter().map(narrow).collect();
@@ -350,6 +469,10 @@ impl Value for [u8; 16] {
 
     fn same(self, other: Self) -> bool {
         self == other
+    }
+
+    fn key(self) -> u64 {
+        0
     }
 
     fn write_raw(self, out: &mut Vec<u8>) {

@@ -8,7 +8,11 @@ fn check(stride: &str, zone: Option<&str>, offset: Option<&str>, ts: &str, start
     let bucketing = Bucketing::parse(stride, zone, offset).expect("a test's bucketing");
     let (low, high) = bucketing.bucket(at(ts));
     let show = |t: i64| DateTime::from_timestamp_nanos(t).to_rfc3339();
-    assert_eq!((show(low), show(high)), (show(at(start)), show(at(next))), "{stride} {zone:?} {offset:?} {ts}");
+    assert_eq!(
+        (show(low), show(high)),
+        (show(at(start)), show(at(next))),
+        "{stride} {zone:?} {offset:?} {ts}"
+    );
 }
 
 #[test]

@@ -91,8 +91,10 @@ impl Merge {
     ) -> Result<Self> {
         use datafusion::physical_plan::ExecutionPlan;
         let (left_schema, right_schema) = (exec.left_schema(), exec.right_schema());
-        let types = exec.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<DataType>>>()?;
-        let right_types = exec.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
+        let types =
+            exec.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<DataType>>>()?;
+        let right_types =
+            exec.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
         Ok(Self {
             left: Side::new(left, &exec.times.0, &exec.keys.0),
             right: Side::new(right, &exec.times.1, &exec.keys.1),

@@ -18,9 +18,7 @@ use datafusion::logical_expr::expr_rewriter::normalize_col_with_schemas_and_ambi
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Extension, LogicalPlan, Operator, cast,
-};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Extension, LogicalPlan, Operator, cast};
 use sqlparser::ast::{self, JoinConstraint};
 use std::sync::Arc;
 
@@ -195,13 +193,20 @@ fn as_time(expr: Expr, schema: &DFSchema, position: Position) -> Result<Expr> {
 }
 
 /// Brings a pair of keys to one type, where the key ids do not see through the difference.
-fn same_type(left: Expr, right: Expr, left_schema: &DFSchema, right_schema: &DFSchema) -> Result<(Expr, Expr)> {
+fn same_type(
+    left: Expr,
+    right: Expr,
+    left_schema: &DFSchema,
+    right_schema: &DFSchema,
+) -> Result<(Expr, Expr)> {
     let (a, b) = (left.get_type(left_schema)?, right.get_type(right_schema)?);
     if a == b || (is_text(&a) && is_text(&b)) {
         return Ok((left, right));
     }
     let Some(common) = comparison_coercion(&a, &b) else {
-        return Err(datafusion::common::plan_datafusion_err!("cannot compare {left} ({a}) with {right} ({b})"));
+        return Err(datafusion::common::plan_datafusion_err!(
+            "cannot compare {left} ({a}) with {right} ({b})"
+        ));
     };
     Ok((cast(left, common.clone()), cast(right, common)))
 }
@@ -217,7 +222,8 @@ fn is_text(data_type: &DataType) -> bool {
 /// A fixed length of time in nanoseconds.
 fn nanos(tolerance: ast::Expr, context: &mut dyn RelationPlannerContext) -> Result<i64> {
     let position = place(&tolerance);
-    let refuse = || planning_error(SqlError::new("a tolerance is a fixed length of time", position).hint(STRIDE_HINT));
+    let refuse =
+        || planning_error(SqlError::new("a tolerance is a fixed length of time", position).hint(STRIDE_HINT));
     if let Some(text) = text_of(&tolerance) {
         return Stride::parse(&text).and_then(Stride::nanos).ok_or_else(refuse);
     }

@@ -37,18 +37,32 @@ impl OptimizerRule for PushFilterBelowAsOfJoin {
 
     fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
-        let LogicalPlan::Extension(extension) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
+        // Unused columns may have been cut off in between.
+        let (between, below) = match filter.input.as_ref() {
+            LogicalPlan::Projection(projection)
+                if projection.expr.iter().all(|e| matches!(e, Expr::Column(_))) =>
+            {
+                (Some(projection), projection.input.as_ref())
+            }
+            other => (None, other),
+        };
+        let LogicalPlan::Extension(extension) = below else { return Ok(Transformed::no(plan)) };
         let Some(join) = extension.node.as_any().downcast_ref::<AsOfJoin>() else {
             return Ok(Transformed::no(plan));
         };
-        match push(filter, join)? {
-            Some(pushed) => Ok(Transformed::yes(pushed)),
-            None => Ok(Transformed::no(plan)),
+        let Some((mut pushed, kept)) = push(filter, join)? else { return Ok(Transformed::no(plan)) };
+        if let Some(projection) = between {
+            pushed = LogicalPlanBuilder::from(pushed).project(projection.expr.clone())?.build()?;
         }
+        if let Some(kept) = kept {
+            pushed = LogicalPlanBuilder::from(pushed).filter(kept)?.build()?;
+        }
+        Ok(Transformed::yes(pushed))
     }
 }
 
-fn push(filter: &Filter, join: &AsOfJoin) -> Result<Option<LogicalPlan>> {
+/// The join with the conditions below it, and what stays above; `None` where nothing can be pushed.
+fn push(filter: &Filter, join: &AsOfJoin) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
     let (mut left, mut right, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for part in split_conjunction(&filter.predicate) {
         let columns = part.column_refs();
@@ -77,10 +91,7 @@ fn push(filter: &Filter, join: &AsOfJoin) -> Result<Option<LogicalPlan>> {
         join.merged.clone(),
     )?;
     let below = LogicalPlan::Extension(Extension { node: Arc::new(below) });
-    Ok(Some(match conjunction(kept) {
-        Some(condition) => LogicalPlanBuilder::from(below).filter(condition)?.build()?,
-        None => below,
-    }))
+    Ok(Some((below, conjunction(kept))))
 }
 
 /// The condition by the right side's key columns, if it reads nothing else.

@@ -14,7 +14,9 @@ use datafusion::physical_expr::{Distribution, OrderingRequirements, PhysicalExpr
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
+};
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
@@ -160,7 +162,7 @@ impl ExecutionPlan for FillExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let mut input = self.input.execute(partition, Arc::clone(&context))?;
-        let mut reservation = MemoryConsumer::new("FillExec").register(context.memory_pool());
+        let reservation = MemoryConsumer::new("FillExec").register(context.memory_pool());
         let (from, to) = (instant(&self.bounds.0)?, instant(&self.bounds.1)?);
         let (fills, keys, bucketing) = (self.fills.clone(), self.keys, self.bucketing);
         let (schema, batch_rows) = (self.schema(), context.session_config().batch_size());

@@ -104,8 +104,21 @@ impl Grid {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let before = vec![NONE; key_count];
         Ok(Self {
-            rows, buckets, bucketing, columns, schema, keys, key_count, row_keys, next_rows, before, after, bucket,
-            key: 0, row: 0, end,
+            rows,
+            buckets,
+            bucketing,
+            columns,
+            schema,
+            keys,
+            key_count,
+            row_keys,
+            next_rows,
+            before,
+            after,
+            bucket,
+            key: 0,
+            row: 0,
+            end,
         })
     }
 
@@ -184,7 +197,8 @@ impl Grid {
         let whole = data_type.is_integer();
         let value = |index: usize| {
             let before = piece.before[index]?;
-            let after = Some(piece.after[index]).filter(|after| *after != NONE && piece.rows[index].is_none())?;
+            let after =
+                Some(piece.after[index]).filter(|after| *after != NONE && piece.rows[index].is_none())?;
             let (low, high) = (self.buckets.value(before as usize), self.buckets.value(after as usize));
             let share = (piece.buckets[index] - low) as f64 / (high - low) as f64;
             let (a, b) = (at(before)?, at(after)?);

@@ -49,7 +49,9 @@ pub(crate) fn fill_words(written: &[ast::Expr], aggregates: usize) -> Result<Vec
             };
             if words.len() != aggregates {
                 let message = format!("FILL has {} values for {aggregates} aggregates", words.len());
-                return Err(SqlError::new(message, place(first)).hint("give one for all, or one for each in order"));
+                return Err(
+                    SqlError::new(message, place(first)).hint("give one for all, or one for each in order")
+                );
             }
             Ok(words)
         }

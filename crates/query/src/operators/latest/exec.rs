@@ -12,12 +12,12 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
+};
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ impl LatestOnExec {
     ) -> Self {
         let mut equivalences = EquivalenceProperties::new(input.schema());
         if time.downcast_ref::<Column>().is_some() {
-            equivalences.add_orderings([[PhysicalSortExpr::new(Arc::clone(&time), super::super::TIME_ORDER)]]);
+            equivalences
+                .add_orderings([[PhysicalSortExpr::new(Arc::clone(&time), super::super::TIME_ORDER)]]);
         }
         let partitioning = Partitioning::UnknownPartitioning(1);
         let properties =
@@ -120,7 +121,8 @@ impl ExecutionPlan for LatestOnExec {
             baseline.record_output(batch.num_rows());
             Ok::<_, datafusion::error::DataFusionError>(pieces(batch, batch_rows))
         };
-        let stream = futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
+        let stream =
+            futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
     }
 

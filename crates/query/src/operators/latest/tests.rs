@@ -23,9 +23,10 @@ fn keeps_the_newest_row_of_each_key() {
     );
     s.check("SELECT t.x FROM t WHERE x < 3 LATEST ON ts PARTITION BY symbol ORDER BY x", &["1.0", "2.0"]);
     s.check("SELECT symbol, x FROM (SELECT * FROM t LATEST BY symbol) WHERE symbol = 'A'", &["A 3.0"]);
-    s.check("SELECT q.y, q.x FROM t q LATEST ON q.ts PARTITION BY q.symbol, q.y ORDER BY 1, 2", &[
-        "10.0 2.0", "10.0 3.0", "20.0 4.0", "20.0 5.0", "20.0 -",
-    ]);
+    s.check(
+        "SELECT q.y, q.x FROM t q LATEST ON q.ts PARTITION BY q.symbol, q.y ORDER BY 1, 2",
+        &["10.0 2.0", "10.0 3.0", "20.0 4.0", "20.0 5.0", "20.0 -"],
+    );
     s.check("SELECT count(*) FROM t LATEST BY symbol", &["3"]);
     s.check_error("SELECT * FROM t LATEST ON x PARTITION BY symbol", "LATEST ON needs a timestamp");
     s.check_error("SELECT * FROM (SELECT x, symbol FROM t) LATEST BY symbol", "needs a designated timestamp");
@@ -33,7 +34,8 @@ fn keeps_the_newest_row_of_each_key() {
 
 #[test]
 fn conditions_on_keys_go_below() {
-    let plan = session().plan("SELECT * FROM (SELECT * FROM t LATEST BY symbol) WHERE symbol = 'A' AND x > 0");
+    let plan =
+        session().plan("SELECT * FROM (SELECT * FROM t LATEST BY symbol) WHERE symbol = 'A' AND x > 0");
     let latest = plan.find("LatestOnExec").expect("in the plan");
     let (above, below) = plan.split_at(latest);
     assert!(below.contains("symbol@1 = A") && !above.contains("symbol@1"), "{plan}");

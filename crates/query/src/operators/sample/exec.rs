@@ -2,7 +2,9 @@
 
 use super::groups::{Groups, KEY_ORDER};
 use crate::functions::bucket::Bucketing;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray, UInt64Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray, UInt64Array,
+};
 use datafusion::arrow::compute::{filter_record_batch, is_not_null, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -14,14 +16,15 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, GroupsAccumulatorAdapter, LexOrdering, PhysicalExpr, PhysicalSortExpr,
+    Distribution, EquivalenceProperties, GroupsAccumulatorAdapter, LexOrdering, PhysicalExpr,
+    PhysicalSortExpr,
 };
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, EmissionType, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
+};
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
@@ -153,7 +156,8 @@ impl ExecutionPlan for SampleByExec {
             baseline.record_output(batch.num_rows());
             Ok::<_, datafusion::error::DataFusionError>(pieces(batch, batch_rows))
         };
-        let stream = futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
+        let stream =
+            futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
     }
 

@@ -53,7 +53,8 @@ pub(crate) fn plan_sample(
             });
         }
     }
-    let time = time_column(time_ast, &marker.stride, marker.offset.as_deref(), marker.zone.as_deref(), position);
+    let time =
+        time_column(time_ast, &marker.stride, marker.offset.as_deref(), marker.zone.as_deref(), position);
     let items = group_by_bucket(&mut query, &time, context.context_provider()).map_err(planning_error)?;
     let aggregates = items.iter().filter(|item| **item == Item::Aggregate).count();
     let words = fill_words(&marker.fill, aggregates).map_err(planning_error)?;
@@ -80,8 +81,11 @@ pub(crate) fn plan_sample(
 pub(crate) fn designated_column(schema: &DFSchema, position: Position, clause: &str) -> Result<ast::Expr> {
     let Some(index) = designated_timestamp(schema) else {
         return Err(planning_error(
-            SqlError::new(format!("{clause} needs a designated timestamp, and this relation has none"), position)
-                .hint("CREATE TABLE … TIMESTAMP(ts) names it; a sub-query must select it unchanged"),
+            SqlError::new(
+                format!("{clause} needs a designated timestamp, and this relation has none"),
+                position,
+            )
+            .hint("CREATE TABLE … TIMESTAMP(ts) names it; a sub-query must select it unchanged"),
         ));
     };
     let (qualifier, field) = schema.qualified_field(index);

@@ -41,7 +41,8 @@ pub(super) fn group_by_bucket(
     context: &dyn ContextProvider,
 ) -> Result<Vec<Item>, SqlError> {
     let SetExpr::Select(select) = query.body.as_mut() else { return Ok(Vec::new()) };
-    let mut pass = Pass { time, context, inside: 0, aggregates: 0, windows: 0, buckets: 0, columns: Vec::new() };
+    let mut pass =
+        Pass { time, context, inside: 0, aggregates: 0, windows: 0, buckets: 0, columns: Vec::new() };
     let mut keys = vec![time.bucket.clone()];
     let mut items = Vec::with_capacity(select.projection.len());
     for item in &mut select.projection {
@@ -53,7 +54,8 @@ pub(super) fn group_by_bucket(
     }
     if let Some(OrderByKind::Expressions(exprs)) = query.order_by.as_mut().map(|o| &mut o.kind) {
         for expr in exprs {
-            let names_output = matches!(&expr.expr, Expr::Identifier(ident) if aliases.contains(&ident.value));
+            let names_output =
+                matches!(&expr.expr, Expr::Identifier(ident) if aliases.contains(&ident.value));
             if !names_output {
                 pass.substitute(&mut expr.expr);
             }
