@@ -30,6 +30,8 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
+use datafusion::optimizer::OptimizerRule;
+use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use std::sync::Arc;
 
@@ -48,12 +50,23 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .set_bool("datafusion.optimizer.enable_round_robin_repartition", false);
     let mut relations = builder.relation_planners().take().unwrap_or_default();
     relations.insert(0, Arc::new(relation::Relations::default()));
+    let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let builder = builder
         .with_config(config)
         .with_relation_planners(relations)
         .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))
-        .with_optimizer_rule(Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
+        .with_optimizer_rules(rules);
     crate::functions::install(builder)
+}
+
+/// Puts our rule where conditions have come down to the join and columns have not been cut off yet.
+fn with_our_rules(
+    mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let after = rules.iter().position(|rule| rule.name() == PushDownFilter::new().name());
+    let place = after.map_or(rules.len(), |at| at + 1);
+    rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
+    rules
 }
 
 /// How operators want time: ascending, rows without one last.

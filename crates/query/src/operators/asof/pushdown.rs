@@ -6,6 +6,9 @@
 //! - an upper bound on the left time bounds the right time; a lower bound does with a tolerance.
 //!
 //! Conditions on right columns stay above: below they would change which row is the last.
+//!
+//! Comes after DataFusion's own push-down, which it calls again for both sides, so that one pass of the
+//! optimizer brings a condition down to the scan.
 
 use super::node::AsOfJoin;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -15,6 +18,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, Extension, Filter, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit,
 };
+use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
@@ -35,7 +39,7 @@ impl OptimizerRule for PushFilterBelowAsOfJoin {
         true
     }
 
-    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
         // Unused columns may have been cut off in between.
         let (between, below) = match filter.input.as_ref() {
@@ -50,7 +54,7 @@ impl OptimizerRule for PushFilterBelowAsOfJoin {
         let Some(join) = extension.node.as_any().downcast_ref::<AsOfJoin>() else {
             return Ok(Transformed::no(plan));
         };
-        let Some((mut pushed, kept)) = push(filter, join)? else { return Ok(Transformed::no(plan)) };
+        let Some((mut pushed, kept)) = push(filter, join, config)? else { return Ok(Transformed::no(plan)) };
         if let Some(projection) = between {
             pushed = LogicalPlanBuilder::from(pushed).project(projection.expr.clone())?.build()?;
         }
@@ -62,7 +66,11 @@ impl OptimizerRule for PushFilterBelowAsOfJoin {
 }
 
 /// The join with the conditions below it, and what stays above; `None` where nothing can be pushed.
-fn push(filter: &Filter, join: &AsOfJoin) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
+fn push(
+    filter: &Filter,
+    join: &AsOfJoin,
+    config: &dyn OptimizerConfig,
+) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
     let (mut left, mut right, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for part in split_conjunction(&filter.predicate) {
         let columns = part.column_refs();
@@ -79,7 +87,11 @@ fn push(filter: &Filter, join: &AsOfJoin) -> Result<Option<(LogicalPlan, Option<
         return Ok(None);
     }
     let side = |input: &LogicalPlan, conditions: Vec<Expr>| match conjunction(conditions) {
-        Some(condition) => LogicalPlanBuilder::from(input.clone()).filter(condition)?.build(),
+        Some(condition) => {
+            let filtered = LogicalPlanBuilder::from(input.clone()).filter(condition)?.build()?;
+            let further = PushDownFilter::new();
+            Ok(filtered.transform_down(|node| further.rewrite(node, config))?.data)
+        }
         None => Ok(input.clone()),
     };
     let below = AsOfJoin::try_new(

@@ -118,6 +118,29 @@ fn conditions_go_to_the_sides_they_concern() {
 }
 
 #[test]
+fn a_scan_gives_time_order_and_takes_conditions() {
+    let database = crate::Database::in_memory(crate::DatabaseOptions::default()).expect("opens");
+    let mut session = database.session();
+    let mut run = |sql: &str| {
+        let batches =
+            database.runtime().block_on(session.query(sql)).unwrap_or_else(|e| panic!("{sql}: {e}"));
+        datafusion::arrow::util::pretty::pretty_format_batches(&batches).expect("printable").to_string()
+    };
+    for table in ["trades", "quotes"] {
+        run(&format!("CREATE TABLE {table} (ts TIMESTAMP, symbol SYMBOL, x DOUBLE) TIMESTAMP(ts)"));
+        run(&format!(
+            "INSERT INTO {table} VALUES ('2024-01-01T00:00:02', 'A', 2), ('2024-01-01T00:00:01', 'B', 1)"
+        ));
+    }
+    let join = "SELECT t.symbol, t.x, q.x FROM (SELECT * FROM trades) t ASOF JOIN quotes q ON (symbol) \
+                WHERE t.symbol = 'A' AND t.ts < '2024-01-02'";
+    let plan = run(&format!("EXPLAIN {join}"));
+    assert!(!plan.contains("SortExec") && !plan.contains("FilterExec"), "{plan}");
+    let rows = run(join);
+    assert!(rows.contains("| A      | 2.0 | 2.0 |"), "{rows}");
+}
+
+#[test]
 fn refuses_with_a_reason() {
     let s = session();
     let check = |join: &str, part: &str| {
