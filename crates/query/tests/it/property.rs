@@ -61,7 +61,8 @@ fn schema(numbers: &mut Numbers) -> TableSchema {
         .column("id", ColumnType::Int64)
         .timestamp("ts")
         .partition_by(unit);
-    let series: &[&str] = numbers.pick(&[&["sym"][..], &["sym", "venue"], &["venue"], &[]]);
+    let keys: [&[&str]; 4] = [&["sym"], &["sym", "venue"], &["venue"], &[]];
+    let series = numbers.pick(&keys);
     builder.series(series.iter().copied()).build().unwrap()
 }
 

@@ -86,13 +86,11 @@ fn push(
     if left.is_empty() {
         return Ok(None);
     }
-    let side = |input: &LogicalPlan, conditions: Vec<Expr>| match conjunction(conditions) {
-        Some(condition) => {
-            let filtered = LogicalPlanBuilder::from(input.clone()).filter(condition)?.build()?;
-            let further = PushDownFilter::new();
-            Ok(filtered.transform_down(|node| further.rewrite(node, config))?.data)
-        }
-        None => Ok(input.clone()),
+    let side = |input: &LogicalPlan, conditions: Vec<Expr>| -> Result<LogicalPlan> {
+        let Some(condition) = conjunction(conditions) else { return Ok(input.clone()) };
+        let filtered = LogicalPlanBuilder::from(input.clone()).filter(condition)?.build()?;
+        let further = PushDownFilter::new();
+        Ok(filtered.transform_down(|node| further.rewrite(node, config))?.data)
     };
     let below = AsOfJoin::try_new(
         side(&join.left, left)?,

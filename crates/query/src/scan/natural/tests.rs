@@ -1,3 +1,5 @@
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some with one")]
+
 //! How ranges join into the stretches that are read at once.
 
 use super::*;
