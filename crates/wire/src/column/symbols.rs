@@ -15,6 +15,7 @@ pub(crate) struct ChunkDictionary {
     ends: Vec<u32>,
     /// Id + 1 by hash, 0 where free; a power of two long, at most half full.
     slots: Vec<u32>,
+    /// The symbol of the row before; no id where it cannot be compared as it stands.
     latest: u32,
 }
 
@@ -41,8 +42,8 @@ impl ChunkDictionary {
             match self.slots[slot] {
                 0 => break,
                 taken if self.symbol(taken - 1) == Some(symbol) => {
-                    self.latest = taken - 1;
-                    return Ok(self.latest);
+                    self.remember(taken - 1, symbol);
+                    return Ok(taken - 1);
                 }
                 _ => slot = (slot + 1) & mask,
             }
@@ -56,8 +57,15 @@ impl ChunkDictionary {
         self.bytes.extend_from_slice(symbol);
         self.ends.push(end);
         self.slots[slot] = id + 1;
-        self.latest = id;
+        self.remember(id, symbol);
         Ok(id)
+    }
+
+    /// Notes the symbol of this row, for [`Self::latest`]: only one that stands in a file as it is. One
+    /// with a quote, a delimiter or a line end in it would be found where a quoted field begins.
+    fn remember(&mut self, id: u32, symbol: &[u8]) {
+        let plain = symbol.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(byte));
+        self.latest = if plain { id } else { u32::MAX };
     }
 
     /// The symbols by id; the dictionary is empty after.

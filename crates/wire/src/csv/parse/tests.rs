@@ -126,6 +126,16 @@ fn layouts() {
     check("a|b|c\n1|2|3", b'|', true);
 }
 
+/// A symbol of quotes or delimiters is not taken for the beginning of the next row's field.
+#[test]
+fn odd_symbols_do_not_spill_into_the_next_row() {
+    let plan = plan(&[("a", ColumnType::Symbol), ("b", ColumnType::Varchar)]);
+    let chunk = parse(plan, "\"\"\"\",x\n\",\",y\n\"a,b\",z\na,b\n");
+    assert_eq!(&chunk.bad, &vec![]);
+    assert_eq!(texts(&chunk.columns[0]), ["\"", ",", "a,b", "a"]);
+    assert_eq!(texts(&chunk.columns[1]), ["x", "y", "z", "b"]);
+}
+
 /// Fields any writer may be given.
 fn field() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{0,6}", "[ a-z,\"\n;]{0,8}", "[0-9]{1,9}(\\.[0-9]{1,4})?", "\\PC{0,5}"]
