@@ -76,6 +76,12 @@ impl Part {
             _ => kept.push(range),
         };
         let rows = rows.start..rows.end.min(self.summary.rows as usize);
+        // NaN has no place among the numbers that statistics keep: nothing can be ruled out.
+        let is_nan =
+            |edge: Option<StatValue>| matches!(edge, Some(StatValue::Float(value)) if value.is_nan());
+        if is_nan(bound.min) || is_nan(bound.max) {
+            return Some(rows).filter(|rows| !rows.is_empty()).into_iter().collect();
+        }
         let mut start = rows.start;
         while let Some(slice) = self.slice_of(start).filter(|_| start < rows.end) {
             let whole = &self.slices[slice].rows;
