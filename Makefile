@@ -39,14 +39,14 @@ lint: setup ## formatting and clippy, warnings are errors
 	@echo "==> cargo fmt --check"
 	$(CARGO) fmt --all --check
 	@echo "==> cargo clippy; from nothing this checks all dependencies, about 5 minutes on 2 cores"
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --all-targets -- -D warnings
 
 fmt: ## format all Rust code
 	$(CARGO) fmt --all
 
 test-rust: setup ## Rust tests, SQL tests included
 	@echo "==> cargo test; from nothing this compiles DataFusion, about 11 minutes on 2 cores"
-	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked
 
 test-python: build $(VENV)/ready ## the program against DuckDB, and every example of the documentation
 	@echo "==> pytest"
