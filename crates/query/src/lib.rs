@@ -15,6 +15,7 @@ mod error;
 pub mod export;
 mod functions;
 pub mod import;
+mod literals;
 mod operators;
 mod provider;
 pub mod scan;
