@@ -9,6 +9,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::common::Result;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tickstone_engine::Snapshot;
 
@@ -17,12 +18,14 @@ use tickstone_engine::Snapshot;
 pub(crate) struct PinnedSnapshot {
     database: Database,
     snapshot: RwLock<Arc<Snapshot>>,
+    /// Whether a plan to be kept is made.
+    templates: AtomicBool,
 }
 
 impl PinnedSnapshot {
     pub(super) fn new(database: &Database) -> Self {
         let snapshot = RwLock::new(database.engine().snapshot());
-        Self { database: database.clone(), snapshot }
+        Self { database: database.clone(), snapshot, templates: AtomicBool::new(false) }
     }
 
     /// Pins the newest snapshot.
@@ -36,11 +39,29 @@ impl PinnedSnapshot {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Hands tables out for a plan that is kept until the guard goes, also where planning is broken off.
+    pub(super) fn templates(self: &Arc<Self>) -> TemplatesGuard {
+        self.templates.store(true, Ordering::Relaxed);
+        TemplatesGuard(Arc::clone(self))
+    }
+
     fn provider(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let snapshot = self.get();
         let table = snapshot.table(name)?;
         let schema = self.database.marked_schema(table);
-        Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema)))
+        Some(Arc::new(match self.templates.load(Ordering::Relaxed) {
+            true => SnapshotTable::template(Arc::clone(table), schema),
+            false => SnapshotTable::new(Arc::clone(table), schema),
+        }))
+    }
+}
+
+/// See [`PinnedSnapshot::templates`].
+pub(super) struct TemplatesGuard(Arc<PinnedSnapshot>);
+
+impl Drop for TemplatesGuard {
+    fn drop(&mut self) {
+        self.0.templates.store(false, Ordering::Relaxed);
     }
 }
 

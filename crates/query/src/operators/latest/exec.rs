@@ -93,7 +93,8 @@ impl ExecutionPlan for LatestOnExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(children.swap_remove(0), Arc::clone(&self.time), self.keys.clone())))
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Self { input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
     }
 
     fn with_new_children(
