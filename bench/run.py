@@ -3,7 +3,8 @@
 usage: .venv/bin/python bench/run.py [NAME…] [--scale 0.1] [--work DIR] [--write]
 
 Names: query (T-VWAP and max over 30 and 300 days of trades), load (the two W files, beside DuckDB),
-commit (16 threads that commit single rows). Without a name all run. `make bench` builds everything in
+commit (16 threads that commit single rows), suite (the 14 queries of suite A, beside DuckDB and Polars).
+Without a name all run. `make bench` builds everything in
 release first. Generated files stay in the work folder and are used again. With --write the tables go
 into docs/performance.md, which keeps the tables of what did not run.
 """
@@ -22,6 +23,8 @@ import sys
 import time
 
 import duckdb
+
+import suite
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 TICKSTONE = pathlib.Path(os.environ.get("TICKSTONE", REPOSITORY / "target" / "release" / "tickstone"))
@@ -206,8 +209,13 @@ def bench_commit(work: pathlib.Path, _scale: float) -> str:
     )
 
 
-BENCHMARKS = {"query": bench_query, "load": bench_load, "commit": bench_commit}
-TITLES = {"query": "Queries", "load": "Load", "commit": "Group commit"}
+def bench_suite(work: pathlib.Path, scale: float) -> str:
+    """Suite A, the high-frequency queries, DuckDB and Polars beside them."""
+    return suite.run(sys.modules[__name__], work, scale)
+
+
+BENCHMARKS = {"query": bench_query, "load": bench_load, "commit": bench_commit, "suite": bench_suite}
+TITLES = {"query": "Queries", "load": "Load", "commit": "Group commit", "suite": "Suite A"}
 
 
 def write_page(results: dict[str, str]) -> None:

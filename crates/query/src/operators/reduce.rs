@@ -34,15 +34,23 @@ pub(super) fn reduce(
         let _timer = baseline.elapsed_compute().timer();
         let batch = state.finish()?;
         baseline.record_output(batch.num_rows());
-        Ok::<_, datafusion::error::DataFusionError>(pieces(&batch, batch_rows))
+        Ok(batch)
     };
-    let stream =
-        futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
-    Box::pin(RecordBatchStreamAdapter::new(schema, stream))
+    in_pieces(rows, schema, batch_rows)
 }
 
-/// A batch in pieces of at most so many rows; an empty batch has none.
-fn pieces(batch: &RecordBatch, rows: usize) -> Vec<RecordBatch> {
-    let starts = (0..batch.num_rows()).step_by(rows.max(1));
-    starts.map(|start| batch.slice(start, rows.max(1).min(batch.num_rows() - start))).collect()
+/// A stream of the one batch that comes, in pieces of at most so many rows; an empty one has none.
+pub(super) fn in_pieces(
+    batch: impl Future<Output = Result<RecordBatch>> + Send + 'static,
+    schema: SchemaRef,
+    batch_rows: usize,
+) -> SendableRecordBatchStream {
+    let most = batch_rows.max(1);
+    let pieces = futures::stream::once(batch).map_ok(move |batch| {
+        let starts = (0..batch.num_rows()).step_by(most);
+        futures::stream::iter(
+            starts.map(move |start| Ok(batch.slice(start, most.min(batch.num_rows() - start)))),
+        )
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, pieces.try_flatten()))
 }

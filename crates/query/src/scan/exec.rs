@@ -14,6 +14,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
@@ -147,6 +148,24 @@ impl ScanExec {
         &self.projection
     }
 
+    /// The columns it yields.
+    pub(super) fn row_schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Most rows it yields.
+    pub(super) fn fetch_limit(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    /// The scan a plan is, also inside of a node that only makes it give way to others.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
+        if let Some(cooperative) = plan.downcast_ref::<CooperativeExec>() {
+            return cooperative.input().downcast_ref();
+        }
+        plan.downcast_ref()
+    }
+
     /// The order in which it yields rows.
     pub fn order(&self) -> ScanOrder {
         self.order
@@ -183,6 +202,7 @@ impl ScanExec {
         }
     }
 
+    /// Notes what it reads of the table in its metrics.
     fn count_selection(&self) {
         let table = &self.selected.table;
         let partitions = table.partitions().len();

@@ -14,9 +14,11 @@ mod constraint;
 mod exec;
 mod merge;
 mod natural;
+mod newest;
 mod selected;
 mod statistics;
 
 pub(crate) use constraint::Constraint;
 pub use exec::{ScanExec, ScanOrder};
+pub(crate) use newest::NewestRows;
 pub use selected::Selected;
