@@ -8,14 +8,17 @@
 //!
 //! Enter at [`Database`], which the server, the command line and every binding open.
 
+pub mod append;
 mod database;
 pub mod designated;
 pub mod dialect;
 mod error;
 pub mod export;
+mod frame;
 mod functions;
 pub mod import;
 mod operators;
+mod parameters;
 mod provider;
 pub mod scan;
 mod session;
@@ -25,5 +28,7 @@ mod testing;
 
 pub use database::{Database, DatabaseOptions};
 pub use error::{ErrorKind, QueryError, Result};
+pub use frame::Frame;
+pub use parameters::{ParameterValue, Parameters};
 pub use provider::SnapshotTable;
 pub use session::{Outcome, Session};

@@ -4,6 +4,7 @@
 
 use super::state::{CATALOG, SCHEMA};
 use crate::Database;
+use crate::frame::{Frame, FrameTable};
 use crate::provider::SnapshotTable;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::Result;
@@ -17,12 +18,14 @@ use tickstone_engine::Snapshot;
 pub(crate) struct PinnedSnapshot {
     database: Database,
     snapshot: RwLock<Arc<Snapshot>>,
+    /// Tables in memory beside those of the snapshot, which come first where names are the same.
+    frames: RwLock<Vec<Arc<Frame>>>,
 }
 
 impl PinnedSnapshot {
     pub(super) fn new(database: &Database) -> Self {
         let snapshot = RwLock::new(database.engine().snapshot());
-        Self { database: database.clone(), snapshot }
+        Self { database: database.clone(), snapshot, frames: RwLock::default() }
     }
 
     /// Pins the newest snapshot.
@@ -36,9 +39,23 @@ impl PinnedSnapshot {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Replaces the frames.
+    pub(super) fn set_frames(&self, frames: Vec<Arc<Frame>>) {
+        *self.frames.write().unwrap_or_else(PoisonError::into_inner) = frames;
+    }
+
+    /// The frame of this name (exact case first, then any case).
+    pub(super) fn frame(&self, name: &str) -> Option<Arc<Frame>> {
+        let frames = self.frames.read().unwrap_or_else(PoisonError::into_inner);
+        let exact = frames.iter().find(|frame| frame.name() == name);
+        exact.or_else(|| frames.iter().find(|frame| frame.name().eq_ignore_ascii_case(name))).map(Arc::clone)
+    }
+
     fn provider(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let snapshot = self.get();
-        let table = snapshot.table(name)?;
+        let Some(table) = snapshot.table(name) else {
+            return self.frame(name).map(|frame| Arc::new(FrameTable::new(&frame)) as _);
+        };
         let schema = self.database.marked_schema(table);
         Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema)))
     }
@@ -115,6 +132,6 @@ impl SchemaProvider for PinnedSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.pinned.get().table(name).is_some()
+        self.pinned.get().table(name).is_some() || self.pinned.frame(name).is_some()
     }
 }
