@@ -94,12 +94,6 @@ class Error(errors.Error):
     `__cause__` is the error of the database, with the position in the SQL where there is one.
     """
 
-    def __init__(self, *args: object) -> None:
-        Exception.__init__(self, *args)
-
-    def __str__(self) -> str:
-        return Exception.__str__(self)
-
 
 class InterfaceError(Error):
     """The connection or cursor is closed, or was misused."""
