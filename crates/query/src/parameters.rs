@@ -7,8 +7,8 @@
 use crate::dialect::{CopySource, Position, Statement};
 use crate::error::{QueryError, Result};
 use sqlparser::ast::{
-    DataType, ExactNumberInfo, Expr, Interval, TimezoneInfo, TypedString, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    DataType, ExactNumberInfo, Expr, Interval, TimezoneInfo, TypedString, UnaryOperator, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;

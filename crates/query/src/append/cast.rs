@@ -10,10 +10,8 @@ use std::sync::Arc;
 use tickstone_model::{Column, ColumnType, TableSchema};
 
 /// A value that does not fit is an error, never a NULL.
-const STRICT: CastOptions<'static> = CastOptions {
-    safe: false,
-    format_options: datafusion::arrow::util::display::FormatOptions::new(),
-};
+const STRICT: CastOptions<'static> =
+    CastOptions { safe: false, format_options: datafusion::arrow::util::display::FormatOptions::new() };
 
 /// Which column of a table each column that comes fills.
 #[derive(Debug)]
@@ -34,7 +32,8 @@ impl Columns {
         let mut targets: Vec<(usize, DataType)> = Vec::with_capacity(schema.fields().len());
         let mut fields = Vec::with_capacity(schema.fields().len());
         for field in schema.fields() {
-            let place = table.column_index(field.name()).ok_or_else(|| no_such_column(table, field.name()))?;
+            let place =
+                table.column_index(field.name()).ok_or_else(|| no_such_column(table, field.name()))?;
             let column = &table.columns()[place];
             if targets.iter().any(|(taken, _)| *taken == place) {
                 return Err(QueryError::request(format!("column '{}' comes twice", column.name)));
@@ -47,7 +46,8 @@ impl Columns {
             && !targets.iter().any(|(place, _)| *place == timestamp)
         {
             let name = &table.columns()[timestamp].name;
-            let message = format!("column '{name}', the designated timestamp of '{}', is missing", table.name());
+            let message =
+                format!("column '{name}', the designated timestamp of '{}', is missing", table.name());
             return Err(QueryError::request(message));
         }
         Ok(Self { targets, schema: Arc::new(Schema::new(fields)) })
@@ -57,7 +57,8 @@ impl Columns {
     pub(super) fn cast(&self, table: &TableSchema, batch: &RecordBatch, before: u64) -> Result<RecordBatch> {
         let columns = self.targets.iter().zip(batch.columns()).map(|((place, target), array)| {
             let column = &table.columns()[*place];
-            let cast = cast(array, target).map_err(|reason| not_castable(array, target, column, before, reason))?;
+            let cast =
+                cast(array, target).map_err(|reason| not_castable(array, target, column, before, reason))?;
             if table.timestamp() == Some(*place) {
                 check_times(&cast, column, before)?;
             }
@@ -141,7 +142,8 @@ fn not_castable(
         None => String::new(),
     };
     let (name, wanted, found) = (&column.name, column.column_type, array.data_type());
-    QueryError::request(format!("{place}the value for column '{name}' ({found}) is no {wanted}")).detail(reason)
+    QueryError::request(format!("{place}the value for column '{name}' ({found}) is no {wanted}"))
+        .detail(reason)
 }
 
 fn check_times(times: &ArrayRef, column: &Column, before: u64) -> Result<()> {

@@ -50,7 +50,8 @@ pub(super) fn table_of(
 pub(super) fn check_wishes(table: &TableSchema, request: &AppendRequest) -> Result<()> {
     let name_of = |index: usize| table.columns()[index].name.as_str();
     let differs = |what: &str, found: String, wanted: &str| {
-        let message = format!("table '{}' exists already, and its {what} is {found}, not {wanted}", table.name());
+        let message =
+            format!("table '{}' exists already, and its {what} is {found}, not {wanted}", table.name());
         Err(QueryError::request(message).hint("leave it out, or append to another table"))
     };
     if let Some(wanted) = &request.timestamp {
@@ -61,7 +62,8 @@ pub(super) fn check_wishes(table: &TableSchema, request: &AppendRequest) -> Resu
     }
     if let Some(wanted) = &request.series {
         let found: Vec<&str> = table.series().iter().map(|index| name_of(*index)).collect();
-        let same = found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
+        let same =
+            found.len() == wanted.len() && found.iter().zip(wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
         if !same {
             return differs("series key", found.join(", "), &wanted.join(", "));
         }

@@ -33,8 +33,7 @@ pub(super) struct FrameExec {
 impl FrameExec {
     /// The columns `projection` of a frame (all where `None`), at most `fetch` rows.
     pub(super) fn new(frame: &Arc<Frame>, projection: Option<&Vec<usize>>, fetch: Option<usize>) -> Self {
-        let projection =
-            projection.cloned().unwrap_or_else(|| (0..frame.schema().fields().len()).collect());
+        let projection = projection.cloned().unwrap_or_else(|| (0..frame.schema().fields().len()).collect());
         let fields = projection.iter().map(|&column| Arc::clone(&frame.schema().fields()[column]));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let properties = properties(frame, &schema, &projection, frame.is_time_ordered);
@@ -55,7 +54,8 @@ impl FrameExec {
             let mut from = 0;
             while from < batch.num_rows() && left > 0 {
                 let rows = batch_rows.min(batch.num_rows() - from).min(left);
-                slices.push(batch.slice(from, rows).with_schema(Arc::clone(&self.schema)).map_err(Into::into));
+                slices
+                    .push(batch.slice(from, rows).with_schema(Arc::clone(&self.schema)).map_err(Into::into));
                 from += rows;
                 left -= rows;
             }

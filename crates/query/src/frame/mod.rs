@@ -58,7 +58,8 @@ impl Frame {
         series: &[String],
     ) -> Result<Self> {
         let name = name.into();
-        let types: Vec<DataType> = schema.fields().iter().map(|field| engine_type(field.data_type())).collect();
+        let types: Vec<DataType> =
+            schema.fields().iter().map(|field| engine_type(field.data_type())).collect();
         let timestamp = designated(&name, schema, &types, timestamp)?;
         let marks = marks(&name, schema, timestamp, series)?;
         let has_null = |column: usize| batches.iter().any(|batch| batch.column(column).null_count() > 0);
@@ -69,7 +70,8 @@ impl Frame {
             Field::new(field.name(), data_type.clone(), nullable).with_metadata(marks)
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let batches = batches.iter().filter(|batch| batch.num_rows() > 0).map(|batch| convert(batch, &schema));
+        let batches =
+            batches.iter().filter(|batch| batch.num_rows() > 0).map(|batch| convert(batch, &schema));
         let batches = batches.collect::<Result<Vec<_>>>()?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         let is_time_ordered = timestamp.is_some_and(|column| exec::is_ordered(&batches, column));
@@ -141,11 +143,13 @@ fn is_timestamp(data_type: &DataType) -> bool {
 fn find(name: &str, schema: &Schema, column: &str) -> Result<usize> {
     let fields = schema.fields();
     let exact = fields.iter().position(|field| field.name() == column);
-    exact.or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(column))).ok_or_else(|| {
-        let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-        QueryError::request(format!("frame '{name}' has no column '{column}'"))
-            .hint(format!("its columns are {}", names.join(", ")))
-    })
+    exact.or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(column))).ok_or_else(
+        || {
+            let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+            QueryError::request(format!("frame '{name}' has no column '{column}'"))
+                .hint(format!("its columns are {}", names.join(", ")))
+        },
+    )
 }
 
 /// The designated timestamp: the one named, the only one there is, or the likeliest name.
