@@ -1,6 +1,6 @@
 //! [`Stream`]: the rows of one run of a query, as Arrow, as Python tuples or as text.
 
-use crate::arrow::{requested_schema, stream_capsule};
+use crate::arrow::{Batches, requested_schema, stream_capsule};
 use crate::database::{Shared, lock};
 use crate::error;
 use crate::process::InProcess;
@@ -17,13 +17,35 @@ use std::sync::{Arc, Mutex};
 use tickstone_query::QueryError;
 use tokio::runtime::Handle;
 
+/// Where rows come from.
+enum Feed {
+    /// A query under way, until its database is closed.
+    Live { shared: Arc<Shared>, runtime: Handle, stream: SendableRecordBatchStream },
+    /// Batches that are there already.
+    Held(std::vec::IntoIter<RecordBatch>),
+}
+
+impl Feed {
+    fn next(&mut self, sql: &str) -> Option<PyResult<RecordBatch>> {
+        match self {
+            Feed::Held(batches) => batches.next().map(Ok),
+            Feed::Live { shared, runtime, stream } => {
+                match shared.check_open().and_then(|()| wait(runtime, stream.next())) {
+                    Ok(next) => next.map(|batch| {
+                        batch.map_err(|failed| error::of_query(&QueryError::from(failed), Some(sql)))
+                    }),
+                    Err(raised) => Some(Err(raised)),
+                }
+            }
+        }
+    }
+}
+
 /// Rows on their way out. Dropped before its end, it cancels the query.
 struct Source {
-    shared: Arc<Shared>,
-    runtime: Handle,
     schema: SchemaRef,
     /// `None` once it has ended, failed or been cancelled.
-    stream: Mutex<Option<SendableRecordBatchStream>>,
+    feed: Mutex<Option<Feed>>,
     /// What foreign code was told only in words.
     raised: Mutex<Option<PyErr>>,
     sql: Arc<str>,
@@ -32,16 +54,11 @@ struct Source {
 impl Source {
     /// The next batch, on a thread that does not hold the interpreter.
     fn next(&self) -> Option<PyResult<RecordBatch>> {
-        let mut stream = lock(&self.stream);
-        let open = stream.as_mut()?;
-        let next = self.shared.check_open().and_then(|()| wait(&self.runtime, open.next()));
-        let next = match next {
-            Ok(Some(Ok(batch))) => return Some(Ok(batch)),
-            Ok(Some(Err(failed))) => Some(Err(error::of_query(&QueryError::from(failed), Some(&self.sql)))),
-            Ok(None) => None,
-            Err(raised) => Some(Err(raised)),
-        };
-        *stream = None;
+        let mut feed = lock(&self.feed);
+        let next = feed.as_mut()?.next(&self.sql);
+        if !matches!(next, Some(Ok(_))) {
+            *feed = None;
+        }
         next
     }
 }
@@ -62,8 +79,12 @@ impl Stream {
         stream: SendableRecordBatchStream,
         sql: Arc<str>,
     ) -> Self {
-        let (stream, raised) = (Mutex::new(Some(stream)), Mutex::new(None));
-        let source = Source { shared, runtime, schema, stream, raised, sql };
+        Self::fed(Feed::Live { shared, runtime, stream }, schema, sql)
+    }
+
+    fn fed(feed: Feed, schema: SchemaRef, sql: Arc<str>) -> Self {
+        let (feed, raised) = (Mutex::new(Some(feed)), Mutex::new(None));
+        let source = Source { schema, feed, raised, sql };
         Self { source: InProcess::new(Arc::new(source)), rest: Mutex::default() }
     }
 
@@ -92,6 +113,16 @@ impl Stream {
 
 #[pymethods]
 impl Stream {
+    /// The rows of anything with an Arrow stream.
+    #[staticmethod]
+    fn over(py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let batches = Batches::of(source)?;
+        let schema = batches.schema();
+        let held = py.detach(|| batches.collect::<Result<Vec<_>, _>>());
+        let held = held.map_err(|failed| error::request(&format!("rows cannot be read: {failed}"), None))?;
+        Ok(Self::fed(Feed::Held(held.into_iter()), schema, "".into()))
+    }
+
     /// The rows by Arrow's C stream interface, without a copy.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
@@ -137,7 +168,7 @@ impl Stream {
     /// Cancels what has not been read.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let source = self.source.get()?;
-        py.detach(|| *lock(&source.stream) = None);
+        py.detach(|| *lock(&source.feed) = None);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tickstone import _tickstone
 from tickstone.errors import ClosedError, Error
-from tickstone.frames import as_stream, caller, lookup, rows_with_names
+from tickstone.frames import as_stream, caller, is_rows, lookup, rows_with_names
 from tickstone.imports import FileReport, ImportProgress, ImportReport, ProgressTeller
 from tickstone.relation import Relation
 
@@ -246,9 +246,9 @@ class Database:
         Args:
             table: the table.
             frame: anything with `__arrow_c_stream__` or `__arrow_c_array__` (Polars, pyarrow, a Relation, …), a
-                pandas frame, a dict of columns, a list of dicts, or a list of tuples with `columns`. Columns are
-                matched by name, in any case; one that is missing is NULL.
-            columns: names for the values of tuples.
+                pandas frame, a dict of columns, a list of dicts, or a list of tuples. Columns are matched by name,
+                in any case; one that is missing is NULL.
+            columns: names for the values of tuples; the table's columns in their order if None.
             timestamp, series, partition_by: of a new table: the designated timestamp, the columns of the
                 series key (an empty list: none), the length of partitions. Without them they are found by type
                 and name. Of a table that is there they must be what it has.
@@ -264,15 +264,30 @@ class Database:
             Error: where a column or a value does not fit the table, with column and row; nothing is stored.
             StorageError: where the disk fails or is full.
         """
+        source = self._rows(table, frame, columns)
+        if source is None:
+            return 0
         return self._handle.append(
             table,
-            as_stream(frame) if columns is None else rows_with_names(frame, columns),
+            source,
             timestamp=timestamp,
             series=names_of(series),
             partition_by=partition_by,
             create=create,
             sync=sync,
         )
+
+    def _rows(self, table: str, frame: object, columns: Sequence[str] | None) -> object | None:
+        """What is to be appended as something with Arrow rows, None for an empty list."""
+        if not is_rows(frame):
+            return as_stream(frame)
+        described = self._handle.describe(table)
+        if described is None and columns is None:
+            raise Error(f"table '{table}' does not exist", hint="name the values of the tuples: append(…, columns=[…])")
+        if not frame:
+            return None
+        names = columns if columns is not None or described is None else [name for name, _ in described["columns"]]
+        return rows_with_names(frame, names or [])
 
     def transaction(self) -> Transaction:
         """A transaction: what is appended in its block becomes durable and visible together at its end, and
@@ -421,8 +436,9 @@ class Transaction:
         Raises:
             Error: where they do not fit; what was added before stays in the transaction.
         """
-        source = as_stream(frame) if columns is None else rows_with_names(frame, columns)
-        return self._open().append(table, source)
+        session = self._open()
+        source = self._database._rows(table, frame, columns)
+        return 0 if source is None else session.append(table, source)
 
     def sql(self, query: str, params: Parameters = None, **named: Any) -> Relation:
         """A statement of the transaction, an INSERT as a rule. Queries do not see its rows before the commit."""

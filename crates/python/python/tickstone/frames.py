@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
-__all__ = ["as_stream", "caller", "is_frame", "lookup", "rows_with_names"]
+__all__ = ["as_stream", "caller", "is_frame", "is_rows", "lookup", "rows_with_names"]
 
 
 def _kind(value: object) -> tuple[str, str]:
@@ -95,15 +95,19 @@ def _of_rows(rows: Sequence[Any]) -> object:
     return _of_columns({name: [row.get(name) for row in rows] for name in names})
 
 
-def rows_with_names(rows: object, names: Sequence[str]) -> object:
+def is_rows(value: object) -> TypeGuard[Sequence[Sequence[Any]]]:
+    """Whether a value is a list of tuples, or empty."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    return all(isinstance(row, (list, tuple)) for row in value)
+
+
+def rows_with_names(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> object:
     """Tuples and the names of their columns.
 
     Raises:
-        TypeError: where the rows are no sequence.
         ValueError: where a row has another number of values than there are names.
     """
-    if not isinstance(rows, Sequence):
-        raise TypeError("rows with `columns` are a sequence of tuples")
     for number, row in enumerate(rows, start=1):
         if len(row) != len(names):
             raise ValueError(f"row {number} has {len(row)} values, and there are {len(names)} columns")
@@ -125,7 +129,8 @@ def lookup(name: str, frame: FrameType | None) -> object | None:
     """
     if frame is None:
         return None
-    for variables in (frame.f_locals, frame.f_globals):
+    scopes: tuple[Mapping[str, object], ...] = (frame.f_locals, frame.f_globals)
+    for variables in scopes:
         value = variables.get(name)
         if value is not None and is_frame(value):
             return value

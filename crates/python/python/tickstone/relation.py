@@ -88,10 +88,7 @@ class Relation:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows by Arrow's C stream interface: batches come as the query makes them, without a copy."""
-        if self._cached is not None:
-            capsule: object = self._cached.__arrow_c_stream__(requested_schema)
-            return capsule
-        return self._need_query().stream().__arrow_c_stream__(requested_schema)
+        return self._stream().__arrow_c_stream__(requested_schema)
 
     def arrow(self) -> pyarrow.Table:
         """All rows as a pyarrow Table.
@@ -173,15 +170,15 @@ class Relation:
 
         if self._query is None:
             return
-        source = self._cached if self._cached is not None else self._query.stream()
-        reader = pyarrow.RecordBatchReader.from_stream(source)
+        stream = self._stream()
+        reader = pyarrow.RecordBatchReader.from_stream(stream)
         while True:
             try:
                 batch = reader.read_next_batch()
             except StopIteration:
                 return
             except BaseException as told:
-                raise _raised(source) or told from None
+                raise stream.raised() or told from None
             yield batch
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -209,19 +206,19 @@ class Relation:
         if self._query is None:
             return []
         if self._cursor is None:
-            self._cursor = self._query.stream()
+            self._cursor = self._stream()
         return self._cursor.rows(count)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The rows as tuples; runs the query."""
         if self._query is None:
             return
-        stream = self._query.stream()
+        stream = self._stream()
         while rows := stream.rows(_BATCH_ROWS):
             yield from rows
 
     def cache(self) -> Relation:
-        """Runs the query once and keeps its rows for the methods that read Arrow. Needs pyarrow."""
+        """Runs the query once and keeps its rows: reading them does not run it again. Needs pyarrow."""
         if self._query is not None:
             self._cached = self.arrow()
         return self
@@ -279,7 +276,7 @@ class Relation:
 
     def _head(self, rows: int) -> tuple[list[list[str | None]], bool]:
         """The first rows as text, and whether there are more."""
-        stream = self._need_query().stream()
+        stream = self._stream()
         try:
             cells = stream.cells(rows + 1)
         finally:
@@ -320,15 +317,12 @@ class Relation:
 
     def _read(self, consume: Callable[[Any], T]) -> T:
         """Runs the query into a consumer of Arrow; what it raises is the database's own exception."""
-        if self._cached is not None:
-            return consume(self._cached)
-        stream = self._need_query().stream()
+        stream = self._stream()
         try:
             return consume(stream)
         except BaseException as told:
-            raise _raised(stream) or told from None
+            raise stream.raised() or told from None
 
-
-def _raised(source: object) -> BaseException | None:
-    """What ended a stream, where its consumer was told only in words."""
-    return source.raised() if isinstance(source, Stream) else None
+    def _stream(self) -> Stream:
+        """The rows that are kept, else of a run of the query."""
+        return Stream.over(self._cached) if self._cached is not None else self._need_query().stream()

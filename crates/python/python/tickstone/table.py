@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tickstone import _tickstone
 from tickstone.errors import Error
+from tickstone.frames import as_stream
 from tickstone.relation import Relation
 
 if TYPE_CHECKING:
@@ -17,14 +19,12 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from tickstone._tickstone import Described
     from tickstone.database import Database
     from tickstone.plot import Kind
 
 __all__ = ["Table"]
 
-Time: TypeAlias = "str | datetime.datetime | datetime.date | int"
-T = TypeVar("T")
+Time: TypeAlias = str | datetime.datetime | datetime.date | int
 
 
 class Table:
@@ -34,7 +34,7 @@ class Table:
     can be read like a relation itself: all its rows, in order of time.
     """
 
-    def __init__(self, database: Database, described: Described) -> None:
+    def __init__(self, database: Database, described: _tickstone.Described) -> None:
         self._database = database
         self._described = described
 
@@ -155,8 +155,8 @@ class Table:
         on: str | Sequence[str] | None = None,
         tolerance: str | None = None,
     ) -> Relation:
-        """Each row with the last row of `other` at its time or before, of the same key; rows without one keep
-        NULLs.
+        """Each row with the last row of `other` at its time or before, of the same key; where there is none, with
+        NULLs. A column of `other` whose name this table has too gets `_right` at its end.
 
         Args:
             other: a Table, the name of one, a Relation, or any frame.
@@ -167,19 +167,24 @@ class Table:
             SqlError: where one side has no time or no such column.
         """
         keys = self._keys(on)
-        left, right = self._sql_name(), "other"
-        frames: dict[str, object] = {}
+        frames: dict[str, _tickstone.Frame] = {}
+        if isinstance(other, str):
+            other = self._database.table(other)
         if isinstance(other, Table):
-            right = other._sql_name()
-        elif isinstance(other, str):
-            right = _quoted(other)
+            right, columns = other._sql_name(), other.columns
         else:
-            while self._database._handle.describe(right) is not None:
-                right += "_"
-            frames[right] = other
+            name = "other"
+            while self._database._handle.describe(name) is not None:
+                name += "_"
+            frames[name] = _tickstone.Frame(name, as_stream(other))
+            right, columns = _quoted(name), frames[name].columns()
+        taken = {column.lower() for column in self.columns}
+        folded = {key.lower() for key in keys}
+        picked = [f"r.{_quoted(column)}{_renamed(column, taken)}" for column in columns if column.lower() not in folded]
         join = f" ON ({', '.join(map(_quoted, keys))})" if keys else ""
         within = f" TOLERANCE {_stride(tolerance)}" if tolerance is not None else ""
-        return self._ask(f"SELECT * FROM {left} ASOF JOIN {right}{join}{within}", frames)
+        what = ", ".join(["l.*", *picked])
+        return self._ask(f"SELECT {what} FROM {self._sql_name()} l ASOF JOIN {right} r{join}{within}", frames)
 
     def latest(self, by: str | Sequence[str] | None = None) -> Relation:
         """The last row of each key: of the series key, or of the columns `by`.
@@ -260,12 +265,8 @@ class Table:
 
     # Writing the SQL.
 
-    def _ask(self, sql: str, frames: dict[str, object] | None = None) -> Relation:
-        from tickstone import _tickstone
-        from tickstone.frames import as_stream
-
-        made = {name: _tickstone.Frame(name, as_stream(frame)) for name, frame in (frames or {}).items()}
-        return self._database._run(self._database._session(), sql, None, None, made)
+    def _ask(self, sql: str, frames: dict[str, _tickstone.Frame] | None = None) -> Relation:
+        return self._database._run(self._database._session(), sql, None, None, frames or {})
 
     def _in_time_sql(self) -> str:
         order = f" ORDER BY {_quoted(self.timestamp)}" if self.timestamp is not None else ""
@@ -313,6 +314,15 @@ class _SchemaOf:
 def _quoted(name: str) -> str:
     """A name as SQL takes it exactly."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _renamed(column: str, taken: set[str]) -> str:
+    """What gives a column another name where its own is taken; the new one is taken then."""
+    name = column
+    while name.lower() in taken:
+        name += "_right"
+    taken.add(name.lower())
+    return f" AS {_quoted(name)}" if name != column else ""
 
 
 def _text(text: str) -> str:

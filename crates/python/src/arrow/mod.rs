@@ -52,6 +52,11 @@ impl Frame {
         self.frame.name()
     }
 
+    /// Names of its columns.
+    fn columns(&self) -> Vec<String> {
+        self.frame.schema().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
     /// How many rows it has.
     fn __len__(&self) -> usize {
         self.frame.rows()
