@@ -1,7 +1,7 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
 use crate::error::{QueryError, Result};
-use crate::session::{Session, state};
+use crate::session::{PlanCache, Session, state};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionState;
 use std::collections::HashMap;
@@ -45,6 +45,7 @@ struct Shared {
     /// What every session starts with.
     state: SessionState,
     schemas: MarkedSchemas,
+    plans: PlanCache,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -110,7 +111,8 @@ impl Database {
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
         let state = state::base(threads, options.query_memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
-        let shared = Shared { engine, options, state, schemas, runtime: Some(runtime) };
+        let plans = PlanCache::default();
+        let shared = Shared { engine, options, state, schemas, plans, runtime: Some(runtime) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -131,6 +133,10 @@ impl Database {
 
     pub(crate) fn options(&self) -> &DatabaseOptions {
         &self.shared.options
+    }
+
+    pub(crate) fn plans(&self) -> &PlanCache {
+        &self.shared.plans
     }
 
     pub(crate) fn base_state(&self) -> &SessionState {

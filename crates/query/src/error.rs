@@ -240,8 +240,13 @@ fn of_schema(error: SchemaError) -> QueryError {
             QueryError::request(format!("column '{}' is in more than one table", field.name))
                 .hint(format!("write which table's: t.{}", field.name))
         }
-        SchemaError::DuplicateQualifiedField { name, .. }
-        | SchemaError::DuplicateUnqualifiedField { name } => {
+        SchemaError::DuplicateQualifiedField { qualifier, name } => QueryError::request(format!(
+            "two columns of the result are named '{qualifier}.{name}'"
+        ))
+        .hint(
+            "rename one of them with AS; a table that is joined with itself needs two aliases: t a JOIN t b",
+        ),
+        SchemaError::DuplicateUnqualifiedField { name } => {
             QueryError::request(format!("two columns of the result are named '{name}'"))
                 .hint("rename one of them with AS")
         }

@@ -17,6 +17,7 @@ pub mod export;
 mod frame;
 mod functions;
 pub mod import;
+mod literals;
 mod operators;
 mod parameters;
 mod provider;

@@ -17,6 +17,8 @@ use tickstone_engine::TableSnapshot;
 pub struct SnapshotTable {
     table: Arc<TableSnapshot>,
     schema: SchemaRef,
+    /// Whether its scans are templates: they select when they are bound.
+    template: bool,
     /// What was selected so far: the planner asks for sizes before it asks for the scan.
     selected: Mutex<Vec<(Constraint, Arc<Selected>)>>,
 }
@@ -24,7 +26,12 @@ pub struct SnapshotTable {
 impl SnapshotTable {
     /// The table `table`, whose marked edge schema is `schema`.
     pub fn new(table: Arc<TableSnapshot>, schema: SchemaRef) -> Self {
-        Self { table, schema, selected: Mutex::default() }
+        Self { table, schema, template: false, selected: Mutex::default() }
+    }
+
+    /// The same for a plan that is kept.
+    pub(crate) fn template(table: Arc<TableSnapshot>, schema: SchemaRef) -> Self {
+        Self { template: true, ..Self::new(table, schema) }
     }
 
     /// The engine's view of the table.
@@ -67,7 +74,11 @@ impl TableProvider for SnapshotTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let support = |filter: &&Expr| match Constraint::of(&self.table, filter) {
+        let constraint = |filter: &Expr| match self.template {
+            true => Constraint::of_template(&self.table, filter),
+            false => Constraint::of(&self.table, filter),
+        };
+        let support = |filter: &&Expr| match constraint(filter) {
             Some(constraint) if constraint.exact => TableProviderFilterPushDown::Exact,
             Some(_) => TableProviderFilterPushDown::Inexact,
             None => TableProviderFilterPushDown::Unsupported,
@@ -90,6 +101,11 @@ impl TableProvider for SnapshotTable {
         'life2: 'async_trait,
         'life3: 'async_trait,
     {
+        if self.template {
+            let scan =
+                ScanExec::template(&self.table, &self.schema, projection, filters, limit, state.config());
+            return Box::pin(async move { Ok(Arc::new(scan) as Arc<dyn ExecutionPlan>) });
+        }
         let planned = self.select(filters).map(|selected| {
             let scan = ScanExec::new(&selected, &self.schema, projection, limit, state.config());
             Arc::new(scan) as Arc<dyn ExecutionPlan>

@@ -1,5 +1,6 @@
 //! Why a row cannot be taken.
 
+use crate::EpochUnit;
 use tickstone_model::ColumnType;
 
 /// Why a row is bad. It reads as the end of a sentence: "line 7, column 3 'price': 'abc' …".
@@ -25,6 +26,12 @@ pub enum Fault {
     /// An integer in a column of ISO 8601 timestamps.
     #[error("is a number, and the unit of this column's timestamps is not known")]
     UnknownUnit,
+    /// A number that is in another unit than the one found for the column.
+    #[error("is no time from 1980 to 2099 in {unit}, the unit of this column's other timestamps")]
+    OtherUnit {
+        /// The unit found.
+        unit: EpochUnit,
+    },
     /// The designated timestamp is empty.
     #[error("is empty, and the designated timestamp cannot be NULL")]
     NullTimestamp,
@@ -57,10 +64,11 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The type that would take the value, for a hint; `None` where a type would not help.
-    pub fn fitting_type(&self) -> Option<ColumnType> {
+    /// The name of the type that would take the value, for a hint; `None` where a type would not help.
+    pub fn fitting_type(&self) -> Option<String> {
         match self {
-            Fault::NotA { fits, .. } | Fault::OutOfRange { fits, .. } => Some(*fits),
+            Fault::NotA { fits, .. } | Fault::OutOfRange { fits, .. } => Some(fits.to_string()),
+            Fault::OtherUnit { unit } => Some(unit.type_name().to_string()),
             _ => None,
         }
     }

@@ -34,6 +34,9 @@ pub enum TimeFormat {
     Iso,
     /// A count of this unit since the Unix epoch, with or without a decimal fraction.
     Epoch(EpochUnit),
+    /// The same where the unit was concluded from a sample: a time before 1980 or after 2099 in that unit
+    /// is a fault, since its own unit is another one.
+    GuessedEpoch(EpochUnit),
 }
 
 /// The unit of an integer timestamp.
@@ -47,6 +50,27 @@ pub enum EpochUnit {
     Microsecond,
     /// Nanoseconds.
     Nanosecond,
+}
+
+/// Seconds since the epoch a recorded time can plausibly be: 1980 up to and without 2100.
+pub(crate) const PLAUSIBLE_SECONDS: std::ops::Range<i64> = 315_532_800..4_102_444_800;
+
+impl TimeFormat {
+    /// The unit of whole numbers, `None` where there are none.
+    pub fn unit(self) -> Option<EpochUnit> {
+        match self {
+            TimeFormat::Iso => None,
+            TimeFormat::Epoch(unit) | TimeFormat::GuessedEpoch(unit) => Some(unit),
+        }
+    }
+
+    /// Whether a number that is this time, in nanoseconds since the epoch, can be in the column's unit.
+    #[inline]
+    pub fn is_plausible(self, nanos: i64) -> bool {
+        const NANOS: std::ops::Range<i64> =
+            PLAUSIBLE_SECONDS.start * 1_000_000_000..PLAUSIBLE_SECONDS.end * 1_000_000_000;
+        !matches!(self, TimeFormat::GuessedEpoch(_)) || NANOS.contains(&nanos)
+    }
 }
 
 impl EpochUnit {
@@ -72,6 +96,18 @@ impl EpochUnit {
     }
 }
 
+impl EpochUnit {
+    /// The name of a TIMESTAMP whose whole numbers are in this unit, as `--type` takes it.
+    pub const fn type_name(self) -> &'static str {
+        match self {
+            EpochUnit::Second => "TIMESTAMP_S",
+            EpochUnit::Millisecond => "TIMESTAMP_MS",
+            EpochUnit::Microsecond => "TIMESTAMP_US",
+            EpochUnit::Nanosecond => "TIMESTAMP_NS",
+        }
+    }
+}
+
 impl fmt::Display for EpochUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -87,7 +123,7 @@ impl fmt::Display for TimeFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TimeFormat::Iso => f.write_str("ISO 8601"),
-            TimeFormat::Epoch(unit) => write!(f, "{unit} since 1970"),
+            TimeFormat::Epoch(unit) | TimeFormat::GuessedEpoch(unit) => write!(f, "{unit} since 1970"),
         }
     }
 }

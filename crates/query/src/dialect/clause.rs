@@ -291,7 +291,7 @@ fn ends_join(cursor: &Cursor<'_>) -> bool {
 fn is_tolerance(cursor: &Cursor<'_>) -> bool {
     cursor.words(&["TOLERANCE"])
         && match cursor.ahead(1) {
-            Some(Token::Number(..) | Token::SingleQuotedString(_)) => true,
+            Some(Token::Number(..) | Token::SingleQuotedString(_) | Token::Minus) => true,
             Some(token) => is_word(token, "INTERVAL"),
             None => false,
         }
@@ -350,6 +350,11 @@ fn length(cursor: &mut Cursor<'_>) -> Result<Expr> {
             }
             Ok(text(&stride.to_string(), position))
         }
+        Some(Token::Minus) => Err(SqlError::new(
+            "a tolerance is not negative: it says how old a match may be",
+            cursor.position(),
+        )
+        .hint("write TOLERANCE 5s, or leave it out for a match of any age")),
         _ => cursor.expression(),
     }
 }

@@ -3,7 +3,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32Type};
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
+    Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
+    TimestampNanosecondArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -34,6 +35,7 @@ enum Kind<'a> {
     Text(&'a StringArray),
     Symbol(&'a DictionaryArray<UInt32Type>, &'a StringArray),
     Timestamp(&'a TimestampNanosecondArray, TimeStyle),
+    Uuid(&'a FixedSizeBinaryArray),
     Other(ArrayFormatter<'a>),
 }
 
@@ -62,6 +64,7 @@ impl<'a> Cells<'a> {
             DataType::Timestamp(TimeUnit::Nanosecond, _) => {
                 Kind::Timestamp(array.as_primitive::<TimestampNanosecondType>(), style)
             }
+            DataType::FixedSizeBinary(16) => Kind::Uuid(array.as_fixed_size_binary()),
             _ => match symbols(array) {
                 Some((dictionary, values)) => Kind::Symbol(dictionary, values),
                 None => Kind::Other(ArrayFormatter::try_new(array.as_ref(), &OPTIONS)?),
@@ -93,6 +96,7 @@ impl<'a> Cells<'a> {
             }
             Kind::Timestamp(values, TimeStyle::Short) => out.write_str(&format_nanos(values.value(row))),
             Kind::Timestamp(values, TimeStyle::Full) => write_full(values.value(row), out),
+            Kind::Uuid(values) => write_uuid(values.value(row), out),
             Kind::Other(formatter) => write!(out, "{}", formatter.value(row)),
         };
     }
@@ -111,6 +115,15 @@ fn write_f64(value: f64, out: &mut String) -> std::fmt::Result {
     } else {
         write!(out, "{value:e}")
     }
+}
+
+/// Hexadecimal digits in groups of 8, 4, 4, 4 and 12 (RFC 9562).
+fn write_uuid(bytes: &[u8], out: &mut String) -> std::fmt::Result {
+    for (index, byte) in bytes.iter().enumerate() {
+        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
+        write!(out, "{dash}{byte:02x}")?;
+    }
+    Ok(())
 }
 
 /// All nine digits of the fraction.

@@ -5,6 +5,8 @@ use super::shape::{FileField, FileFields, Role, Shape};
 use super::source::RawFile;
 use super::{FileFormat, FileImport, ImportError, Loaded, Result, append};
 use crate::designated::{SERIES_KEY, TIMESTAMP_KEY};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -18,7 +20,7 @@ use std::sync::mpsc::sync_channel;
 use tickstone_engine::BulkLoad;
 use tickstone_model::ColumnType;
 use tickstone_wire::infer::{ColumnSample, Inferred};
-use tickstone_wire::{EpochUnit, TimeFormat};
+use tickstone_wire::{EpochUnit, Fault, TimeFormat};
 
 /// Rows decoded at a time, fewer where the memory budget is small.
 const BATCH_ROWS_MAX: usize = 32_768;
@@ -160,13 +162,13 @@ fn file_field(field: &Field, values: Option<&ArrayRef>, path: &Path) -> Result<F
             data_type: field.data_type().to_string(),
         });
     };
-    let mut time = TimeFormat::Iso;
+    let (mut time, mut mostly_time) = (TimeFormat::Iso, column_type == ColumnType::Timestamp);
     if let (ColumnType::Varchar | ColumnType::Int64 | ColumnType::UInt64, Some(values)) =
         (column_type, values)
     {
         let sample = sample(field.name(), values)?;
         let shown = sample.conclude();
-        time = sample.time_format();
+        (time, mostly_time) = (sample.time_format(), shown.mostly_time);
         column_type = match (column_type, shown.column_type) {
             (ColumnType::Varchar, shown @ (ColumnType::Symbol | ColumnType::Timestamp)) => shown,
             (
@@ -180,8 +182,9 @@ fn file_field(field: &Field, values: Option<&ArrayRef>, path: &Path) -> Result<F
         marks if marks.contains_key(TIMESTAMP_KEY) => Role::Timestamp,
         marks => marks.get(SERIES_KEY).and_then(|at| at.parse().ok()).map_or(Role::Plain, Role::Series),
     };
-    let seen = values.is_some();
-    Ok(FileField { name: field.name().clone(), inferred: Inferred { column_type, time, seen }, time, role })
+    // The file states its types, also where it has no rows.
+    let inferred = Inferred { column_type, time, seen: true, mostly_time };
+    Ok(FileField { name: field.name().clone(), inferred, time, role })
 }
 
 fn sample(name: &str, values: &ArrayRef) -> Result<ColumnSample> {
@@ -206,12 +209,14 @@ fn cast_column(
     if *found == target {
         return Ok(std::sync::Arc::clone(array));
     }
-    let step = match (wanted, time) {
-        (ColumnType::Timestamp, TimeFormat::Epoch(unit)) if found.is_integer() => {
-            Some(DataType::Timestamp(arrow_unit(unit), None))
-        }
+    if let (ColumnType::Timestamp, Some(unit), true) = (wanted, time.unit(), found.is_integer()) {
+        let counted = cast_with_options(array, &DataType::Timestamp(arrow_unit(unit), None), &strict)?;
+        let nanos = cast_with_options(&counted, &target, &strict)?;
+        return check_unit(nanos, unit, time);
+    }
+    let step = match wanted {
         // Numbers and views of text take the way over plain text.
-        (ColumnType::Symbol, _) if !matches!(found, DataType::Utf8 | DataType::Dictionary(..)) => {
+        ColumnType::Symbol if !matches!(found, DataType::Utf8 | DataType::Dictionary(..)) => {
             Some(DataType::Utf8)
         }
         _ => None,
@@ -219,6 +224,23 @@ fn cast_column(
     match step {
         Some(step) => cast_with_options(&cast_with_options(array, &step, &strict)?, &target, &strict),
         None => cast_with_options(array, &target, &strict),
+    }
+}
+
+/// Refuses times that the unit found for a column cannot be the unit of.
+fn check_unit(
+    nanos: ArrayRef,
+    unit: EpochUnit,
+    time: TimeFormat,
+) -> std::result::Result<ArrayRef, ArrowError> {
+    let values = nanos.as_primitive::<TimestampNanosecondType>();
+    match values.iter().flatten().find(|value| !time.is_plausible(*value)) {
+        None => Ok(nanos),
+        Some(value) => Err(ArrowError::CastError(format!(
+            "{} {}; --type COLUMN=TIMESTAMP_S, _MS, _US or _NS says the unit",
+            value / unit.nanos(),
+            Fault::OtherUnit { unit }
+        ))),
     }
 }
 

@@ -50,6 +50,26 @@ pub enum ImportError {
         /// The file.
         path: PathBuf,
     },
+    /// The file has columns and no row, and the table is not there.
+    #[error("{} has no rows: nothing says what its columns hold", path.display())]
+    NoRows {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file's header names two columns alike.
+    #[error("the header of {} has the name '{column}' twice", path.display())]
+    SameName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        column: String,
+    },
+    /// A JSON array where there should be one object a line.
+    #[error("{} is a JSON array", path.display())]
+    JsonArray {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file was imported before.
     #[error("{} was already imported into '{table}' ({rows} rows, as {earlier})", path.display())]
     AlreadyImported {
@@ -72,7 +92,7 @@ pub enum ImportError {
         /// Column, text and reason.
         what: String,
         /// The column and a type that would hold the value.
-        fits: Option<(String, ColumnType)>,
+        fits: Option<(String, String)>,
     },
     /// A record longer than a record can be.
     #[error("{} has a record longer than {most} bytes", path.display())]
@@ -224,6 +244,18 @@ impl ImportError {
             ),
             ImportError::BadRow { .. } => {
                 "--on-bad-row skip or collect=FILE goes on without such rows".to_string()
+            }
+            ImportError::NoRows { .. } => {
+                "CREATE TABLE first, or give each column's type with --type".to_string()
+            }
+            ImportError::SameName { .. } => {
+                "rename one of them in the file's first line; names that differ in case only are alike"
+                    .to_string()
+            }
+            ImportError::JsonArray { .. } => {
+                "import reads one object a line (ndjson), which `tickstone export` and COPY write with \
+                 the format ndjson"
+                    .to_string()
             }
             ImportError::RecordTooLong { .. } => "a quote that is never closed looks like this".to_string(),
             ImportError::UnknownColumn { known, .. } | ImportError::NoSuchColumn { known, .. } => {

@@ -1,6 +1,7 @@
 //! Which column of a file fills which column of the table, and what a new table looks like.
 
 use super::{ColumnReport, ImportError, ImportRequest, Result};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use tickstone_model::{ColumnType, TableSchema};
@@ -81,9 +82,12 @@ impl Shape {
                 return Err(ImportError::NoSuchColumn { path, clause, column, known: known() });
             }
         }
+        if let Some(column) = twice(file) {
+            return Err(ImportError::SameName { path: path.to_path_buf(), column });
+        }
         match existing {
             Some(table) => Self::matched(file, table, request, path),
-            None => Self::made(file, request),
+            None => Self::made(file, request, path),
         }
     }
 
@@ -123,7 +127,11 @@ impl Shape {
         Ok(Self::new(file, Arc::new(table.clone()), sources, inferred, request))
     }
 
-    fn made(file: &FileFields, request: &ImportRequest) -> Result<Self> {
+    fn made(file: &FileFields, request: &ImportRequest, path: &Path) -> Result<Self> {
+        let known = |field: &FileField| field.inferred.seen || given_type(request, &field.name).is_some();
+        if !file.fields.iter().any(known) {
+            return Err(ImportError::NoRows { path: path.to_path_buf() });
+        }
         let timestamp = designated_timestamp(file, request);
         let series = series_key(file, request);
         let mut builder = TableSchema::builder(&request.table);
@@ -224,12 +232,20 @@ fn find(file: &FileFields, name: &str) -> Option<usize> {
     file.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name))
 }
 
+/// A name that two fields have.
+fn twice(file: &FileFields) -> Option<String> {
+    let mut seen = HashSet::new();
+    let again = file.fields.iter().find(|field| !seen.insert(field.name.to_lowercase()));
+    again.map(|field| field.name.clone())
+}
+
 fn given_type(request: &ImportRequest, name: &str) -> Option<ColumnType> {
     request.types.iter().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, given)| *given)
 }
 
 /// The designated timestamp of a new table: the one asked for; the one the file names; of those of type
-/// TIMESTAMP the likeliest name, then any time's name, then the first.
+/// TIMESTAMP the likeliest name, then any time's name, then the first; where no column is all times, one
+/// that mostly is and has a time's name, so that the others are told of as bad rows.
 fn designated_timestamp(file: &FileFields, request: &ImportRequest) -> Option<usize> {
     if let Some(name) = &request.timestamp {
         return find(file, name);
@@ -242,7 +258,11 @@ fn designated_timestamp(file: &FileFields, request: &ImportRequest) -> Option<us
     };
     let rank = |name: &str| timestamp_rank(name).unwrap_or(usize::MAX - usize::from(is_time_name(name)));
     let candidates = file.fields.iter().enumerate().filter(|(_, field)| is_timestamp(field));
-    candidates.min_by_key(|(index, field)| (rank(&field.name), *index)).map(|(index, _)| index)
+    let best = candidates.min_by_key(|(index, field)| (rank(&field.name), *index)).map(|(index, _)| index);
+    let is_mostly_time = |field: &FileField| {
+        field.inferred.mostly_time && is_time_name(&field.name) && given_type(request, &field.name).is_none()
+    };
+    best.or_else(|| file.fields.iter().position(is_mostly_time))
 }
 
 /// The series key of a new table, `None` for the default.

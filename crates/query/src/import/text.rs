@@ -63,6 +63,9 @@ impl TextFile {
             head.drain(..csv::BYTE_ORDER_MARK.len());
         }
         let (layout, header, fields) = match format {
+            FileFormat::Ndjson if head.trim_ascii_start().starts_with(b"[") => {
+                return Err(ImportError::JsonArray { path });
+            }
             FileFormat::Ndjson => {
                 let sample = ndjson::sample(whole(&head, ended, Layout::Ndjson), SAMPLE_ROWS);
                 let fields = sample.iter().map(FileField::of_sample).collect();

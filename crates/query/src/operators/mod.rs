@@ -19,6 +19,7 @@ mod key;
 mod latest;
 pub(crate) mod pinned;
 mod planner;
+mod reduce;
 mod relation;
 mod sample;
 #[cfg(test)]
@@ -26,12 +27,13 @@ mod speed;
 
 pub(crate) use asof::plan::interval_nanos;
 
+use crate::literals::TypedLiterals;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
-use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use std::sync::Arc;
 
@@ -51,7 +53,10 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut relations = builder.relation_planners().take().unwrap_or_default();
     relations.insert(0, Arc::new(relation::Relations::default()));
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
+    let mut literals: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypedLiterals)];
+    literals.extend(builder.analyzer().take().unwrap_or_default().rules);
     let builder = builder
+        .with_analyzer_rules(literals)
         .with_config(config)
         .with_relation_planners(relations)
         .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))

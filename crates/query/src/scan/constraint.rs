@@ -3,6 +3,7 @@
 //! Invariant: a [`Constraint`] never excludes a row for which its filter is true; where it is
 //! `exact` it keeps no other row either, and the filter need not be evaluated.
 
+use crate::session::with_values;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, TryCast, expr::InList};
@@ -29,7 +30,7 @@ pub(crate) struct Constraint {
 
 impl Constraint {
     /// Every row.
-    fn any() -> Self {
+    pub(crate) fn any() -> Self {
         Self { time: TimeRange::ALL, series: BTreeMap::new(), bounds: Vec::new(), exact: true }
     }
 
@@ -37,6 +38,12 @@ impl Constraint {
     pub(crate) fn all<'a>(table: &TableSnapshot, filters: impl Iterator<Item = &'a Expr>) -> Self {
         let constraints = filters.filter_map(|filter| Self::of(table, filter));
         constraints.fold(Self::any(), Self::and)
+    }
+
+    /// What a filter with placeholders leaves whatever their values are: its `exact` is that of values of
+    /// the placeholders' types, to be checked again with those that come.
+    pub(crate) fn of_template(table: &TableSnapshot, filter: &Expr) -> Option<Self> {
+        Self::of(table, &with_values(filter, &|_, data_type| some_value(data_type))?)
     }
 
     /// What one filter leaves, `None` where it cannot be used at all.
@@ -104,7 +111,7 @@ impl Constraint {
     }
 
     /// Rows in both.
-    fn and(mut self, other: Self) -> Self {
+    pub(crate) fn and(mut self, other: Self) -> Self {
         self.time = self.time.intersect(&other.time);
         for (column, ids) in other.series {
             match self.series.get_mut(&column) {
@@ -155,6 +162,18 @@ impl Constraint {
     pub(crate) fn into_selection(self) -> Selection {
         let bounds = self.bounds.into_iter().map(|(column, min, max)| ColumnBound { column, min, max });
         Selection { time: self.time, series: self.series.into_iter().collect(), bounds: bounds.collect() }
+    }
+}
+
+/// A value of a type, `None` for types whose values the rows' place does not depend on.
+fn some_value(data_type: &DataType) -> Option<ScalarValue> {
+    match data_type {
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => {
+            Some(ScalarValue::TimestampNanosecond(Some(0), None))
+        }
+        DataType::Utf8 => Some(ScalarValue::Utf8(Some(String::new()))),
+        DataType::Dictionary(_, values) if **values == DataType::Utf8 => some_value(values),
+        _ => None,
     }
 }
 

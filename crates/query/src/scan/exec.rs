@@ -11,6 +11,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -28,6 +29,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use tickstone_engine::TableSnapshot;
 
 /// Batches of rows from which a scan is worth splitting over several output partitions.
 const SPLIT_BATCHES_MIN: u64 = 32;
@@ -53,6 +55,8 @@ pub struct ScanExec {
     fetch: Option<usize>,
     /// Rows of each output partition, counted over all segments as they lie.
     shares: Arc<[Range<usize>]>,
+    /// In a template, what is to be selected; `None` where it has been.
+    template: Option<Arc<[Expr]>>,
     properties: Arc<PlanProperties>,
     statistics: Arc<OnceLock<Arc<Statistics>>>,
     metrics: ExecutionPlanMetricsSet,
@@ -76,7 +80,8 @@ impl ScanExec {
         let outputs = if few || fetch.is_some() { 1 } else { config.target_partitions().max(1) };
         let shares = shares(usize::try_from(selected.rows).unwrap_or(usize::MAX), outputs);
         let order = ScanOrder::Natural;
-        let properties = properties(selected, &schema, &projection, order, shares.len());
+        let ordered = selected.is_time_ordered();
+        let properties = properties(selected, &schema, &projection, (order, ordered), shares.len());
         Self {
             selected: Arc::clone(selected),
             projection,
@@ -84,7 +89,49 @@ impl ScanExec {
             order,
             fetch,
             shares,
+            template: None,
             properties,
+            statistics: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// A scan of a plan that is kept: what it selects by `filters` is known when it is bound.
+    ///
+    /// It declares no statistics and, as the rows lie, no order.
+    pub(crate) fn template(
+        table: &Arc<TableSnapshot>,
+        schema: &SchemaRef,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        fetch: Option<usize>,
+        config: &SessionConfig,
+    ) -> Self {
+        let unknown = Arc::new(Selected::unknown(table));
+        let scan = Self::new(&unknown, schema, projection, fetch, config);
+        let outputs = if fetch.is_some() { 1 } else { config.target_partitions().max(1) };
+        let order = (ScanOrder::Natural, false);
+        let properties = properties(&unknown, &scan.schema, &scan.projection, order, outputs);
+        Self { template: Some(filters.into()), shares: shares(0, outputs), properties, ..scan }
+    }
+
+    /// What a template is to select by; `None` where the rows are selected already.
+    pub(crate) fn filters(&self) -> Option<&[Expr]> {
+        self.template.as_deref()
+    }
+
+    /// The scan that a template becomes with these rows: its properties stay as they are declared.
+    pub(crate) fn bind(&self, selected: Arc<Selected>) -> Self {
+        let rows = usize::try_from(selected.rows).unwrap_or(usize::MAX);
+        Self {
+            shares: shares(rows, self.shares.len()),
+            selected,
+            projection: Arc::clone(&self.projection),
+            schema: Arc::clone(&self.schema),
+            order: self.order,
+            fetch: self.fetch,
+            template: None,
+            properties: Arc::clone(&self.properties),
             statistics: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -109,7 +156,8 @@ impl ScanExec {
     #[must_use]
     pub fn with_order(&self, order: ScanOrder) -> Self {
         let shares = shares(usize::try_from(self.selected.rows).unwrap_or(usize::MAX), 1);
-        let properties = properties(&self.selected, &self.schema, &self.projection, order, 1);
+        let ordered = (order, false);
+        let properties = properties(&self.selected, &self.schema, &self.projection, ordered, 1);
         let metrics = ExecutionPlanMetricsSet::new();
         Self { order, shares, properties, metrics, ..self.clone() }
     }
@@ -178,14 +226,14 @@ fn properties(
     selected: &Selected,
     schema: &SchemaRef,
     projection: &[usize],
-    order: ScanOrder,
+    (order, naturally_ordered): (ScanOrder, bool),
     outputs: usize,
 ) -> Arc<PlanProperties> {
     let mut equivalence = EquivalenceProperties::new(Arc::clone(schema));
     let timestamp = selected.table.schema().timestamp();
     let at = projection.iter().position(|&column| Some(column) == timestamp);
     let ordered = match order {
-        ScanOrder::Natural => selected.is_time_ordered(),
+        ScanOrder::Natural => naturally_ordered,
         ScanOrder::Time | ScanOrder::TimeDescending => true,
     };
     if let (Some(at), true) = (at, ordered) {
@@ -287,6 +335,9 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if self.template.is_some() {
+            return internal_err!("a template of a plan cannot run");
+        }
         if partition >= self.shares.len() {
             return internal_err!("a scan of {} outputs has no output {partition}", self.shares.len());
         }
@@ -308,6 +359,9 @@ impl ExecutionPlan for ScanExec {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         let columns = self.projection.len();
+        if self.template.is_some() {
+            return Ok(Arc::new(Statistics::new_unknown(&self.schema)));
+        }
         if let Some(share) = args.partition().and_then(|partition| self.shares.get(partition))
             && self.shares.len() > 1
         {

@@ -33,6 +33,11 @@ impl Selected {
         Self { table: Arc::clone(table), selection, segments: Arc::new([]), rows: 0 }
     }
 
+    /// Rows not known yet, for a plan that is kept.
+    pub(crate) fn unknown(table: &Arc<TableSnapshot>) -> Self {
+        Self::nothing(table, Selection::default())
+    }
+
     /// Whether every row of the table is in it.
     pub fn is_everything(&self) -> bool {
         self.rows == self.table.rows()

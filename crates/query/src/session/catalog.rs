@@ -10,6 +10,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::common::Result;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tickstone_engine::Snapshot;
 
@@ -20,12 +21,15 @@ pub(crate) struct PinnedSnapshot {
     snapshot: RwLock<Arc<Snapshot>>,
     /// Tables in memory beside those of the snapshot, which come first where names are the same.
     frames: RwLock<Vec<Arc<Frame>>>,
+    /// Whether a plan to be kept is made.
+    templates: AtomicBool,
 }
 
 impl PinnedSnapshot {
     pub(super) fn new(database: &Database) -> Self {
         let snapshot = RwLock::new(database.engine().snapshot());
-        Self { database: database.clone(), snapshot, frames: RwLock::default() }
+        let templates = AtomicBool::new(false);
+        Self { database: database.clone(), snapshot, frames: RwLock::default(), templates }
     }
 
     /// Pins the newest snapshot.
@@ -51,13 +55,31 @@ impl PinnedSnapshot {
         exact.or_else(|| frames.iter().find(|frame| frame.name().eq_ignore_ascii_case(name))).map(Arc::clone)
     }
 
+    /// Hands tables out for a plan that is kept until the guard goes, also where planning is broken off.
+    pub(super) fn templates(self: &Arc<Self>) -> TemplatesGuard {
+        self.templates.store(true, Ordering::Relaxed);
+        TemplatesGuard(Arc::clone(self))
+    }
+
     fn provider(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let snapshot = self.get();
         let Some(table) = snapshot.table(name) else {
             return self.frame(name).map(|frame| Arc::new(FrameTable::new(&frame)) as _);
         };
         let schema = self.database.marked_schema(table);
-        Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema)))
+        Some(Arc::new(match self.templates.load(Ordering::Relaxed) {
+            true => SnapshotTable::template(Arc::clone(table), schema),
+            false => SnapshotTable::new(Arc::clone(table), schema),
+        }))
+    }
+}
+
+/// See [`PinnedSnapshot::templates`].
+pub(super) struct TemplatesGuard(Arc<PinnedSnapshot>);
+
+impl Drop for TemplatesGuard {
+    fn drop(&mut self) {
+        self.0.templates.store(false, Ordering::Relaxed);
     }
 }
 

@@ -1,13 +1,17 @@
 //! [`Session`]: runs statements one after the other, each on one snapshot.
 //!
 //! Flow of a query: [`Statement`] -> plan (names, types) -> optimised -> physical, over one partition
-//! where few rows are read, over one a core where many are -> a stream of batches.
+//! where few rows are read, over one a core where many are -> a stream of batches. A statement that comes
+//! again, literals aside, takes its physical plan from the cache (`plans`).
 
 mod catalog;
+mod plans;
 mod query;
 pub(crate) mod state;
+mod template;
 
 pub(crate) use catalog::PinnedSnapshot;
+pub(crate) use plans::{PlanCache, with_values};
 
 use crate::Database;
 use crate::dialect::{self, Statement};

@@ -1,5 +1,7 @@
 //! Queries: from a syntax tree to a stream.
 
+use super::plans::{self, KeptPlans, Known, PlanKey};
+use super::template::take_literals;
 use super::{Outcome, Session};
 use crate::error::Result;
 use crate::frame::FrameTable;
@@ -22,6 +24,9 @@ impl Session {
     pub(crate) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
         let explains = matches!(statement, ast::Statement::Explain { .. });
         let begun = Instant::now();
+        if !explains && let Some((plan, stream)) = self.start_kept(&statement).await? {
+            return Ok(Outcome::Rows { schema: plan.schema(), stream, planning: begun.elapsed() });
+        }
         let (plan, stream) = self.start(statement).await?;
         let planning = begun.elapsed();
         let schema = plan.schema();
@@ -44,6 +49,74 @@ impl Session {
         let (plan, wide) = self.plan(statement).await?;
         let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;
         Ok((plan, stream))
+    }
+
+    /// The rows of a query that came before with other literals, its kept plan bound to these and to the
+    /// snapshot; `None` where none is kept and it must be planned.
+    async fn start_kept(
+        &mut self,
+        statement: &ast::Statement,
+    ) -> Result<Option<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)>> {
+        let mut shape = statement.clone();
+        let literals = take_literals(&mut shape);
+        let snapshot = self.snapshot();
+        let (catalog_version, settings) = (snapshot.catalog_version(), self.states.settings);
+        let key = PlanKey { statement: shape, catalog_version, settings };
+        let database = self.database.clone();
+        let kept = match database.plans().look_up(&key) {
+            None | Some(Known::Never) => return Ok(None),
+            Some(Known::Kept(kept)) => kept,
+            Some(Known::Once) => Arc::default(),
+        };
+        let Some(narrow) = self.template(&key, &kept, false).await else { return Ok(None) };
+        let Some(mut scans) = plans::select(&narrow, &snapshot, &literals)? else { return Ok(None) };
+        let rows: u64 = scans.iter().map(|scan| scan.selected().rows).sum();
+        let wide = rows >= self.database.options().wide_rows_min;
+        let mut template = narrow;
+        if wide {
+            let Some(plan) = self.template(&key, &kept, true).await else { return Ok(None) };
+            let Some(selected) = plans::select(&plan, &snapshot, &literals)? else { return Ok(None) };
+            (template, scans) = (plan, selected);
+        }
+        let plan = plans::bind(&template, &mut scans.into_iter())?;
+        let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;
+        Ok(Some((plan, stream)))
+    }
+
+    /// The template of a statement, made where it is not there yet; `None` where none can be kept.
+    async fn template(
+        &mut self,
+        key: &PlanKey,
+        kept: &Arc<KeptPlans>,
+        wide: bool,
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let slot = if wide { &kept.wide } else { &kept.narrow };
+        if let Some(template) = slot.get() {
+            return Some(Arc::clone(template));
+        }
+        let guard = self.pinned.templates();
+        let made = self.make_template(key.statement.clone(), wide).await;
+        drop(guard);
+        // A statement that is wrong is planned again as it was written, which says where.
+        let made = made.ok().flatten();
+        let known = if made.is_some() { Known::Kept(Arc::clone(kept)) } else { Known::Never };
+        self.database.plans().note(key, known);
+        made.map(|template| Arc::clone(slot.get_or_init(|| template)))
+    }
+
+    async fn make_template(
+        &self,
+        statement: ast::Statement,
+        wide: bool,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let state = if wide { &self.states.wide } else { &self.states.narrow };
+        let logical = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
+        read_only().verify_plan(&logical)?;
+        if !plans::is_timeless(&logical)? {
+            return Ok(None);
+        }
+        let plan = state.query_planner().create_physical_plan(&state.optimize(&logical)?, state).await?;
+        Ok(Some(plan).filter(plans::can_be_kept))
     }
 
     /// The physical plan of a query, and whether it is one for the wide state.

@@ -11,6 +11,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SessionState, SessionStateDefaults, TaskContext};
 use datafusion::prelude::SessionConfig;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name of the one catalog and of the one schema in it.
 pub(super) const CATALOG: &str = "tickstone";
@@ -52,6 +53,9 @@ fn config(threads: usize) -> SessionConfig {
     config
 }
 
+/// The next number of a session's settings.
+static SETTINGS: AtomicU64 = AtomicU64::new(1);
+
 /// The states of one session.
 #[derive(Debug)]
 pub(super) struct States {
@@ -62,6 +66,8 @@ pub(super) struct States {
     /// What plans of either run with; made once, since it holds a copy of every function's name.
     wide_task: Arc<TaskContext>,
     narrow_task: Arc<TaskContext>,
+    /// A number of what was SET: 0 for what all sessions start with.
+    pub(super) settings: u64,
 }
 
 impl States {
@@ -72,13 +78,13 @@ impl States {
         for (name, function) in crate::statements::table_functions(pinned) {
             wide.register_udtf(name, function);
         }
-        Self::over(wide)
+        Self::over(wide, 0)
     }
 
-    fn over(wide: SessionState) -> Self {
+    fn over(wide: SessionState, settings: u64) -> Self {
         let narrow = narrowed(&wide);
         let (wide_task, narrow_task) = (wide.task_ctx(), narrow.task_ctx());
-        Self { wide, narrow, wide_task, narrow_task }
+        Self { wide, narrow, wide_task, narrow_task, settings }
     }
 
     /// What a plan of the wide or the narrow state runs with.
@@ -99,7 +105,7 @@ impl States {
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let mut wide = self.wide.clone();
         wide.config_mut().options_mut().set(name, value)?;
-        *self = Self::over(wide);
+        *self = Self::over(wide, SETTINGS.fetch_add(1, Ordering::Relaxed));
         Ok(())
     }
 }

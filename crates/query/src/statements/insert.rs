@@ -4,16 +4,20 @@
 //! all of them become durable and visible together, or none.
 
 use crate::error::{QueryError, Result};
+use crate::literals::parse_instant;
 use crate::session::{Outcome, Session};
 use arrow_cast::{CastOptions, cast_with_options};
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch, TimestampNanosecondArray, new_null_array,
+};
+use datafusion::arrow::datatypes::{DataType, Float64Type, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
 use sqlparser::ast;
 use std::sync::Arc;
 use tickstone_engine::{BulkLoad, Engine, Transaction};
 use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
+use tickstone_wire::parse_uuid;
 
 /// Rows from which an INSERT writes parts directly instead of through the tape.
 const BULK_ROWS_MIN: u64 = 1 << 18;
@@ -137,6 +141,12 @@ fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
         ))
         .hint("write it as text ('2024-08-08T12:00:00'), or state its unit: to_timestamp_millis(…)"));
     }
+    if let Some(read) = read_text(array, column, before) {
+        return read;
+    }
+    if from.is_floating() && to.is_integer() {
+        check_whole(array, column, before)?;
+    }
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = match to {
         // Text becomes a dictionary of its own; the engine relates it to the table's.
@@ -147,6 +157,57 @@ fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
         _ => cast_with_options(array, &to, &options),
     };
     cast.map_err(|error| not_castable(array, column, before, &error.to_string()))
+}
+
+/// Text as a TIMESTAMP or UUID, by the rules that files are read by; `None` for other types.
+fn read_text(array: &ArrayRef, column: &Column, before: u64) -> Option<Result<ArrayRef>> {
+    let text = match array.data_type() {
+        DataType::Utf8 => Arc::clone(array),
+        DataType::LargeUtf8 | DataType::Utf8View => {
+            cast_with_options(array, &DataType::Utf8, &CastOptions::default()).ok()?
+        }
+        _ => return None,
+    };
+    let text = text.as_string::<i32>();
+    let read: ArrayRef = match column.column_type {
+        ColumnType::Timestamp => {
+            let values: TimestampNanosecondArray = text.iter().map(|text| parse_instant(text?)).collect();
+            Arc::new(values)
+        }
+        ColumnType::Uuid => {
+            let values = text.iter().map(|text| parse_uuid(text?.trim().as_bytes()));
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 16).ok()?)
+        }
+        _ => return None,
+    };
+    let unread = (0..text.len()).find(|&row| text.is_valid(row) && read.is_null(row));
+    Some(match unread {
+        None => Ok(read),
+        Some(row) => Err(no_value(before + row as u64, column, &format!("'{}'", text.value(row)))),
+    })
+}
+
+/// Refuses a number that an integer column would hold only in part.
+fn check_whole(array: &ArrayRef, column: &Column, before: u64) -> Result<()> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let values = cast_with_options(array, &DataType::Float64, &options)?;
+    let broken =
+        values.as_primitive::<Float64Type>().iter().position(|v| v.is_some_and(|v| v.fract() != 0.0));
+    match broken {
+        Some(row) => {
+            let value = values.as_primitive::<Float64Type>().value(row);
+            Err(no_value(before + row as u64, column, &value.to_string())
+                .hint("round(…) or trunc(…) makes it whole"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// `row` counts from 0.
+fn no_value(row: u64, column: &Column, value: &str) -> QueryError {
+    let (row, name, wanted) = (row + 1, &column.name, column.column_type);
+    QueryError::request(format!("row {row}: the value for column '{name}' is no {wanted}"))
+        .detail(format!("it is {value}"))
 }
 
 /// Says which row of a column cannot be cast: the first that fails alone.

@@ -243,3 +243,27 @@ fn the_recorded_feeds() {
     assert_eq!(place.query("SELECT count(*) FROM trades"), "34419\n");
     assert_eq!(place.query("SELECT count(*) FROM quotes"), "131932\n");
 }
+
+#[test]
+fn a_guess_that_does_not_hold_is_told_of() {
+    let place = Place::new();
+    let import = |file: &str, content: &str| {
+        place.file(file, content);
+        place.error(&["import", "--table", "t", file])
+    };
+    let error = import("units.csv", "ts,px\n1723161253000,1\n1723161254,2\n1723161255000,3\n");
+    assert!(error.contains("units.csv, line 3, column 1 'ts': '1723161254' is no time from 1980"), "{error}");
+    assert!(error.contains("--type ts=\"TIMESTAMP_MS\""), "{error}");
+    let error = import("time.csv", "trade_time,px\n2024-08-08,1\noops,2\n2024-08-08T09:30,3\n");
+    assert!(error.contains("line 3, column 1 'trade_time': 'oops' is not a TIMESTAMP"), "{error}");
+    let error = import("twice.csv", "ts,px,PX\n2024-08-08,1,2\n");
+    assert!(error.contains("has the name 'PX' twice"), "{error}");
+    let error = import("header.csv", "ts,px\n");
+    assert!(error.contains("has no rows") && error.contains("CREATE TABLE first"), "{error}");
+    let error = import("array.json", "[{\"ts\": \"2024-08-08\"}]\n");
+    assert!(error.contains("is a JSON array"), "{error}");
+    assert_eq!(place.query("SHOW TABLES"), "", "no table stays behind");
+    place.file("unnamed.csv", ",ts,id\n0,2024-08-08,99999999999999999999\n");
+    place.ok(&["import", "--table", "t", "unnamed.csv"]);
+    assert_eq!(place.query("SELECT column1, id FROM t"), "0,99999999999999999999\n");
+}

@@ -51,7 +51,7 @@ enum Values {
     Binary(Text),
     Uuid(Vec<[u8; 16]>),
     Date(Vec<i32>),
-    Timestamp { values: Vec<i64>, unit: Option<EpochUnit>, cache: DateCache },
+    Timestamp { values: Vec<i64>, time: TimeFormat, cache: DateCache },
 }
 
 /// Values of any length, one behind the other.
@@ -126,11 +126,7 @@ impl ColumnBuilder {
             ColumnType::Uuid => Values::Uuid(Vec::new()),
             ColumnType::Date => Values::Date(Vec::new()),
             ColumnType::Timestamp => {
-                let unit = match plan.time {
-                    TimeFormat::Iso => None,
-                    TimeFormat::Epoch(unit) => Some(unit),
-                };
-                Values::Timestamp { values: Vec::new(), unit, cache: DateCache::default() }
+                Values::Timestamp { values: Vec::new(), time: plan.time, cache: DateCache::default() }
             }
         };
         Self { column_type: plan.column_type, required: plan.required, values, nulls: Vec::new() }
@@ -181,15 +177,16 @@ impl ColumnBuilder {
                 ended(length).then(|| values.push(value))?;
                 Some(length)
             }
-            Values::Timestamp { values, unit: Some(unit), .. } => {
-                let (value, length) = plain_i64(bytes)?;
-                let nanos = value.checked_mul(unit.nanos())?;
-                ended(length).then(|| values.push(nanos))?;
-                Some(length)
-            }
-            Values::Timestamp { values, cache, .. } => {
+            Values::Timestamp { values, time: TimeFormat::Iso, cache } => {
                 let (value, length) = plain_iso(bytes, cache)?;
                 ended(length).then(|| values.push(value))?;
+                Some(length)
+            }
+            Values::Timestamp { values, time, .. } => {
+                let unit = time.unit()?;
+                let (value, length) = plain_i64(bytes)?;
+                let nanos = value.checked_mul(unit.nanos())?;
+                (ended(length) && time.is_plausible(nanos)).then(|| values.push(nanos))?;
                 Some(length)
             }
             Values::Symbol { ids, dictionary } => {
@@ -241,9 +238,7 @@ impl ColumnBuilder {
             }
             Values::Uuid(values) => values.push(parse_uuid(trim(text)).ok_or_else(not_a)?),
             Values::Date(values) => values.push(parse_date(trim(text)).ok_or_else(not_a)?),
-            Values::Timestamp { values, unit, .. } => {
-                values.push(parse_timestamp(trim(text), *unit).ok_or_else(|| timestamp_fault(text, *unit))?);
-            }
+            Values::Timestamp { values, time, .. } => values.push(parse_timestamp(trim(text), *time)?),
         }
         Ok(())
     }
@@ -301,16 +296,21 @@ impl ColumnBuilder {
     }
 }
 
-fn parse_timestamp(text: &[u8], unit: Option<EpochUnit>) -> Option<i64> {
-    unit.and_then(|unit| parse_epoch(text, unit)).or_else(|| parse_iso(text))
+fn parse_timestamp(text: &[u8], time: TimeFormat) -> Result<i64, Fault> {
+    let number = time.unit().and_then(|unit| Some((unit, parse_epoch(text, unit)?)));
+    match number {
+        Some((_, nanos)) if time.is_plausible(nanos) => Ok(nanos),
+        Some((unit, _)) => Err(Fault::OtherUnit { unit }),
+        None => parse_iso(text).ok_or_else(|| timestamp_fault(text, time)),
+    }
 }
 
-fn timestamp_fault(text: &[u8], unit: Option<EpochUnit>) -> Fault {
-    if unit.is_none() && parse_epoch(trim(text), EpochUnit::Nanosecond).is_some() {
+fn timestamp_fault(text: &[u8], time: TimeFormat) -> Fault {
+    if time == TimeFormat::Iso && parse_epoch(text, EpochUnit::Nanosecond).is_some() {
         return Fault::UnknownUnit;
     }
     let wanted = ColumnType::Timestamp;
-    if parse_f64(trim(text)).is_some() {
+    if parse_f64(text).is_some() {
         return Fault::OutOfRange { wanted, fits: fitting_type(text, wanted) };
     }
     Fault::NotA { wanted, fits: fitting_type(text, wanted) }

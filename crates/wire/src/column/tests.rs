@@ -63,3 +63,23 @@ fn symbols_get_ids_as_they_come() {
     let symbols = dictionary.finish();
     assert_eq!((symbols.len(), symbols.value(0), symbols.value(1_000)), (1_001, "S0", ""));
 }
+
+#[test]
+fn a_guessed_unit_refuses_times_of_another() {
+    let plan = |time| ColumnPlan {
+        source: "ts".to_string(),
+        column_type: ColumnType::Timestamp,
+        time,
+        required: true,
+    };
+    let unit = EpochUnit::Millisecond;
+    let mut guessed = ColumnBuilder::new(&plan(TimeFormat::GuessedEpoch(unit)));
+    assert_eq!(guessed.push_plain(b"1723161253000", |_| true), Some(13));
+    assert_eq!(guessed.push_plain(b"1723161253", |_| true), None);
+    assert_eq!(guessed.push(b"1723161253"), Err(Fault::OtherUnit { unit }));
+    assert_eq!(guessed.push(b"1723161253.5"), Err(Fault::OtherUnit { unit }));
+    assert_eq!(guessed.push(b"1965-01-01"), Ok(()), "ISO 8601 has one meaning");
+    let mut stated = ColumnBuilder::new(&plan(TimeFormat::Epoch(unit)));
+    assert_eq!(stated.push_plain(b"1723161253", |_| true), Some(10));
+    assert_eq!((guessed.len(), stated.len()), (2, 1));
+}

@@ -36,13 +36,45 @@ pub fn sniff_delimiter(sample: &[u8]) -> u8 {
     DELIMITERS.into_iter().rev().max_by_key(|delimiter| score(*delimiter)).unwrap_or(b',')
 }
 
-/// Whether the first record names the columns: every field is text, none is empty, no two are alike
-/// (a record of data nearly always holds a number or a time).
+/// Whether the first record names the columns: every field is text (a record of data nearly always holds
+/// a number or a time). Where a name is missing or there twice, the record after it must tell: it has a
+/// field that is no text below one that is.
 pub fn has_header(sample: &[u8], delimiter: u8) -> bool {
-    let Some(first) = Records::new(sample, delimiter).next() else { return false };
-    let names = |field: &Field<'_>| !field.text.trim_ascii().is_empty() && is_text(&field.text);
+    let mut records = Records::new(sample, delimiter);
+    let Some(first) = records.next() else { return false };
+    let is_empty = |field: &Field<'_>| field.text.trim_ascii().is_empty();
+    let is_name = |field: &Field<'_>| !is_empty(field) && is_text(&field.text);
+    if !first.iter().any(is_name) || !first.iter().all(|field| is_empty(field) || is_text(&field.text)) {
+        return false;
+    }
     let alike = |(index, field): (usize, &Field<'_>)| {
         first[..index].iter().any(|other| other.text.eq_ignore_ascii_case(&field.text))
     };
-    !first.is_empty() && first.iter().all(names) && !first.iter().enumerate().any(alike)
+    if first.iter().all(is_name) && !first.iter().enumerate().any(alike) {
+        return true;
+    }
+    let second = records.next().unwrap_or_default();
+    first.iter().zip(&second).any(|(name, value)| is_name(name) && !is_empty(value) && !is_text(&value.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_told_from_data() {
+        let check = |sample: &str, expect: bool| {
+            assert_eq!(has_header(sample.as_bytes(), b','), expect, "{sample:?}");
+        };
+        check("ts,price\n2024-08-08,1.5\n", true);
+        check("ts,price\n", true);
+        check("2024-08-08,1.5\n", false);
+        check("a,b\nc,d\n", true);
+        check(",ts,price\n0,2024-08-08,1.5\n", true);
+        check("price,ts,price\n1,2024-08-08,1.5\n", true);
+        check("buy,buy\nsell,buy\n", false);
+        check("buy,\nsell,x\n", false);
+        check(",\n1,2\n", false);
+        check("", false);
+    }
 }

@@ -4,9 +4,10 @@
 //! name counts where the values leave a choice: `ts` and `trade_time` of whole numbers are timestamps,
 //! `symbol` and `side` of text are symbols, `price` of whole numbers is a DOUBLE.
 
+use crate::plan::PLAUSIBLE_SECONDS;
 use crate::value::{parse_bool, parse_date, parse_f64, parse_i64, parse_iso, parse_u64, parse_uuid, trim};
 use crate::{EpochUnit, TimeFormat};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use tickstone_model::ColumnType;
 
 /// Names of the designated timestamp, the likeliest first.
@@ -62,9 +63,6 @@ const ROWS_PER_SYMBOL: usize = 10;
 /// Symbols are short.
 const SYMBOL_BYTES_MAX: usize = 64;
 
-/// Seconds since the epoch a timestamp can plausibly be: 1980 to 2100.
-const PLAUSIBLE_SECONDS: std::ops::Range<i64> = 315_532_800..4_102_444_800;
-
 /// What a column seems to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inferred {
@@ -74,6 +72,8 @@ pub struct Inferred {
     pub time: TimeFormat,
     /// Whether the sample had any value of it.
     pub seen: bool,
+    /// Whether more than half of its values are times.
+    pub mostly_time: bool,
 }
 
 /// The values of one column of a sample.
@@ -82,8 +82,10 @@ pub struct ColumnSample {
     name: String,
     values: usize,
     shapes: Shapes,
-    /// Units its numbers would be in as timestamps; `None` once one is implausible.
-    units: Option<Vec<EpochUnit>>,
+    /// How many of its values are ISO 8601.
+    iso: usize,
+    /// How many are numbers that are plausible as a timestamp, by the unit they would be in.
+    units: BTreeMap<EpochUnit, usize>,
     distinct: HashSet<Vec<u8>>,
     bytes_max: usize,
 }
@@ -116,7 +118,8 @@ impl ColumnSample {
             name: name.into(),
             values: 0,
             shapes,
-            units: Some(Vec::new()),
+            iso: 0,
+            units: BTreeMap::new(),
             distinct: HashSet::new(),
             bytes_max: 0,
         }
@@ -135,16 +138,14 @@ impl ColumnSample {
         shapes.boolean &= parse_bool(text).is_some() && text.first().is_some_and(u8::is_ascii_alphabetic);
         shapes.signed &= !padded && parse_i64(text).is_ok();
         shapes.unsigned &= !padded && parse_u64(text).is_ok();
-        shapes.float &= !padded && parse_f64(text).is_some();
-        shapes.iso &= parse_iso(text).is_some();
+        shapes.float &= !padded && parse_f64(text).is_some() && !is_past_integers(text);
+        let iso = parse_iso(text).is_some();
+        shapes.iso &= iso;
+        self.iso += usize::from(iso);
         shapes.date &= text.len() == 10 && parse_date(text).is_some();
         shapes.uuid &= text.len() == 36 && parse_uuid(text).is_some();
-        if let Some(units) = &mut self.units {
-            match plausible_unit(text) {
-                Some(unit) if units.contains(&unit) => {}
-                Some(unit) => units.push(unit),
-                None => self.units = None,
-            }
+        if let Some(unit) = plausible_unit(text) {
+            *self.units.entry(unit).or_default() += 1;
         }
     }
 
@@ -153,18 +154,27 @@ impl ColumnSample {
         &self.name
     }
 
-    /// Units the column's numbers are timestamps in, should it be a TIMESTAMP; ISO 8601 where they are none.
+    /// How the column's values are written, should it be a TIMESTAMP: the unit most of them are plausible
+    /// in, of several the finest; ISO 8601 where more of them are that, or none is a time.
     pub fn time_format(&self) -> TimeFormat {
-        // The finest unit is the true one: a coarser one is a small value of it.
-        let finest = self.units.as_ref().and_then(|units| units.iter().max());
-        finest.map_or(TimeFormat::Iso, |unit| TimeFormat::Epoch(*unit))
+        match self.units.iter().max_by_key(|(_, count)| **count) {
+            Some((unit, count)) if *count > self.iso => TimeFormat::GuessedEpoch(*unit),
+            _ => TimeFormat::Iso,
+        }
+    }
+
+    /// Whether most values are times and the others cannot be: one that does not parse makes the column no
+    /// less a timestamp, it makes a bad row.
+    fn is_mostly_time(&self) -> bool {
+        let times = self.iso.max(self.units.values().copied().max().unwrap_or(0));
+        2 * times > self.values
     }
 
     /// The type of the values seen.
     pub fn conclude(&self) -> Inferred {
         let column_type = self.column_type();
         let time = if column_type == ColumnType::Timestamp { self.time_format() } else { TimeFormat::Iso };
-        Inferred { column_type, time, seen: self.values > 0 }
+        Inferred { column_type, time, seen: self.values > 0, mostly_time: self.is_mostly_time() }
     }
 
     fn column_type(&self) -> ColumnType {
@@ -172,8 +182,11 @@ impl ColumnSample {
         if self.values == 0 {
             return if is_symbol_name(&self.name) { ColumnType::Symbol } else { ColumnType::Varchar };
         }
-        let one_unit = self.units.as_ref().is_some_and(|units| units.len() == 1);
+        let one_unit = self.units.len() == 1 && self.units.values().sum::<usize>() == self.values;
         if (signed || float) && one_unit && is_time_name(&self.name) {
+            return ColumnType::Timestamp;
+        }
+        if timestamp_rank(&self.name).is_some() && self.is_mostly_time() {
             return ColumnType::Timestamp;
         }
         if is_symbol_name(&self.name) && !iso && (!float || (signed && is_series_name(&self.name))) {
@@ -251,6 +264,12 @@ fn plausible_unit(text: &[u8]) -> Option<EpochUnit> {
     let unit = EpochUnit::of_magnitude(value.unsigned_abs());
     let seconds = value / (EpochUnit::Second.nanos() / unit.nanos());
     PLAUSIBLE_SECONDS.contains(&seconds).then_some(unit)
+}
+
+/// Whether a whole number is past what any integer column holds: as a DOUBLE it would lose digits.
+fn is_past_integers(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
+    digits.iter().all(u8::is_ascii_digit) && parse_i64(text).is_err() && parse_u64(text).is_err()
 }
 
 /// Whether whole digits begin with a zero that a number would lose, as in `007`.

@@ -27,6 +27,10 @@ fn types_by_value_and_name() {
     check("note", &["a", "b"], ColumnType::Varchar);
     check("maker", &["true", "false"], ColumnType::Boolean);
     check("flag", &["1", "0"], ColumnType::Int64);
+    check("id", &["99999999999999999999"], ColumnType::Varchar);
+    check("timestamp", &["1723161253000", "1723161254", "1723161255000"], ColumnType::Timestamp);
+    check("ts", &["2024-08-08T00:00:00Z", "oops", "2024-08-08T00:00:01Z"], ColumnType::Timestamp);
+    check("end_time", &["1723161253000", "0"], ColumnType::Int64);
     check("order", &["67e55044-10b1-426f-9247-bb680e5fe0c8"], ColumnType::Uuid);
     check("empty", &[], ColumnType::Varchar);
     check("colour", &["red"; 30], ColumnType::Symbol);
@@ -39,10 +43,12 @@ fn units_by_magnitude() {
         values.iter().for_each(|value| sample.see(value.as_bytes()));
         sample.conclude().time
     };
-    assert_eq!(unit(&["1723161253"]), TimeFormat::Epoch(EpochUnit::Second));
-    assert_eq!(unit(&["1633998274.500393"]), TimeFormat::Epoch(EpochUnit::Second));
-    assert_eq!(unit(&["1723161253123"]), TimeFormat::Epoch(EpochUnit::Millisecond));
-    assert_eq!(unit(&["1723161253123456"]), TimeFormat::Epoch(EpochUnit::Microsecond));
-    assert_eq!(unit(&["1723161253123456789"]), TimeFormat::Epoch(EpochUnit::Nanosecond));
+    assert_eq!(unit(&["1723161253"]), TimeFormat::GuessedEpoch(EpochUnit::Second));
+    assert_eq!(unit(&["1633998274.500393"]), TimeFormat::GuessedEpoch(EpochUnit::Second));
+    assert_eq!(unit(&["1723161253123"]), TimeFormat::GuessedEpoch(EpochUnit::Millisecond));
+    assert_eq!(unit(&["1723161253123456"]), TimeFormat::GuessedEpoch(EpochUnit::Microsecond));
+    assert_eq!(unit(&["1723161253123456789"]), TimeFormat::GuessedEpoch(EpochUnit::Nanosecond));
     assert_eq!(unit(&["2024-08-08T00:00:00Z"]), TimeFormat::Iso);
+    let mixed = ["1723161253000", "1723161254", "1723161255000"];
+    assert_eq!(unit(&mixed), TimeFormat::GuessedEpoch(EpochUnit::Millisecond));
 }

@@ -12,8 +12,10 @@ mod time;
 pub(crate) use number::{
     IntegerFault, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64,
 };
-pub(crate) use other::{parse_bool, parse_hex, parse_uuid};
-pub(crate) use time::{DateCache, parse_date, parse_epoch, parse_iso, plain_iso};
+pub use other::parse_uuid;
+pub(crate) use other::{parse_bool, parse_hex};
+pub use time::parse_iso;
+pub(crate) use time::{DateCache, parse_date, parse_epoch, plain_iso};
 
 /// Cuts spaces off both ends.
 pub(crate) fn trim(text: &[u8]) -> &[u8] {

@@ -35,7 +35,7 @@ pub(crate) fn parse_hex(text: &[u8], out: &mut Vec<u8>) -> bool {
 }
 
 /// A UUID of 32 hexadecimal digits, with its four dashes or without any, in braces or not.
-pub(crate) fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
+pub fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
     let text = text.strip_prefix(b"{").and_then(|t| t.strip_suffix(b"}")).unwrap_or(text);
     let dashed = match text.len() {
         36 => true,

@@ -54,8 +54,9 @@ pub(crate) fn plain_iso(bytes: &[u8], cache: &mut DateCache) -> Option<(i64, usi
     Some((nanos(days, seconds, fraction)?, at + length))
 }
 
-/// A timestamp, all of `text`.
-pub(crate) fn parse_iso(text: &[u8]) -> Option<i64> {
+/// ISO 8601 to nanoseconds since the Unix epoch, UTC; `None` where `text` as a whole is no time that 64 bits
+/// hold (1677 to 2262). A date alone is its midnight; without a zone the time is UTC.
+pub fn parse_iso(text: &[u8]) -> Option<i64> {
     let (value, length) = plain_iso(text, &mut DateCache::default())?;
     (length == text.len()).then_some(value)
 }

@@ -2,7 +2,7 @@ use super::*;
 use tickstone_wire::EpochUnit;
 
 fn field(name: &str, column_type: ColumnType) -> FileField {
-    let inferred = Inferred { column_type, time: TimeFormat::Iso, seen: true };
+    let inferred = Inferred { column_type, time: TimeFormat::Iso, seen: true, mostly_time: false };
     FileField {
         name: name.to_string(),
         inferred,

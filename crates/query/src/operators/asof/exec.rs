@@ -11,7 +11,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -139,11 +141,15 @@ impl ExecutionPlan for AsOfJoinExec {
     fn replace_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
+        options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let [left, right] = <[_; 2]>::try_from(children).map_err(|given| {
             datafusion::common::internal_datafusion_err!("AsOfJoinExec has two inputs, not {}", given.len())
         })?;
+        if options.children_properties == ChildrenPropertiesMode::Keep {
+            let metrics = ExecutionPlanMetricsSet::new();
+            return Ok(Arc::new(Self { left, right, metrics, ..Self::clone(&self) }));
+        }
         Ok(Arc::new(Self::try_new(
             (left, right),
             self.times.clone(),

@@ -2,7 +2,7 @@
 
 use crate::operators::key::{KeyIds, KeyReader};
 use crate::operators::pinned::{PinnedRows, Place};
-use crate::operators::sample::exec::pieces;
+use crate::operators::reduce::{Reduce, reduce};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -14,11 +14,9 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
 };
-use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
 
@@ -95,7 +93,8 @@ impl ExecutionPlan for LatestOnExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(children.swap_remove(0), Arc::clone(&self.time), self.keys.clone())))
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Self { input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
     }
 
     fn with_new_children(
@@ -107,23 +106,11 @@ impl ExecutionPlan for LatestOnExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let mut input = self.input.execute(partition, Arc::clone(&context))?;
+        let input = self.input.execute(partition, Arc::clone(&context))?;
         let reservation = MemoryConsumer::new("LatestOnExec").register(context.memory_pool());
-        let mut newest = Newest::try_new(self, reservation)?;
+        let newest = Newest::try_new(self, reservation)?;
         let batch_rows = context.session_config().batch_size();
-        let rows = async move {
-            while let Some(batch) = input.next().await {
-                let _timer = baseline.elapsed_compute().timer();
-                newest.update(&batch?)?;
-            }
-            let _timer = baseline.elapsed_compute().timer();
-            let batch = newest.finish()?;
-            baseline.record_output(batch.num_rows());
-            Ok::<_, datafusion::error::DataFusionError>(pieces(batch, batch_rows))
-        };
-        let stream =
-            futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+        Ok(reduce(newest, input, self.schema(), batch_rows, baseline))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -159,7 +146,9 @@ impl Newest {
             reservation,
         })
     }
+}
 
+impl Reduce for Newest {
     fn update(&mut self, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows();
         if rows == 0 {
@@ -184,7 +173,7 @@ impl Newest {
         self.reservation.try_resize(self.kept.size() + self.ids.size())
     }
 
-    fn finish(&self) -> Result<RecordBatch> {
+    fn finish(&mut self) -> Result<RecordBatch> {
         let mut rows = self.kept.all();
         rows.sort_by_key(|(time, place)| (*time, *place));
         let places: Vec<Place> = rows.into_iter().map(|(_, place)| place).collect();

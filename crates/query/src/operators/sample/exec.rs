@@ -2,6 +2,7 @@
 
 use super::groups::{Groups, KEY_ORDER};
 use crate::functions::bucket::Bucketing;
+use crate::operators::reduce::{Reduce, reduce};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray, UInt64Array,
 };
@@ -21,11 +22,9 @@ use datafusion::physical_expr::{
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
 };
-use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
 
@@ -142,34 +141,16 @@ impl ExecutionPlan for SampleByExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let mut input = self.input.execute(partition, Arc::clone(&context))?;
+        let input = self.input.execute(partition, Arc::clone(&context))?;
         let reservation = MemoryConsumer::new("SampleByExec").register(context.memory_pool());
-        let mut sampler = Sampler::try_new(self, reservation)?;
+        let sampler = Sampler::try_new(self, reservation)?;
         let batch_rows = context.session_config().batch_size();
-        let rows = async move {
-            while let Some(batch) = input.next().await {
-                let _timer = baseline.elapsed_compute().timer();
-                sampler.update(&batch?)?;
-            }
-            let _timer = baseline.elapsed_compute().timer();
-            let batch = sampler.finish()?;
-            baseline.record_output(batch.num_rows());
-            Ok::<_, datafusion::error::DataFusionError>(pieces(batch, batch_rows))
-        };
-        let stream =
-            futures::stream::once(rows).map_ok(|pieces| futures::stream::iter(pieces).map(Ok)).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+        Ok(reduce(sampler, input, self.schema(), batch_rows, baseline))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-}
-
-/// A batch in pieces of at most so many rows; one empty batch has none.
-pub(crate) fn pieces(batch: RecordBatch, rows: usize) -> Vec<RecordBatch> {
-    let starts = (0..batch.num_rows()).step_by(rows.max(1));
-    starts.map(|start| batch.slice(start, rows.max(1).min(batch.num_rows() - start))).collect()
 }
 
 /// The state of one execution.
@@ -210,7 +191,9 @@ impl Sampler {
             reservation,
         })
     }
+}
 
+impl Reduce for Sampler {
     fn update(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());

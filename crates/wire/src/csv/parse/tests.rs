@@ -89,7 +89,7 @@ fn bad_rows_say_where_and_why() {
             "9 4 id \"99999999999999999999\" is out of range of BIGINT",
         ]
     );
-    assert_eq!(chunk.bad[1].fault.fitting_type(), Some(ColumnType::Float64));
+    assert_eq!(chunk.bad[1].fault.fitting_type(), Some("DOUBLE".to_string()));
     assert_eq!(&text[chunk.bad[2].record.clone()], "\"a\n\",A,1,1,x");
     assert_eq!((chunk.rows, chunk.lines), (2, 11));
     assert_eq!(texts(&chunk.columns[1]), ["A", "A"]);

@@ -1,0 +1,166 @@
+//! Literals that stand where another type is wanted: text for a time or a UUID (`ts >= '2024-08-08T09:30'`,
+//! `ts < '2024-09'`, `id = '67e55044-10b1-426f-9247-bb680e5fe0c8'`), a whole number for a SYMBOL
+//! (`symbol = 600519`).
+//!
+//! The rule runs before types are made to agree. It reads such text as files are read (one set of rules for
+//! all input), so that a literal may leave out what a file's timestamp may, and besides the day and the
+//! month: a year or a month is its first instant. Text in other places is left to DataFusion.
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+use tickstone_wire::{parse_iso, parse_uuid};
+
+const UUID_BYTES: i32 = 16;
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct TypedLiterals;
+
+impl AnalyzerRule for TypedLiterals {
+    fn name(&self) -> &str {
+        "typed_literals"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            let schema = match plan.inputs().as_slice() {
+                [] => DFSchema::clone(plan.schema()),
+                inputs => merge_schema(inputs),
+            };
+            plan.map_expressions(|expr| {
+                // Renamed by nothing: a projection keeps the name its text gave it.
+                let name = expr.qualified_name();
+                let changed = expr.transform_up(|expr| read_literals(expr, &schema))?;
+                if !changed.transformed || changed.data.qualified_name() == name {
+                    return Ok(changed);
+                }
+                Ok(changed.update_data(|expr| expr.alias_qualified(name.0, name.1)))
+            })
+        })?;
+        Ok(changed.data)
+    }
+}
+
+fn read_literals(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let (left, right) = match (wanted(&left, schema), wanted(&right, schema)) {
+                (Some(wanted), _) => (left, Box::new(wanted.read(*right)?)),
+                (_, Some(wanted)) => (Box::new(wanted.read(*left)?), right),
+                _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
+            };
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right })))
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let Some(wanted) = wanted(&expr, schema) else {
+                return Ok(Transformed::no(Expr::Between(Between { expr, negated, low, high })));
+            };
+            let (low, high) = (Box::new(wanted.read(*low)?), Box::new(wanted.read(*high)?));
+            Ok(Transformed::yes(Expr::Between(Between { expr, negated, low, high })))
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let Some(wanted) = wanted(&expr, schema) else {
+                return Ok(Transformed::no(Expr::InList(InList { expr, list, negated })));
+            };
+            let list = list.into_iter().map(|item| wanted.read(item)).collect::<Result<_>>()?;
+            Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
+        }
+        Expr::Cast(Cast { expr, field }) => match Wanted::of(field.data_type()) {
+            Some(wanted @ (Wanted::Time | Wanted::Uuid)) if text_of(&expr).is_some() => {
+                Ok(Transformed::yes(wanted.read(*expr)?))
+            }
+            _ => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
+        },
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// What the other side of a comparison asks a text literal to be.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    Time,
+    Uuid,
+    Symbol,
+}
+
+impl Wanted {
+    fn of(data_type: &DataType) -> Option<Self> {
+        match data_type {
+            DataType::Timestamp(TimeUnit::Nanosecond, None) => Some(Wanted::Time),
+            DataType::FixedSizeBinary(UUID_BYTES) => Some(Wanted::Uuid),
+            DataType::Dictionary(_, values) if **values == DataType::Utf8 => Some(Wanted::Symbol),
+            _ => None,
+        }
+    }
+
+    /// The literal as a value of this type; any other expression as it is.
+    fn read(self, expr: Expr) -> Result<Expr> {
+        if let (Wanted::Symbol, Expr::Literal(ScalarValue::Int64(Some(number)), _)) = (self, &expr) {
+            return Ok(Expr::Literal(ScalarValue::Utf8(Some(number.to_string())), None));
+        }
+        let Some(text) = text_of(&expr) else { return Ok(expr) };
+        let value = match self {
+            Wanted::Symbol => return Ok(expr),
+            Wanted::Time => {
+                let nanos = parse_instant(text).ok_or_else(|| no_instant(text))?;
+                ScalarValue::TimestampNanosecond(Some(nanos), None)
+            }
+            Wanted::Uuid => {
+                let bytes = parse_uuid(text.trim().as_bytes()).ok_or_else(|| no_uuid(text))?;
+                ScalarValue::FixedSizeBinary(UUID_BYTES, Some(bytes.to_vec()))
+            }
+        };
+        Ok(Expr::Literal(value, None))
+    }
+}
+
+fn wanted(expr: &Expr, schema: &DFSchema) -> Option<Wanted> {
+    if matches!(expr, Expr::Literal(..)) {
+        return None;
+    }
+    Wanted::of(&expr.get_type(schema).ok()?)
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    }
+}
+
+/// Nanoseconds since the epoch of an ISO 8601 time, date, month (`2024-08`) or year (`2024`).
+pub(crate) fn parse_instant(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let completed = match text.len() {
+        4 => format!("{text}-01-01"),
+        7 => format!("{text}-01"),
+        _ => return parse_iso(text.as_bytes()),
+    };
+    parse_iso(completed.as_bytes())
+}
+
+fn no_instant(text: &str) -> DataFusionError {
+    let message = format!("'{text}' is no timestamp");
+    let hint = "write it as '2024-08-08', '2024-08-08T09:30' or '2024-08-08T09:30:00.123456789Z'";
+    plan_datafusion_err!("{message}")
+        .with_diagnostic(Diagnostic::new_error(&message, None).with_help(hint, None))
+}
+
+fn no_uuid(text: &str) -> DataFusionError {
+    plan_datafusion_err!("'{text}' is no UUID such as '67e55044-10b1-426f-9247-bb680e5fe0c8'")
+}
+
+#[cfg(test)]
+mod tests;

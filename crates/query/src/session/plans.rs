@@ -1,0 +1,250 @@
+//! Physical plans kept for statements that come again with other literals.
+//!
+//! A kept plan is a template: its scans know their table and filters, the filters with placeholders, and no
+//! snapshot. [`bind`] gives each scan the rows that the statement's own literals select in the newest
+//! snapshot, and rebuilds the nodes above without computing anything about them again.
+//!
+//! Invariants:
+//! - a template holds nothing of a snapshot but which tables there are: its scans declare no statistics and
+//!   no order they might not have with other rows, and `now()` is not folded into it;
+//! - every filter that a template left to a scan alone is one the scan applies exactly, checked again with
+//!   the values at hand.
+//!
+//! Statements that cannot be kept so (joins by hash, whose sides are chosen by size; totals that statistics
+//! answer) are noted as such, and planned each time.
+
+use super::template::Literal;
+use crate::error::{Result, external};
+use crate::scan::{Constraint, ScanExec, Selected};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use sqlparser::ast::Statement;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tickstone_engine::Snapshot;
+
+/// Most statements known at once.
+const STATEMENTS_MAX: usize = 512;
+
+/// Nodes whose plan does not depend on how many rows there are.
+const KEPT_NODES: [&str; 21] = [
+    "ScanExec",
+    "SampleByExec",
+    "FillExec",
+    "LatestOnExec",
+    "AsOfJoinExec",
+    "AggregateExec",
+    "BoundedWindowAggExec",
+    "BufferExec",
+    "CoalesceBatchesExec",
+    "CoalescePartitionsExec",
+    "CooperativeExec",
+    "FilterExec",
+    "GlobalLimitExec",
+    "LocalLimitExec",
+    "ProjectionExec",
+    "RepartitionExec",
+    "SortExec",
+    "SortPreservingMergeExec",
+    "UnionExec",
+    "WindowAggExec",
+    "UnnestExec",
+];
+
+/// What a plan is kept by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PlanKey {
+    /// The statement without its literals.
+    pub(super) statement: Statement,
+    /// Which tables there are.
+    pub(super) catalog_version: u64,
+    /// What the session has SET.
+    pub(super) settings: u64,
+}
+
+/// What is known of a statement.
+#[derive(Debug, Clone)]
+pub(super) enum Known {
+    /// It came once; most never come again.
+    Once,
+    /// It must be planned each time.
+    Never,
+    /// Its plans.
+    Kept(Arc<KeptPlans>),
+}
+
+/// The templates of one statement.
+#[derive(Debug, Default)]
+pub(super) struct KeptPlans {
+    /// For few rows, in one partition.
+    pub(super) narrow: OnceLock<Arc<dyn ExecutionPlan>>,
+    /// For many, over several.
+    pub(super) wide: OnceLock<Arc<dyn ExecutionPlan>>,
+}
+
+/// The statements of all sessions of a database, the longest unused forgotten first.
+#[derive(Debug, Default)]
+pub(crate) struct PlanCache {
+    known: Mutex<HashMap<PlanKey, (Known, u64)>>,
+    uses: AtomicU64,
+}
+
+impl PlanCache {
+    fn known(&self) -> MutexGuard<'_, HashMap<PlanKey, (Known, u64)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known of a statement, which is noted as having come.
+    pub(super) fn look_up(&self, key: &PlanKey) -> Option<Known> {
+        let use_ = self.uses.fetch_add(1, Ordering::Relaxed);
+        let mut known = self.known();
+        if let Some((found, used)) = known.get_mut(key) {
+            *used = use_;
+            return Some(found.clone());
+        }
+        if known.len() >= STATEMENTS_MAX {
+            let oldest = known.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|key| known.remove(&key));
+        }
+        known.insert(key.clone(), (Known::Once, use_));
+        None
+    }
+
+    /// Notes what became known of a statement.
+    pub(super) fn note(&self, key: &PlanKey, now: Known) {
+        if let Some((known, _)) = self.known().get_mut(key) {
+            *known = now;
+        }
+    }
+}
+
+/// Whether a logical plan means the same at any other moment.
+pub(super) fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
+    let mut timeless = true;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                let stable = matches!(expr, Expr::ScalarFunction(call)
+                    if call.func.signature().volatility == Volatility::Stable);
+                timeless &= !stable;
+                Ok(if stable { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })
+    })?;
+    Ok(timeless)
+}
+
+/// Whether a physical plan can be kept.
+pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let (mut kept, mut scans, mut totals, mut unfiltered) = (true, 0, false, false);
+    // The closure never fails.
+    let _ = plan.apply(|node| {
+        kept &= KEPT_NODES.contains(&node.name());
+        if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+            totals |= aggregate.group_expr().is_empty();
+        }
+        if let Some(scan) = node.downcast_ref::<ScanExec>() {
+            kept &= scan.filters().is_some();
+            unfiltered |= scan.filters().is_some_and(<[Expr]>::is_empty);
+            scans += 1;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    kept && scans > 0 && !(totals && unfiltered)
+}
+
+/// The scans of a template with the rows that a statement's literals select, in the order of the plan;
+/// `None` where the template does not fit them.
+pub(super) fn select(
+    plan: &Arc<dyn ExecutionPlan>,
+    snapshot: &Snapshot,
+    literals: &[Literal],
+) -> Result<Option<Vec<Arc<ScanExec>>>> {
+    let mut scans = Vec::new();
+    if select_below(plan, snapshot, literals, &mut scans)? { Ok(Some(scans)) } else { Ok(None) }
+}
+
+fn select_below(
+    plan: &Arc<dyn ExecutionPlan>,
+    snapshot: &Snapshot,
+    literals: &[Literal],
+    scans: &mut Vec<Arc<ScanExec>>,
+) -> Result<bool> {
+    let Some(scan) = plan.downcast_ref::<ScanExec>() else {
+        for child in plan.children() {
+            if !select_below(child, snapshot, literals, scans)? {
+                return Ok(false);
+            }
+        }
+        return Ok(true);
+    };
+    let known = &scan.selected().table;
+    let table = snapshot.table(known.schema().name()).filter(|table| table.id() == known.id());
+    let (Some(table), Some(filters)) = (table, scan.filters()) else { return Ok(false) };
+    let mut constraint = Constraint::any();
+    for filter in filters {
+        let Some(bound) = with_values(filter, &|id, data_type| literal_of(literals, id)?.value(data_type))
+        else {
+            return Ok(false);
+        };
+        let promised = Constraint::of_template(table, filter);
+        let Some(found) = Constraint::of(table, &bound) else { return Ok(false) };
+        if promised.is_none_or(|promised| promised.exact) && !found.exact {
+            return Ok(false);
+        }
+        constraint = constraint.and(found);
+    }
+    let selected = if constraint.is_empty() {
+        Selected::nothing(table, constraint.into_selection())
+    } else {
+        Selected::new(table, constraint.into_selection()).map_err(external)?
+    };
+    scans.push(Arc::new(scan.bind(Arc::new(selected))));
+    Ok(true)
+}
+
+/// The literal that `$1`, `$2`, … stands for.
+fn literal_of<'a>(literals: &'a [Literal], id: &str) -> Option<&'a Literal> {
+    literals.get(id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)?)
+}
+
+/// An expression with values in the place of its placeholders; `None` where one has none.
+pub(crate) fn with_values(
+    expr: &Expr,
+    value_of: &dyn Fn(&str, &datafusion::arrow::datatypes::DataType) -> Option<ScalarValue>,
+) -> Option<Expr> {
+    let mut all = true;
+    let replaced = expr.clone().transform_up(|expr| {
+        let Expr::Placeholder(placeholder) = &expr else { return Ok(Transformed::no(expr)) };
+        let value = placeholder.field.as_ref().and_then(|field| value_of(&placeholder.id, field.data_type()));
+        all &= value.is_some();
+        Ok(match value {
+            Some(value) => Transformed::yes(Expr::Literal(value, None)),
+            None => Transformed::no(expr),
+        })
+    });
+    replaced.ok().filter(|_| all).map(|replaced| replaced.data)
+}
+
+/// A plan like `template` over these scans, with no state of earlier executions.
+pub(super) fn bind(
+    template: &Arc<dyn ExecutionPlan>,
+    scans: &mut impl Iterator<Item = Arc<ScanExec>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if template.downcast_ref::<ScanExec>().is_some() {
+        let scan = scans.next().expect("one scan was bound for each of the template's");
+        return Ok(scan);
+    }
+    let children = template.children().into_iter().map(|child| bind(child, scans));
+    let children = children.collect::<Result<Vec<_>>>()?;
+    let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+    Ok(Arc::clone(template).replace_children(children, keep)?.reset_state()?)
+}
+
+#[cfg(test)]
+mod tests;

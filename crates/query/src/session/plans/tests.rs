@@ -1,0 +1,121 @@
+use super::*;
+use crate::{Database, DatabaseOptions, Outcome, Session};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use futures::TryStreamExt;
+
+/// A database of two symbols over three days, and how many rows make a query wide.
+fn database(wide_rows_min: u64) -> Database {
+    let options = DatabaseOptions { query_threads: Some(2), wide_rows_min, ..DatabaseOptions::default() };
+    let database = Database::in_memory(options).unwrap();
+    let mut session = database.session();
+    let setup = "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, px DOUBLE, n BIGINT) TIMESTAMP(ts) SERIES BY (s);
+        INSERT INTO t SELECT '2024-01-01'::timestamp + make_interval(i), CASE WHEN i % 3 = 0 THEN 'A' ELSE 'B' END,
+        i / 7.0, i FROM (SELECT value AS i FROM generate_series(0, 999))";
+    let setup = setup.replace("make_interval(i)", "(i || ' minutes')::interval");
+    for statement in session.parse(&setup).unwrap() {
+        database.runtime().block_on(session.run(statement)).unwrap();
+    }
+    database
+}
+
+fn rows(session: &mut Session, sql: &str) -> String {
+    let database = session.database().clone();
+    let batches: Vec<RecordBatch> = database.runtime().block_on(async {
+        let statement = session.parse(sql).unwrap().remove(0);
+        match session.run(statement).await.unwrap() {
+            Outcome::Rows { stream, .. } => stream.try_collect().await.unwrap(),
+            Outcome::Done { .. } => Vec::new(),
+        }
+    });
+    let mut rows: Vec<String> =
+        pretty_format_batches(&batches).unwrap().to_string().lines().map(String::from).collect();
+    if !sql.contains("ORDER BY") {
+        rows.sort();
+    }
+    rows.join("\n")
+}
+
+/// How many statements have a plan that is kept.
+fn kept(database: &Database) -> usize {
+    let known = database.plans().known();
+    known.values().filter(|(known, _)| matches!(known, Known::Kept(_))).count()
+}
+
+/// The statement with each literal in turn, on a session that keeps plans and on new databases.
+fn check(sql: &str, literals: &[&str], expect_kept: bool) {
+    for wide_rows_min in [1, u64::MAX] {
+        let database = database(wide_rows_min);
+        let mut session = database.session();
+        for literal in literals.iter().chain(literals) {
+            let sql = sql.replace('?', literal);
+            let fresh = self::database(wide_rows_min);
+            assert_eq!(rows(&mut session, &sql), rows(&mut fresh.session(), &sql), "{sql}");
+        }
+        assert_eq!(kept(&database) > 0, expect_kept, "{sql}");
+    }
+}
+
+#[test]
+fn kept_plans_answer_as_new_ones() {
+    let symbols = ["'A'", "'B'", "'C'", "'A' OR s = 'B'"];
+    let times = ["'2024-01-01'", "'2024-01-01T05:00'", "'2024-02'", "TIMESTAMP '1999-12-31'"];
+    check("SELECT * FROM t WHERE s = ? ORDER BY ts", &symbols[..3], true);
+    check("SELECT ts, px FROM t WHERE ts >= ? ORDER BY ts DESC LIMIT 3", &times, true);
+    check("SELECT count(*), sum(n), max(px) FROM t WHERE s = ?", &symbols, true);
+    check("SELECT ts, s, count(*), vwap(px, n) FROM t WHERE ts < ? SAMPLE BY 1h", &times, true);
+    check("SELECT ts, last(px) FROM t WHERE s = ? SAMPLE BY 2h FILL(PREV)", &symbols[..3], true);
+    check("SELECT * FROM t WHERE ts < ? LATEST ON ts PARTITION BY s", &times, true);
+    check("SELECT a.ts, b.px FROM t a ASOF JOIN t b ON (s) WHERE a.ts >= ? ORDER BY a.ts, a.n", &times, true);
+    check("SELECT s, avg(n) FROM t WHERE ts >= ? AND s IN ('A', 'B') GROUP BY s ORDER BY s", &times, true);
+    check("SELECT ts, lag(px) OVER (ORDER BY ts, n) FROM t WHERE s = ? ORDER BY ts", &symbols[..3], true);
+}
+
+#[test]
+fn what_depends_on_more_is_planned_each_time() {
+    check("SELECT max(px) FROM t", &[""], false);
+    check("SELECT count(*) FROM t WHERE ts < now() AND s = ?", &["'A'", "'B'"], false);
+    check("SELECT count(*) FROM t WHERE px > ?", &["5", "100"], false);
+    check("SELECT count(*) FROM t a JOIN t b ON a.n = b.n WHERE a.s = ?", &["'A'", "'B'"], false);
+}
+
+#[test]
+fn kept_plans_see_new_rows_and_new_tables() {
+    let database = database(u64::MAX);
+    let mut session = database.session();
+    let sql = "SELECT count(*) AS n FROM t WHERE s = 'C'";
+    let count = |session: &mut Session| rows(session, sql).matches("| 1 ").count();
+    for _ in 0..3 {
+        assert_eq!(count(&mut session), 0);
+    }
+    assert_eq!(kept(&database), 1);
+    rows(&mut session, "INSERT INTO t VALUES ('2024-01-01', 'C', 1, 1)");
+    assert_eq!(count(&mut session), 1, "a symbol that was not there when the plan was made");
+    rows(&mut session, "DROP TABLE t");
+    rows(&mut session, "CREATE TABLE t (s SYMBOL, ts TIMESTAMP) TIMESTAMP(ts)");
+    assert_eq!(count(&mut session), 0);
+}
+
+#[test]
+fn settings_are_a_session_s_own() {
+    let database = database(u64::MAX);
+    let (mut one, mut other) = (database.session(), database.session());
+    let sql = "SELECT ts, px FROM t WHERE s = 'A' ORDER BY ts";
+    let plain = rows(&mut one, sql);
+    rows(&mut other, "SET datafusion.execution.batch_size = 3");
+    for _ in 0..3 {
+        assert_eq!(rows(&mut other, sql), plain);
+        assert_eq!(rows(&mut one, sql), plain);
+    }
+    assert_eq!(kept(&database), 2);
+}
+
+#[test]
+fn the_longest_unused_are_forgotten() {
+    let database = database(u64::MAX);
+    let mut session = database.session();
+    for limit in 0..STATEMENTS_MAX + 10 {
+        rows(&mut session, &format!("SELECT 1 FROM t LIMIT {limit}"));
+    }
+    assert_eq!(database.plans().known().len(), STATEMENTS_MAX);
+}

@@ -1,0 +1,123 @@
+//! Statements without the literals of their conditions: plans are cached by them, so that the same question
+//! about another symbol or another day is not planned again.
+//!
+//! Only literals beside a plain column are taken out, in WHERE: what they are changes which rows are read
+//! and nothing else of a plan. All others (LIMIT, strides, the arguments of functions) stay in the key.
+
+use crate::literals::parse_instant;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+use sqlparser::ast::{
+    BinaryOperator, DataType as SqlType, Expr, Select, Statement, TimezoneInfo, TypedString, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
+};
+use sqlparser::tokenizer::Span;
+use std::ops::ControlFlow;
+
+/// A literal that was taken out of a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Literal {
+    Text(String),
+    Number(String),
+}
+
+impl Literal {
+    /// The value as a placeholder of this type stands for it; `None` where that is not plain.
+    pub(super) fn value(&self, data_type: &DataType) -> Option<ScalarValue> {
+        match (self, data_type) {
+            (Literal::Text(text), DataType::Timestamp(TimeUnit::Nanosecond, None)) => {
+                Some(ScalarValue::TimestampNanosecond(Some(parse_instant(text)?), None))
+            }
+            (Literal::Text(text) | Literal::Number(text), DataType::Dictionary(key, values))
+                if **values == DataType::Utf8 && self.is_plain_text() =>
+            {
+                let text = ScalarValue::Utf8(Some(text.clone()));
+                Some(ScalarValue::Dictionary(key.clone(), Box::new(text)))
+            }
+            (Literal::Text(text), DataType::Utf8) => Some(ScalarValue::Utf8(Some(text.clone()))),
+            _ => None,
+        }
+    }
+
+    /// Whether the literal's text is the text it stands for: a number as such has many spellings.
+    fn is_plain_text(&self) -> bool {
+        match self {
+            Literal::Text(_) => true,
+            Literal::Number(digits) => digits.parse::<i64>().is_ok_and(|n| n.to_string() == *digits),
+        }
+    }
+}
+
+/// Puts placeholders `$1`, `$2`, … in the place of a statement's literals; hands these back in order.
+pub(super) fn take_literals(statement: &mut Statement) -> Vec<Literal> {
+    let mut taken = Taken(Vec::new());
+    // The visitor never breaks off.
+    let _ = statement.visit(&mut taken);
+    taken.0
+}
+
+struct Taken(Vec<Literal>);
+
+impl VisitorMut for Taken {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if let Some(selection) = &mut select.selection {
+            self.condition(selection);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Taken {
+    fn condition(&mut self, expr: &mut Expr) {
+        use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+        match expr {
+            Expr::Nested(inner) => self.condition(inner),
+            Expr::BinaryOp { left, op: And | Or, right } => {
+                self.condition(left);
+                self.condition(right);
+            }
+            Expr::BinaryOp { left, op: Eq | NotEq | Lt | LtEq | Gt | GtEq, right } => {
+                if is_column(left) {
+                    self.take(right);
+                } else if is_column(right) {
+                    self.take(left);
+                }
+            }
+            Expr::Between { expr, low, high, .. } if is_column(expr) => {
+                self.take(low);
+                self.take(high);
+            }
+            Expr::InList { expr, list, .. } if is_column(expr) => {
+                list.iter_mut().for_each(|item| self.take(item));
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, expr: &mut Expr) {
+        let literal = match expr {
+            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })
+            | Expr::TypedString(TypedString {
+                data_type: SqlType::Timestamp(None, TimezoneInfo::None),
+                value: ValueWithSpan { value: Value::SingleQuotedString(text), .. },
+                uses_odbc_syntax: false,
+            }) => Literal::Text(std::mem::take(text)),
+            Expr::Value(ValueWithSpan { value: Value::Number(digits, false), .. }) => {
+                Literal::Number(digits.to_string())
+            }
+            _ => return,
+        };
+        self.0.push(literal);
+        let value = Value::Placeholder(format!("${}", self.0.len()));
+        *expr = Expr::Value(ValueWithSpan { value, span: Span::empty() });
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+}
+
+#[cfg(test)]
+mod tests;
