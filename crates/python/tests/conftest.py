@@ -9,12 +9,14 @@ import pytest
 
 import tickstone
 
-# Quick by default: TICKSTONE_EXAMPLES raises the number of examples for a long run.
+# Quick by default. TICKSTONE_EXAMPLES=200 makes a long run, with new examples, and makes failing ones small.
+LONG_RUN = "TICKSTONE_EXAMPLES" in os.environ
 hypothesis.settings.register_profile(
     "tickstone",
-    max_examples=int(os.environ.get("TICKSTONE_EXAMPLES", "12")),
+    max_examples=int(os.environ.get("TICKSTONE_EXAMPLES", "8")),
     deadline=None,
-    derandomize="TICKSTONE_EXAMPLES" not in os.environ,
+    derandomize=not LONG_RUN,
+    phases=[phase for phase in hypothesis.Phase if LONG_RUN or phase != hypothesis.Phase.shrink],
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
 )
 hypothesis.settings.load_profile("tickstone")

@@ -3,7 +3,7 @@
 import datetime
 import decimal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -82,8 +82,8 @@ def test_units_and_zones_of_times(db: tickstone.Database, unit: str, zone: str |
     """A time with a zone is the moment it says; Arrow holds such moments in UTC."""
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
     values = [NOON_NS // 10**9 * per_second, -1, None]
-    frame = pa.table({"t": pa.array(values, pa.timestamp(unit, zone)), "n": [0, 1, 2]})
-    db.append("t", frame, create=True)
+    frame = pa.table({"t": pa.array(values, pa.timestamp(unit, zone)), "ts": [NOON] * 3, "n": [0, 1, 2]})
+    db.append("t", frame, timestamp="ts", create=True)
     assert nanoseconds(db, "SELECT t FROM t ORDER BY n") == [NOON_NS, -(10**9) // per_second, None]
 
 
@@ -116,8 +116,8 @@ INTEGERS = [("Int8", 127), ("Int16", -32768), ("Int32", 2**31 - 1), ("Int64", -(
 
 
 @pytest.mark.parametrize(("dtype", "extreme"), INTEGERS)
-def test_nullable_integers_of_pandas_are_exact(db: tickstone.Database, dtype: str, extreme: int) -> None:
-    db.append("t", pd.DataFrame({"n": pd.array([extreme, None, 1], dtype=dtype)}), create=True)
+def test_nullable_integers_of_pandas_are_exact(db: tickstone.Database, dtype: Any, extreme: int) -> None:
+    db.append("t", pd.DataFrame({"n": pd.Series([extreme, None, 1], dtype=dtype)}), create=True)
     assert db.sql("SELECT n FROM t").fetchall() == [(extreme,), (None,), (1,)]
 
 
@@ -227,5 +227,5 @@ def test_equal_times_keep_their_order(db: tickstone.Database) -> None:
 
 
 @pytest.mark.parametrize("sync", ["always", "interval", "never"])
-def test_sync_policies(db: tickstone.Database, sync: str) -> None:
+def test_sync_policies(db: tickstone.Database, sync: Literal["always", "interval", "never"]) -> None:
     assert db.append("t", {"ts": [NOON]}, timestamp="ts", create=True, sync=sync) == 1

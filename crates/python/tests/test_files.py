@@ -33,8 +33,9 @@ def test_import_finds_the_types(db: tickstone.Database, csv: pathlib.Path) -> No
 
 def test_import_of_the_same_file_twice(db: tickstone.Database, csv: pathlib.Path) -> None:
     db.import_file(csv, "trades")
-    db.import_file(csv, "trades")
-    assert db.table("trades").count() == 60, "a file that was imported is left out"
+    with pytest.raises(tickstone.Error, match="already imported"):
+        db.import_file(csv, "trades")
+    assert db.table("trades").count() == 60
     db.import_file(csv, "trades", again=True)
     assert db.table("trades").count() == 120
 
@@ -75,9 +76,17 @@ def test_export_and_back(db: tickstone.Database, csv: pathlib.Path, tmp_path: pa
 
 def test_parquet_for_others(db: tickstone.Database, csv: pathlib.Path, tmp_path: pathlib.Path) -> None:
     db.import_file(csv, "trades")
-    db.export("trades", tmp_path / "t.parquet", compression="zstd")
+    db.export("trades", tmp_path / "t.parquet")
     assert pyarrow.parquet.read_table(tmp_path / "t.parquet").num_rows == 60
     assert pl.read_parquet(tmp_path / "t.parquet").height == 60
+
+
+def test_compressed_text(db: tickstone.Database, csv: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    db.import_file(csv, "trades")
+    assert db.export("trades", tmp_path / "t.csv.gz") == 60
+    assert (tmp_path / "t.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
+    db.import_file(tmp_path / "t.csv.gz", "back")
+    assert db.table("back").count() == 60
 
 
 IMPORT = """

@@ -16,7 +16,7 @@ LONG = """
 import sys, time, tickstone
 db = tickstone.open(sys.argv[1])
 db.append("t", {"a": list(range(20_000))}, create=True)
-relation = db.sql("SELECT sum(x.a * y.a % 7 + z.a) FROM t x CROSS JOIN t y CROSS JOIN t z")
+relation = db.sql("SELECT sum(x.a * y.a %% 7 + z.a) FROM t x CROSS JOIN t y CROSS JOIN t z")
 print("running", flush=True)
 try:
     %s

@@ -51,7 +51,9 @@ def test_rows(table: tickstone.Database) -> None:
     assert relation.fetchall() == rows
     assert list(relation) == rows
     assert relation.fetchone() == rows[0]
-    assert relation.fetchmany(2) == rows[:2]
+    assert relation.fetchmany(5) == rows[1:], "it goes on where it was"
+    assert relation.fetchone() is None
+    assert relation.fetchall() == [] and relation.fetchall() == rows, "from the start again"
     assert table.sql("SELECT n FROM t WHERE n > 9").fetchone() is None
     first = table.sql("SELECT ts FROM t ORDER BY ts").fetchone()
     assert first == (datetime.datetime(2024, 8, 8, tzinfo=datetime.UTC),)
@@ -59,10 +61,11 @@ def test_rows(table: tickstone.Database) -> None:
 
 def test_it_runs_each_time(table: tickstone.Database) -> None:
     relation, cached = table.sql("SELECT count(*) FROM t"), table.sql("SELECT count(*) FROM t").cache()
-    assert relation.fetchone() == cached.fetchone() == (3,)
+    assert relation.fetchall() == cached.fetchall() == [(3,)]
     table.sql("INSERT INTO t (ts) VALUES ('2024-08-11')")
-    assert relation.fetchone() == (4,)
-    assert cached.fetchone() == (3,)
+    assert relation.fetchall() == [(4,)] and relation.polars().rows() == [(4,)]
+    assert cached.polars().rows() == [(3,)]
+    assert cached.fetchall() == list(cached) == [(3,)] and "3" in repr(cached)
 
 
 def test_statements_run_at_once(table: tickstone.Database) -> None:

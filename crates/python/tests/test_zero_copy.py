@@ -100,8 +100,10 @@ def test_others_read_the_relation_itself(relation: Any) -> None:
     assert pa.table(relation).num_rows == ROWS
     assert pl.DataFrame(relation).height == ROWS
     assert pa.RecordBatchReader.from_stream(relation).read_all().num_rows == ROWS
-    assert duckdb.sql("SELECT count(*), max(x) FROM relation").fetchall() == [(ROWS, (ROWS - 1) * 0.5)]
-    assert len(pd.DataFrame.from_arrow(relation)) == ROWS
+    with duckdb.connect() as connection:
+        found = connection.execute("SELECT count(*), max(x) FROM relation").fetchall()
+    assert found == [(ROWS, (ROWS - 1) * 0.5)]
+    assert len(pd.DataFrame.from_arrow(relation)) == ROWS  # type: ignore[attr-defined]
 
 
 def test_a_requested_schema(relation: Any) -> None:

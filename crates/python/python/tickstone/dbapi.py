@@ -25,7 +25,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tickstone
 from tickstone import errors
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from tickstone.database import Database
+    from tickstone.database import Database, Transaction
     from tickstone.relation import Relation
 
 __all__ = [
@@ -254,7 +254,7 @@ class Connection:
         self._database: Database | None = database
         self._owned = owned
         self._autocommit = autocommit
-        self._transaction: Any = None
+        self._transaction: Transaction | None = None
         self._lock = threading.RLock()
 
     @property
@@ -292,11 +292,11 @@ class Connection:
 
         Raises OperationalError if they cannot be written; the transaction is over then, too.
         """
-        self._end(None)
+        self._end(commit=True)
 
     def rollback(self) -> None:
         """Forgets the rows inserted since the last commit."""
-        self._end(Rollback())
+        self._end(commit=False)
 
     def close(self) -> None:
         """Rolls back what is not committed and closes; again does nothing."""
@@ -311,18 +311,14 @@ class Connection:
                     with translated():
                         database.close()
 
-    def _end(self, reason: Rollback | None) -> None:
+    def _end(self, *, commit: bool) -> None:
         _ = self.database
-        with self._lock:
+        with self._lock, translated():
             transaction, self._transaction = self._transaction, None
-            if transaction is None:
-                return
-            manager = transaction[0]
-            with translated():
-                try:
-                    manager.__exit__(type(reason) if reason else None, reason, None)
-                except Rollback:
-                    pass
+            if transaction is not None and commit:
+                transaction.commit()
+            elif transaction is not None:
+                transaction.rollback()
 
     def _insert(self, operation: str, parameters: Parameters | None) -> Relation:
         """Runs an INSERT in the open transaction, beginning it if there is none."""
@@ -330,10 +326,8 @@ class Connection:
             if self._autocommit:
                 return self.database.sql(operation, parameters)
             if self._transaction is None:
-                manager = self.database.transaction()
-                self._transaction = (manager, manager.__enter__())
-            result: Relation = self._transaction[1].sql(operation, parameters)
-            return result
+                self._transaction = self.database.transaction()
+            return self._transaction.sql(operation, parameters)
 
     def __enter__(self) -> Self:
         _ = self.database
@@ -350,10 +344,6 @@ class Connection:
                 self.commit()
         finally:
             self.close()
-
-
-class Rollback(Exception):
-    """Tells a transaction to forget its rows; never leaves this module."""
 
 
 class Cursor:
@@ -505,7 +495,7 @@ class Cursor:
             for name, kind in zip(relation.columns, relation.types, strict=True)
         ]
 
-    def _transaction_statement(self, keyword: Literal["BEGIN", "COMMIT", "ROLLBACK"]) -> None:
+    def _transaction_statement(self, keyword: str) -> None:
         if keyword == "COMMIT":
             self.connection.commit()
         elif keyword == "ROLLBACK":

@@ -193,7 +193,7 @@ def candles(columns: Columns) -> go.Figure:
     time = needed_time(columns, "a candle chart")
     opened, high, low, close = columns.need(PRICES, "a candle chart")
     volume = columns.find(("volume",))
-    drawn: go.Figure = (
+    drawn = (
         make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.78, 0.22], vertical_spacing=0.03)
         if volume
         else make_subplots(rows=1, cols=1)

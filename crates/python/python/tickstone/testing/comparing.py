@@ -205,10 +205,10 @@ def blame(columns: list[str], ours: list[Row], theirs: list[Row]) -> str:
     """The columns in which each lone row differs from the most similar one of the other side."""
     counted: Counter[int] = Counter()
     for mine in ours[:50]:
-        differing = [
+        differing: list[list[int]] = [
             [at for at, (a, b) in enumerate(zip(mine, other)) if not same_value(a, b)]
             for other in theirs[:50]
             if len(other) == len(mine)
         ]
-        counted.update(min(differing, key=len, default=[]))
+        counted.update(min(differing, key=len) if differing else [])
     return ", ".join(columns[at] if at < len(columns) else f"column {at}" for at, _ in counted.most_common())

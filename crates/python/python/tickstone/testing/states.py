@@ -1,7 +1,7 @@
 """The states that the rows of a table can be in when a question is asked.
 
-An answer must be the same in all of them. Rows with equal times keep their order of arrival in every state,
-so that "the last of equals" has one meaning.
+An answer must be the same in all of them. Rows of one series with equal times keep their order of arrival in
+every state, so that "the last of equals" has one meaning; across series parts keep no such order.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def half(database: tickstone.Database, tables: Tables) -> None:
 def shuffled(database: tickstone.Database, tables: Tables) -> None:
     """Late and early rows mixed, in several appends, some of them sealed; equal times in their order."""
     for name, table in tables.items():
-        rows = table.rows.take(arrival(table))
+        rows = table.rows.take(pa.array(arrival(table), pa.int64()))
         step = max(-(-rows.num_rows // PIECES), 1)
         for at in range(0, max(rows.num_rows, 1), step):
             append(database, name, table, rows.slice(at, step))
