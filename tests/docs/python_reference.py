@@ -29,6 +29,9 @@ def render() -> str:
 
 def entry(name: str, value: object) -> list[str]:
     """The paragraphs about one public name."""
+    if inspect.isclass(value) and not value.__module__.startswith("tickstone"):
+        known = value.__name__ if value.__module__ == "builtins" else f"{value.__module__}.{value.__name__}"
+        return [f"### {name}\n", f"The same as `{known}`.\n"]
     if inspect.isclass(value):
         parts = [f"### class {name}\n", text_of(value)]
         for member, attribute in sorted(vars(value).items(), key=lambda item: item[0].lower()):
