@@ -1,5 +1,6 @@
 """Makes docs/python/reference.md of the package's docstrings and signatures."""
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -33,7 +34,8 @@ def entry(name: str, value: object) -> list[str]:
         known = value.__name__ if value.__module__ == "builtins" else f"{value.__module__}.{value.__name__}"
         return [f"### {name}\n", f"The same as `{known}`.\n"]
     if inspect.isclass(value):
-        parts = [f"### class {name}\n", text_of(value)]
+        fields = code(f"{name}{signature(value)}") if dataclasses.is_dataclass(value) else ""
+        parts = [f"### class {name}\n", fields, text_of(value)]
         for member, attribute in sorted(vars(value).items(), key=lambda item: item[0].lower()):
             parts += member_entry(name, member, attribute)
         return parts
