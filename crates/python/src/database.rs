@@ -19,8 +19,18 @@ use tickstone_query::{Database as Engine, DatabaseOptions, QueryError};
 pub(crate) struct Shared {
     engine: Mutex<Option<Engine>>,
     closed: AtomicBool,
-    sessions: Mutex<Vec<Weak<SessionCell>>>,
+    /// What refers to the engine or its files, and must let go when the database is closed.
+    users: Mutex<Vec<Weak<dyn User>>>,
 }
+
+/// Something that refers to an open engine or to its files.
+pub(crate) trait User: Send + Sync {
+    /// Lets go; what is under way at this moment, when it ends.
+    fn let_go(&self);
+}
+
+/// How long closing waits for statements of other threads that are under way.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Shared {
     /// The engine for one call.
@@ -37,21 +47,26 @@ impl Shared {
         if self.closed.load(Ordering::Acquire) { Err(error::closed()) } else { Ok(()) }
     }
 
-    fn add_session(&self, session: &Arc<SessionCell>) {
-        let mut sessions = lock(&self.sessions);
-        sessions.retain(|known| known.strong_count() > 0);
-        sessions.push(Arc::downgrade(session));
+    /// Notes something that must let go when the database is closed.
+    pub(crate) fn add_user(&self, user: Weak<dyn User>) {
+        let mut users = lock(&self.users);
+        // Forgetting those that are gone only when the list would grow keeps the cost of each constant.
+        if users.len() == users.capacity() {
+            users.retain(|known| known.strong_count() > 0);
+        }
+        users.push(user);
     }
 
     fn close(&self) {
         self.closed.store(true, Ordering::Release);
         let engine = lock(&self.engine).take();
-        let sessions: Vec<_> = std::mem::take(&mut *lock(&self.sessions));
-        for session in sessions.iter().filter_map(Weak::upgrade) {
-            session.close();
+        let users: Vec<_> = std::mem::take(&mut *lock(&self.users));
+        for user in users.iter().filter_map(Weak::upgrade) {
+            user.let_go();
         }
-        // The last handle waits here until everything acknowledged is in its file.
-        drop(engine);
+        if let Some(engine) = engine {
+            engine.close(CLOSE_PATIENCE);
+        }
     }
 }
 
@@ -105,7 +120,7 @@ impl Database {
             (_, false) => Engine::open(&path, options),
         });
         let engine = Mutex::new(Some(raised(engine)?));
-        let shared = Shared { engine, closed: AtomicBool::new(false), sessions: Mutex::default() };
+        let shared = Shared { engine, closed: AtomicBool::new(false), users: Mutex::default() };
         Ok(Self { shared: InProcess::new(Arc::new(shared)) })
     }
 
@@ -128,7 +143,8 @@ impl Database {
         let cell = py.detach(|| {
             let session = shared.engine()?.session();
             let cell = Arc::new(SessionCell::new(session, shared));
-            shared.add_session(&cell);
+            let user: Weak<dyn User> = Arc::downgrade(&cell) as _;
+            shared.add_user(user);
             Ok::<_, PyErr>(cell)
         })?;
         Ok(Session::new(cell))

@@ -50,9 +50,28 @@ pub(crate) fn of_import(error: &ImportError) -> PyErr {
         ImportError::Engine(error) if is_storage(error) => "StorageError",
         _ => "Error",
     };
-    let (message, hint) = (error.to_string(), error.hint());
+    // The facade names what the command line has; here they are arguments.
+    let message = error.to_string().replacen("--type names", "types names", 1);
+    let message = message.replacen("--timestamp names", "timestamp names", 1);
+    let message = message.replacen("--series names", "series names", 1);
+    let hint = import_hint(error);
     let (kind, hint) = (error.kind(), hint.as_deref());
     Raised { class, kind, message: &message, detail: None, hint, place: None, sql: None }.into_py_err()
+}
+
+fn import_hint(error: &ImportError) -> Option<String> {
+    Some(match error {
+        ImportError::AlreadyImported { .. } => "again=True imports it once more".to_string(),
+        ImportError::UnknownFormat { .. } => {
+            "say it: format='csv', 'ndjson', 'parquet' or 'arrow'".to_string()
+        }
+        ImportError::BadRow { fits: Some((column, fits)), .. } => format!(
+            "types={{'{column}': '{fits}'}} gives the column a type that holds it; bad_rows='skip' or a path \
+             goes on without such rows"
+        ),
+        ImportError::BadRow { .. } => "bad_rows='skip' or a path goes on without such rows".to_string(),
+        other => return other.hint(),
+    })
 }
 
 /// The exception of a handle that was closed.

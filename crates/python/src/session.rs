@@ -1,7 +1,7 @@
 //! [`Session`], [`Statement`] and [`Query`]: from a text to a stream that is ready to run.
 
 use crate::arrow::{Batches, Frame, schema_capsule};
-use crate::database::{Shared, lock};
+use crate::database::{Shared, User, lock};
 use crate::error;
 use crate::parameters::parameters;
 use crate::process::InProcess;
@@ -41,15 +41,6 @@ impl SessionCell {
         &self.shared
     }
 
-    /// Lets go of the session. Where a statement is under way it goes when that ends.
-    pub(crate) fn close(&self) {
-        match self.session.try_lock() {
-            Ok(mut session) => *session = None,
-            Err(TryLockError::Poisoned(poisoned)) => *poisoned.into_inner() = None,
-            Err(TryLockError::WouldBlock) => {}
-        }
-    }
-
     /// Calls `work` with the session, on a thread that does not hold the interpreter.
     ///
     /// # Errors
@@ -72,6 +63,17 @@ impl SessionCell {
             session.set_frames(Vec::new());
             outcome?.map_err(|error| error::of_query(&error, Some(sql)))
         })
+    }
+}
+
+impl User for SessionCell {
+    fn let_go(&self) {
+        match self.session.try_lock() {
+            Ok(mut session) => *session = None,
+            Err(TryLockError::Poisoned(poisoned)) => *poisoned.into_inner() = None,
+            // The statement under way sees that the database is closed when it ends.
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
 }
 
@@ -180,14 +182,10 @@ impl Statement {
         let (statement, sql) = (self.statement.clone(), Arc::clone(&self.sql));
         let planned = py.detach(|| plan(cell, &statement, &frames, &sql))?;
         let schema = Arc::clone(&planned.schema);
-        let planned = Mutex::new(Some(planned));
-        Ok(Query {
-            inner: InProcess::new(QueryInner { cell: Arc::clone(cell), planned }),
-            statement,
-            sql,
-            frames,
-            schema,
-        })
+        let ahead = Arc::new(Ahead(Mutex::new(Some(planned))));
+        cell.shared.add_user(Arc::downgrade(&ahead) as _);
+        let inner = InProcess::new(QueryInner { cell: Arc::clone(cell), ahead });
+        Ok(Query { inner, statement, sql, frames, schema })
     }
 }
 
@@ -214,8 +212,16 @@ fn plan(
 
 struct QueryInner {
     cell: Arc<SessionCell>,
-    /// Made ahead, until it is run or the database has changed.
-    planned: Mutex<Option<Planned>>,
+    ahead: Arc<Ahead>,
+}
+
+/// A plan made ahead, until it is run or the database has changed.
+struct Ahead(Mutex<Option<Planned>>);
+
+impl User for Ahead {
+    fn let_go(&self) {
+        *lock(&self.0) = None;
+    }
 }
 
 /// A query that can be run any number of times, each time over what the database holds then.
@@ -233,7 +239,7 @@ impl Query {
     fn planned(&self, inner: &QueryInner) -> PyResult<Planned> {
         inner.cell.shared.check_open()?;
         let newest = inner.cell.shared.engine()?.engine().snapshot();
-        match lock(&inner.planned).take() {
+        match lock(&inner.ahead.0).take() {
             Some(planned)
                 if Arc::ptr_eq(&planned.snapshot, &newest) && planned.made.elapsed() < PLAN_AGE_MAX =>
             {
@@ -305,6 +311,8 @@ fn export_format(path: &Path, format: Option<&str>, packed: Option<&str>) -> PyR
         }
     };
     match detected.0 {
+        // Its pages are packed with zstd anyway.
+        Format::Parquet if packed == Compression::Zstd => Ok(detected),
         Format::Parquet | Format::Arrow => {
             Err(error::request("Parquet and Arrow files compress inside", Some("leave compression out")))
         }

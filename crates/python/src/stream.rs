@@ -1,7 +1,7 @@
 //! [`Stream`]: the rows of one run of a query, as Arrow, as Python tuples or as text.
 
 use crate::arrow::{Batches, requested_schema, stream_capsule};
-use crate::database::{Shared, lock};
+use crate::database::{Shared, User, lock};
 use crate::error;
 use crate::process::InProcess;
 use crate::rows;
@@ -10,6 +10,7 @@ use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,12 +24,15 @@ enum Feed {
     Live { shared: Arc<Shared>, runtime: Handle, stream: SendableRecordBatchStream },
     /// Batches that are there already.
     Held(std::vec::IntoIter<RecordBatch>),
+    /// A query whose database was closed.
+    Closed,
 }
 
 impl Feed {
     fn next(&mut self, sql: &str) -> Option<PyResult<RecordBatch>> {
         match self {
             Feed::Held(batches) => batches.next().map(Ok),
+            Feed::Closed => Some(Err(error::closed())),
             Feed::Live { shared, runtime, stream } => {
                 match shared.check_open().and_then(|()| wait(runtime, stream.next())) {
                     Ok(next) => next.map(|batch| {
@@ -63,6 +67,17 @@ impl Source {
     }
 }
 
+impl User for Source {
+    fn let_go(&self) {
+        // A batch that is being read sees that the database is closed when the next one is asked for.
+        if let Ok(mut feed) = self.feed.try_lock()
+            && let Some(Feed::Live { .. }) = *feed
+        {
+            *feed = Some(Feed::Closed);
+        }
+    }
+}
+
 /// The rows of one run of a query. They can be read once, in one of the ways it has.
 #[pyclass(frozen, module = "tickstone._tickstone")]
 pub(crate) struct Stream {
@@ -79,13 +94,29 @@ impl Stream {
         stream: SendableRecordBatchStream,
         sql: Arc<str>,
     ) -> Self {
-        Self::fed(Feed::Live { shared, runtime, stream }, schema, sql)
+        let users = Arc::clone(&shared);
+        let (made, source) = Self::fed(Feed::Live { shared, runtime, stream }, schema, sql);
+        users.add_user(Arc::downgrade(&source) as _);
+        made
     }
 
-    fn fed(feed: Feed, schema: SchemaRef, sql: Arc<str>) -> Self {
+    fn fed(feed: Feed, schema: SchemaRef, sql: Arc<str>) -> (Self, Arc<Source>) {
         let (feed, raised) = (Mutex::new(Some(feed)), Mutex::new(None));
-        let source = Source { schema, feed, raised, sql };
-        Self { source: InProcess::new(Arc::new(source)), rest: Mutex::default() }
+        let source = Arc::new(Source { schema, feed, raised, sql });
+        (Self { source: InProcess::new(Arc::clone(&source)), rest: Mutex::default() }, source)
+    }
+
+    fn capsule<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+        is_foreign: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let source = Arc::clone(self.source.get()?);
+        let wanted = requested_schema.map(self::requested_schema).transpose()?;
+        let schema = wanted.filter(|wanted| can_cast(&source.schema, wanted));
+        let schema = schema.unwrap_or_else(|| Arc::clone(&source.schema));
+        stream_capsule(py, Box::new(Reader { source, schema, is_foreign }))
     }
 
     /// At most `count` of the rows that are left, in batches as they come.
@@ -120,21 +151,27 @@ impl Stream {
         let schema = batches.schema();
         let held = py.detach(|| batches.collect::<Result<Vec<_>, _>>());
         let held = held.map_err(|failed| error::request(&format!("rows cannot be read: {failed}"), None))?;
-        Ok(Self::fed(Feed::Held(held.into_iter()), schema, "".into()))
+        Ok(Self::fed(Feed::Held(held.into_iter()), schema, "".into()).0)
     }
 
-    /// The rows by Arrow's C stream interface, without a copy.
+    /// The rows by Arrow's C stream interface, without a copy, for a caller that looks at `raised` after.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let source = Arc::clone(self.source.get()?);
-        let wanted = requested_schema.map(self::requested_schema).transpose()?;
-        let schema = wanted.filter(|wanted| can_cast(&source.schema, wanted));
-        let schema = schema.unwrap_or_else(|| Arc::clone(&source.schema));
-        stream_capsule(py, Box::new(Reader { source, schema }))
+        self.capsule(py, requested_schema, false)
+    }
+
+    /// The same for a consumer that knows nothing of `raised`: Ctrl-C is raised again once it has returned.
+    #[pyo3(signature = (requested_schema=None))]
+    fn hand_over<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.capsule(py, requested_schema, true)
     }
 
     /// At most `count` rows as tuples; fewer only at the end.
@@ -185,6 +222,7 @@ fn can_cast(from: &SchemaRef, to: &SchemaRef) -> bool {
 struct Reader {
     source: Arc<Source>,
     schema: SchemaRef,
+    is_foreign: bool,
 }
 
 impl Reader {
@@ -203,6 +241,10 @@ impl Reader {
     fn told(&self, raised: PyErr) -> ArrowError {
         let words = Python::attach(|py| {
             let words = raised.to_string().replace('\0', " ");
+            if self.is_foreign && raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+                // SAFETY: it only notes that SIGINT came; the interpreter is held.
+                unsafe { pyo3::ffi::PyErr_SetInterrupt() }
+            }
             *lock(&self.source.raised) = Some(raised.clone_ref(py));
             words
         });

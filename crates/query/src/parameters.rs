@@ -240,6 +240,3 @@ fn duration_text(nanos: i64) -> String {
     let nanos = nanos.unsigned_abs();
     format!("{sign}{}.{:09} seconds", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
-
-#[cfg(test)]
-mod tests;

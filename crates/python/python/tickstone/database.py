@@ -357,8 +357,8 @@ class Database:
             query_or_table: the name of a table, the text of a query, or a relation.
             path: the file.
             format: by the name's ending if None.
-            compression: of CSV, JSON and NDJSON; by a further ending .gz or .zst if None. Parquet and Arrow
-                files compress inside.
+            compression: of CSV, JSON and NDJSON; by a further ending .gz or .zst if None. Parquet is packed
+                with zstd inside, Arrow is not packed.
 
         Raises:
             Error: where the query is wrong or the file cannot be written; a file of that name stays as it was.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,7 +47,8 @@ class Relation:
         self._query = query
         self._rowcount = rowcount
         self._cached: pyarrow.Table | None = None
-        self._cursor: Stream | None = None
+        # Each thread reads on where it was itself.
+        self._cursors = threading.local()
 
     # What it is.
 
@@ -88,7 +90,7 @@ class Relation:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows by Arrow's C stream interface: batches come as the query makes them, without a copy."""
-        return self._stream().__arrow_c_stream__(requested_schema)
+        return self._stream().hand_over(requested_schema)
 
     def arrow(self) -> pyarrow.Table:
         """All rows as a pyarrow Table.
@@ -189,7 +191,7 @@ class Relation:
         """
         rows = self._fetch(_ALL_ROWS)
         # Whoever asks for all rows once more has the query run once more.
-        self._cursor = None
+        self._cursors.stream = None
         self._rowcount = len(rows)
         return rows
 
@@ -205,9 +207,10 @@ class Relation:
     def _fetch(self, count: int) -> list[tuple[Any, ...]]:
         if self._query is None:
             return []
-        if self._cursor is None:
-            self._cursor = self._stream()
-        return self._cursor.rows(count)
+        stream: Stream | None = getattr(self._cursors, "stream", None)
+        if stream is None:
+            stream = self._cursors.stream = self._stream()
+        return stream.rows(count)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The rows as tuples; runs the query."""

@@ -254,6 +254,3 @@ impl TableProvider for FrameTable {
 
 /// How frames give their rows by time: rows without a time last.
 const TIME_ORDER: SortOptions = SortOptions { descending: false, nulls_first: false };
-
-#[cfg(test)]
-mod tests;
