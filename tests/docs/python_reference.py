@@ -76,7 +76,7 @@ def signature(function: object, *, method: bool = False) -> str:
 
 def plain(part: object) -> str:
     """Annotations as they are written."""
-    text = part if isinstance(part, str) else str(part)
+    text = re.sub(r"ForwardRef\('(.*?)'\)", r"\1", part if isinstance(part, str) else str(part))
     return text.replace("'", '"') if '"' in text else re.sub(r": '([^']*)'", r": \1", re.sub(r"-> '([^']*)'", r"-> \1", text))
 
 

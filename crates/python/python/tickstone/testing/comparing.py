@@ -210,5 +210,5 @@ def blame(columns: list[str], ours: list[Row], theirs: list[Row]) -> str:
             for other in theirs[:50]
             if len(other) == len(mine)
         ]
-        counted.update(min(differing, key=len) if differing else [])
+        counted.update(sorted(differing, key=len)[0] if differing else [])
     return ", ".join(columns[at] if at < len(columns) else f"column {at}" for at, _ in counted.most_common())
