@@ -22,7 +22,7 @@ use arrow_array::RecordBatch;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tickstone_model::{SyncPolicy, TableSchema};
 
@@ -209,6 +209,12 @@ impl Engine {
     /// Whether it refuses to write.
     pub fn is_read_only(&self) -> bool {
         self.core.writing.is_none()
+    }
+
+    /// Alive as long as anything refers to the files of the database: a handle, maintenance under way, or
+    /// a snapshot. The directory stays locked that long.
+    pub fn files(&self) -> Weak<dyn Disk> {
+        Arc::downgrade(&self.core.disk)
     }
 
     /// Syncs of the tape so far.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tickstone_engine::{Engine, EngineOptions, ErrorKind, TableSnapshot};
 use tokio::runtime::{Builder, Runtime};
 
@@ -114,6 +115,25 @@ impl Database {
         let plans = PlanCache::default();
         let shared = Shared { engine, options, state, schemas, plans, runtime: Some(runtime) };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Lets go of this handle and waits until nothing refers to the files any more, so that the directory
+    /// can be opened again; `false` where something still does after `patience`: another handle, a
+    /// session, or rows of a query that were not read to their end.
+    pub fn close(self, patience: Duration) -> bool {
+        const INTERVAL: Duration = Duration::from_micros(500);
+        let files = self.engine().files();
+        drop(self);
+        let begun = Instant::now();
+        while files.strong_count() > 0 {
+            if begun.elapsed() >= patience {
+                return false;
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        // The last reference is gone; what it refers to is being dropped.
+        std::thread::sleep(INTERVAL);
+        true
     }
 
     /// The engine below: commits, loads and snapshots without SQL.

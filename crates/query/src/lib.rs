@@ -8,15 +8,18 @@
 //!
 //! Enter at [`Database`], which the server, the command line and every binding open.
 
+pub mod append;
 mod database;
 pub mod designated;
 pub mod dialect;
 mod error;
 pub mod export;
+mod frame;
 mod functions;
 pub mod import;
 mod literals;
 mod operators;
+mod parameters;
 mod provider;
 pub mod scan;
 mod session;
@@ -26,5 +29,7 @@ mod testing;
 
 pub use database::{Database, DatabaseOptions};
 pub use error::{ErrorKind, QueryError, Result};
+pub use frame::Frame;
+pub use parameters::{ParameterValue, Parameters};
 pub use provider::SnapshotTable;
 pub use session::{Outcome, Session};

@@ -17,12 +17,14 @@ mod cursor;
 mod error;
 pub(crate) mod marker;
 mod names;
+mod references;
 mod restructure;
 mod statement;
 mod table;
 
 pub use error::SqlError;
 pub use names::resolve_names;
+pub use references::tables_read;
 pub use statement::{CopySource, CreateTable, Position, Statement};
 
 use cursor::{Cursor, Tokens, parser_error};

@@ -4,6 +4,7 @@
 
 use super::state::{CATALOG, SCHEMA};
 use crate::Database;
+use crate::frame::{Frame, FrameTable};
 use crate::provider::SnapshotTable;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::Result;
@@ -18,6 +19,8 @@ use tickstone_engine::Snapshot;
 pub(crate) struct PinnedSnapshot {
     database: Database,
     snapshot: RwLock<Arc<Snapshot>>,
+    /// Tables in memory beside those of the snapshot, which come first where names are the same.
+    frames: RwLock<Vec<Arc<Frame>>>,
     /// Whether a plan to be kept is made.
     templates: AtomicBool,
 }
@@ -25,7 +28,8 @@ pub(crate) struct PinnedSnapshot {
 impl PinnedSnapshot {
     pub(super) fn new(database: &Database) -> Self {
         let snapshot = RwLock::new(database.engine().snapshot());
-        Self { database: database.clone(), snapshot, templates: AtomicBool::new(false) }
+        let templates = AtomicBool::new(false);
+        Self { database: database.clone(), snapshot, frames: RwLock::default(), templates }
     }
 
     /// Pins the newest snapshot.
@@ -39,6 +43,18 @@ impl PinnedSnapshot {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Replaces the frames.
+    pub(super) fn set_frames(&self, frames: Vec<Arc<Frame>>) {
+        *self.frames.write().unwrap_or_else(PoisonError::into_inner) = frames;
+    }
+
+    /// The frame of this name (exact case first, then any case).
+    pub(super) fn frame(&self, name: &str) -> Option<Arc<Frame>> {
+        let frames = self.frames.read().unwrap_or_else(PoisonError::into_inner);
+        let exact = frames.iter().find(|frame| frame.name() == name);
+        exact.or_else(|| frames.iter().find(|frame| frame.name().eq_ignore_ascii_case(name))).map(Arc::clone)
+    }
+
     /// Hands tables out for a plan that is kept until the guard goes, also where planning is broken off.
     pub(super) fn templates(self: &Arc<Self>) -> TemplatesGuard {
         self.templates.store(true, Ordering::Relaxed);
@@ -47,7 +63,9 @@ impl PinnedSnapshot {
 
     fn provider(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
         let snapshot = self.get();
-        let table = snapshot.table(name)?;
+        let Some(table) = snapshot.table(name) else {
+            return self.frame(name).map(|frame| Arc::new(FrameTable::new(&frame)) as _);
+        };
         let schema = self.database.marked_schema(table);
         Some(Arc::new(match self.templates.load(Ordering::Relaxed) {
             true => SnapshotTable::template(Arc::clone(table), schema),
@@ -136,6 +154,6 @@ impl SchemaProvider for PinnedSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.pinned.get().table(name).is_some()
+        self.pinned.get().table(name).is_some() || self.pinned.frame(name).is_some()
     }
 }

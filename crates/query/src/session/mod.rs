@@ -16,6 +16,7 @@ pub(crate) use plans::{PlanCache, with_values};
 use crate::Database;
 use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::frame::Frame;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
@@ -110,7 +111,10 @@ impl Session {
         self.pinned.renew();
         self.states.begin();
         let snapshot = self.snapshot();
-        dialect::resolve_names(&mut statement, &|name| spelling(snapshot.table(name)?));
+        dialect::resolve_names(&mut statement, &|name| match snapshot.table(name) {
+            Some(table) => Some(spelling(table)),
+            None => self.pinned.frame(name).map(|frame| spelling_of_frame(&frame)),
+        });
         match statement {
             Statement::Query(query) => self.run_query(*query).await,
             other => crate::statements::run(self, other).await,
@@ -129,6 +133,31 @@ impl Session {
         match self.run(statement).await? {
             Outcome::Rows { stream, .. } => Ok(stream.try_collect().await?),
             Outcome::Done { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// The tables in memory that the following statements see, in the place of those before. A table of
+    /// the database comes first where names are the same.
+    pub fn set_frames(&mut self, frames: Vec<Arc<Frame>>) {
+        self.pinned.set_frames(frames);
+    }
+
+    /// The names that a statement reads rows from and that neither the database nor a frame has. Names
+    /// that WITH declares are among them.
+    pub fn missing_tables(&self, statement: &Statement) -> Vec<String> {
+        let snapshot = self.engine().snapshot();
+        let is_there = |name: &str| snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
+        dialect::tables_read(statement).into_iter().filter(|name| !is_there(name)).collect()
+    }
+
+    /// Adds rows to the open transaction.
+    ///
+    /// # Errors
+    /// Where no transaction is open, and those of [`Transaction::append`]: what was added before stays.
+    pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
+        match &mut self.transaction {
+            Some(open) => Ok(open.append(table, rows)?),
+            None => Err(QueryError::request("no transaction is open").hint("BEGIN starts one")),
         }
     }
 
@@ -170,8 +199,16 @@ impl Session {
 }
 
 /// How a table and its columns are spelled.
-fn spelling(table: &TableSnapshot) -> Option<(String, Vec<String>)> {
+fn spelling(table: &TableSnapshot) -> (String, Vec<String>) {
     let schema = table.schema();
     let columns = schema.columns().iter().map(|column| column.name.clone());
-    Some((schema.name().to_string(), columns.collect()))
+    (schema.name().to_string(), columns.collect())
 }
+
+fn spelling_of_frame(frame: &Frame) -> (String, Vec<String>) {
+    let columns = frame.schema().fields().iter().map(|field| field.name().clone());
+    (frame.name().to_string(), columns.collect())
+}
+
+#[cfg(test)]
+mod tests;

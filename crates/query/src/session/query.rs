@@ -4,6 +4,7 @@ use super::plans::{self, KeptPlans, Known, PlanKey};
 use super::template::take_literals;
 use super::{Outcome, Session};
 use crate::error::Result;
+use crate::frame::FrameTable;
 use crate::provider::SnapshotTable;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::catalog::default_table_source::DefaultTableSource;
@@ -141,9 +142,12 @@ fn rows_read(plan: &LogicalPlan) -> Result<u64> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scan.source.downcast_ref::<DefaultTableSource>()
-            && let Some(table) = source.table_provider.downcast_ref::<SnapshotTable>()
         {
-            rows += table.rows_selected(&scan.filters)?;
+            if let Some(table) = source.table_provider.downcast_ref::<SnapshotTable>() {
+                rows += table.rows_selected(&scan.filters)?;
+            } else if let Some(frame) = source.table_provider.downcast_ref::<FrameTable>() {
+                rows += frame.rows();
+            }
         }
         Ok(TreeNodeRecursion::Continue)
     })?;

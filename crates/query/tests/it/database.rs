@@ -56,7 +56,8 @@ fn a_directory_keeps_its_rows_and_has_one_writer() {
     assert_eq!(number(&reader, &mut reading, "SELECT count(*) FROM t"), 145);
     let refused = reader.runtime().block_on(reading.query("INSERT INTO t VALUES ('2024-01-01', 'A', 1)"));
     assert!(refused.unwrap_err().to_string().contains("read-only"));
-    drop((session, database, reading, reader));
+    drop((session, reading, reader));
+    assert!(database.close(std::time::Duration::from_secs(10)), "nothing refers to the files any more");
     let database = Database::open(&folder, DatabaseOptions::default()).unwrap();
     assert_eq!(number(&database, &mut database.session(), "SELECT count(*) FROM t"), 145);
     drop(database);

@@ -1,0 +1,36 @@
+"""Tickstone, the time-series database for market data, inside this process.
+
+    import tickstone
+
+    with tickstone.open("ticks") as db:
+        db.append("trades", frame, timestamp="ts", series="symbol", create=True)
+        bars = db.sql("SELECT ts, vwap(price, size) FROM trades WHERE symbol = $1 SAMPLE BY 1m", ["BTC-USD"])
+        bars.polars()
+
+Rows come and go as Arrow, without a copy where types agree: Polars, pandas, pyarrow, DuckDB and anything
+else with the Arrow PyCapsule interface. Timestamps are nanoseconds since the Unix epoch, UTC; ranges of time
+are half-open.
+"""
+
+from tickstone._tickstone import __version__
+from tickstone.database import Database, FileReport, ImportProgress, ImportReport, Transaction, open
+from tickstone.errors import ClosedError, Error, ForkedError, SqlError, StorageError
+from tickstone.relation import Relation
+from tickstone.table import Table
+
+__all__ = [
+    "ClosedError",
+    "Database",
+    "Error",
+    "FileReport",
+    "ForkedError",
+    "ImportProgress",
+    "ImportReport",
+    "Relation",
+    "SqlError",
+    "StorageError",
+    "Table",
+    "Transaction",
+    "__version__",
+    "open",
+]

@@ -1,0 +1,494 @@
+"""Database: an open database in this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tickstone import _tickstone
+from tickstone.errors import ClosedError, Error
+from tickstone.frames import as_stream, caller, is_rows, lookup, rows_with_names
+from tickstone.imports import FileReport, ImportProgress, ImportReport, ProgressTeller
+from tickstone.relation import Relation
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from tickstone.table import Table
+
+__all__ = ["Database", "FileReport", "ImportProgress", "ImportReport", "Transaction", "open"]
+
+StrPath: TypeAlias = str | os.PathLike[str]
+Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
+SyncPolicy: TypeAlias = Literal["always", "interval", "never"]
+PartitionBy: TypeAlias = Literal["hour", "day", "week", "month", "year", "none"]
+Frames: TypeAlias = Mapping[str, _tickstone.Frame]
+
+
+def open(
+    path: StrPath = "tickstone-data",
+    *,
+    read_only: bool = False,
+    memory_budget: int | None = None,
+    query_memory: int | None = None,
+    threads: int | None = None,
+    sync_interval_ms: float | None = None,
+) -> Database:
+    """Opens the database in a directory, which is made if missing, or one in memory (":memory:").
+
+    Args:
+        path: the directory.
+        read_only: read the last state that was synced, beside another process that writes.
+        memory_budget: most bytes of rows not yet sealed; 1 GiB if None.
+        query_memory: most bytes that running queries take together; no limit if None.
+        threads: threads that run queries and seal; one a core if None.
+        sync_interval_ms: longest time in milliseconds that rows of sync policy "interval" stay unsynced; 10
+            if None.
+
+    Raises:
+        StorageError: where another process writes it (kind "retry"), its files are damaged or the disk fails.
+    """
+    return Database(
+        path,
+        read_only=read_only,
+        memory_budget=memory_budget,
+        query_memory=query_memory,
+        threads=threads,
+        sync_interval_ms=sync_interval_ms,
+    )
+
+
+class Database:
+    """An open database. A context manager: it closes at the end of the block.
+
+    It can be used from many threads at once; each has a session of its own, with its own settings. A process
+    forked from the one that opened it cannot use it (`ForkedError`). The arguments are those of `open`.
+    """
+
+    def __init__(
+        self,
+        path: StrPath = "tickstone-data",
+        *,
+        read_only: bool = False,
+        memory_budget: int | None = None,
+        query_memory: int | None = None,
+        threads: int | None = None,
+        sync_interval_ms: float | None = None,
+    ) -> None:
+        self._path = os.fspath(path)
+        self._read_only = read_only
+        self._handle = _tickstone.Database(
+            self._path,
+            read_only=read_only,
+            memory_budget=memory_budget,
+            query_memory=query_memory,
+            threads=threads,
+            sync_interval_ms=sync_interval_ms,
+        )
+        self._local = threading.local()
+        self._registered: dict[str, _tickstone.Frame] = {}
+
+    # The handle.
+
+    @property
+    def path(self) -> str:
+        """The directory, or ":memory:"."""
+        return self._path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened for reading only."""
+        return self._read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._handle.closed
+
+    def close(self) -> None:
+        """Closes it; everything acknowledged is in its files. Relations of it raise `ClosedError` from now on,
+        also where they are being read. A second call does nothing."""
+        self._registered.clear()
+        self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "read-only" if self._read_only else "open"
+        return f"<Database {self._path!r}, {state}>"
+
+    def _session(self) -> _tickstone.Session:
+        """This thread's session."""
+        session: _tickstone.Session | None = getattr(self._local, "session", None)
+        if session is None:
+            session = self._local.session = self._handle.session()
+        return session
+
+    # SQL.
+
+    def sql(self, query: str, params: Parameters = None, **named: Any) -> Relation:
+        """A query as a relation, or any other statement, which runs at once.
+
+        Args:
+            query: one statement, or several separated by semicolons: all run in turn, and the last one's
+                result is returned.
+            params: a sequence for `$1`, `$2`, … or a mapping for `:name`. A value is typed by what it is
+                compared with or stored into, as a literal there would be: a str compared with a timestamp is
+                read as one. A list stands in `IN ($1)`.
+            named: values for `:name`, in the place of a mapping.
+
+        Returns:
+            A relation: the rows of a SELECT are read when they are asked for; for another statement it has no
+            columns and `rowcount` says how many rows were changed.
+
+        A name in FROM that is no table of the database is looked up as a variable where `sql` is called, local
+        then global: a Polars, pandas or pyarrow frame, a Relation or anything else with `__arrow_c_stream__`.
+        Registered frames come before variables, tables of the database before both.
+
+        Raises:
+            SqlError: where the statement is wrong, with the place in its text.
+            KeyboardInterrupt: on Ctrl-C; the statement is cancelled.
+        """
+        if named:
+            if params is not None:
+                raise TypeError("parameters come as `params` or by name, not both")
+            params = named
+        return self._run(self._session(), query, params, caller(), {})
+
+    def _run(
+        self,
+        session: _tickstone.Session,
+        query: str,
+        params: Parameters,
+        scope: FrameType | None,
+        frames: Frames,
+    ) -> Relation:
+        """Runs statements that see `frames`, the registered ones and the variables of `scope`."""
+        statements = session.parse(query, params)
+        if not statements:
+            raise Error("the text holds no statement")
+        last = statements.pop()
+        for statement in statements:
+            statement.run(self._frames(statement, scope, frames))
+        seen = self._frames(last, scope, frames)
+        if last.is_query:
+            return _Prepared(self, query, last.query(seen), params, seen)
+        rows = last.run(seen)
+        return Relation(self, query, None, -1 if rows is None else rows)
+
+    def _frames(
+        self, statement: _tickstone.Statement, scope: FrameType | None, frames: Frames
+    ) -> list[_tickstone.Frame]:
+        """The frames that a statement names."""
+        found = []
+        for name in statement.missing():
+            known = frames.get(name) or self._registered.get(name)
+            if known is None:
+                value = lookup(name, scope)
+                if value is None:
+                    continue
+                known = _tickstone.Frame(name, as_stream(value))
+            found.append(known)
+        return found
+
+    def register(
+        self,
+        name: str,
+        frame: object,
+        *,
+        timestamp: str | None = None,
+        series: str | Sequence[str] | None = None,
+    ) -> None:
+        """Makes a frame a table of this database's queries, under a name, until `unregister`.
+
+        Its rows are those it has now; they need not be sorted. `timestamp` names the designated timestamp;
+        without, it is the only timestamp column, or of several the one named ts, timestamp or time. `series`
+        names the columns of the series key.
+
+        Raises:
+            Error: where a named column is not there, or a value cannot be converted.
+        """
+        self._registered[name] = _tickstone.Frame(name, as_stream(frame), timestamp, names_of(series))
+
+    def unregister(self, name: str) -> None:
+        """Forgets a registered frame.
+
+        Raises:
+            KeyError: where none of that name is registered.
+        """
+        del self._registered[name]
+
+    # Rows in and out.
+
+    def append(
+        self,
+        table: str,
+        frame: object,
+        *,
+        columns: Sequence[str] | None = None,
+        timestamp: str | None = None,
+        series: str | Sequence[str] | None = None,
+        partition_by: PartitionBy | None = None,
+        create: bool = False,
+        sync: SyncPolicy | None = None,
+    ) -> int:
+        """Appends rows in one commit, durable and visible to every query when it returns; how many.
+
+        Args:
+            table: the table.
+            frame: anything with `__arrow_c_stream__` or `__arrow_c_array__` (Polars, pyarrow, a Relation, …), a
+                pandas frame, a dict of columns, a list of dicts, or a list of tuples. Columns are matched by name,
+                in any case; one that is missing is NULL.
+            columns: names for the values of tuples; the table's columns in their order if None.
+            timestamp, series, partition_by: of a new table: the designated timestamp, the columns of the
+                series key (an empty list: none), the length of partitions. Without them they are found by type
+                and name. Of a table that is there they must be what it has.
+            create: make the table where it is missing.
+            sync: when the rows are on stable storage: "always" before this returns, "interval" within the
+                interval the database was opened with, "never" whenever the operating system likes. Without, it
+                is as the table says. From 262,144 rows on they always are when this returns.
+
+        Timestamps in any unit and zone become nanoseconds in UTC, exactly; categoricals and text become
+        symbols where the table has them.
+
+        Raises:
+            Error: where a column or a value does not fit the table, with column and row; nothing is stored.
+            StorageError: where the disk fails or is full.
+        """
+        source = self._rows(table, frame, columns)
+        if source is None:
+            return 0
+        return self._handle.append(
+            table,
+            source,
+            timestamp=timestamp,
+            series=names_of(series),
+            partition_by=partition_by,
+            create=create,
+            sync=sync,
+        )
+
+    def _rows(self, table: str, frame: object, columns: Sequence[str] | None) -> object | None:
+        """What is to be appended as something with Arrow rows, None for an empty list."""
+        if not is_rows(frame):
+            return as_stream(frame)
+        described = self._handle.describe(table)
+        if described is None and columns is None:
+            raise Error(f"table '{table}' does not exist", hint="name the values of the tuples: append(…, columns=[…])")
+        if not frame:
+            return None
+        names = columns if columns is not None or described is None else [name for name, _ in described["columns"]]
+        return rows_with_names(frame, names or [])
+
+    def transaction(self) -> Transaction:
+        """A transaction: what is appended in its block becomes durable and visible together at its end, and
+        none of it where the block raises."""
+        return Transaction(self, self._handle.session())
+
+    def import_file(
+        self,
+        path: StrPath | Iterable[StrPath],
+        table: str,
+        *,
+        format: Literal["csv", "ndjson", "parquet", "arrow"] | None = None,
+        timestamp: str | None = None,
+        series: str | Sequence[str] | None = None,
+        types: Mapping[str, str] | None = None,
+        partition_by: PartitionBy | None = None,
+        bad_rows: StrPath = "fail",
+        again: bool = False,
+        progress: bool | Callable[[ImportProgress], object] | None = None,
+    ) -> ImportReport:
+        """Imports files, each in one commit; the table is made from the first where it is missing.
+
+        Args:
+            path: a file or several: CSV and NDJSON (also gzip, zstd), Parquet, Arrow IPC.
+            table: the table.
+            format: what the files hold; by their names if None.
+            timestamp, series, partition_by: of a new table, as for `append`.
+            types: SQL types of columns; the others are inferred.
+            bad_rows: "fail", "skip" or a file that takes the rows that cannot be read.
+            again: import a file also where the table has it already.
+            progress: a bar on standard error (None: if it is a terminal), or a function that is called with an
+                `ImportProgress` some times a second; what it raises stops the import.
+
+        Raises:
+            Error: for the first file that cannot be imported; it left nothing behind, those before it are in.
+            KeyboardInterrupt: on Ctrl-C; likewise.
+        """
+        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        text = os.fspath(bad_rows)
+        with ProgressTeller(progress) as tell:
+            report = self._handle.import_files(
+                [os.fspath(each) for each in paths],
+                table,
+                format=format,
+                timestamp=timestamp,
+                series=names_of(series),
+                types=list(types.items()) if types else None,
+                partition_by=partition_by,
+                bad_rows=text if text in ("fail", "skip") else f"collect={text}",
+                again=again,
+                progress=tell,
+            )
+        return ImportReport.of(report)
+
+    def export(
+        self,
+        query_or_table: str | Relation,
+        path: StrPath,
+        *,
+        format: Literal["csv", "json", "ndjson", "parquet", "arrow"] | None = None,
+        compression: Literal["gzip", "zstd"] | None = None,
+    ) -> int:
+        """Writes a table (in order of time), a query or a relation to a file, which is there whole or not at
+        all; how many rows.
+
+        Args:
+            query_or_table: the name of a table, the text of a query, or a relation.
+            path: the file.
+            format: by the name's ending if None.
+            compression: of CSV, JSON and NDJSON; by a further ending .gz or .zst if None. Parquet is packed
+                with zstd inside, Arrow is not packed.
+
+        Raises:
+            Error: where the query is wrong or the file cannot be written; a file of that name stays as it was.
+        """
+        target = os.fspath(path)
+        if isinstance(query_or_table, Relation):
+            rows = query_or_table._need_query().export(target, format, compression)
+        elif self._handle.describe(query_or_table) is not None:
+            rows = self.table(query_or_table)._in_time()._need_query().export(target, format, compression)
+        else:
+            made = self._run(self._session(), query_or_table, None, caller(), {})
+            rows = made._need_query().export(target, format, compression)
+        return rows
+
+    # Tables.
+
+    def table(self, name: str) -> Table:
+        """A table, for the common questions without SQL.
+
+        Raises:
+            Error: where there is none of this name.
+        """
+        from tickstone.table import Table
+
+        described = self._handle.describe(name)
+        if described is None:
+            known = ", ".join(self.tables())
+            raise Error(f"table '{name}' does not exist", hint=f"the tables are {known}" if known else None)
+        return Table(self, described)
+
+    def tables(self) -> list[str]:
+        """Names of the tables."""
+        return self._handle.tables()
+
+    def seal(self, table: str | None = None) -> None:
+        """Writes the rows that are still in memory, of one table or of all, into parts (CHECKPOINT).
+
+        Raises:
+            Error: where there is no such table.
+            StorageError: where the disk fails; the rows stay where they were.
+        """
+        self._handle.seal(table)
+
+
+class _Prepared(Relation):
+    """A relation that remembers what its query was made with."""
+
+    def __init__(
+        self,
+        database: Database,
+        sql: str,
+        query: _tickstone.Query,
+        params: Parameters,
+        frames: list[_tickstone.Frame],
+    ) -> None:
+        super().__init__(database, sql, query)
+        self._params = params
+        self._frames = {frame.name: frame for frame in frames}
+
+    def _again(self, sql: str) -> Relation:
+        return self._database._run(self._database._session(), sql, self._params, None, self._frames)
+
+
+class Transaction:
+    """Rows for one or more tables that become durable and visible together. A context manager."""
+
+    def __init__(self, database: Database, session: _tickstone.Session) -> None:
+        self._database = database
+        self._session: _tickstone.Session | None = session
+        self._execute("BEGIN")
+
+    def append(self, table: str, frame: object, *, columns: Sequence[str] | None = None) -> int:
+        """Adds rows to a table that is there; how many. They are checked now and stored by the commit.
+
+        Raises:
+            Error: where they do not fit; what was added before stays in the transaction.
+        """
+        session = self._open()
+        source = self._database._rows(table, frame, columns)
+        return 0 if source is None else session.append(table, source)
+
+    def sql(self, query: str, params: Parameters = None, **named: Any) -> Relation:
+        """A statement of the transaction, an INSERT as a rule. Queries do not see its rows before the commit."""
+        if named and params is not None:
+            raise TypeError("parameters come as `params` or by name, not both")
+        return self._database._run(self._open(), query, named or params, caller(), {})
+
+    def commit(self) -> None:
+        """Stores all rows. The transaction has ended then."""
+        self._end("COMMIT")
+
+    def rollback(self) -> None:
+        """Forgets all rows. The transaction has ended then."""
+        self._end("ROLLBACK")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is None:
+            return
+        if kind is None:
+            self.commit()
+            return
+        try:
+            self.rollback()
+        except ClosedError:
+            # The database was closed in the block: nothing is left to roll back.
+            self._session = None
+
+    def _open(self) -> _tickstone.Session:
+        if self._session is None:
+            raise ClosedError("the transaction has ended")
+        return self._session
+
+    def _execute(self, word: str) -> None:
+        for statement in self._open().parse(word):
+            statement.run([])
+
+    def _end(self, word: str) -> None:
+        try:
+            self._execute(word)
+        finally:
+            self._session = None
+
+
+def names_of(names: str | Sequence[str] | None) -> list[str] | None:
+    """One name or several, as a list."""
+    if names is None:
+        return None
+    return [names] if isinstance(names, str) else list(names)

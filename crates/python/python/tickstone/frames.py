@@ -1,0 +1,137 @@
+"""Frames from outside: whatever holds columns or rows, as something with an Arrow stream.
+
+Nothing here imports pyarrow, Polars or pandas before an object needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, TypeGuard
+
+__all__ = ["as_stream", "caller", "is_frame", "is_rows", "lookup", "rows_with_names"]
+
+
+def _kind(value: object) -> tuple[str, str]:
+    """Top-level package and name of a value's class."""
+    return type(value).__module__.partition(".")[0], type(value).__name__
+
+
+def is_frame(value: object) -> bool:
+    """Whether a variable of this value can be named in a query as a table."""
+    if isinstance(value, type) or _kind(value) == ("polars", "Series"):
+        return False
+    if hasattr(value, "__arrow_c_stream__"):
+        return True
+    return _kind(value) in {("pandas", "DataFrame"), ("polars", "LazyFrame"), ("pyarrow", "RecordBatch")}
+
+
+def as_stream(value: object) -> object:
+    """The rows of `value` as an object with `__arrow_c_stream__` or `__arrow_c_array__`.
+
+    Takes anything with one of these (Polars, pyarrow, DuckDB, a Relation, …), a pandas DataFrame, a Polars
+    LazyFrame, a mapping of column names to sequences or arrays, and a sequence of mappings.
+
+    Raises:
+        TypeError: for anything else.
+        ImportError: where pyarrow or Polars would be needed and neither is installed.
+    """
+    if _kind(value) == ("polars", "LazyFrame"):
+        return value.collect()  # type: ignore[attr-defined]
+    if _kind(value) == ("pandas", "DataFrame"):
+        return _of_pandas(value)
+    if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
+        return value
+    if isinstance(value, Mapping):
+        return _of_columns({str(name): values for name, values in value.items()})
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+        return _of_rows(value)
+    raise TypeError(
+        f"{type(value).__name__} cannot be read as a frame: hand over a Polars, pandas or pyarrow frame, anything "
+        "with __arrow_c_stream__, a dict of columns or a list of dicts"
+    )
+
+
+def _of_pandas(frame: Any) -> object:
+    """A pandas frame; levels of the index that have a name are columns, others are left out."""
+    names = [name for name in frame.index.names if name is not None]
+    if names:
+        frame = frame.reset_index(level=names)
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise ImportError("frames of pandas need pyarrow: pip install 'tickstone[pandas]'") from error
+    return pyarrow.Table.from_pandas(frame, preserve_index=False)
+
+
+def _of_columns(columns: dict[str, Any]) -> object:
+    try:
+        import pyarrow
+    except ImportError:
+        pass
+    else:
+        return pyarrow.table({name: _array(values) for name, values in columns.items()})
+    try:
+        import polars
+    except ImportError as error:
+        raise ImportError("dicts and rows need pyarrow or Polars: pip install 'tickstone[polars]'") from error
+    return polars.DataFrame(columns)
+
+
+def _array(values: Any) -> Any:
+    """A column for pyarrow, which takes arrays and lists but not every iterable."""
+    if any(hasattr(values, name) for name in ("__arrow_c_array__", "__arrow_c_stream__", "dtype")):
+        return values
+    return list(values)
+
+
+def _of_rows(rows: Sequence[Any]) -> object:
+    if not rows:
+        raise TypeError("an empty list says nothing of its columns: hand over a dict of empty columns")
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise TypeError("rows are dicts; for tuples say the names of their columns: append(table, rows, columns=[…])")
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
+    return _of_columns({name: [row.get(name) for row in rows] for name in names})
+
+
+def is_rows(value: object) -> TypeGuard[Sequence[Sequence[Any]]]:
+    """Whether a value is a list of tuples, or empty."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    return all(isinstance(row, (list, tuple)) for row in value)
+
+
+def rows_with_names(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> object:
+    """Tuples and the names of their columns.
+
+    Raises:
+        ValueError: where a row has another number of values than there are names.
+    """
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(names):
+            raise ValueError(f"row {number} has {len(row)} values, and there are {len(names)} columns")
+    return _of_columns({name: [row[at] for row in rows] for at, name in enumerate(names)})
+
+
+def caller() -> FrameType | None:
+    """The innermost frame of the stack that is outside of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__package__") == "tickstone":
+        frame = frame.f_back
+    return frame
+
+
+def lookup(name: str, frame: FrameType | None) -> object | None:
+    """The frame that a variable of this name holds where `frame` runs: a local, then a global of it.
+
+    As in any Python code, a local of an enclosing function is seen where the function that runs uses it.
+    """
+    if frame is None:
+        return None
+    scopes: tuple[Mapping[str, object], ...] = (frame.f_locals, frame.f_globals)
+    for variables in scopes:
+        value = variables.get(name)
+        if value is not None and is_frame(value):
+            return value
+    return None

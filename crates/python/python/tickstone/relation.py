@@ -1,0 +1,331 @@
+"""Relation: a query, and the ways to read its rows."""
+
+from __future__ import annotations
+
+import html
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tickstone._tickstone import Stream
+from tickstone.errors import Error
+
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+    import polars
+    import pyarrow
+
+    from tickstone._tickstone import Query
+    from tickstone.database import Database
+    from tickstone.plot import Kind
+
+__all__ = ["Relation"]
+
+T = TypeVar("T")
+
+# Rows that `repr()` and notebooks show.
+_SHOWN_ROWS = 10
+# Rows that become Python objects at a time while a relation is iterated.
+_BATCH_ROWS = 65_536
+_ALL_ROWS = 2**63 - 1
+
+
+class Relation:
+    """The rows of a query, not read yet.
+
+    Each method that reads rows runs the query, over what the database holds at that moment; `cache()` keeps
+    the rows of one run. A statement that gives no rows has run already: it has no columns, and `rowcount` says
+    how many rows it changed.
+
+    Symbols are `dictionary<uint32, string>` in Arrow, timestamps `timestamp[ns]` in UTC without a zone.
+    """
+
+    def __init__(self, database: Database, sql: str, query: Query | None, rowcount: int = -1) -> None:
+        self._database = database
+        self._sql = sql
+        self._query = query
+        self._rowcount = rowcount
+        self._cached: pyarrow.Table | None = None
+        # Each thread reads on where it was itself.
+        self._cursors = threading.local()
+
+    # What it is.
+
+    @property
+    def sql(self) -> str:
+        """The text of the statement."""
+        return self._sql
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return [name for name, _ in self._columns()]
+
+    @property
+    def types(self) -> list[str]:
+        """SQL types of the columns: "TIMESTAMP", "SYMBOL", "DOUBLE", …."""
+        return [type_ for _, type_ in self._columns()]
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The Arrow schema. Needs pyarrow."""
+        import pyarrow
+
+        return pyarrow.schema(self._query if self._query is not None else [])
+
+    def __arrow_c_schema__(self) -> object:
+        return self._need_query().__arrow_c_schema__()
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that the statement changed, or that the last method to read all rows has read; -1 where that is
+        not known."""
+        return self._rowcount
+
+    def _columns(self) -> list[tuple[str, str]]:
+        return self._query.columns() if self._query is not None else []
+
+    # Reading it.
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows by Arrow's C stream interface: batches come as the query makes them, without a copy."""
+        return self._stream().hand_over(requested_schema)
+
+    def arrow(self) -> pyarrow.Table:
+        """All rows as a pyarrow Table.
+
+        Raises:
+            SqlError: where the query fails while it runs.
+            KeyboardInterrupt: on Ctrl-C; the query is cancelled.
+        """
+        import pyarrow
+
+        if self._cached is not None:
+            return self._cached
+        if self._query is None:
+            return pyarrow.table({})
+        table = self._read(lambda stream: pyarrow.RecordBatchReader.from_stream(stream).read_all())
+        self._rowcount = table.num_rows
+        return table
+
+    def polars(self) -> polars.DataFrame:
+        """All rows as a Polars DataFrame; a SYMBOL becomes a Categorical. Raises as `arrow()`."""
+        import polars
+
+        if self._query is None:
+            return polars.DataFrame()
+        frame = self._read(lambda stream: polars.DataFrame(stream))
+        self._rowcount = frame.height
+        return frame
+
+    def pandas(self) -> pandas.DataFrame:
+        """All rows as a pandas DataFrame; a SYMBOL becomes a category. Needs pyarrow. Raises as `arrow()`."""
+        frame: pandas.DataFrame = self.arrow().to_pandas()
+        return frame
+
+    def numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
+        """All rows as one array a column, each of shape (rows,). Needs pyarrow.
+
+        Timestamps are `datetime64[ns]`, text and symbols objects; integers with NULLs are doubles with NaN.
+        Raises as `arrow()`.
+        """
+        import pyarrow
+
+        arrays: dict[str, Any] = {}
+        table = self.arrow()
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pyarrow.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            arrays[name] = column.to_numpy()
+        return arrays
+
+    def batches(self, rows: int | None = None) -> Iterator[pyarrow.RecordBatch]:
+        """The rows as pyarrow RecordBatches: as the query makes them, or of `rows` rows each but the last.
+
+        The query is cancelled when the iterator is dropped before its end. Raises as `arrow()`.
+        """
+        if rows is None:
+            yield from self._batches()
+            return
+        if rows < 1:
+            raise ValueError("a batch has at least one row")
+        import pyarrow
+
+        held: list[pyarrow.RecordBatch] = []
+        count = 0
+        for batch in self._batches():
+            held.append(batch)
+            count += batch.num_rows
+            if count >= rows:
+                whole = pyarrow.concat_batches(held)
+                whole_batches = count // rows
+                for at in range(whole_batches):
+                    yield whole.slice(at * rows, rows)
+                count -= whole_batches * rows
+                held = [whole.slice(whole_batches * rows)] if count else []
+        if held:
+            yield pyarrow.concat_batches(held)
+
+    def _batches(self) -> Iterator[pyarrow.RecordBatch]:
+        import pyarrow
+
+        if self._query is None:
+            return
+        stream = self._stream()
+        reader = pyarrow.RecordBatchReader.from_stream(stream)
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            except BaseException as told:
+                raise stream.raised() or told from None
+            yield batch
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows that `fetchone()` and `fetchmany()` have left, as tuples.
+
+        NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC (nanoseconds below a microsecond are cut
+        off), a DECIMAL a Decimal. Raises as `arrow()`.
+        """
+        rows = self._fetch(_ALL_ROWS)
+        # Whoever asks for all rows once more has the query run once more.
+        self._cursors.stream = None
+        self._rowcount = len(rows)
+        return rows
+
+    def fetchmany(self, count: int = 1) -> list[tuple[Any, ...]]:
+        """The next `count` rows as tuples, fewer at the end. The first call runs the query."""
+        return self._fetch(count)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row as a tuple, None at the end. The first call runs the query."""
+        rows = self._fetch(1)
+        return rows[0] if rows else None
+
+    def _fetch(self, count: int) -> list[tuple[Any, ...]]:
+        if self._query is None:
+            return []
+        stream: Stream | None = getattr(self._cursors, "stream", None)
+        if stream is None:
+            stream = self._cursors.stream = self._stream()
+        return stream.rows(count)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """The rows as tuples; runs the query."""
+        if self._query is None:
+            return
+        stream = self._stream()
+        while rows := stream.rows(_BATCH_ROWS):
+            yield from rows
+
+    def cache(self) -> Relation:
+        """Runs the query once and keeps its rows: reading them does not run it again. Needs pyarrow."""
+        if self._query is not None:
+            self._cached = self.arrow()
+        return self
+
+    # Showing it.
+
+    def show(self, rows: int = 20) -> None:
+        """Prints the first rows as a table. Timestamps have as many digits as they need."""
+        print(self._text(rows))
+
+    def explain(self, analyze: bool = False) -> str:
+        """The plan of the query as text, with `analyze` also what running it took."""
+        verb = "EXPLAIN ANALYZE" if analyze else "EXPLAIN"
+        explained = self._again(f"{verb} {self._sql}")
+        return "\n".join(f"{row[0]}: {row[1]}" for row in explained)
+
+    def plot(
+        self,
+        kind: Kind | None = None,
+        *,
+        x: str | None = None,
+        y: Any = None,
+        by: str | None = None,
+        title: str | None = None,
+        height: int | None = None,
+    ) -> Any:
+        """A plotly figure of the rows. See `tickstone.plot.figure`."""
+        from tickstone.plot import figure
+
+        return figure(self, kind, x=x, y=y, by=by, title=title, height=height)
+
+    def __repr__(self) -> str:
+        if self._query is None:
+            return f"<Relation: {self._rowcount} rows changed>" if self._rowcount >= 0 else "<Relation: done>"
+        try:
+            return self._text(_SHOWN_ROWS)
+        except Error as error:
+            return f"<Relation: {error}>"
+
+    def _repr_html_(self) -> str:
+        """The first rows for a notebook."""
+        if self._query is None:
+            return html.escape(repr(self))
+        cells, more = self._head(_SHOWN_ROWS)
+        names = "".join(
+            f'<th title="{html.escape(type_)}">{html.escape(name)}</th>' for name, type_ in self._columns()
+        )
+        null = '<td style="opacity:0.5">NULL</td>'
+        body = "".join(
+            "<tr>" + "".join(null if cell is None else f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in cells
+        )
+        note = "<p>… more rows</p>" if more else ""
+        return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{note}"
+
+    def _head(self, rows: int) -> tuple[list[list[str | None]], bool]:
+        """The first rows as text, and whether there are more."""
+        stream = self._stream()
+        try:
+            cells = stream.cells(rows + 1)
+        finally:
+            stream.close()
+        return cells[:rows], len(cells) > rows
+
+    def _text(self, rows: int) -> str:
+        if self._query is None:
+            return repr(self)
+        cells, more = self._head(rows)
+        columns = self._columns()
+        texts = [["NULL" if cell is None else cell for cell in row] for row in cells]
+        widths = [max([len(name), *(len(row[at]) for row in texts)]) for at, (name, _) in enumerate(columns)]
+        right = [type_ not in ("SYMBOL", "VARCHAR", "TIMESTAMP", "DATE") for _, type_ in columns]
+
+        def line(values: list[str]) -> str:
+            padded = (
+                value.rjust(width) if flush else value.ljust(width)
+                for value, width, flush in zip(values, widths, right, strict=True)
+            )
+            return " | ".join(padded).rstrip()
+
+        lines = [line([name for name, _ in columns]), "-+-".join("-" * width for width in widths)]
+        lines += [line(row) for row in texts]
+        lines.append("… more rows" if more else f"({len(texts)} row{'' if len(texts) == 1 else 's'})")
+        return "\n".join(lines)
+
+    # Running it.
+
+    def _again(self, sql: str) -> Relation:
+        """Another statement with this one's parameters, over the frames it sees."""
+        return self._database.sql(sql)
+
+    def _need_query(self) -> Query:
+        if self._query is None:
+            raise Error("the statement gives no rows")
+        return self._query
+
+    def _read(self, consume: Callable[[Any], T]) -> T:
+        """Runs the query into a consumer of Arrow; what it raises is the database's own exception."""
+        stream = self._stream()
+        try:
+            return consume(stream)
+        except BaseException as told:
+            raise stream.raised() or told from None
+
+    def _stream(self) -> Stream:
+        """The rows that are kept, else of a run of the query."""
+        return Stream.over(self._cached) if self._cached is not None else self._need_query().stream()

@@ -1,0 +1,235 @@
+//! [`Database`]: the open engine, and what needs no session.
+
+use crate::append::{self, AppendOptions};
+use crate::arrow::{Batches, schema_capsule};
+use crate::error;
+use crate::import::{self, ImportOptions};
+use crate::process::InProcess;
+use crate::session::{Session, SessionCell};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tickstone_query::designated::marked_schema;
+use tickstone_query::{Database as Engine, DatabaseOptions, QueryError};
+
+/// What all handles on one open database share.
+pub(crate) struct Shared {
+    engine: Mutex<Option<Engine>>,
+    closed: AtomicBool,
+    /// What refers to the engine or its files, and must let go when the database is closed.
+    users: Mutex<Vec<Weak<dyn User>>>,
+}
+
+/// Something that refers to an open engine or to its files.
+pub(crate) trait User: Send + Sync {
+    /// Lets go; what is under way at this moment, when it ends.
+    fn let_go(&self);
+}
+
+/// How long closing waits for statements of other threads that are under way.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Shared {
+    /// The engine for one call.
+    ///
+    /// # Errors
+    /// `ClosedError`.
+    pub(crate) fn engine(&self) -> PyResult<Engine> {
+        lock(&self.engine).clone().ok_or_else(error::closed)
+    }
+
+    /// # Errors
+    /// `ClosedError`.
+    pub(crate) fn check_open(&self) -> PyResult<()> {
+        if self.closed.load(Ordering::Acquire) { Err(error::closed()) } else { Ok(()) }
+    }
+
+    /// Notes something that must let go when the database is closed.
+    pub(crate) fn add_user(&self, user: Weak<dyn User>) {
+        let mut users = lock(&self.users);
+        // Forgetting those that are gone only when the list would grow keeps the cost of each constant.
+        if users.len() == users.capacity() {
+            users.retain(|known| known.strong_count() > 0);
+        }
+        users.push(user);
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let engine = lock(&self.engine).take();
+        let users: Vec<_> = std::mem::take(&mut *lock(&self.users));
+        for user in users.iter().filter_map(Weak::upgrade) {
+            user.let_go();
+        }
+        if let Some(engine) = engine {
+            engine.close(CLOSE_PATIENCE);
+        }
+    }
+}
+
+/// Locks a mutex, also after a thread panicked with it: what these guard is changed in one step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An open database.
+#[pyclass(frozen, module = "tickstone._tickstone")]
+pub(crate) struct Database {
+    shared: InProcess<Arc<Shared>>,
+}
+
+/// A result of the facade as Python has it.
+pub(crate) fn raised<T>(result: tickstone_query::Result<T>) -> PyResult<T> {
+    result.map_err(|error| error::of_query(&error, None))
+}
+
+#[pymethods]
+impl Database {
+    /// Opens a directory, or `:memory:`.
+    #[new]
+    #[pyo3(signature = (path, *, read_only=false, memory_budget=None, query_memory=None, threads=None, sync_interval_ms=None))]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        read_only: bool,
+        memory_budget: Option<usize>,
+        query_memory: Option<usize>,
+        threads: Option<usize>,
+        sync_interval_ms: Option<f64>,
+    ) -> PyResult<Self> {
+        let mut options = DatabaseOptions { query_memory_bytes: query_memory, ..DatabaseOptions::default() };
+        options.query_threads = threads;
+        if let Some(threads) = threads {
+            options.engine.threads = threads.max(1);
+        }
+        if let Some(bytes) = memory_budget {
+            options.engine.memory_budget_bytes = bytes;
+        }
+        if let Some(millis) = sync_interval_ms {
+            let interval = Duration::try_from_secs_f64(millis / 1e3);
+            let wrong = |_| pyo3::exceptions::PyValueError::new_err("sync_interval_ms is a positive number");
+            options.engine.sync_interval = interval.map_err(wrong)?;
+        }
+        let engine = py.detach(|| match (path.to_str(), read_only) {
+            (Some(":memory:"), true) => Err(QueryError::request("a database in memory cannot be read-only")),
+            (Some(":memory:"), false) => Engine::in_memory(options),
+            (_, true) => Engine::open_read_only(&path, options),
+            (_, false) => Engine::open(&path, options),
+        });
+        let engine = Mutex::new(Some(raised(engine)?));
+        let shared = Shared { engine, closed: AtomicBool::new(false), users: Mutex::default() };
+        Ok(Self { shared: InProcess::new(Arc::new(shared)) })
+    }
+
+    /// Closes it: every session and query of it raises `ClosedError` from now on.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let shared = self.shared.get()?;
+        py.detach(|| shared.close());
+        Ok(())
+    }
+
+    /// Whether it was closed.
+    #[getter]
+    fn closed(&self) -> PyResult<bool> {
+        Ok(self.shared.get()?.closed.load(Ordering::Acquire))
+    }
+
+    /// A new session: its own transaction and settings.
+    fn session(&self, py: Python<'_>) -> PyResult<Session> {
+        let shared = self.shared.get()?;
+        let cell = py.detach(|| {
+            let session = shared.engine()?.session();
+            let cell = Arc::new(SessionCell::new(session, shared));
+            let user: Weak<dyn User> = Arc::downgrade(&cell) as _;
+            shared.add_user(user);
+            Ok::<_, PyErr>(cell)
+        })?;
+        Ok(Session::new(cell))
+    }
+
+    /// Names of the tables.
+    fn tables(&self) -> PyResult<Vec<String>> {
+        let snapshot = self.shared.get()?.engine()?.engine().snapshot();
+        Ok(snapshot.tables().map(|table| table.schema().name().to_string()).collect())
+    }
+
+    /// Name, designated timestamp, series key, partition length, sync policy and row count of a table,
+    /// `None` where there is none of this name.
+    fn describe<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let snapshot = self.shared.get()?.engine()?.engine().snapshot();
+        let Some(table) = snapshot.table(name) else { return Ok(None) };
+        let schema = table.schema();
+        let name_of = |index: usize| schema.columns()[index].name.clone();
+        let described = PyDict::new(py);
+        described.set_item("name", schema.name())?;
+        described.set_item("timestamp", schema.timestamp().map(name_of))?;
+        described.set_item("series", schema.series().iter().map(|at| name_of(*at)).collect::<Vec<_>>())?;
+        described.set_item("partition_by", schema.partition_by().name().to_lowercase())?;
+        described.set_item("sync", schema.sync().name())?;
+        described.set_item("rows", table.rows())?;
+        let columns = schema.columns().iter();
+        let columns: Vec<_> = columns.map(|c| (c.name.clone(), c.column_type.to_string())).collect();
+        described.set_item("columns", columns)?;
+        Ok(Some(described))
+    }
+
+    /// A table's Arrow schema as a capsule.
+    fn table_schema<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyCapsule>> {
+        let snapshot = self.shared.get()?.engine()?.engine().snapshot();
+        let table = snapshot.table(name);
+        let table = table.ok_or_else(|| error::request(&format!("table '{name}' does not exist"), None))?;
+        schema_capsule(py, &marked_schema(table.schema()))
+    }
+
+    /// Appends the rows of an Arrow stream in one commit; how many rows.
+    #[pyo3(signature = (table, source, *, timestamp=None, series=None, partition_by=None, create=false, sync=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn append(
+        &self,
+        py: Python<'_>,
+        table: String,
+        source: &Bound<'_, PyAny>,
+        timestamp: Option<String>,
+        series: Option<Vec<String>>,
+        partition_by: Option<String>,
+        create: bool,
+        sync: Option<String>,
+    ) -> PyResult<u64> {
+        let engine = self.shared.get()?.engine()?;
+        let options = AppendOptions { timestamp, series, partition_by, create, sync };
+        append::append(py, engine, table, Batches::of(source)?, options)
+    }
+
+    /// Imports files; the report as a dict.
+    #[pyo3(signature = (paths, table, *, format=None, timestamp=None, series=None, types=None, partition_by=None, bad_rows=None, again=false, progress=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn import_files<'py>(
+        &self,
+        py: Python<'py>,
+        paths: Vec<PathBuf>,
+        table: String,
+        format: Option<String>,
+        timestamp: Option<String>,
+        series: Option<Vec<String>>,
+        types: Option<Vec<(String, String)>>,
+        partition_by: Option<String>,
+        bad_rows: Option<String>,
+        again: bool,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let engine = self.shared.get()?.engine()?;
+        let options = ImportOptions { format, timestamp, series, types, partition_by, bad_rows, again };
+        import::import(py, &engine, paths, table, options, progress)
+    }
+
+    /// Seals recent rows of one table, or of all, into parts.
+    #[pyo3(signature = (table=None))]
+    fn seal(&self, py: Python<'_>, table: Option<String>) -> PyResult<()> {
+        let engine = self.shared.get()?.engine()?;
+        let sealed = py.detach(|| engine.engine().seal(table.as_deref()));
+        raised(sealed.map_err(QueryError::from))
+    }
+}

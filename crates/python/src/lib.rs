@@ -1,0 +1,48 @@
+//! The native half of the Python package `tickstone`.
+//!
+//! Owns what Python cannot do itself: handles on the engine that survive threads and refuse forks, Arrow
+//! over the C data interface in both directions without a copy, waiting with the interpreter released
+//! and Ctrl-C heeded, and errors as Python exceptions. Never holds logic that a user of the Rust crates
+//! would miss: that belongs to `tickstone-query`. The classes users see are written in Python, over
+//! these.
+//!
+//! ```text
+//! Database ─► Session ─► Statement ─► Query ─► Stream ─► __arrow_c_stream__, rows, cells
+//!     └─► append, import_file ◄─ Frame, arrow::import ◄─ __arrow_c_stream__
+//! ```
+//!
+//! Invariants: no lock is taken while the interpreter is held, and every call checks that it runs in the
+//! process that opened the database.
+
+mod append;
+mod arrow;
+mod database;
+mod error;
+mod import;
+mod parameters;
+mod process;
+mod rows;
+mod session;
+mod stream;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// The native half of `tickstone`; its classes are no public interface.
+#[pymodule]
+mod _tickstone {
+    #[pymodule_export]
+    use crate::arrow::Frame;
+    #[pymodule_export]
+    use crate::database::Database;
+    #[pymodule_export]
+    use crate::session::{Query, Session, Statement};
+    #[pymodule_export]
+    use crate::stream::Stream;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,241 @@
+//! Batches as Python tuples and as text.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use pyo3::BoundObject;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDate, PyDateTime, PyDict, PyList, PyString, PyTuple, PyTzInfo};
+use tickstone_query::export::{Cells, TimeStyle};
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// `datetime.date(1970, 1, 1).toordinal()`.
+const EPOCH_ORDINAL: i64 = 719_163;
+
+/// The values of one column as Python objects, NULL as `None`.
+type Objects<'py> = Vec<Bound<'py, PyAny>>;
+
+/// Appends the rows of a batch as tuples.
+pub(crate) fn append_tuples(list: &Bound<'_, PyList>, batch: &RecordBatch) -> PyResult<()> {
+    let py = list.py();
+    let columns = batch.columns().iter().map(|array| objects(py, array)).collect::<PyResult<Vec<_>>>()?;
+    let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
+    for _ in 0..batch.num_rows() {
+        let row: Objects<'_> = columns.iter_mut().filter_map(Iterator::next).collect();
+        list.append(PyTuple::new(py, row)?)?;
+    }
+    Ok(())
+}
+
+/// Appends the rows of a batch as text, NULL as `None`.
+pub(crate) fn append_cells(
+    rows: &mut Vec<Vec<Option<String>>>,
+    batch: &RecordBatch,
+) -> Result<(), ArrowError> {
+    let columns = batch.columns().iter().map(|array| Cells::new(array, TimeStyle::Short));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    for row in 0..batch.num_rows() {
+        let cell = |cells: &Cells<'_>| {
+            (!cells.is_null(row)).then(|| {
+                let mut text = String::new();
+                cells.write(row, &mut text);
+                text
+            })
+        };
+        rows.push(columns.iter().map(cell).collect());
+    }
+    Ok(())
+}
+
+fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    match array.data_type() {
+        DataType::Boolean => {
+            let values = array.as_boolean();
+            each(py, array, |row| Ok(values.value(row).into_pyobject(py)?.to_owned().into_any()))
+        }
+        DataType::Int8 => numbers::<Int8Type>(py, array),
+        DataType::Int16 => numbers::<Int16Type>(py, array),
+        DataType::Int32 => numbers::<Int32Type>(py, array),
+        DataType::Int64 => numbers::<Int64Type>(py, array),
+        DataType::UInt8 => numbers::<UInt8Type>(py, array),
+        DataType::UInt16 => numbers::<UInt16Type>(py, array),
+        DataType::UInt32 => numbers::<UInt32Type>(py, array),
+        DataType::UInt64 => numbers::<UInt64Type>(py, array),
+        DataType::Float32 => numbers::<Float32Type>(py, array),
+        DataType::Float64 => numbers::<Float64Type>(py, array),
+        DataType::Utf8 => {
+            let values = array.as_string::<i32>();
+            each(py, array, |row| Ok(PyString::new(py, values.value(row)).into_any()))
+        }
+        DataType::Binary => {
+            let values = array.as_binary::<i32>();
+            each(py, array, |row| Ok(PyBytes::new(py, values.value(row)).into_any()))
+        }
+        DataType::FixedSizeBinary(16) => {
+            let values = array.as_fixed_size_binary();
+            each(py, array, |row| uuid(py, values.value(row)))
+        }
+        DataType::Dictionary(_, _) => dictionary(py, array),
+        DataType::Date32 => {
+            let values = array.as_primitive::<Date32Type>();
+            each(py, array, |row| date(py, i64::from(values.value(row))))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            let values = array.as_primitive::<TimestampNanosecondType>();
+            each(py, array, |row| datetime(py, values.value(row)))
+        }
+        DataType::Timestamp(_, zone) => {
+            let nanos = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
+            objects(py, &arrow_cast::cast(array, &nanos).map_err(cannot_show)?)
+        }
+        DataType::Decimal128(_, _) => {
+            let values = array.as_primitive::<Decimal128Type>();
+            each(py, array, |row| decimal_class(py)?.call1((values.value_as_string(row),)))
+        }
+        DataType::Duration(_) => {
+            let nanos =
+                arrow_cast::cast(array, &DataType::Duration(TimeUnit::Nanosecond)).map_err(cannot_show)?;
+            let values = nanos.as_primitive::<arrow_array::types::DurationNanosecondType>();
+            each(py, array, |row| timedelta(py, values.value(row)))
+        }
+        DataType::List(_) => {
+            let values = array.as_list::<i32>();
+            each(py, array, |row| Ok(PyList::new(py, objects(py, &values.value(row))?)?.into_any()))
+        }
+        DataType::Struct(_) => structs(py, array),
+        DataType::Null => Ok(vec![py.None().into_bound(py); array.len()]),
+        DataType::LargeUtf8 | DataType::Utf8View => {
+            objects(py, &arrow_cast::cast(array, &DataType::Utf8).map_err(cannot_show)?)
+        }
+        DataType::LargeBinary | DataType::BinaryView => {
+            objects(py, &arrow_cast::cast(array, &DataType::Binary).map_err(cannot_show)?)
+        }
+        _ => texts(py, array),
+    }
+}
+
+fn cannot_show(error: ArrowError) -> PyErr {
+    crate::error::request(&format!("a column cannot become Python objects: {error}"), None)
+}
+
+fn each<'py>(
+    py: Python<'py>,
+    array: &ArrayRef,
+    object: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Objects<'py>> {
+    let none = || py.None().into_bound(py);
+    (0..array.len()).map(|row| if array.is_null(row) { Ok(none()) } else { object(row) }).collect()
+}
+
+fn numbers<'py, T: ArrowPrimitiveType>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>>
+where
+    T::Native: IntoPyObject<'py>,
+    PyErr: From<<T::Native as IntoPyObject<'py>>::Error>,
+{
+    let values = array.as_primitive::<T>();
+    each(py, array, |row| {
+        let object = values.value(row).into_pyobject(py)?;
+        Ok(object.into_any().into_bound())
+    })
+}
+
+/// Each value of a dictionary becomes one object, which its rows share.
+fn dictionary<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    let dictionary = array.as_any_dictionary();
+    if dictionary.values().is_empty() {
+        return Ok(vec![py.None().into_bound(py); array.len()]);
+    }
+    // A table's dictionary may be far longer than a batch: only what rows refer to is made.
+    if dictionary.values().len() > array.len() {
+        let plain = arrow_cast::cast(array, dictionary.values().data_type()).map_err(cannot_show)?;
+        return objects(py, &plain);
+    }
+    let values = objects(py, dictionary.values())?;
+    let keys = dictionary.normalized_keys();
+    each(py, array, |row| Ok(values[keys[row]].clone()))
+}
+
+fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    let values = array.as_struct();
+    let columns = values.columns().iter().map(|column| objects(py, column)).collect::<PyResult<Vec<_>>>()?;
+    each(py, array, |row| {
+        let dict = PyDict::new(py);
+        for (field, column) in values.fields().iter().zip(&columns) {
+            dict.set_item(field.name(), &column[row])?;
+        }
+        Ok(dict.into_any())
+    })
+}
+
+/// Types without a Python counterpart of their own.
+fn texts<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    let options = FormatOptions::default();
+    let formatter = ArrayFormatter::try_new(array, &options).map_err(cannot_show)?;
+    each(py, array, |row| Ok(PyString::new(py, &formatter.value(row).to_string()).into_any()))
+}
+
+fn date(py: Python<'_>, days: i64) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class =
+        CLASS.get_or_try_init(py, || py.get_type::<PyDate>().getattr("fromordinal").map(Bound::unbind))?;
+    class.bind(py).call1((days + EPOCH_ORDINAL,))
+}
+
+/// A `datetime` in UTC; nanoseconds below a microsecond are cut off.
+fn datetime(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
+    let seconds = nanos.div_euclid(NANOS_PER_SECOND);
+    let micros = u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND) / 1_000).unwrap_or_default();
+    let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
+    let (year, month, day) = civil(days);
+    let part = |value: i64| u8::try_from(value).unwrap_or_default();
+    let zone = PyTzInfo::utc(py)?;
+    let (hour, minute) = (part(second / 3_600), part(second / 60 % 60));
+    let made = PyDateTime::new(py, year, month, day, hour, minute, part(second % 60), micros, Some(&zone))?;
+    Ok(made.into_any())
+}
+
+/// Year, month and day of a count of days since 1970-01-01 (Gregorian, March-based eras of 400 years).
+fn civil(days: i64) -> (i32, u8, u8) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let narrow = |value: i64| u8::try_from(value).unwrap_or(1);
+    (i32::try_from(year).unwrap_or(1), narrow(month), narrow(day))
+}
+
+fn timedelta(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
+    let (days, rest) = (
+        nanos.div_euclid(SECONDS_PER_DAY * NANOS_PER_SECOND),
+        nanos.rem_euclid(SECONDS_PER_DAY * NANOS_PER_SECOND),
+    );
+    let narrow = |value: i64| i32::try_from(value).unwrap_or_default();
+    let (seconds, micros) = (rest / NANOS_PER_SECOND, rest % NANOS_PER_SECOND / 1_000);
+    let made = pyo3::types::PyDelta::new(py, narrow(days), narrow(seconds), narrow(micros), false)?;
+    Ok(made.into_any())
+}
+
+fn decimal_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || py.import("decimal")?.getattr("Decimal").map(Bound::unbind))?;
+    Ok(class.bind(py).clone())
+}
+
+fn uuid<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = CLASS.get_or_try_init(py, || py.import("uuid")?.getattr("UUID").map(Bound::unbind))?;
+    let fields = PyDict::new(py);
+    fields.set_item("bytes", PyBytes::new(py, bytes))?;
+    class.bind(py).call((), Some(&fields))
+}

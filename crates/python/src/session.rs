@@ -1,0 +1,331 @@
+//! [`Session`], [`Statement`] and [`Query`]: from a text to a stream that is ready to run.
+
+use crate::arrow::{Batches, Frame, schema_capsule};
+use crate::database::{Shared, User, lock};
+use crate::error;
+use crate::parameters::parameters;
+use crate::process::InProcess;
+use crate::stream::Stream;
+use crate::wait::wait;
+use arrow_schema::{Schema, SchemaRef};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::TryStreamExt;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::{Duration, Instant};
+use tickstone_engine::Snapshot;
+use tickstone_model::ColumnType;
+use tickstone_query::append::Appender;
+use tickstone_query::dialect::{Statement as Parsed, parse};
+use tickstone_query::export::{self, Format};
+use tickstone_query::import::Compression;
+use tickstone_query::{Frame as QueryFrame, Outcome, QueryError, Session as QuerySession};
+
+/// How long a plan made ahead may wait to be run: `now()` in it is the moment it was made.
+const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// A session of the facade, until the database is closed.
+pub(crate) struct SessionCell {
+    shared: Arc<Shared>,
+    session: Mutex<Option<QuerySession>>,
+}
+
+impl SessionCell {
+    pub(crate) fn new(session: QuerySession, shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), session: Mutex::new(Some(session)) }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Calls `work` with the session, on a thread that does not hold the interpreter.
+    ///
+    /// # Errors
+    /// `ClosedError`, and those of `work`.
+    fn with<T>(&self, work: impl FnOnce(&mut QuerySession) -> PyResult<T>) -> PyResult<T> {
+        let mut session = lock(&self.session);
+        let done = session.as_mut().ok_or_else(error::closed).and_then(work);
+        if self.shared.check_open().is_err() {
+            *session = None;
+        }
+        done
+    }
+
+    /// Runs one statement to its outcome.
+    fn run(&self, statement: &Parsed, frames: &[Arc<QueryFrame>], sql: &str) -> PyResult<Outcome> {
+        self.with(|session| {
+            session.set_frames(frames.to_vec());
+            let runtime = session.database().runtime().handle().clone();
+            let outcome = wait(&runtime, session.run(statement.clone()));
+            session.set_frames(Vec::new());
+            outcome?.map_err(|error| error::of_query(&error, Some(sql)))
+        })
+    }
+}
+
+impl User for SessionCell {
+    fn let_go(&self) {
+        match self.session.try_lock() {
+            Ok(mut session) => *session = None,
+            Err(TryLockError::Poisoned(poisoned)) => *poisoned.into_inner() = None,
+            // The statement under way sees that the database is closed when it ends.
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+}
+
+/// One line of statements.
+#[pyclass(frozen, module = "tickstone._tickstone")]
+pub(crate) struct Session {
+    cell: InProcess<Arc<SessionCell>>,
+}
+
+impl Session {
+    pub(crate) fn new(cell: Arc<SessionCell>) -> Self {
+        Self { cell: InProcess::new(cell) }
+    }
+}
+
+#[pymethods]
+impl Session {
+    /// The statements of a text, with values for their placeholders.
+    #[pyo3(signature = (sql, params=None))]
+    fn parse(&self, sql: &str, params: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Statement>> {
+        let cell = self.cell.get()?;
+        cell.shared.check_open()?;
+        let text: Arc<str> = sql.into();
+        let raised = |error: QueryError| error::of_query(&error, Some(sql));
+        let parameters = parameters(params)?;
+        let mut statements = parse(sql).map_err(|error| raised(error.into()))?;
+        statements.iter_mut().try_for_each(|statement| parameters.bind(statement)).map_err(raised)?;
+        let made = |statement| Statement {
+            cell: InProcess::new(Arc::clone(cell)),
+            statement,
+            sql: Arc::clone(&text),
+        };
+        Ok(statements.into_iter().map(made).collect())
+    }
+
+    /// Appends to the open transaction; how many rows.
+    fn append(&self, py: Python<'_>, table: &str, source: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let cell = self.cell.get()?;
+        let batches = Batches::of(source)?;
+        py.detach(|| {
+            cell.with(|session| {
+                let appended = append(session, table, batches);
+                appended.map_err(|error| error::of_query(&error, None))
+            })
+        })
+    }
+
+    /// Whether a transaction is open.
+    fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
+        let cell = self.cell.get()?;
+        py.detach(|| cell.with(|session| Ok(session.in_transaction())))
+    }
+}
+
+fn append(session: &mut QuerySession, table: &str, batches: Batches) -> tickstone_query::Result<u64> {
+    let mut appender = Appender::to_table(session.database(), table, &batches.schema())?;
+    // All is cast before anything is added: what does not fit leaves the transaction as it was.
+    let cast = batches.map(|batch| appender.cast_owned(&batch?)).collect::<Result<Vec<_>, QueryError>>()?;
+    cast.iter().try_for_each(|batch| session.append(table, batch))?;
+    Ok(cast.iter().map(|batch| batch.num_rows() as u64).sum())
+}
+
+/// One statement, its values in it.
+#[pyclass(frozen, module = "tickstone._tickstone")]
+pub(crate) struct Statement {
+    cell: InProcess<Arc<SessionCell>>,
+    statement: Parsed,
+    sql: Arc<str>,
+}
+
+fn frames_of(frames: &[Py<Frame>]) -> Vec<Arc<QueryFrame>> {
+    frames.iter().map(|frame| Arc::clone(frame.get().frame())).collect()
+}
+
+#[pymethods]
+impl Statement {
+    /// Whether it gives rows and changes nothing, so that it can be run when they are asked for.
+    #[getter]
+    fn is_query(&self) -> bool {
+        matches!(self.statement, Parsed::Query(_) | Parsed::ShowTables | Parsed::ShowColumns { .. })
+    }
+
+    /// The names it reads rows from that the database does not have.
+    fn missing(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let cell = self.cell.get()?;
+        py.detach(|| cell.with(|session| Ok(session.missing_tables(&self.statement))))
+    }
+
+    /// Runs it; the rows it changed, where it did that.
+    fn run(&self, py: Python<'_>, frames: Vec<Py<Frame>>) -> PyResult<Option<u64>> {
+        let (cell, frames) = (self.cell.get()?, frames_of(&frames));
+        py.detach(|| match cell.run(&self.statement, &frames, &self.sql)? {
+            Outcome::Done { rows, .. } => Ok(rows),
+            Outcome::Rows { stream, .. } => {
+                let runtime = cell.shared.engine()?.runtime().handle().clone();
+                let drained = wait(&runtime, stream.try_for_each(|_| std::future::ready(Ok(()))))?;
+                drained.map_err(|error| error::of_query(&error.into(), Some(&self.sql)))?;
+                Ok(None)
+            }
+        })
+    }
+
+    /// It as a query, planned: an error in it is raised now.
+    fn query(&self, py: Python<'_>, frames: Vec<Py<Frame>>) -> PyResult<Query> {
+        let (cell, frames) = (self.cell.get()?, frames_of(&frames));
+        let (statement, sql) = (self.statement.clone(), Arc::clone(&self.sql));
+        let planned = py.detach(|| plan(cell, &statement, &frames, &sql))?;
+        let schema = Arc::clone(&planned.schema);
+        let ahead = Arc::new(Ahead(Mutex::new(Some(planned))));
+        cell.shared.add_user(Arc::downgrade(&ahead) as _);
+        let inner = InProcess::new(QueryInner { cell: Arc::clone(cell), ahead });
+        Ok(Query { inner, statement, sql, frames, schema })
+    }
+}
+
+/// A query with its plan made, nothing read yet.
+struct Planned {
+    snapshot: Arc<Snapshot>,
+    made: Instant,
+    schema: SchemaRef,
+    stream: SendableRecordBatchStream,
+}
+
+fn plan(
+    cell: &Arc<SessionCell>,
+    statement: &Parsed,
+    frames: &[Arc<QueryFrame>],
+    sql: &str,
+) -> PyResult<Planned> {
+    let (snapshot, made) = (cell.shared.engine()?.engine().snapshot(), Instant::now());
+    match cell.run(statement, frames, sql)? {
+        Outcome::Rows { schema, stream, .. } => Ok(Planned { snapshot, made, schema, stream }),
+        Outcome::Done { .. } => Err(error::request("the statement gives no rows", None)),
+    }
+}
+
+struct QueryInner {
+    cell: Arc<SessionCell>,
+    ahead: Arc<Ahead>,
+}
+
+/// A plan made ahead, until it is run or the database has changed.
+struct Ahead(Mutex<Option<Planned>>);
+
+impl User for Ahead {
+    fn let_go(&self) {
+        *lock(&self.0) = None;
+    }
+}
+
+/// A query that can be run any number of times, each time over what the database holds then.
+#[pyclass(frozen, module = "tickstone._tickstone")]
+pub(crate) struct Query {
+    inner: InProcess<QueryInner>,
+    statement: Parsed,
+    sql: Arc<str>,
+    frames: Vec<Arc<QueryFrame>>,
+    schema: SchemaRef,
+}
+
+impl Query {
+    /// The plan made ahead where it still says what the database holds, else a new one.
+    fn planned(&self, inner: &QueryInner) -> PyResult<Planned> {
+        inner.cell.shared.check_open()?;
+        let newest = inner.cell.shared.engine()?.engine().snapshot();
+        match lock(&inner.ahead.0).take() {
+            Some(planned)
+                if Arc::ptr_eq(&planned.snapshot, &newest) && planned.made.elapsed() < PLAN_AGE_MAX =>
+            {
+                Ok(planned)
+            }
+            _ => plan(&inner.cell, &self.statement, &self.frames, &self.sql),
+        }
+    }
+}
+
+#[pymethods]
+impl Query {
+    /// Runs it: a stream over its rows, which can be read once.
+    fn stream(&self, py: Python<'_>) -> PyResult<Stream> {
+        let inner = self.inner.get()?;
+        let runtime = inner.cell.shared.engine()?.runtime().handle().clone();
+        let planned = py.detach(|| self.planned(inner))?;
+        let shared = Arc::clone(inner.cell.shared());
+        Ok(Stream::new(shared, runtime, planned.schema, planned.stream, Arc::clone(&self.sql)))
+    }
+
+    /// Runs it into a file; how many rows.
+    #[pyo3(signature = (path, format=None, compression=None))]
+    fn export(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        format: Option<&str>,
+        compression: Option<&str>,
+    ) -> PyResult<u64> {
+        let inner = self.inner.get()?;
+        let (format, packed) = export_format(&path, format, compression)?;
+        py.detach(|| {
+            let runtime = inner.cell.shared.engine()?.runtime().handle().clone();
+            let stream = self.planned(inner)?.stream;
+            let written = wait(&runtime, export::write_file(stream, &path, format, packed))?;
+            written.map(|written| written.rows).map_err(|error| error::of_query(&error, None))
+        })
+    }
+
+    /// Names of the columns and their SQL types.
+    fn columns(&self) -> Vec<(String, String)> {
+        columns(&self.schema)
+    }
+
+    /// The Arrow schema as a capsule.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
+    }
+}
+
+/// Format and compression of a file: as given, else by its name's endings.
+fn export_format(path: &Path, format: Option<&str>, packed: Option<&str>) -> PyResult<(Format, Compression)> {
+    let given = match format {
+        Some(name) => Some(Format::parse(name).ok_or_else(|| {
+            let hint = format!("formats are {}", Format::NAMES);
+            error::request(&format!("there is no format '{name}'"), Some(&hint))
+        })?),
+        None => None,
+    };
+    let detected = export::detect(path, given).map_err(|error| error::of_query(&error, None))?;
+    let packed = match packed {
+        None => return Ok(detected),
+        Some("gzip") => Compression::Gzip,
+        Some("zstd") => Compression::Zstd,
+        Some(other) => {
+            let message = format!("there is no compression '{other}'");
+            return Err(error::request(&message, Some("there are gzip and zstd")));
+        }
+    };
+    match detected.0 {
+        // Its pages are packed with zstd anyway.
+        Format::Parquet if packed == Compression::Zstd => Ok(detected),
+        Format::Parquet | Format::Arrow => {
+            Err(error::request("Parquet and Arrow files compress inside", Some("leave compression out")))
+        }
+        format => Ok((format, packed)),
+    }
+}
+
+/// Names and SQL types; a type that SQL here has no name for is named as Arrow does.
+pub(crate) fn columns(schema: &Schema) -> Vec<(String, String)> {
+    let column = |field: &Arc<arrow_schema::Field>| {
+        let data_type = field.data_type();
+        let sql = ColumnType::from_arrow(data_type).map(|column_type| column_type.to_string());
+        (field.name().clone(), sql.unwrap_or_else(|| data_type.to_string()))
+    };
+    schema.fields().iter().map(column).collect()
+}

@@ -1,0 +1,275 @@
+//! [`Stream`]: the rows of one run of a query, as Arrow, as Python tuples or as text.
+
+use crate::arrow::{Batches, requested_schema, stream_capsule};
+use crate::database::{Shared, User, lock};
+use crate::error;
+use crate::process::InProcess;
+use crate::rows;
+use crate::wait::{released, wait};
+use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyList};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+use tickstone_query::QueryError;
+use tokio::runtime::Handle;
+
+/// Where rows come from.
+enum Feed {
+    /// A query under way, until its database is closed.
+    Live { shared: Arc<Shared>, runtime: Handle, stream: SendableRecordBatchStream },
+    /// Batches that are there already.
+    Held(std::vec::IntoIter<RecordBatch>),
+    /// A query whose database was closed.
+    Closed,
+}
+
+impl Feed {
+    fn next(&mut self, sql: &str) -> Option<PyResult<RecordBatch>> {
+        match self {
+            Feed::Held(batches) => batches.next().map(Ok),
+            Feed::Closed => Some(Err(error::closed())),
+            Feed::Live { shared, runtime, stream } => {
+                match shared.check_open().and_then(|()| wait(runtime, stream.next())) {
+                    Ok(next) => next.map(|batch| {
+                        batch.map_err(|failed| error::of_query(&QueryError::from(failed), Some(sql)))
+                    }),
+                    Err(raised) => Some(Err(raised)),
+                }
+            }
+        }
+    }
+}
+
+/// Rows on their way out. Dropped before its end, it cancels the query.
+struct Source {
+    schema: SchemaRef,
+    /// `None` once it has ended, failed or been cancelled.
+    feed: Mutex<Option<Feed>>,
+    /// What foreign code was told only in words.
+    raised: Mutex<Option<PyErr>>,
+    sql: Arc<str>,
+}
+
+impl Source {
+    /// The next batch, on a thread that does not hold the interpreter.
+    fn next(&self) -> Option<PyResult<RecordBatch>> {
+        let mut feed = lock(&self.feed);
+        let next = feed.as_mut()?.next(&self.sql);
+        if !matches!(next, Some(Ok(_))) {
+            *feed = None;
+        }
+        next
+    }
+}
+
+impl User for Source {
+    fn let_go(&self) {
+        // A batch that is being read sees that the database is closed when the next one is asked for.
+        if let Ok(mut feed) = self.feed.try_lock()
+            && let Some(Feed::Live { .. }) = *feed
+        {
+            *feed = Some(Feed::Closed);
+        }
+    }
+}
+
+/// The rows of one run of a query. They can be read once, in one of the ways it has.
+#[pyclass(frozen, module = "tickstone._tickstone")]
+pub(crate) struct Stream {
+    source: InProcess<Arc<Source>>,
+    /// The rest of a batch that was handed out in part.
+    rest: Mutex<Option<RecordBatch>>,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        runtime: Handle,
+        schema: SchemaRef,
+        stream: SendableRecordBatchStream,
+        sql: Arc<str>,
+    ) -> Self {
+        let users = Arc::clone(&shared);
+        let (made, source) = Self::fed(Feed::Live { shared, runtime, stream }, schema, sql);
+        users.add_user(Arc::downgrade(&source) as _);
+        made
+    }
+
+    fn fed(feed: Feed, schema: SchemaRef, sql: Arc<str>) -> (Self, Arc<Source>) {
+        let (feed, raised) = (Mutex::new(Some(feed)), Mutex::new(None));
+        let source = Arc::new(Source { schema, feed, raised, sql });
+        (Self { source: InProcess::new(Arc::clone(&source)), rest: Mutex::default() }, source)
+    }
+
+    fn capsule<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+        is_foreign: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let source = Arc::clone(self.source.get()?);
+        let wanted = requested_schema.map(self::requested_schema).transpose()?;
+        let schema = wanted.filter(|wanted| can_cast(&source.schema, wanted));
+        let schema = schema.unwrap_or_else(|| Arc::clone(&source.schema));
+        stream_capsule(py, Box::new(Reader { source, schema, is_foreign }))
+    }
+
+    /// At most `count` of the rows that are left, in batches as they come.
+    fn take(&self, count: usize) -> PyResult<Vec<RecordBatch>> {
+        let source = self.source.get()?;
+        let (mut rest, mut taken, mut left) = (lock(&self.rest), Vec::new(), count);
+        while left > 0 {
+            let batch = match rest.take() {
+                Some(batch) => batch,
+                None => match source.next() {
+                    Some(batch) => batch?,
+                    None => break,
+                },
+            };
+            let rows = batch.num_rows().min(left);
+            if rows < batch.num_rows() {
+                *rest = Some(batch.slice(rows, batch.num_rows() - rows));
+            }
+            left -= rows;
+            taken.push(batch.slice(0, rows));
+        }
+        Ok(taken)
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// The rows of anything with an Arrow stream.
+    #[staticmethod]
+    fn over(py: Python<'_>, source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let batches = Batches::of(source)?;
+        let schema = batches.schema();
+        let held = py.detach(|| batches.collect::<Result<Vec<_>, _>>());
+        let held = held.map_err(|failed| error::request(&format!("rows cannot be read: {failed}"), None))?;
+        Ok(Self::fed(Feed::Held(held.into_iter()), schema, "".into()).0)
+    }
+
+    /// The rows by Arrow's C stream interface, without a copy, for a caller that looks at `raised` after.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.capsule(py, requested_schema, false)
+    }
+
+    /// The same for a consumer that knows nothing of `raised`: Ctrl-C is raised again once it has returned.
+    #[pyo3(signature = (requested_schema=None))]
+    fn hand_over<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        self.capsule(py, requested_schema, true)
+    }
+
+    /// At most `count` rows as tuples; fewer only at the end.
+    fn rows<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
+        let batches = py.detach(|| self.take(count))?;
+        let list = PyList::empty(py);
+        batches.iter().try_for_each(|batch| rows::append_tuples(&list, batch))?;
+        Ok(list)
+    }
+
+    /// At most `count` rows as text, NULL as `None`.
+    fn cells(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Vec<Option<String>>>> {
+        py.detach(|| {
+            let batches = self.take(count)?;
+            let mut cells = Vec::new();
+            for batch in &batches {
+                rows::append_cells(&mut cells, batch)
+                    .map_err(|failed| error::of_query(&failed.into(), None))?;
+            }
+            Ok(cells)
+        })
+    }
+
+    /// What ended the stream where foreign code was told only in words: the exception, once.
+    fn raised(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let source = self.source.get()?;
+        let raised = py.detach(|| lock(&source.raised).take());
+        Ok(raised.map(|raised| raised.into_value(py).into_any()))
+    }
+
+    /// Cancels what has not been read.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let source = self.source.get()?;
+        py.detach(|| *lock(&source.feed) = None);
+        Ok(())
+    }
+}
+
+fn can_cast(from: &SchemaRef, to: &SchemaRef) -> bool {
+    let fields = || from.fields().iter().zip(to.fields());
+    from.fields().len() == to.fields().len()
+        && fields()
+            .all(|(a, b)| a.name() == b.name() && arrow_cast::can_cast_types(a.data_type(), b.data_type()))
+}
+
+/// The stream as Arrow's C interface reads it. Foreign code calls it, holding the interpreter or not, from
+/// any thread.
+struct Reader {
+    source: Arc<Source>,
+    schema: SchemaRef,
+    is_foreign: bool,
+}
+
+impl Reader {
+    fn cast(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+        if Arc::ptr_eq(&self.schema, &self.source.schema) {
+            return Ok(batch);
+        }
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(array, field)| arrow_cast::cast(array, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+    }
+
+    /// Keeps an exception for Python, and says it in words that hold no NUL.
+    fn told(&self, raised: PyErr) -> ArrowError {
+        let words = Python::attach(|py| {
+            let words = raised.to_string().replace('\0', " ");
+            if self.is_foreign && raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+                // SAFETY: it only notes that SIGINT came; the interpreter is held.
+                unsafe { pyo3::ffi::PyErr_SetInterrupt() }
+            }
+            *lock(&self.source.raised) = Some(raised.clone_ref(py));
+            words
+        });
+        ArrowError::ExternalError(words.into())
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let source = Arc::clone(&self.source);
+        // A panic must not unwind into foreign code.
+        let next = catch_unwind(AssertUnwindSafe(|| released(|| source.next())));
+        match next {
+            Ok(Some(Ok(batch))) => Some(self.cast(batch)),
+            Ok(Some(Err(raised))) => Some(Err(self.told(raised))),
+            Ok(None) => None,
+            Err(_) => Some(Err(ArrowError::ComputeError("the query was cut short".to_string()))),
+        }
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

@@ -1,0 +1,178 @@
+//! Arrow batches into tables, without SQL: what a program hands over is cast and committed.
+//!
+//! Owns the matching of columns by name, exact conversion (units and zones of timestamps, encodings of
+//! text, widths of numbers; a value that does not fit is an error, never a NULL) and the making of a
+//! table from what comes. Never reads a file.
+//!
+//! ```text
+//! batches ─► cast ─► fewer than 262,144 rows: one transaction through the tape
+//!                └─► more: a bulk load, straight into parts        (both: one atomic, durable commit)
+//! ```
+//!
+//! Enter at [`append`]; [`Session::append`](crate::Session::append) adds to an open transaction what
+//! [`Appender`] has cast.
+
+mod cast;
+mod shape;
+
+use crate::Database;
+use crate::error::{QueryError, Result};
+use arrow_schema::ArrowError;
+use cast::Columns;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use std::sync::Arc;
+use tickstone_engine::{Engine, EngineError};
+use tickstone_model::{PartitionBy, SyncPolicy, TableSchema};
+
+/// Rows from which an append writes parts directly instead of through the tape.
+const BULK_ROWS_MIN: usize = 1 << 18;
+
+/// What to append to, and how. Make one with [`AppendRequest::new`] and set what differs.
+#[derive(Debug, Clone)]
+pub struct AppendRequest {
+    /// The table.
+    pub table: String,
+    /// Makes the table from what comes where it is missing.
+    pub create: bool,
+    /// The designated timestamp of a new table; `None`: by type and name. Of a table that is there it
+    /// must be this one.
+    pub timestamp: Option<String>,
+    /// The series key of a new table; `None`: by name; empty: none at all. As `timestamp` else.
+    pub series: Option<Vec<String>>,
+    /// Partition length of a new table. As `timestamp` else.
+    pub partition_by: Option<PartitionBy>,
+    /// When the rows are on stable storage; `None`: by the table's policy. A bulk load always syncs.
+    pub sync: Option<SyncPolicy>,
+}
+
+impl AppendRequest {
+    /// A request to append to a table that is there.
+    pub fn new(table: impl Into<String>) -> Self {
+        Self {
+            table: table.into(),
+            create: false,
+            timestamp: None,
+            series: None,
+            partition_by: None,
+            sync: None,
+        }
+    }
+}
+
+/// Appends batches of `schema` in one commit; how many rows.
+///
+/// # Errors
+/// Where the rows do not fit the table or it is missing, where `batches` fails, and those of the engine.
+/// Nothing is stored then, and a table that was made for the rows is gone again.
+pub fn append(
+    database: &Database,
+    request: &AppendRequest,
+    schema: &SchemaRef,
+    batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>>,
+) -> Result<u64> {
+    let engine = database.engine();
+    let mut batches = batches.peekable();
+    let known = table(engine, &request.table);
+    if let Some(table) = &known {
+        shape::check_wishes(table, request)?;
+        return store(engine, table, request.sync, schema, batches);
+    }
+    if !request.create {
+        let missing = QueryError::from(EngineError::NoSuchTable { name: request.table.clone() });
+        return Err(missing.hint("create it first, or append with create"));
+    }
+    let sample = batches.peek().and_then(|first| first.as_ref().ok());
+    let made = shape::table_of(request, schema, sample)?;
+    engine.create_table(made.clone())?;
+    let stored = store(engine, &Arc::new(made), request.sync, schema, batches);
+    if stored.is_err() {
+        // The append's own error is on its way to the caller; an empty table is the worst that stays.
+        let _ = engine.drop_table(&request.table);
+    }
+    stored
+}
+
+fn table(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {
+    engine.snapshot().table(name).map(|table| Arc::clone(table.schema()))
+}
+
+/// Stores rows in a transaction while they are few, in a bulk load once they are many.
+fn store(
+    engine: &Engine,
+    table: &Arc<TableSchema>,
+    sync: Option<SyncPolicy>,
+    schema: &SchemaRef,
+    mut batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>>,
+) -> Result<u64> {
+    let mut appender = Appender::new(Arc::clone(table), schema)?;
+    let (mut few, mut rows) = (Vec::new(), 0);
+    for batch in &mut batches {
+        let batch = batch?;
+        rows += batch.num_rows();
+        few.push(appender.cast(&batch)?);
+        if rows >= BULK_ROWS_MIN {
+            break;
+        }
+    }
+    if rows < BULK_ROWS_MIN {
+        let mut transaction = engine.begin();
+        for batch in few {
+            transaction.append(table.name(), &cast::owned(&batch)?)?;
+        }
+        return Ok(transaction.commit(sync)?.rows);
+    }
+    let mut load = engine.load(table.name())?;
+    few.iter().try_for_each(|batch| load.append(batch))?;
+    for batch in batches {
+        load.append(&appender.cast(&batch?)?)?;
+    }
+    Ok(load.commit(None)?.rows)
+}
+
+/// Casts batches of one schema to the columns of one table.
+#[derive(Debug)]
+pub struct Appender {
+    table: Arc<TableSchema>,
+    columns: Columns,
+    /// Rows cast so far, for errors.
+    rows: u64,
+}
+
+impl Appender {
+    /// An appender for a table of the database.
+    ///
+    /// # Errors
+    /// Where there is no such table, or as [`Self::new`].
+    pub fn to_table(database: &Database, name: &str, schema: &SchemaRef) -> Result<Self> {
+        let table = table(database.engine(), name);
+        let missing = || EngineError::NoSuchTable { name: name.to_string() };
+        Self::new(table.ok_or_else(missing)?, schema)
+    }
+
+    fn new(table: Arc<TableSchema>, schema: &SchemaRef) -> Result<Self> {
+        let columns = Columns::matched(&table, schema)?;
+        Ok(Self { table, columns, rows: 0 })
+    }
+
+    /// A batch as the engine takes it. Columns that fit already are not copied.
+    ///
+    /// # Errors
+    /// Where a value does not fit its column, with the row (from 1, over all batches) and the column.
+    pub fn cast(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let cast = self.columns.cast(&self.table, batch, self.rows)?;
+        self.rows += batch.num_rows() as u64;
+        Ok(cast)
+    }
+
+    /// As [`Self::cast`], in memory of its own: nothing refers to the batch any more.
+    ///
+    /// # Errors
+    /// As [`Self::cast`].
+    pub fn cast_owned(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        cast::owned(&self.cast(batch)?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Which tables a statement reads.
+
+use super::{CopySource, Statement};
+use sqlparser::ast::{TableFactor, Visit, Visitor};
+use std::ops::ControlFlow;
+
+/// The names that a statement reads rows from, as written, each once, in order of appearance: tables in
+/// FROM, in joins and in sub-queries. Names that WITH declares are among them; table functions are not.
+pub fn tables_read(statement: &Statement) -> Vec<String> {
+    let mut names = Names(Vec::new());
+    // The visitor never breaks off.
+    let _ = match statement {
+        Statement::Query(node) | Statement::Insert(node) => node.visit(&mut names),
+        Statement::CreateTable(table) => match &table.query {
+            Some(query) => query.visit(&mut names),
+            None => ControlFlow::Continue(()),
+        },
+        Statement::CopyTo { source: CopySource::Query(query), .. } => query.visit(&mut names),
+        _ => ControlFlow::Continue(()),
+    };
+    names.0
+}
+
+struct Names(Vec<String>);
+
+impl Visitor for Names {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, args: None, .. } = factor
+            && let [part] = name.0.as_slice()
+            && let Some(ident) = part.as_ident()
+            && !self.0.contains(&ident.value)
+        {
+            self.0.push(ident.value.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,242 @@
+//! Values for the placeholders of a statement: `$1`, `$2`, … by place, `:name` or `$name` by name.
+//!
+//! A value becomes a literal of the syntax tree, never text of the statement: it can hold anything, and
+//! it is typed as the same literal would be, by what it is compared with or stored into. So placeholders
+//! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions.
+
+use crate::dialect::{CopySource, Position, Statement};
+use crate::error::{QueryError, Result};
+use sqlparser::ast::{
+    DataType, ExactNumberInfo, Expr, Interval, TimezoneInfo, TypedString, UnaryOperator, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
+};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use tickstone_model::format_nanos;
+
+/// One value for a placeholder.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ParameterValue {
+    /// NULL.
+    Null,
+    /// TRUE or FALSE.
+    Boolean(bool),
+    /// A whole number, -2^63 to 2^64 - 1.
+    Integer(i128),
+    /// A double, NaN and the infinities too.
+    Float(f64),
+    /// An exact decimal, as digits: "-12.50".
+    Decimal(String),
+    /// Text; compared with a timestamp, it is read as one.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// Nanoseconds since the Unix epoch, UTC.
+    Timestamp(i64),
+    /// Days since 1970-01-01.
+    Date(i32),
+    /// A length of time in nanoseconds.
+    Duration(i64),
+    /// Values of an IN list: `IN ($1)`.
+    List(Vec<ParameterValue>),
+}
+
+/// The values a statement is run with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Parameters {
+    /// None: the statement has no placeholder.
+    #[default]
+    None,
+    /// For `$1`, `$2`, … in this order.
+    Positional(Vec<ParameterValue>),
+    /// For `:name` and `$name`.
+    Named(HashMap<String, ParameterValue>),
+}
+
+impl Parameters {
+    /// Puts the values in the place of a statement's placeholders.
+    ///
+    /// # Errors
+    /// Where a placeholder has no value, with its place; where a value cannot stand there.
+    pub fn bind(&self, statement: &mut Statement) -> Result<()> {
+        match statement {
+            Statement::Query(node) | Statement::Insert(node) => self.bind_node(node.as_mut()),
+            Statement::CreateTable(table) => match &mut table.query {
+                Some(query) => self.bind_node(query.as_mut()),
+                None => Ok(()),
+            },
+            Statement::CopyTo { source: CopySource::Query(query), .. } => self.bind_node(query.as_mut()),
+            _ => Ok(()),
+        }
+    }
+
+    fn bind_node(&self, node: &mut impl VisitMut) -> Result<()> {
+        match node.visit(&mut Binder { parameters: self }) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+
+    /// The value of a placeholder as it is written: "$1", ":name".
+    fn value(&self, placeholder: &str, position: Position) -> Result<&ParameterValue> {
+        let missing = |hint: String| {
+            QueryError::request(format!("placeholder {placeholder} has no value")).at(position).hint(hint)
+        };
+        let name = placeholder.get(1..).unwrap_or_default();
+        match self {
+            Parameters::None => Err(missing("give the statement its parameters".to_string())),
+            Parameters::Named(values) => values.get(name).ok_or_else(|| {
+                let mut names: Vec<&str> = values.keys().map(String::as_str).collect();
+                names.sort_unstable();
+                missing(format!("values were given for {}", names.join(", ")))
+            }),
+            Parameters::Positional(values) => {
+                let place = name.parse::<usize>().ok().filter(|place| *place > 0);
+                let place = place.ok_or_else(|| missing("values were given by place: $1, $2, …".to_string()));
+                values.get(place? - 1).ok_or_else(|| missing(format!("{} were given", values.len())))
+            }
+        }
+    }
+}
+
+struct Binder<'a> {
+    parameters: &'a Parameters,
+}
+
+impl Binder<'_> {
+    fn literal(&self, value: &ValueWithSpan) -> Result<Option<Expr>> {
+        let Value::Placeholder(name) = &value.value else { return Ok(None) };
+        let at = position(value);
+        self.parameters.value(name, at).and_then(|found| literal(found, value, at)).map(Some)
+    }
+
+    /// The items of an IN list, a value that is a list taken apart.
+    fn items(&self, list: &[Expr]) -> Result<Vec<Expr>> {
+        let mut items = Vec::with_capacity(list.len());
+        for item in list {
+            let Expr::Value(value) = item else {
+                items.push(item.clone());
+                continue;
+            };
+            let Value::Placeholder(name) = &value.value else {
+                items.push(item.clone());
+                continue;
+            };
+            let at = position(value);
+            match self.parameters.value(name, at)? {
+                ParameterValue::List(values) => {
+                    for one in values {
+                        items.push(literal(one, value, at)?);
+                    }
+                }
+                one => items.push(literal(one, value, at)?),
+            }
+        }
+        // An empty list holds nothing, not even NULL: `x IN (NULL)` is never true.
+        if items.is_empty() {
+            items.push(Expr::value(Value::Null));
+        }
+        Ok(items)
+    }
+
+    fn replace(&self, expr: &mut Expr) -> Result<()> {
+        match expr {
+            Expr::Value(value) => {
+                if let Some(literal) = self.literal(value)? {
+                    *expr = literal;
+                }
+            }
+            Expr::InList { list, .. } => *list = self.items(list)?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl VisitorMut for Binder<'_> {
+    type Break = QueryError;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
+        match self.replace(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn position(value: &ValueWithSpan) -> Position {
+    Position { line: value.span.start.line, column: value.span.start.column }
+}
+
+/// A value as the literal somebody would have written at the place of `placeholder`.
+fn literal(value: &ParameterValue, placeholder: &ValueWithSpan, at: Position) -> Result<Expr> {
+    let plain = |value: Value| Expr::Value(ValueWithSpan { value, span: placeholder.span });
+    let text = |text: String| plain(Value::SingleQuotedString(text));
+    let cast = |data_type: DataType, text: String| {
+        let value = ValueWithSpan { value: Value::SingleQuotedString(text), span: placeholder.span };
+        Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false })
+    };
+    Ok(match value {
+        ParameterValue::Null => plain(Value::Null),
+        ParameterValue::Boolean(truth) => plain(Value::Boolean(*truth)),
+        ParameterValue::Integer(number) => signed(*number < 0, number.unsigned_abs().to_string(), &plain),
+        ParameterValue::Float(number) if number.is_finite() => {
+            signed(number.is_sign_negative(), format!("{:?}", number.abs()), &plain)
+        }
+        ParameterValue::Float(number) => cast(DataType::DoublePrecision, number.to_string()),
+        ParameterValue::Decimal(digits) => cast(DataType::Decimal(decimal_of(digits, at)?), digits.clone()),
+        ParameterValue::Text(value) => text(value.clone()),
+        ParameterValue::Bytes(bytes) => {
+            let hex = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            plain(Value::HexStringLiteral(hex))
+        }
+        ParameterValue::Timestamp(nanos) => {
+            cast(DataType::Timestamp(None, TimezoneInfo::None), format_nanos(*nanos))
+        }
+        ParameterValue::Date(days) => {
+            let midnight = format_nanos(i64::from(*days) * 86_400_000_000_000);
+            cast(DataType::Date, midnight.chars().take_while(|c| *c != 'T').collect())
+        }
+        ParameterValue::Duration(nanos) => interval(text(duration_text(*nanos))),
+        ParameterValue::List(_) => {
+            return Err(QueryError::request("a list of values can only stand in IN (…)").at(at));
+        }
+    })
+}
+
+/// A number with its sign as the parser would read it.
+fn signed(negative: bool, digits: String, plain: &dyn Fn(Value) -> Expr) -> Expr {
+    let number = plain(Value::Number(digits, false));
+    match negative {
+        false => number,
+        true => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) },
+    }
+}
+
+/// The smallest type that holds these digits.
+fn decimal_of(digits: &str, at: Position) -> Result<ExactNumberInfo> {
+    let (whole, fraction) = digits.trim_start_matches(['-', '+']).split_once('.').unwrap_or((digits, ""));
+    let count = |text: &str| text.bytes().filter(u8::is_ascii_digit).count() as u64;
+    let (precision, scale) = (count(whole) + count(fraction), count(fraction));
+    if precision > 38 || !digits.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+' | b'.')) {
+        let message = format!("{digits} is no decimal of up to 38 digits");
+        return Err(QueryError::request(message).at(at));
+    }
+    Ok(ExactNumberInfo::PrecisionAndScale(precision.max(1), i64::try_from(scale).unwrap_or_default()))
+}
+
+fn interval(value: Expr) -> Expr {
+    Expr::Interval(Interval {
+        value: Box::new(value),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    })
+}
+
+fn duration_text(nanos: i64) -> String {
+    let sign = if nanos < 0 { "-" } else { "" };
+    let nanos = nanos.unsigned_abs();
+    format!("{sign}{}.{:09} seconds", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}

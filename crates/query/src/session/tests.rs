@@ -1,0 +1,233 @@
+use crate::append::{AppendRequest, append};
+use crate::{Database, DatabaseOptions, Frame, Outcome, ParameterValue, Parameters, Session};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+};
+use datafusion::arrow::datatypes::{Int8Type, TimestampNanosecondType};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use futures::{StreamExt, TryStreamExt};
+use std::sync::Arc;
+
+const MICROS: i64 = 1_700_000_000_000_000;
+
+pub(crate) fn database() -> Database {
+    Database::in_memory(DatabaseOptions::default()).expect("a database in memory")
+}
+
+/// Three rows, two of them at one time, the latest first; times in microseconds, New York.
+fn quotes() -> RecordBatch {
+    let times = TimestampMicrosecondArray::from(vec![MICROS + 2, MICROS, MICROS]);
+    let symbols: DictionaryArray<Int8Type> = vec![Some("B"), Some("A"), None].into_iter().collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("ts", Arc::new(times.with_timezone("America/New_York"))),
+        ("symbol", Arc::new(symbols)),
+        ("Bid", Arc::new(Float64Array::from(vec![2.0, 1.0, 3.0]))),
+    ];
+    RecordBatch::try_from_iter(columns).expect("columns of one length")
+}
+
+fn frame(name: &str) -> Arc<Frame> {
+    let batch = quotes();
+    Arc::new(Frame::new(name, &batch.schema(), vec![batch], None, &[]).expect("a frame"))
+}
+
+fn run(session: &mut Session, sql: &str, parameters: &Parameters) -> crate::Result<Vec<RecordBatch>> {
+    let runtime = session.database().runtime().handle().clone();
+    let mut statement = session.parse(sql)?.remove(0);
+    parameters.bind(&mut statement)?;
+    runtime.block_on(async {
+        match session.run(statement).await? {
+            Outcome::Rows { stream, .. } => Ok(stream.try_collect().await?),
+            Outcome::Done { .. } => Ok(Vec::new()),
+        }
+    })
+}
+
+/// Checks the cells of a query's rows, a line a row.
+fn check(session: &mut Session, sql: &str, expected: &[&str]) {
+    let batches = run(session, sql, &Parameters::None).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let shown = pretty_format_batches(&batches).expect("it can be shown").to_string();
+    let lines = shown.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let lines =
+        lines.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>().join(" ").trim().to_string());
+    assert_eq!(lines.collect::<Vec<_>>(), expected, "{sql}");
+}
+
+#[test]
+fn a_frame_is_a_table_of_its_session() {
+    let database = database();
+    let mut session = database.session();
+    session.set_frames(vec![frame("quotes")]);
+    check(&mut session, "SELECT symbol, bid FROM Quotes", &["B 2.0", "A 1.0", "3.0"]);
+    check(&mut session, "SELECT bid FROM quotes WHERE symbol = 'A'", &["1.0"]);
+    let mut other = database.session();
+    let missing = run(&mut other, "SELECT * FROM quotes", &Parameters::None).unwrap_err();
+    assert!(missing.to_string().contains("does not exist"), "{missing}");
+}
+
+#[test]
+fn rows_of_a_frame_come_by_time_equal_ones_as_they_came() {
+    let mut session = database().session();
+    session.set_frames(vec![frame("quotes")]);
+    check(&mut session, "SELECT bid FROM quotes ORDER BY ts", &["1.0", "3.0", "2.0"]);
+    check(
+        &mut session,
+        "SELECT l.bid, r.bid FROM quotes l ASOF JOIN quotes r ORDER BY l.bid",
+        &["1.0 3.0", "2.0 2.0", "3.0 3.0"],
+    );
+    check(&mut session, "SELECT last(bid) FROM quotes SAMPLE BY 1d", &["2.0"]);
+}
+
+#[test]
+fn a_table_comes_before_a_frame_of_its_name() {
+    let mut session = database().session();
+    run(&mut session, "CREATE TABLE quotes (n INT)", &Parameters::None).expect("a new table");
+    session.set_frames(vec![frame("quotes")]);
+    check(&mut session, "SELECT count(*) FROM quotes", &["0"]);
+}
+
+#[test]
+fn frames_that_cannot_be_are_refused() {
+    let batch = quotes();
+    let made = |timestamp: &str, series: &[String]| {
+        Frame::new("f", &batch.schema(), vec![batch.clone()], Some(timestamp), series)
+    };
+    assert!(made("bid", &[]).unwrap_err().message.contains("no timestamp"));
+    assert!(made("nope", &[]).unwrap_err().hint.is_some_and(|hint| hint.contains("symbol")));
+    assert!(made("ts", &["nope".to_string()]).is_err());
+    let far = TimestampMicrosecondArray::from(vec![i64::MAX]);
+    let far = RecordBatch::try_from_iter([("ts", Arc::new(far) as ArrayRef)]).expect("one column");
+    let error = Frame::new("f", &far.schema(), vec![far], None, &[]).unwrap_err();
+    assert!(error.message.contains("'ts'"), "{error}");
+}
+
+#[test]
+fn names_that_nobody_has_are_told() {
+    let mut session = database().session();
+    run(&mut session, "CREATE TABLE t (n INT)", &Parameters::None).expect("a new table");
+    session.set_frames(vec![frame("quotes")]);
+    let sql = "WITH c AS (SELECT * FROM a) SELECT * FROM t JOIN quotes USING (n) JOIN c USING (n)
+               WHERE n IN (SELECT n FROM \"B b\") AND n > (SELECT max(n) FROM a SAMPLE BY 1m)";
+    let statement = session.parse(sql).expect("it is SQL").remove(0);
+    let mut missing = session.missing_tables(&statement);
+    missing.sort();
+    assert_eq!(missing, ["B b", "a", "c"]);
+    let statement =
+        session.parse("INSERT INTO t SELECT n FROM tables() JOIN z").expect("it is SQL").remove(0);
+    assert_eq!(session.missing_tables(&statement), ["z"]);
+}
+
+#[test]
+fn parameters_are_typed_by_what_they_meet() {
+    let mut session = database().session();
+    let create =
+        "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, x DOUBLE, n INT, d DATE, e DECIMAL(10,2)) TIMESTAMP(ts)";
+    run(&mut session, create, &Parameters::None).expect("a new table");
+    let values = Parameters::Positional(vec![
+        ParameterValue::Timestamp(MICROS * 1_000 + 7),
+        ParameterValue::Text("it's".to_string()),
+        ParameterValue::Float(-0.1),
+        ParameterValue::Integer(-3),
+        ParameterValue::Date(19_675),
+        ParameterValue::Decimal("-12.50".to_string()),
+    ]);
+    run(&mut session, "INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6)", &values).expect("it fits");
+    check(&mut session, "SELECT s, x, n, d, e FROM t", &["it's -0.1 -3 2023-11-14 -12.50"]);
+    for condition in ["ts = $1", "s = $2", "x = $3", "n = $4", "d = $5", "e = $6", "n BETWEEN $4 AND $4"] {
+        let sql = format!("SELECT ts FROM t WHERE {condition}");
+        let batches = run(&mut session, &sql, &values).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1, "{sql}");
+        assert_eq!(
+            batches[0].column(0).as_primitive::<TimestampNanosecondType>().value(0),
+            MICROS * 1_000 + 7
+        );
+    }
+}
+
+#[test]
+fn parameters_stand_in_lists_limits_and_intervals() {
+    let mut session = database().session();
+    session.set_frames(vec![frame("q")]);
+    let rows = |session: &mut Session, sql: &str, parameters: Parameters| {
+        let batches = run(session, sql, &parameters).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        batches.iter().map(RecordBatch::num_rows).sum::<usize>()
+    };
+    let named = |name: &str, value| Parameters::Named([(name.to_string(), value)].into_iter().collect());
+    let list =
+        |values: &[f64]| ParameterValue::List(values.iter().map(|x| ParameterValue::Float(*x)).collect());
+    assert_eq!(rows(&mut session, "SELECT * FROM q WHERE bid IN (:x)", named("x", list(&[1.0, 2.0]))), 2);
+    assert_eq!(rows(&mut session, "SELECT * FROM q WHERE bid IN (:x)", named("x", list(&[]))), 0);
+    assert_eq!(rows(&mut session, "SELECT * FROM q LIMIT :n", named("n", ParameterValue::Integer(2))), 2);
+    assert_eq!(rows(&mut session, "SELECT * FROM q WHERE bid > $x", named("x", ParameterValue::Null)), 0);
+    let late = "SELECT * FROM q WHERE ts - :d >= '2023-11-14T22:13:20'";
+    assert_eq!(rows(&mut session, late, named("d", ParameterValue::Duration(2_000))), 1);
+    assert_eq!(rows(&mut session, late, named("d", ParameterValue::Duration(2_001))), 0);
+    let nan = "SELECT * FROM q WHERE isnan(:x)";
+    assert_eq!(rows(&mut session, nan, named("x", ParameterValue::Float(f64::NAN))), 3);
+}
+
+#[test]
+fn placeholders_without_a_value_are_pointed_at() {
+    let mut session = database().session();
+    let mut error = |sql: &str, parameters: Parameters| run(&mut session, sql, &parameters).unwrap_err();
+    let missing = error("SELECT 1,\n  $2", Parameters::Positional(vec![ParameterValue::Null]));
+    assert_eq!(missing.position.map(|at| (at.line, at.column)), Some((2, 3)));
+    assert!(error("SELECT $1", Parameters::None).message.contains("$1"));
+    assert!(error("SELECT :a", Parameters::Positional(Vec::new())).hint.is_some());
+    assert!(error("SELECT $1", Parameters::Named(Default::default())).hint.is_some());
+    let list = Parameters::Positional(vec![ParameterValue::List(Vec::new())]);
+    assert!(error("SELECT $1", list).message.contains("IN"));
+}
+
+#[test]
+fn a_stream_that_is_dropped_is_cancelled() {
+    let database = database();
+    let mut session = database.session();
+    let rows = Int64Array::from_iter_values(0..100_000);
+    let batch = RecordBatch::try_from_iter([("n", Arc::new(rows) as ArrayRef)]).expect("one column");
+    let frame = Frame::new("f", &batch.schema(), vec![batch], None, &[]).expect("a frame");
+    session.set_frames(vec![Arc::new(frame)]);
+    // Ten thousand million rows: it ends in time only where it is cancelled.
+    let statement = session.parse("SELECT a.n FROM f a CROSS JOIN f b").expect("it is SQL").remove(0);
+    database.runtime().block_on(async {
+        let Ok(Outcome::Rows { mut stream, .. }) = session.run(statement).await else { panic!("no rows") };
+        assert!(stream.next().await.is_some());
+    });
+    check(&mut session, "SELECT 1", &["1"]);
+    drop(session);
+    assert!(database.close(std::time::Duration::from_secs(10)));
+}
+
+#[test]
+fn an_open_transaction_takes_batches() {
+    let database = database();
+    let mut session = database.session();
+    let batch = quotes();
+    let mut request = AppendRequest::new("t");
+    request.create = true;
+    append(&database, &request, &batch.schema(), [Ok(batch.clone())].into_iter()).expect("it is stored");
+    let more =
+        RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).expect("one");
+    assert!(session.append("t", &more).is_err(), "no transaction is open");
+    run(&mut session, "BEGIN", &Parameters::None).expect("none is open");
+    let mut appender = crate::append::Appender::to_table(&database, "t", &batch.schema()).expect("it fits");
+    session.append("t", &appender.cast_owned(&batch).expect("it fits")).expect("it is open");
+    check(&mut session, "SELECT count(*) FROM t", &["3"]);
+    run(&mut session, "COMMIT", &Parameters::None).expect("it is open");
+    check(&mut session, "SELECT count(*) FROM t", &["6"]);
+}
+
+#[test]
+fn texts_of_a_frame_are_texts() {
+    let mut session = database().session();
+    let batch =
+        RecordBatch::try_from_iter([("v", Arc::new(StringArray::from(vec!["x"])) as ArrayRef)]).expect("one");
+    let view =
+        arrow_cast::cast(batch.column(0), &datafusion::arrow::datatypes::DataType::Utf8View).expect("a view");
+    let batch = RecordBatch::try_from_iter([("v", view)]).expect("one");
+    session.set_frames(vec![Arc::new(
+        Frame::new("f", &batch.schema(), vec![batch], None, &[]).expect("a frame"),
+    )]);
+    check(&mut session, "SELECT upper(v) FROM f WHERE v = 'x'", &["X"]);
+}
