@@ -14,6 +14,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskCo
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
@@ -158,10 +159,15 @@ impl ScanExec {
         self.fetch
     }
 
-    /// The scan a plan is, also inside of a node that only makes it give way to others.
+    /// The scan a plan is, also below nodes that only join its outputs or make it give way to others.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
         if let Some(cooperative) = plan.downcast_ref::<CooperativeExec>() {
-            return cooperative.input().downcast_ref();
+            return Self::of(cooperative.input());
+        }
+        if let Some(joined) =
+            plan.downcast_ref::<CoalescePartitionsExec>().filter(|joined| joined.fetch().is_none())
+        {
+            return Self::of(joined.input());
         }
         plan.downcast_ref()
     }
