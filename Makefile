@@ -78,10 +78,12 @@ $(VENV)/ready: bench/requirements.txt crates/python/requirements-dev.txt scripts
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh python
 	@touch $@
 
-bench: setup $(VENV)/ready ## the benchmarks, in release; ARGS=--write updates docs/performance.md
+bench: setup $(VENV)/ready python ## the benchmarks, in release; ARGS=--write updates docs/performance.md
 	@echo "==> building tickstone and its benchmarks in release; from nothing about 20 minutes on 2 cores"
 	$(CARGO) build --locked --release -p tickstone -p tickstone-query --bins --examples
 	TICKSTONE="$(abspath $(RELEASE_BIN))" $(VENV)/bin/python bench/run.py $(ARGS)
+	$(VENV)/bin/maturin build --release --locked -m crates/python/Cargo.toml --out build/wheels
+	$(VENV)/bin/python bench/python.py $(ARGS)
 
 clean: ## remove what the build, the tests and the demo made
 	rm -rf target $(VENV) build tickstone-data $(PACKAGE)/_tickstone.*so
