@@ -8,10 +8,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug/tickstone
 RELEASE_BIN := $(or $(CARGO_TARGET_DIR),target)/release/tickstone
+# `make python` builds the Python package in release; PROFILE=dev is quick to build and slow to run.
+PROFILE ?= release
+PACKAGE := crates/python/python/tickstone
+DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo test lint fmt test-rust test-python bench clean
+.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,7 +35,7 @@ demo: build ## build, make a million ticks, import them, analyse them
 	@echo "==> tickstone demo"
 	$(BIN) demo $(ARGS)
 
-test: lint test-rust test-python ## lint, then all tests: Rust, SQL against DuckDB, documentation
+test: lint test-rust test-python test-python-package ## lint, then all tests: Rust, SQL against DuckDB, Python, documentation
 	@echo "==> all tests passed"
 
 lint: setup ## formatting and clippy, warnings are errors
@@ -40,6 +44,7 @@ lint: setup ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
 	@echo "==> cargo clippy; from nothing this checks all dependencies, about 5 minutes on 2 cores"
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p tickstone-python -- -D warnings
 
 fmt: ## format all Rust code
 	$(CARGO) fmt --all
@@ -48,18 +53,37 @@ test-rust: setup ## Rust tests, SQL tests included
 	@echo "==> cargo test; from nothing this compiles DataFusion, about 11 minutes on 2 cores"
 	$(CARGO) test --locked
 
-test-python: build $(VENV)/ready ## the program against DuckDB, and every example of the documentation
+test-python: build python-dev ## the program against DuckDB, and every example of the documentation
 	@echo "==> pytest"
 	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/oracle tests/docs
 
-$(VENV)/ready: bench/requirements.txt scripts/setup.sh
+python: setup $(VENV)/ready ## build the Python package and install it into .venv; PROFILE=dev builds quicker
+	@echo "==> building the Python package; in release from nothing about 20 minutes on 2 cores"
+	CARGO="$(CARGO)" VIRTUAL_ENV="$(abspath $(VENV))" $(VENV)/bin/maturin develop --locked \
+		--profile $(PROFILE) -m crates/python/Cargo.toml
+
+python-dev: setup $(VENV)/ready
+	@echo "==> building the Python package (dev profile)"
+	$(CARGO) build --locked -p tickstone-python
+	install -m 644 $(DEV_LIBRARY) $(PACKAGE)/_tickstone.abi3.so
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh package
+
+test-python-package: python-dev ## the Python package: its types, then its tests
+	@echo "==> mypy --strict"
+	cd crates/python && "$(abspath $(VENV))/bin/python" -m mypy
+	@echo "==> pytest"
+	cd crates/python && "$(abspath $(VENV))/bin/python" -m pytest tests
+
+$(VENV)/ready: bench/requirements.txt crates/python/requirements-dev.txt scripts/setup.sh
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh python
 	@touch $@
 
-bench: setup $(VENV)/ready ## the benchmarks, in release; ARGS=--write updates docs/performance.md
+bench: setup $(VENV)/ready python ## the benchmarks, in release; ARGS=--write updates docs/performance.md
 	@echo "==> building tickstone and its benchmarks in release; from nothing about 20 minutes on 2 cores"
 	$(CARGO) build --locked --release -p tickstone -p tickstone-query --bins --examples
 	TICKSTONE="$(abspath $(RELEASE_BIN))" $(VENV)/bin/python bench/run.py $(ARGS)
+	$(VENV)/bin/maturin build --release --locked -m crates/python/Cargo.toml --out build/wheels
+	$(VENV)/bin/python bench/python.py $(ARGS)
 
 clean: ## remove what the build, the tests and the demo made
-	rm -rf target $(VENV) build tickstone-data
+	rm -rf target $(VENV) build tickstone-data $(PACKAGE)/_tickstone.*so

@@ -218,11 +218,16 @@ BENCHMARKS = {"query": bench_query, "load": bench_load, "commit": bench_commit, 
 TITLES = {"query": "Queries", "load": "Load", "commit": "Group commit", "suite": "Suite A"}
 
 
-def write_page(results: dict[str, str]) -> None:
+def machine() -> str:
+    """The day and the machine of a result."""
+    return f"{datetime.date.today()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
+
+
+def write_page(results: dict[str, str], titles: dict[str, str]) -> None:
     """Replaces the sections of what ran."""
     page = PAGE.read_text()
     for name, result in results.items():
-        section = f"<!-- begin {name} -->\n## {TITLES[name]}\n\n{result}\n<!-- end {name} -->"
+        section = f"<!-- begin {name} -->\n## {titles[name]}\n\n{result}\n<!-- end {name} -->"
         pattern = re.compile(f"<!-- begin {name} -->.*?<!-- end {name} -->", re.DOTALL)
         page = pattern.sub(lambda _: section, page) if pattern.search(page) else f"{page.rstrip()}\n\n{section}\n"
     PAGE.write_text(page)
@@ -242,11 +247,10 @@ def main() -> None:
     for name in arguments.names or BENCHMARKS:
         say(f"== {name}")
         command = f"`.venv/bin/python bench/run.py {name} --scale {arguments.scale} --write`"
-        made = f"{datetime.date.today()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"
-        results[name] = f"{made}, DuckDB {duckdb.__version__}. {command}\n\n{BENCHMARKS[name](arguments.work, arguments.scale)}"
+        results[name] = f"{machine()}, DuckDB {duckdb.__version__}. {command}\n\n{BENCHMARKS[name](arguments.work, arguments.scale)}"
         print(f"## {TITLES[name]}\n\n{results[name]}\n")
     if arguments.write:
-        write_page(results)
+        write_page(results, TITLES)
 
 
 if __name__ == "__main__":

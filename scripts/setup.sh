@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares a machine: checks what a step needs, installs what is missing, says what it does.
-# usage: setup.sh compiler | lint | python
+# usage: setup.sh compiler | lint | python | package
 set -eu
 
 say() { printf '==> %s\n' "$*"; }
@@ -37,14 +37,21 @@ python() {
         exit 1
     }
     "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || packages python3-venv
-    say "making $VENV with the Python packages of bench/requirements.txt"
+    say "making $VENV with the Python packages of bench/requirements.txt and crates/python/requirements-dev.txt"
     "$PYTHON" -m venv "$VENV"
-    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
+    "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r crates/python/requirements-dev.txt
+}
+
+# Lets the virtual environment import the package where it lies, its native module beside it.
+package() {
+    site=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    printf '%s\n' "$(pwd)/crates/python/python" > "$site/tickstone.pth"
 }
 
 case "${1:-}" in
     compiler) compiler ;;
     lint) lint ;;
     python) python ;;
+    package) package ;;
     *) sed -n '2,3p' "$0" >&2; exit 2 ;;
 esac

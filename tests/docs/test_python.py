@@ -7,6 +7,7 @@ is the exception. UPDATE_DOCS=1 writes what is printed into the pages instead, a
 
 import ast
 import contextlib
+import difflib
 import io
 import json
 import os
@@ -115,4 +116,5 @@ def test_the_reference_is_true():
     path = pathlib.Path(PAGES / "reference.md")
     if UPDATE:
         path.write_text(render())
-    assert path.read_text() == render(), "UPDATE_DOCS=1 makes it anew"
+    changed = list(difflib.unified_diff(path.read_text().splitlines(), render().splitlines(), lineterm="", n=0))
+    assert not changed, "UPDATE_DOCS=1 makes it anew:\n" + "\n".join(changed[:20])

@@ -7,6 +7,7 @@ UPDATE_DOCS=1 writes what the program prints into the README instead.
 import os
 import re
 import subprocess
+import sys
 
 from conftest import COMMAND_SECONDS, REPOSITORY
 
@@ -58,3 +59,12 @@ def test_tour(program, tmp_path):
     assert ran >= 5, "the tour is missing"
     if update:
         README.write_text(page)
+
+
+def test_python(tmp_path):
+    """The Python of the README runs as it stands."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, timeout=COMMAND_SECONDS)
+        assert done.returncode == 0, f"{block}\n{done.stderr}"

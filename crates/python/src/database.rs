@@ -50,6 +50,11 @@ impl Shared {
     /// Notes something that must let go when the database is closed.
     pub(crate) fn add_user(&self, user: Weak<dyn User>) {
         let mut users = lock(&self.users);
+        // Who comes after closing has gone through the list lets go at once.
+        if let (true, Some(user)) = (self.closed.load(Ordering::Acquire), user.upgrade()) {
+            drop(users);
+            return user.let_go();
+        }
         // Forgetting those that are gone only when the list would grow keeps the cost of each constant.
         if users.len() == users.capacity() {
             users.retain(|known| known.strong_count() > 0);
@@ -58,9 +63,12 @@ impl Shared {
     }
 
     fn close(&self) {
-        self.closed.store(true, Ordering::Release);
         let engine = lock(&self.engine).take();
-        let users: Vec<_> = std::mem::take(&mut *lock(&self.users));
+        let users: Vec<_> = {
+            let mut users = lock(&self.users);
+            self.closed.store(true, Ordering::Release);
+            std::mem::take(&mut *users)
+        };
         for user in users.iter().filter_map(Weak::upgrade) {
             user.let_go();
         }

@@ -9,7 +9,8 @@ use crate::stream::Stream;
 use crate::wait::wait;
 use arrow_schema::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
-use futures::TryStreamExt;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,11 @@ use std::time::{Duration, Instant};
 use tickstone_engine::Snapshot;
 use tickstone_model::ColumnType;
 use tickstone_query::append::Appender;
-use tickstone_query::dialect::{Statement as Parsed, parse};
+use tickstone_query::dialect::{Statement as Parsed, parse, reads_several};
 use tickstone_query::export::{self, Format};
 use tickstone_query::import::Compression;
 use tickstone_query::{Frame as QueryFrame, Outcome, QueryError, Session as QuerySession};
+use tokio::runtime::Handle;
 
 /// How long a plan made ahead may wait to be run: `now()` in it is the moment it was made.
 const PLAN_AGE_MAX: Duration = Duration::from_secs(1);
@@ -210,6 +212,27 @@ fn plan(
     }
 }
 
+/// A stream that is read by a task of the runtime, a little ahead; dropped, it ends the task.
+fn on_runtime(
+    runtime: &Handle,
+    schema: &SchemaRef,
+    mut stream: SendableRecordBatchStream,
+) -> SendableRecordBatchStream {
+    const BATCHES_AHEAD: usize = 4;
+    let mut builder = RecordBatchReceiverStream::builder(Arc::clone(schema), BATCHES_AHEAD);
+    let sender = builder.tx();
+    let read = async move {
+        while let Some(batch) = stream.next().await {
+            if sender.send(batch).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    };
+    builder.spawn_on(read, runtime);
+    builder.build()
+}
+
 struct QueryInner {
     cell: Arc<SessionCell>,
     ahead: Arc<Ahead>,
@@ -257,8 +280,14 @@ impl Query {
         let inner = self.inner.get()?;
         let runtime = inner.cell.shared.engine()?.runtime().handle().clone();
         let planned = py.detach(|| self.planned(inner))?;
-        let shared = Arc::clone(inner.cell.shared());
-        Ok(Stream::new(shared, runtime, planned.schema, planned.stream, Arc::clone(&self.sql)))
+        let (shared, schema) = (Arc::clone(inner.cell.shared()), planned.schema);
+        // A join may work for long on one batch. On a thread of the runtime it does not keep this one from
+        // looking for signals; a query of one table is quicker without the way there and back.
+        let stream = match reads_several(&self.statement) {
+            true => on_runtime(&runtime, &schema, planned.stream),
+            false => planned.stream,
+        };
+        Ok(Stream::new(shared, runtime, schema, stream, Arc::clone(&self.sql)))
     }
 
     /// Runs it into a file; how many rows.

@@ -10,7 +10,6 @@ use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
-use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -106,19 +105,6 @@ impl Stream {
         (Self { source: InProcess::new(Arc::clone(&source)), rest: Mutex::default() }, source)
     }
 
-    fn capsule<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-        is_foreign: bool,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        let source = Arc::clone(self.source.get()?);
-        let wanted = requested_schema.map(self::requested_schema).transpose()?;
-        let schema = wanted.filter(|wanted| can_cast(&source.schema, wanted));
-        let schema = schema.unwrap_or_else(|| Arc::clone(&source.schema));
-        stream_capsule(py, Box::new(Reader { source, schema, is_foreign }))
-    }
-
     /// At most `count` of the rows that are left, in batches as they come.
     fn take(&self, count: usize) -> PyResult<Vec<RecordBatch>> {
         let source = self.source.get()?;
@@ -154,24 +140,18 @@ impl Stream {
         Ok(Self::fed(Feed::Held(held.into_iter()), schema, "".into()).0)
     }
 
-    /// The rows by Arrow's C stream interface, without a copy, for a caller that looks at `raised` after.
+    /// The rows by Arrow's C stream interface, without a copy.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.capsule(py, requested_schema, false)
-    }
-
-    /// The same for a consumer that knows nothing of `raised`: Ctrl-C is raised again once it has returned.
-    #[pyo3(signature = (requested_schema=None))]
-    fn hand_over<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        self.capsule(py, requested_schema, true)
+        let source = Arc::clone(self.source.get()?);
+        let wanted = requested_schema.map(self::requested_schema).transpose()?;
+        let schema = wanted.filter(|wanted| can_cast(&source.schema, wanted));
+        let schema = schema.unwrap_or_else(|| Arc::clone(&source.schema));
+        stream_capsule(py, Box::new(Reader { source, schema }))
     }
 
     /// At most `count` rows as tuples; fewer only at the end.
@@ -222,7 +202,6 @@ fn can_cast(from: &SchemaRef, to: &SchemaRef) -> bool {
 struct Reader {
     source: Arc<Source>,
     schema: SchemaRef,
-    is_foreign: bool,
 }
 
 impl Reader {
@@ -241,10 +220,6 @@ impl Reader {
     fn told(&self, raised: PyErr) -> ArrowError {
         let words = Python::attach(|py| {
             let words = raised.to_string().replace('\0', " ");
-            if self.is_foreign && raised.is_instance_of::<PyKeyboardInterrupt>(py) {
-                // SAFETY: it only notes that SIGINT came; the interpreter is held.
-                unsafe { pyo3::ffi::PyErr_SetInterrupt() }
-            }
             *lock(&self.source.raised) = Some(raised.clone_ref(py));
             words
         });

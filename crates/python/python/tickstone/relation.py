@@ -89,8 +89,11 @@ class Relation:
     # Reading it.
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows by Arrow's C stream interface: batches come as the query makes them, without a copy."""
-        return self._stream().hand_over(requested_schema)
+        """The rows by Arrow's C stream interface: batches come as the query makes them, without a copy.
+
+        A consumer raises what it makes of an error's words; on Ctrl-C, too, where they are "KeyboardInterrupt".
+        """
+        return self._stream().__arrow_c_stream__(requested_schema)
 
     def arrow(self) -> pyarrow.Table:
         """All rows as a pyarrow Table.

@@ -24,7 +24,7 @@ mod table;
 
 pub use error::SqlError;
 pub use names::resolve_names;
-pub use references::tables_read;
+pub use references::{reads_several, tables_read};
 pub use statement::{CopySource, CreateTable, Position, Statement};
 
 use cursor::{Cursor, Tokens, parser_error};

@@ -119,6 +119,15 @@ fn names_that_nobody_has_are_told() {
 }
 
 #[test]
+fn queries_that_may_make_many_rows_are_known() {
+    let several =
+        |sql: &str| crate::dialect::reads_several(&crate::dialect::parse(sql).expect("it is SQL")[0]);
+    assert!(!several("SELECT 1") && !several("SELECT * FROM (SELECT * FROM t) x"));
+    assert!(several("SELECT * FROM t a, t b") && several("SELECT * FROM t WHERE n IN (SELECT n FROM t)"));
+    assert!(several("WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n FROM r) SELECT * FROM r"));
+}
+
+#[test]
 fn parameters_are_typed_by_what_they_meet() {
     let mut session = database().session();
     let create =
