@@ -1,17 +1,11 @@
 //! Columns from outside as columns of a table.
 
+use crate::cast::{cast_exactly, check_times, is_text, no_such_column};
 use crate::error::{QueryError, Result};
-use arrow_cast::{CastOptions, cast_with_options};
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions, make_array,
-};
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef};
+use datafusion::arrow::array::{Array, MutableArrayData, RecordBatch, RecordBatchOptions, make_array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 use tickstone_model::{Column, ColumnType, TableSchema};
-
-/// A value that does not fit is an error, never a NULL.
-const STRICT: CastOptions<'static> =
-    CastOptions { safe: false, format_options: datafusion::arrow::util::display::FormatOptions::new() };
 
 /// Which column of a table each column that comes fills.
 #[derive(Debug)]
@@ -57,10 +51,9 @@ impl Columns {
     pub(super) fn cast(&self, table: &TableSchema, batch: &RecordBatch, before: u64) -> Result<RecordBatch> {
         let columns = self.targets.iter().zip(batch.columns()).map(|((place, target), array)| {
             let column = &table.columns()[*place];
-            let cast =
-                cast(array, target).map_err(|reason| not_castable(array, target, column, before, reason))?;
+            let cast = cast_exactly(array, target, column, before)?;
             if table.timestamp() == Some(*place) {
-                check_times(&cast, column, before)?;
+                check_times(&cast, &column.name, before)?;
             }
             Ok(cast)
         });
@@ -68,12 +61,6 @@ impl Columns {
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
-}
-
-fn no_such_column(table: &TableSchema, name: &str) -> QueryError {
-    let names: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
-    QueryError::request(format!("table '{}' has no column '{name}'", table.name()))
-        .hint(format!("its columns are {}", names.join(", ")))
 }
 
 /// The type in which the engine takes a column of type `found`.
@@ -97,63 +84,13 @@ fn target(found: &DataType, column: &Column) -> Result<DataType> {
         }
         (ColumnType::Boolean, found) if found.is_numeric() => refuse("convert it to booleans first"),
         (_, DataType::Boolean) => refuse("convert it first"),
+        (ColumnType::Timestamp | ColumnType::Uuid, found) if is_text(found) => Ok(wanted),
         (ColumnType::Uuid, found) if !matches!(found, DataType::Binary | DataType::LargeBinary) => {
             refuse("hand it over as 16 bytes")
         }
         _ if arrow_cast::can_cast_types(found, &wanted) => Ok(wanted),
         _ => refuse("convert it first"),
     }
-}
-
-fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-}
-
-/// The values in another type, exactly.
-fn cast(array: &ArrayRef, target: &DataType) -> std::result::Result<ArrayRef, String> {
-    if array.data_type() == target {
-        return Ok(Arc::clone(array));
-    }
-    if array.data_type().is_floating() && target.is_integer() {
-        check_whole(array)?;
-    }
-    cast_with_options(array, target, &STRICT).map_err(|error| error.to_string())
-}
-
-/// A number with a fraction is no whole number: it is not cut off.
-fn check_whole(array: &ArrayRef) -> std::result::Result<(), String> {
-    let doubles = cast_with_options(array, &DataType::Float64, &STRICT).map_err(|error| error.to_string())?;
-    match doubles.as_primitive::<Float64Type>().iter().flatten().find(|value| value.fract() != 0.0) {
-        Some(value) => Err(format!("{value} is no whole number")),
-        None => Ok(()),
-    }
-}
-
-/// Says which row of a column cannot be cast: the first that fails alone.
-fn not_castable(
-    array: &ArrayRef,
-    target: &DataType,
-    column: &Column,
-    before: u64,
-    reason: String,
-) -> QueryError {
-    let place = match (0..array.len()).find(|row| cast(&array.slice(*row, 1), target).is_err()) {
-        Some(row) => format!("row {}: ", before + row as u64 + 1),
-        None => String::new(),
-    };
-    let (name, wanted, found) = (&column.name, column.column_type, array.data_type());
-    QueryError::request(format!("{place}the value for column '{name}' ({found}) is no {wanted}"))
-        .detail(reason)
-}
-
-fn check_times(times: &ArrayRef, column: &Column, before: u64) -> Result<()> {
-    if times.null_count() == 0 {
-        return Ok(());
-    }
-    let row = (0..times.len()).find(|&row| times.is_null(row)).unwrap_or_default();
-    let (row, name) = (before + row as u64 + 1, &column.name);
-    Err(QueryError::request(format!("row {row}: the designated timestamp '{name}' is NULL"))
-        .hint("every row of this table needs a time"))
 }
 
 /// The same rows in memory of their own. What stays in memory must not change with what a caller does to

@@ -3,21 +3,17 @@
 //! Few rows go through the tape; from [`BULK_ROWS_MIN`] on they go straight into parts. Either way
 //! all of them become durable and visible together, or none.
 
+use crate::cast::{cast_exactly, check_times, no_such_column};
 use crate::error::{QueryError, Result};
-use crate::literals::parse_instant;
 use crate::session::{Outcome, Session};
-use arrow_cast::{CastOptions, cast_with_options};
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch, TimestampNanosecondArray, new_null_array,
-};
-use datafusion::arrow::datatypes::{DataType, Float64Type, SchemaRef};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
 use sqlparser::ast;
 use std::sync::Arc;
 use tickstone_engine::{BulkLoad, Engine, Transaction};
 use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
-use tickstone_wire::parse_uuid;
 
 /// Rows from which an INSERT writes parts directly instead of through the tape.
 const BULK_ROWS_MIN: u64 = 1 << 18;
@@ -116,11 +112,7 @@ fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
     let mut sources = vec![None; schema.columns().len()];
     for (place, column) in insert.columns.iter().enumerate() {
         let name = column.0.last().and_then(|part| part.as_ident()).map_or("", |ident| ident.value.as_str());
-        let index = schema.column_index(name).ok_or_else(|| {
-            let names: Vec<&str> = schema.columns().iter().map(|c| c.name.as_str()).collect();
-            QueryError::request(format!("table '{}' has no column '{name}'", schema.name()))
-                .hint(format!("its columns are {}", names.join(", ")))
-        })?;
+        let index = schema.column_index(name).ok_or_else(|| no_such_column(schema, name))?;
         if sources[index].replace(place).is_some() {
             return Err(QueryError::request(format!("column '{name}' is named twice")));
         }
@@ -141,97 +133,7 @@ fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
         ))
         .hint("write it as text ('2024-08-08T12:00:00'), or state its unit: to_timestamp_millis(…)"));
     }
-    if let Some(read) = read_text(array, column, before) {
-        return read;
-    }
-    if from.is_floating() && to.is_integer() {
-        check_whole(array, column, before)?;
-    }
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    let cast = match to {
-        // Text becomes a dictionary of its own; the engine relates it to the table's.
-        DataType::Dictionary(_, _) if !from.is_nested() => {
-            cast_with_options(array, &DataType::Utf8, &options)
-                .and_then(|text| cast_with_options(&text, &to, &options))
-        }
-        _ => cast_with_options(array, &to, &options),
-    };
-    cast.map_err(|error| not_castable(array, column, before, &error.to_string()))
-}
-
-/// Text as a TIMESTAMP or UUID, by the rules that files are read by; `None` for other types.
-fn read_text(array: &ArrayRef, column: &Column, before: u64) -> Option<Result<ArrayRef>> {
-    let text = match array.data_type() {
-        DataType::Utf8 => Arc::clone(array),
-        DataType::LargeUtf8 | DataType::Utf8View => {
-            cast_with_options(array, &DataType::Utf8, &CastOptions::default()).ok()?
-        }
-        _ => return None,
-    };
-    let text = text.as_string::<i32>();
-    let read: ArrayRef = match column.column_type {
-        ColumnType::Timestamp => {
-            let values: TimestampNanosecondArray = text.iter().map(|text| parse_instant(text?)).collect();
-            Arc::new(values)
-        }
-        ColumnType::Uuid => {
-            let values = text.iter().map(|text| parse_uuid(text?.trim().as_bytes()));
-            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 16).ok()?)
-        }
-        _ => return None,
-    };
-    let unread = (0..text.len()).find(|&row| text.is_valid(row) && read.is_null(row));
-    Some(match unread {
-        None => Ok(read),
-        Some(row) => Err(no_value(before + row as u64, column, &format!("'{}'", text.value(row)))),
-    })
-}
-
-/// Refuses a number that an integer column would hold only in part.
-fn check_whole(array: &ArrayRef, column: &Column, before: u64) -> Result<()> {
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    let values = cast_with_options(array, &DataType::Float64, &options)?;
-    let broken =
-        values.as_primitive::<Float64Type>().iter().position(|v| v.is_some_and(|v| v.fract() != 0.0));
-    match broken {
-        Some(row) => {
-            let value = values.as_primitive::<Float64Type>().value(row);
-            Err(no_value(before + row as u64, column, &value.to_string())
-                .hint("round(…) or trunc(…) makes it whole"))
-        }
-        None => Ok(()),
-    }
-}
-
-/// `row` counts from 0.
-fn no_value(row: u64, column: &Column, value: &str) -> QueryError {
-    let (row, name, wanted) = (row + 1, &column.name, column.column_type);
-    QueryError::request(format!("row {row}: the value for column '{name}' is no {wanted}"))
-        .detail(format!("it is {value}"))
-}
-
-/// Says which row of a column cannot be cast: the first that fails alone.
-fn not_castable(array: &ArrayRef, column: &Column, before: u64, message: &str) -> QueryError {
-    let (options, to) =
-        (CastOptions { safe: false, ..CastOptions::default() }, column.column_type.edge_type());
-    let fails = |row: &usize| cast_with_options(&array.slice(*row, 1), &to, &options).is_err();
-    let place = match (0..array.len()).find(fails) {
-        Some(row) => format!("row {}: ", before + row as u64 + 1),
-        None => String::new(),
-    };
-    let name = &column.name;
-    QueryError::request(format!("{place}the value for column '{name}' is no {}", column.column_type))
-        .detail(message)
-}
-
-fn check_times(times: &ArrayRef, name: &str, before: u64) -> Result<()> {
-    if times.null_count() == 0 {
-        return Ok(());
-    }
-    let row = (0..times.len()).find(|&row| times.is_null(row)).unwrap_or_default();
-    let row = before + row as u64 + 1;
-    Err(QueryError::request(format!("row {row}: the designated timestamp '{name}' is NULL"))
-        .hint("every row of this table needs a time"))
+    cast_exactly(array, &to, column, before)
 }
 
 /// Stores a stream of rows in one commit, or in the session's open transaction; how many rows.

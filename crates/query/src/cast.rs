@@ -1,0 +1,119 @@
+//! Values from outside as a column holds them: exactly, or an error that names the row and the column.
+//!
+//! INSERT and append share these rules. Text becomes a time or a UUID as it does in files; a number that an
+//! integer column would hold only in part, or a value out of range, is refused.
+
+use crate::error::{QueryError, Result};
+use crate::literals::parse_instant;
+use arrow_cast::{CastOptions, cast_with_options};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray, TimestampNanosecondArray};
+use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::arrow::util::display::FormatOptions;
+use std::sync::Arc;
+use tickstone_model::{Column, ColumnType, TableSchema};
+use tickstone_wire::parse_uuid;
+
+/// A value that does not fit is an error, never a NULL.
+const STRICT: CastOptions<'static> = CastOptions { safe: false, format_options: FormatOptions::new() };
+
+/// Whether a type is one of text.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// The values of `array` for `column`, as arrays of type `target`; `before` rows came earlier.
+///
+/// # Errors
+/// Where a value cannot be held exactly, with its row (from 1) and the column.
+pub(crate) fn cast_exactly(
+    array: &ArrayRef,
+    target: &DataType,
+    column: &Column,
+    before: u64,
+) -> Result<ArrayRef> {
+    if array.data_type() == target {
+        return Ok(Arc::clone(array));
+    }
+    cast(array, target, column.column_type).map_err(|reason| {
+        let fails = |row: &usize| cast(&array.slice(*row, 1), target, column.column_type).is_err();
+        let row = (0..array.len()).find(fails);
+        let place = row.map(|row| format!("row {}: ", before + row as u64 + 1)).unwrap_or_default();
+        let reason = row
+            .and_then(|row| cast(&array.slice(row, 1), target, column.column_type).err())
+            .unwrap_or(reason);
+        let (name, wanted) = (&column.name, column.column_type);
+        let error = QueryError::request(format!("{place}the value for column '{name}' is no {wanted}"))
+            .detail(reason);
+        let fraction = array.data_type().is_floating() && target.is_integer();
+        if fraction { error.hint("round(…) or trunc(…) makes it whole") } else { error }
+    })
+}
+
+fn cast(array: &ArrayRef, target: &DataType, wanted: ColumnType) -> std::result::Result<ArrayRef, String> {
+    let from = array.data_type();
+    if is_text(from) && matches!(wanted, ColumnType::Timestamp | ColumnType::Uuid) {
+        return read_text(array, wanted);
+    }
+    if from.is_floating() && target.is_integer() {
+        check_whole(array)?;
+    }
+    let strict = |array: &ArrayRef, to: &DataType| {
+        cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
+    };
+    match target {
+        // By way of text: its distinct values become a dictionary of its own.
+        DataType::Dictionary(_, _) if !from.is_nested() => strict(&strict(array, &DataType::Utf8)?, target),
+        _ => strict(array, target),
+    }
+}
+
+/// Text as a TIMESTAMP or UUID, by the rules that files are read by.
+fn read_text(array: &ArrayRef, wanted: ColumnType) -> std::result::Result<ArrayRef, String> {
+    let text = cast_with_options(array, &DataType::Utf8, &STRICT).map_err(|error| error.to_string())?;
+    let text = text.as_string::<i32>();
+    let read: ArrayRef = match wanted {
+        ColumnType::Timestamp => {
+            let values: TimestampNanosecondArray = text.iter().map(|text| parse_instant(text?)).collect();
+            Arc::new(values)
+        }
+        _ => {
+            let values = text.iter().map(|text| parse_uuid(text?.trim().as_bytes()));
+            let values = FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 16);
+            Arc::new(values.map_err(|error| error.to_string())?)
+        }
+    };
+    match (0..text.len()).find(|&row| text.is_valid(row) && read.is_null(row)) {
+        Some(row) => Err(format!("it is '{}'", text.value(row))),
+        None => Ok(read),
+    }
+}
+
+/// A number with a fraction is no whole number: it is not cut off.
+fn check_whole(array: &ArrayRef) -> std::result::Result<(), String> {
+    let doubles = cast_with_options(array, &DataType::Float64, &STRICT).map_err(|error| error.to_string())?;
+    match doubles.as_primitive::<Float64Type>().iter().flatten().find(|value| value.fract() != 0.0) {
+        Some(value) => Err(format!("it is {value}")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a NULL designated timestamp; `before` rows came earlier.
+///
+/// # Errors
+/// With the row and the column.
+pub(crate) fn check_times(times: &ArrayRef, name: &str, before: u64) -> Result<()> {
+    if times.null_count() == 0 {
+        return Ok(());
+    }
+    let row = (0..times.len()).find(|&row| times.is_null(row)).unwrap_or_default();
+    let row = before + row as u64 + 1;
+    Err(QueryError::request(format!("row {row}: the designated timestamp '{name}' is NULL"))
+        .hint("every row of this table needs a time"))
+}
+
+/// That a table has no such column, and which it has.
+pub(crate) fn no_such_column(table: &TableSchema, name: &str) -> QueryError {
+    let names: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
+    QueryError::request(format!("table '{}' has no column '{name}'", table.name()))
+        .hint(format!("its columns are {}", names.join(", ")))
+}
