@@ -115,6 +115,7 @@ def test_too_little_memory(directory: pathlib.Path) -> None:
     with tickstone.open(directory, query_memory=1 << 20) as db:
         db.append("t", {"a": list(range(300_000))}, create=True)
         with pytest.raises(tickstone.Error) as caught:
-            db.sql("SELECT count(*) FROM (SELECT DISTINCT a, a * 2 AS b, a * 3 AS c FROM t)").fetchall()
+            # The table of a hash join does not go to disk.
+            db.sql("SELECT count(*) FROM t x JOIN t y ON x.a = y.a").fetchall()
         assert caught.value.kind in ("retry", "free space", "fix request")
         assert db.sql("SELECT count(*) FROM t").fetchone() == (300_000,)

@@ -21,6 +21,7 @@ import signal, sys, tickstone
 signal.signal(signal.SIGINT, signal.default_int_handler)
 db = tickstone.open(sys.argv[1])
 db.append("t", {"a": list(range(100))}, create=True)
+db.append("b", {"a": list(range(30_000))}, create=True)
 ENDLESS = "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r WHERE a < 1000000000) SELECT max(a) FROM r"
 relation = db.sql(ENDLESS)
 print("running", flush=True)
@@ -40,6 +41,7 @@ db.close()
 """
 
 WAYS = {
+    "cross join": 'db.sql("SELECT sum(x.a * y.a % 7) FROM b x CROSS JOIN b y").arrow()',
     "arrow": "relation.arrow()",
     "rows": "relation.fetchall()",
     "stream": "import pyarrow; pyarrow.RecordBatchReader.from_stream(relation).read_all()",
