@@ -1,6 +1,12 @@
-//! The latched writer: producers append to an open buffer, one thread writes and syncs whole groups.
+//! The latched writer: producers append to an open buffer; one of those who wait for their frames
+//! takes the whole buffer, writes and syncs it for all, while the others fill the next one.
+//!
+//! No thread stands between a producer and the file: a lone producer writes its frame itself, and of
+//! many that wait together one leads. A thread of the tape's own only syncs rows of policy `interval`
+//! when their time has come.
 //!
 //! Invariants:
+//! - one thread writes at a time: the one that took the [`Writer`] out of the latch;
 //! - frames are written in the order of their positions, each once;
 //! - a group's effects are published after its write returned and before anything of it is
 //!   acknowledged; under `always` the acknowledgement also waits for the sync after it;
@@ -24,7 +30,7 @@ use tickstone_model::SyncPolicy;
 const BUFFER_BYTES_MAX: usize = 64 << 20;
 
 /// Publishes a group of effects with one pointer swap.
-pub(crate) trait Publish<E>: Send + Sync {
+pub(crate) trait Publish<E>: Debug + Send + Sync {
     /// Applies the effects, in order, of frames with these positions.
     fn publish(&self, group: Vec<(u64, E)>);
 }
@@ -49,15 +55,17 @@ pub(crate) struct Tape<E: Send + 'static> {
 struct Shared<E> {
     clock: Arc<dyn Clock>,
     latch: Mutex<Latch<E>>,
-    /// Signalled when there is something to write, and at the end.
-    filled: Condvar,
-    /// Signalled when a group was written, synced, or failed.
+    /// Signalled when rows begin to wait for a sync by interval, and at the end.
+    unsynced: Condvar,
+    /// Signalled when the writer was put back, and when writing failed.
     progressed: Condvar,
 }
 
-/// What producers and the writer thread share.
+/// What producers share.
 #[derive(Debug)]
 struct Latch<E> {
+    /// Absent while a thread writes or syncs.
+    writer: Option<Writer<E>>,
     buffer: Vec<u8>,
     /// Offsets of the frame headers in `buffer`: the writer fills in what was synced.
     frames: Vec<usize>,
@@ -69,6 +77,8 @@ struct Latch<E> {
     synced: u64,
     /// Position up to which someone asked for a sync.
     sync_wanted: u64,
+    /// Since when rows of policy `interval` wait for a sync.
+    unsynced_since_ns: Option<i64>,
     syncs: u64,
     failure: Option<String>,
     closing: bool,
@@ -82,7 +92,7 @@ pub(crate) struct Ticket {
 }
 
 impl<E: Send + 'static> Tape<E> {
-    /// Begins `epoch` with a writer thread. The first segment is made with the first frame.
+    /// Begins `epoch`. The first segment is made with the first frame.
     pub(crate) fn start(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -91,7 +101,9 @@ impl<E: Send + 'static> Tape<E> {
         options: TapeOptions,
     ) -> Result<Self> {
         let next_position = first_position(epoch);
+        let writer = Writer { disk, clock: Arc::clone(&clock), publisher, options, open: None };
         let latch = Latch {
+            writer: Some(writer),
             buffer: Vec::new(),
             frames: Vec::new(),
             effects: Vec::new(),
@@ -100,28 +112,21 @@ impl<E: Send + 'static> Tape<E> {
             written: next_position.saturating_sub(1),
             synced: next_position.saturating_sub(1),
             sync_wanted: 0,
+            unsynced_since_ns: None,
             syncs: 0,
             failure: None,
             closing: false,
         };
         let shared = Arc::new(Shared {
-            clock: Arc::clone(&clock),
+            clock,
             latch: Mutex::new(latch),
-            filled: Condvar::new(),
+            unsynced: Condvar::new(),
             progressed: Condvar::new(),
         });
-        let mut writer = Writer {
-            shared: Arc::clone(&shared),
-            disk,
-            clock,
-            publisher,
-            options,
-            open: None,
-            unsynced: None,
-        };
+        let syncing = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("tape".to_string())
-            .spawn(move || writer.run())
+            .spawn(move || syncing.sync_by_interval(options.sync_interval))
             .map_err(EngineError::io("start the thread of", TAPE_DIR))?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
@@ -138,7 +143,7 @@ impl<E: Send + 'static> Tape<E> {
         let received_ns = self.shared.clock.now_ns();
         let mut latch = self.shared.lock();
         while latch.buffer.len() > BUFFER_BYTES_MAX && latch.failure.is_none() {
-            latch = wait(&self.shared.progressed, latch);
+            latch = self.shared.write_or_wait(latch);
         }
         latch.check()?;
         let position = latch.next_position;
@@ -159,12 +164,11 @@ impl<E: Send + 'static> Tape<E> {
         latch.buffer.extend_from_slice(&END_MARKER.to_le_bytes());
         latch.effects.push((position, effect));
         latch.strictest = latch.strictest.max(sync);
-        drop(latch);
-        self.shared.filled.notify_one();
         Ok(Ticket { position, sync })
     }
 
-    /// Waits until a frame is written and published, and synced where its policy is `always`.
+    /// Returns once a frame is written and published, and synced where its policy is `always`: by this
+    /// thread, or by another that leads.
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`]: whether the frame survives is known after reopening.
@@ -176,22 +180,21 @@ impl<E: Send + 'static> Tape<E> {
                 return Ok(());
             }
             latch.check()?;
-            latch = wait(&self.shared.progressed, latch);
+            latch = self.shared.write_or_wait(latch);
         }
     }
 
-    /// Waits until every frame up to `position`, which must be written, is on stable storage.
+    /// Returns once every frame up to `position`, which must be written, is on stable storage.
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`].
     pub(crate) fn sync(&self, position: u64) -> Result<()> {
         let mut latch = self.shared.lock();
-        latch.sync_wanted = latch.sync_wanted.max(position.min(latch.written));
-        let wanted = latch.sync_wanted;
-        self.shared.filled.notify_one();
+        let wanted = position.min(latch.written);
+        latch.sync_wanted = latch.sync_wanted.max(wanted);
         while latch.synced < wanted {
             latch.check()?;
-            latch = wait(&self.shared.progressed, latch);
+            latch = self.shared.write_or_wait(latch);
         }
         Ok(())
     }
@@ -201,18 +204,25 @@ impl<E: Send + 'static> Tape<E> {
         self.shared.lock().syncs
     }
 
-    /// Writes and syncs what waits, then ends the writer thread.
+    /// Writes and syncs what waits, and ends the tape's thread.
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`] where a write or sync failed, now or before.
     pub(crate) fn close(&self) -> Result<()> {
         self.shared.lock().closing = true;
-        self.shared.filled.notify_one();
+        self.shared.unsynced.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             self.shared.lock().failure = Some("the tape's thread failed".to_string());
         }
-        self.shared.lock().check()
+        let mut latch = self.shared.lock();
+        let last = latch.next_position - 1;
+        latch.sync_wanted = last;
+        while latch.synced < last {
+            latch.check()?;
+            latch = self.shared.write_or_wait(latch);
+        }
+        latch.check()
     }
 }
 
@@ -232,9 +242,82 @@ impl<E> Latch<E> {
     }
 }
 
-impl<E> Shared<E> {
+impl<E: Send + 'static> Shared<E> {
     fn lock(&self) -> MutexGuard<'_, Latch<E>> {
         self.latch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what waits in the buffer and makes the syncs that are asked for; where another thread
+    /// does so at the moment, waits until it has done.
+    fn write_or_wait<'a>(&'a self, mut latch: MutexGuard<'a, Latch<E>>) -> MutexGuard<'a, Latch<E>> {
+        let Some(writer) = latch.writer.take() else {
+            return wait(&self.progressed, latch);
+        };
+        let group = Group {
+            bytes: std::mem::take(&mut latch.buffer),
+            frames: std::mem::take(&mut latch.frames),
+            effects: std::mem::take(&mut latch.effects),
+            strictest: std::mem::replace(&mut latch.strictest, SyncPolicy::None),
+        };
+        drop(latch);
+        self.lead(writer, |writer| writer.commit(self, group))
+    }
+
+    /// Syncs what was written once it has waited for `interval`, until the tape is closed or stopped.
+    fn sync_by_interval(&self, interval: Duration) {
+        let mut latch = self.lock();
+        while !latch.closing && latch.failure.is_none() {
+            if latch.unsynced_since_ns.is_none() {
+                latch = wait(&self.unsynced, latch);
+                continue;
+            }
+            let waited = self.unsynced.wait_timeout(latch, interval);
+            latch = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // A thread that writes just now looks itself whether a sync is due.
+            if latch.unsynced_since_ns.is_some()
+                && let Some(writer) = latch.writer.take()
+            {
+                let written = latch.written;
+                drop(latch);
+                latch = self.lead(writer, |writer| writer.sync_to(self, written));
+            }
+        }
+    }
+
+    /// Runs `work` with the writer, then puts it back. After an error, or a panic, the tape has stopped.
+    fn lead(
+        &self,
+        writer: Writer<E>,
+        work: impl FnOnce(&mut Writer<E>) -> Result<()>,
+    ) -> MutexGuard<'_, Latch<E>> {
+        let panicked = Some("writing the tape panicked".to_string());
+        let mut turn = Turn { shared: self, writer: Some(writer), failure: panicked };
+        let outcome = turn.writer.as_mut().map_or(Ok(()), work);
+        turn.failure = outcome.err().map(|error| error.to_string());
+        drop(turn);
+        self.lock()
+    }
+}
+
+/// A thread's turn at writing; ends by putting the writer back.
+struct Turn<'a, E: Send + 'static> {
+    shared: &'a Shared<E>,
+    writer: Option<Writer<E>>,
+    /// Why the tape stops with this turn.
+    failure: Option<String>,
+}
+
+impl<E: Send + 'static> Drop for Turn<'_, E> {
+    fn drop(&mut self) {
+        let mut latch = self.shared.lock();
+        latch.writer = self.writer.take();
+        if let Some(cause) = self.failure.take() {
+            latch.failure = Some(cause);
+            latch.effects.clear();
+            latch.buffer = Vec::new();
+        }
+        drop(latch);
+        self.shared.progressed.notify_all();
     }
 }
 
@@ -242,7 +325,7 @@ fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, 
     condition.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A buffer taken by the writer thread.
+/// What was in the buffer when a thread took its turn.
 struct Group<E> {
     bytes: Vec<u8>,
     frames: Vec<usize>,
@@ -258,133 +341,68 @@ struct OpenSegment {
     synced_bytes: usize,
 }
 
-/// Frames written but not synced that have a deadline.
-#[derive(Debug, Clone, Copy)]
-struct Unsynced {
-    since_ns: i64,
-}
-
-struct Writer<E: Send + 'static> {
-    shared: Arc<Shared<E>>,
+/// What it takes to write: held by one thread at a time.
+#[derive(Debug)]
+struct Writer<E> {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     publisher: Arc<dyn Publish<E>>,
     options: TapeOptions,
     open: Option<OpenSegment>,
-    unsynced: Option<Unsynced>,
 }
 
 impl<E: Send + 'static> Writer<E> {
-    fn run(&mut self) {
-        let mut last = 0;
-        let outcome = loop {
-            match self.next_group() {
-                Some(group) => match self.commit(group) {
-                    Ok(position) => last = position,
-                    Err(error) => break Err(error),
-                },
-                None if self.closing() => break self.sync_to(last),
-                None => {
-                    if let Err(error) = self.sync_to(last) {
-                        break Err(error);
-                    }
-                }
+    /// Writes and publishes a group, and syncs where its policy, the clock or someone asks for it.
+    fn commit(&mut self, shared: &Shared<E>, mut group: Group<E>) -> Result<()> {
+        if let (Some((first, _)), Some((last, _))) = (group.effects.first(), group.effects.last()) {
+            let (first, last) = (*first, *last);
+            let segment = self.segment_for(shared, first)?;
+            stamp_synced_bytes(&mut group.bytes, &group.frames, segment.synced_bytes as u64);
+            segment.file.append(&group.bytes).map_err(EngineError::io("append to", TAPE_DIR))?;
+            segment.bytes += group.bytes.len();
+            self.publisher.publish(group.effects);
+            shared.lock().written = last;
+        }
+        let now_ns = self.clock.now_ns();
+        let (written, sync) = {
+            let mut latch = shared.lock();
+            if group.strictest == SyncPolicy::Interval && latch.unsynced_since_ns.is_none() {
+                latch.unsynced_since_ns = Some(now_ns);
+                shared.unsynced.notify_one();
             }
+            let due = latch.unsynced_since_ns.is_some_and(|since_ns| self.is_due(since_ns, now_ns));
+            let wanted = latch.sync_wanted > latch.synced;
+            (latch.written, due || wanted || group.strictest == SyncPolicy::Always)
         };
-        if let Err(error) = outcome {
-            let mut latch = self.shared.lock();
-            latch.failure = Some(error.to_string());
-            latch.effects.clear();
-            latch.buffer = Vec::new();
-        }
-        self.shared.progressed.notify_all();
+        if sync { self.sync_to(shared, written) } else { Ok(()) }
     }
 
-    fn closing(&self) -> bool {
-        let latch = self.shared.lock();
-        latch.closing && latch.effects.is_empty()
-    }
-
-    /// The next buffer; `None` when it is time to sync what was written, or to end.
-    fn next_group(&self) -> Option<Group<E>> {
-        let mut latch = self.shared.lock();
-        while latch.effects.is_empty() {
-            if latch.closing || latch.sync_wanted > latch.synced {
-                return None;
-            }
-            latch = match self.unsynced {
-                None => wait(&self.shared.filled, latch),
-                Some(_) => {
-                    let waited = self.shared.filled.wait_timeout(latch, self.options.sync_interval);
-                    let (latch, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-                    if timeout.timed_out() && latch.effects.is_empty() {
-                        return None;
-                    }
-                    latch
-                }
-            };
-        }
-        let group = Group {
-            bytes: std::mem::take(&mut latch.buffer),
-            frames: std::mem::take(&mut latch.frames),
-            effects: std::mem::take(&mut latch.effects),
-            strictest: latch.strictest,
-        };
-        latch.strictest = SyncPolicy::None;
-        Some(group)
-    }
-
-    /// Writes, publishes and, by policy, syncs a group; returns its last position.
-    fn commit(&mut self, mut group: Group<E>) -> Result<u64> {
-        let first = group.effects.first().map_or(0, |(position, _)| *position);
-        let last = group.effects.last().map_or(0, |(position, _)| *position);
-        let segment = self.segment_for(first)?;
-        stamp_synced_bytes(&mut group.bytes, &group.frames, segment.synced_bytes as u64);
-        segment.file.append(&group.bytes).map_err(EngineError::io("append to", TAPE_DIR))?;
-        segment.bytes += group.bytes.len();
-        self.publisher.publish(group.effects);
-        let sync_wanted = {
-            let mut latch = self.shared.lock();
-            latch.written = last;
-            latch.sync_wanted > latch.synced
-        };
-        let now = self.clock.now_ns();
-        if group.strictest == SyncPolicy::Interval {
-            self.unsynced.get_or_insert(Unsynced { since_ns: now });
-        }
-        if sync_wanted || group.strictest == SyncPolicy::Always || self.sync_is_due(now) {
-            self.sync_to(last)?;
-        } else {
-            self.shared.progressed.notify_all();
-        }
-        Ok(last)
-    }
-
-    fn sync_is_due(&self, now_ns: i64) -> bool {
+    fn is_due(&self, since_ns: i64, now_ns: i64) -> bool {
         let interval = i64::try_from(self.options.sync_interval.as_nanos()).unwrap_or(i64::MAX);
-        self.unsynced.is_some_and(|unsynced| now_ns.saturating_sub(unsynced.since_ns) >= interval)
+        now_ns.saturating_sub(since_ns) >= interval
     }
 
-    fn sync_to(&mut self, position: u64) -> Result<()> {
-        self.unsynced = None;
+    /// Makes everything up to `position`, which was written, stable.
+    fn sync_to(&mut self, shared: &Shared<E>, position: u64) -> Result<()> {
+        let mut syncs = 0;
         if let Some(segment) = &mut self.open
             && segment.synced_bytes < segment.bytes
         {
             segment.file.sync().map_err(EngineError::io("sync", TAPE_DIR))?;
             segment.synced_bytes = segment.bytes;
-            self.shared.lock().syncs += 1;
+            syncs = 1;
         }
-        let mut latch = self.shared.lock();
+        let mut latch = shared.lock();
         latch.synced = latch.synced.max(position);
-        drop(latch);
-        self.shared.progressed.notify_all();
+        latch.unsynced_since_ns = None;
+        latch.syncs += syncs;
         Ok(())
     }
 
     /// The segment to append to; begins a new one where there is none or it is full.
-    fn segment_for(&mut self, position: u64) -> Result<&mut OpenSegment> {
+    fn segment_for(&mut self, shared: &Shared<E>, position: u64) -> Result<&mut OpenSegment> {
         if self.open.as_ref().is_some_and(|open| open.bytes >= self.options.segment_bytes) {
-            self.sync_to(position - 1)?;
+            self.sync_to(shared, position - 1)?;
             self.open = None;
         }
         if self.open.is_none() {

@@ -146,6 +146,34 @@ fn nothing_is_acknowledged_after_a_failed_sync() {
     assert!(tape.close().is_err());
 }
 
+/// Panics at the second frame.
+#[derive(Debug)]
+struct Panics;
+
+impl Publish<u32> for Panics {
+    fn publish(&self, group: Vec<(u64, u32)>) {
+        assert!(group.iter().all(|(_, effect)| *effect == 0), "planned");
+    }
+}
+
+#[test]
+fn a_thread_that_panics_while_it_leads_stops_the_tape() {
+    let options = TapeOptions { segment_bytes: 1 << 20, sync_interval: Duration::from_millis(5) };
+    let tape =
+        Tape::start(Arc::new(MemoryDisk::default()), Arc::new(Still), Arc::new(Panics), 1, options).unwrap();
+    tape.wait(tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap()).unwrap();
+    let panicked = std::thread::scope(|scope| {
+        let leads = scope.spawn(|| tape.wait(tape.append(1, b"lost", 1, SyncPolicy::Interval).unwrap()));
+        leads.join().is_err()
+    });
+    assert!(panicked);
+    assert!(matches!(
+        tape.append(1, b"refused", 0, SyncPolicy::None),
+        Err(EngineError::TapeStopped { cause }) if cause.contains("panicked")
+    ));
+    assert!(tape.close().is_err());
+}
+
 #[test]
 fn interval_rows_are_synced_without_another_commit() {
     let disk = SlowDisk::default();
