@@ -5,7 +5,7 @@ use crate::database::{Shared, User, lock};
 use crate::error;
 use crate::parameters::parameters;
 use crate::process::InProcess;
-use crate::stream::Stream;
+use crate::stream::{Stream, Teller};
 use crate::wait::wait;
 use arrow_schema::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
@@ -22,7 +22,7 @@ use tickstone_query::append::Appender;
 use tickstone_query::dialect::{Statement as Parsed, parse, reads_several};
 use tickstone_query::export::{self, Format};
 use tickstone_query::import::Compression;
-use tickstone_query::{Frame as QueryFrame, Outcome, QueryError, Session as QuerySession};
+use tickstone_query::{Frame as QueryFrame, Outcome, QueryError, QueryProgress, Session as QuerySession};
 use tokio::runtime::Handle;
 
 /// How long a plan made ahead may wait to be run: `now()` in it is the moment it was made.
@@ -197,6 +197,7 @@ struct Planned {
     made: Instant,
     schema: SchemaRef,
     stream: SendableRecordBatchStream,
+    progress: QueryProgress,
 }
 
 fn plan(
@@ -207,7 +208,9 @@ fn plan(
 ) -> PyResult<Planned> {
     let (snapshot, made) = (cell.shared.engine()?.engine().snapshot(), Instant::now());
     match cell.run(statement, frames, sql)? {
-        Outcome::Rows { schema, stream, .. } => Ok(Planned { snapshot, made, schema, stream }),
+        Outcome::Rows { schema, stream, progress, .. } => {
+            Ok(Planned { snapshot, made, schema, stream, progress })
+        }
         Outcome::Done { .. } => Err(error::request("the statement gives no rows", None)),
     }
 }
@@ -275,8 +278,11 @@ impl Query {
 
 #[pymethods]
 impl Query {
-    /// Runs it: a stream over its rows, which can be read once.
-    fn stream(&self, py: Python<'_>) -> PyResult<Stream> {
+    /// Runs it: a stream over its rows, which can be read once. While a batch keeps the main thread waiting,
+    /// `tell` is called with (rows read, rows there are to read, seconds, whether rows have come, or the
+    /// end); what it raises ends the query.
+    #[pyo3(signature = (tell=None))]
+    fn stream(&self, py: Python<'_>, tell: Option<Py<PyAny>>) -> PyResult<Stream> {
         let inner = self.inner.get()?;
         let runtime = inner.cell.shared.engine()?.runtime().handle().clone();
         let planned = py.detach(|| self.planned(inner))?;
@@ -287,7 +293,8 @@ impl Query {
             true => on_runtime(&runtime, &schema, planned.stream),
             false => planned.stream,
         };
-        Ok(Stream::new(shared, runtime, schema, stream, Arc::clone(&self.sql)))
+        let progress = tell.map(|tell| Teller::new(tell, planned.progress));
+        Ok(Stream::new(shared, runtime, schema, stream, progress, Arc::clone(&self.sql)))
     }
 
     /// Runs it into a file; how many rows.

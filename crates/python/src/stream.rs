@@ -5,7 +5,7 @@ use crate::database::{Shared, User, lock};
 use crate::error;
 use crate::process::InProcess;
 use crate::rows;
-use crate::wait::{released, wait};
+use crate::wait::{is_main_thread, released, wait_and_tell};
 use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
@@ -14,13 +14,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use tickstone_query::QueryError;
+use std::time::{Duration, Instant};
+use tickstone_query::{QueryError, QueryProgress};
 use tokio::runtime::Handle;
 
 /// Where rows come from.
 enum Feed {
     /// A query under way, until its database is closed.
-    Live { shared: Arc<Shared>, runtime: Handle, stream: SendableRecordBatchStream },
+    Live { shared: Arc<Shared>, runtime: Handle, stream: SendableRecordBatchStream, teller: Option<Teller> },
     /// Batches that are there already.
     Held(std::vec::IntoIter<RecordBatch>),
     /// A query whose database was closed.
@@ -32,8 +33,11 @@ impl Feed {
         match self {
             Feed::Held(batches) => batches.next().map(Ok),
             Feed::Closed => Some(Err(error::closed())),
-            Feed::Live { shared, runtime, stream } => {
-                match shared.check_open().and_then(|()| wait(runtime, stream.next())) {
+            Feed::Live { shared, runtime, stream, teller } => {
+                let mut tell = || teller.as_mut().map_or(Ok(()), Teller::tell);
+                let open = shared.check_open().and_then(|()| tell());
+                let next = open.and_then(|()| wait_and_tell(runtime, stream.next(), tell));
+                match next {
                     Ok(next) => next.map(|batch| {
                         batch.map_err(|failed| error::of_query(&QueryError::from(failed), Some(sql)))
                     }),
@@ -41,6 +45,55 @@ impl Feed {
                 }
             }
         }
+    }
+}
+
+/// How often Python is told how far a query is.
+const TELL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Tells Python how far a query is.
+pub(crate) struct Teller {
+    tell: Py<PyAny>,
+    progress: QueryProgress,
+    begun: Instant,
+    /// When it was told last, in time since it began.
+    told: Duration,
+    /// Whether what was told last is still to be taken back.
+    shown: bool,
+}
+
+impl Teller {
+    pub(crate) fn new(tell: Py<PyAny>, progress: QueryProgress) -> Self {
+        Self { tell, progress, begun: Instant::now(), told: Duration::ZERO, shown: false }
+    }
+
+    /// # Errors
+    /// What the function raised.
+    fn tell(&mut self) -> PyResult<()> {
+        match self.begun.elapsed().saturating_sub(self.told) >= TELL_INTERVAL {
+            true => self.call(false),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells that rows have come, or the end, where anything was told before.
+    ///
+    /// # Errors
+    /// What the function raised.
+    fn clear(&mut self) -> PyResult<()> {
+        if self.shown { self.call(true) } else { Ok(()) }
+    }
+
+    fn call(&mut self, came: bool) -> PyResult<()> {
+        // Another thread must not ask for the interpreter: who holds it may be waiting for that thread.
+        if !is_main_thread() {
+            return Ok(());
+        }
+        self.told = self.begun.elapsed();
+        self.shown = !came;
+        let (read, selected) = self.progress.rows();
+        let told = (read, selected, self.told.as_secs_f64(), came);
+        Python::attach(|py| self.tell.call1(py, told).map(|_| ()))
     }
 }
 
@@ -59,6 +112,12 @@ impl Source {
     fn next(&self) -> Option<PyResult<RecordBatch>> {
         let mut feed = lock(&self.feed);
         let next = feed.as_mut()?.next(&self.sql);
+        // The caller may print: what was told so far goes.
+        let cleared = match &mut *feed {
+            Some(Feed::Live { teller: Some(teller), .. }) => teller.clear(),
+            _ => Ok(()),
+        };
+        let next = cleared.map_or_else(|raised| Some(Err(raised)), |()| next);
         if !matches!(next, Some(Ok(_))) {
             *feed = None;
         }
@@ -91,10 +150,11 @@ impl Stream {
         runtime: Handle,
         schema: SchemaRef,
         stream: SendableRecordBatchStream,
+        teller: Option<Teller>,
         sql: Arc<str>,
     ) -> Self {
         let users = Arc::clone(&shared);
-        let (made, source) = Self::fed(Feed::Live { shared, runtime, stream }, schema, sql);
+        let (made, source) = Self::fed(Feed::Live { shared, runtime, stream, teller }, schema, sql);
         users.add_user(Arc::downgrade(&source) as _);
         made
     }

@@ -132,6 +132,31 @@ def on_terminal(code: str, *arguments: object) -> tuple[str, int]:
     return seen.decode(errors="replace"), process.wait(10)
 
 
+QUERY = """
+import numpy as np, tickstone
+from tickstone import progress
+progress._SHOWN_AFTER = 0.0
+with tickstone.open(":memory:"%s) as db:
+    db.sql("CREATE TABLE t (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)")
+    db.append("t", {"ts": np.arange(200_000).astype("datetime64[ns]"), "n": np.arange(200_000)})
+    print("sum", db.sql("SELECT sum(x.n %% 7) FROM t x JOIN t y ON x.n %% 200 = y.n %% 200").fetchone()[0])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals of POSIX")
+def test_progress_of_a_long_query_on_a_terminal() -> None:
+    seen, code = on_terminal(QUERY % "")
+    assert code == 0, seen
+    line = "% of 400,000 rows read, "
+    assert line in seen, repr(seen)
+    # The line is gone before the result is printed.
+    assert "\rsum 599994000" in seen, repr(seen)
+    quiet, code = on_terminal(QUERY % ", progress=False")
+    assert (line in quiet, code) == (False, 0)
+    piped = subprocess.run([sys.executable, "-c", QUERY % ""], capture_output=True, text=True, timeout=60)
+    assert piped.stderr == "" and piped.stdout.startswith("sum ")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="terminals of POSIX")
 def test_progress_on_a_terminal(large: pathlib.Path) -> None:
     seen, code = on_terminal(IMPORT % ", progress=True", large)

@@ -33,4 +33,4 @@ pub use error::{ErrorKind, QueryError, Result};
 pub use frame::Frame;
 pub use parameters::{ParameterValue, Parameters};
 pub use provider::SnapshotTable;
-pub use session::{Outcome, Session};
+pub use session::{Outcome, QueryProgress, Session};

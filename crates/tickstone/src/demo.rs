@@ -174,7 +174,7 @@ fn analyse(database: &Database, session: &mut Session, sql: &str) -> Result<()> 
         let began = Instant::now();
         let shown = database.runtime().block_on(async {
             match session.run(statement).await? {
-                Outcome::Rows { schema, stream, planning } => {
+                Outcome::Rows { schema, stream, planning, .. } => {
                     let rows = table::collect(schema, stream, SHOWN_ROWS).await?;
                     Ok::<_, Failure>(Some((rows, planning)))
                 }

@@ -36,6 +36,7 @@ def open(
     query_memory: int | None = None,
     threads: int | None = None,
     sync_interval_ms: float | None = None,
+    progress: bool | None = None,
 ) -> Database:
     """Opens the database in a directory, which is made if missing, or one in memory (":memory:").
 
@@ -47,6 +48,8 @@ def open(
         threads: threads that run queries and seal; one a core if None.
         sync_interval_ms: longest time in milliseconds that rows of sync policy "interval" stay unsynced; 10
             if None.
+        progress: while a query takes long, a line on standard error says how many of its rows have been read (None:
+            if that is a terminal).
 
     Raises:
         StorageError: where another process writes it (kind "retry"), its files are damaged or the disk fails.
@@ -58,6 +61,7 @@ def open(
         query_memory=query_memory,
         threads=threads,
         sync_interval_ms=sync_interval_ms,
+        progress=progress,
     )
 
 
@@ -77,9 +81,11 @@ class Database:
         query_memory: int | None = None,
         threads: int | None = None,
         sync_interval_ms: float | None = None,
+        progress: bool | None = None,
     ) -> None:
         self._path = os.fspath(path)
         self._read_only = read_only
+        self._progress = progress
         self._handle = _tickstone.Database(
             self._path,
             read_only=read_only,
@@ -102,6 +108,11 @@ class Database:
     def read_only(self) -> bool:
         """Whether it was opened for reading only."""
         return self._read_only
+
+    @property
+    def progress(self) -> bool | None:
+        """Whether long queries say on standard error how far they are; None: if that is a terminal."""
+        return self._progress
 
     @property
     def closed(self) -> bool:

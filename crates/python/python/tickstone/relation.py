@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tickstone._tickstone import Stream
 from tickstone.errors import Error
+from tickstone.progress import query_teller
 
 if TYPE_CHECKING:
     import numpy
@@ -331,4 +332,6 @@ class Relation:
 
     def _stream(self) -> Stream:
         """The rows that are kept, else of a run of the query."""
-        return Stream.over(self._cached) if self._cached is not None else self._need_query().stream()
+        if self._cached is not None:
+            return Stream.over(self._cached)
+        return self._need_query().stream(query_teller(self._database.progress))

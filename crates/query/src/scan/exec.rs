@@ -144,6 +144,11 @@ impl ScanExec {
         &self.selected
     }
 
+    /// Rows it has yielded so far, of all its outputs.
+    pub fn rows_read(&self) -> u64 {
+        self.metrics.clone_inner().output_rows().unwrap_or(0) as u64
+    }
+
     /// The columns it yields, as indices in the table.
     pub fn projection(&self) -> &[usize] {
         &self.projection

@@ -6,12 +6,14 @@
 
 mod catalog;
 mod plans;
+mod progress;
 mod query;
 pub(crate) mod state;
 mod template;
 
 pub(crate) use catalog::PinnedSnapshot;
 pub(crate) use plans::{PlanCache, with_values};
+pub use progress::QueryProgress;
 
 use crate::Database;
 use crate::dialect::{self, Statement};
@@ -38,6 +40,8 @@ pub enum Outcome {
         stream: SendableRecordBatchStream,
         /// Time from the statement to its physical plan.
         planning: Duration,
+        /// How far it is, while the rows are read.
+        progress: QueryProgress,
     },
     /// A statement that gives no rows was carried out.
     Done {

@@ -2,7 +2,7 @@
 
 use super::plans::{self, KeptPlans, Known, PlanKey};
 use super::template::take_literals;
-use super::{Outcome, Session};
+use super::{Outcome, QueryProgress, Session};
 use crate::error::Result;
 use crate::frame::FrameTable;
 use crate::provider::SnapshotTable;
@@ -25,20 +25,21 @@ impl Session {
         let explains = matches!(statement, ast::Statement::Explain { .. });
         let begun = Instant::now();
         if !explains && let Some((plan, stream)) = self.start_kept(&statement).await? {
-            return Ok(Outcome::Rows { schema: plan.schema(), stream, planning: begun.elapsed() });
+            let progress = QueryProgress::of(&plan);
+            return Ok(Outcome::Rows { schema: plan.schema(), stream, planning: begun.elapsed(), progress });
         }
         let (plan, stream) = self.start(statement).await?;
         let planning = begun.elapsed();
-        let schema = plan.schema();
+        let (schema, progress) = (plan.schema(), QueryProgress::of(&plan));
         if !explains {
-            return Ok(Outcome::Rows { schema, stream, planning });
+            return Ok(Outcome::Rows { schema, stream, planning, progress });
         }
         let begun = Instant::now();
         let mut batches: Vec<RecordBatch> = stream.try_collect().await?;
         batches.push(times_batch(&batches, planning, begun.elapsed())?);
         let batches = futures::stream::iter(batches.into_iter().map(Ok));
         let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-        Ok(Outcome::Rows { schema, stream, planning })
+        Ok(Outcome::Rows { schema, stream, planning, progress })
     }
 
     /// The rows of a query, its physical plan made.

@@ -2,7 +2,7 @@
 //! `table_partitions('t')` and `table_storage('t')`.
 
 use crate::error::Result;
-use crate::session::{Outcome, PinnedSnapshot, Session};
+use crate::session::{Outcome, PinnedSnapshot, QueryProgress, Session};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
@@ -44,7 +44,7 @@ fn shown(batch: RecordBatch) -> Result<Outcome> {
     let schema = batch.schema();
     let batches = futures::stream::iter([Ok(batch)]);
     let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-    Ok(Outcome::Rows { schema, stream, planning: Duration::ZERO })
+    Ok(Outcome::Rows { schema, stream, planning: Duration::ZERO, progress: QueryProgress::default() })
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> PlanResult<RecordBatch> {

@@ -40,7 +40,7 @@ impl View {
                     self.say(&format!("{tag}{rows} ({})", units::duration(start.elapsed())));
                 }
             }
-            Outcome::Rows { schema, stream, planning } => {
+            Outcome::Rows { schema, stream, planning, .. } => {
                 match (self.output.take(), self.format.file_format()) {
                     (Some(path), format) => {
                         let given = format.filter(|_| self.given);

@@ -1,0 +1,42 @@
+//! [`QueryProgress`]: how far a running query is.
+
+use crate::scan::ScanExec;
+use datafusion::physical_plan::ExecutionPlan;
+use std::fmt;
+use std::sync::Arc;
+
+/// How far a query is, asked while its stream is read.
+#[derive(Clone, Default)]
+pub struct QueryProgress {
+    plan: Option<Arc<dyn ExecutionPlan>>,
+}
+
+impl QueryProgress {
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        Self { plan: Some(Arc::clone(plan)) }
+    }
+
+    /// Rows read of tables so far, and rows that there are to read; a query with a LIMIT may end before it
+    /// has read them all, and one that reads no table has none.
+    pub fn rows(&self) -> (u64, u64) {
+        let (mut read, mut selected) = (0, 0);
+        let mut open: Vec<&Arc<dyn ExecutionPlan>> = self.plan.iter().collect();
+        while let Some(plan) = open.pop() {
+            if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+                let rows = scan.selected().rows;
+                // One side of a nested loop may be read more than once.
+                read += rows.min(scan.rows_read());
+                selected += rows;
+            }
+            open.extend(plan.children());
+        }
+        (read, selected)
+    }
+}
+
+impl fmt::Debug for QueryProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (read, selected) = self.rows();
+        write!(f, "QueryProgress({read} of {selected} rows)")
+    }
+}
