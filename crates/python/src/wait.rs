@@ -4,8 +4,10 @@ use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 /// How often a wait looks for signals.
@@ -30,18 +32,32 @@ pub(crate) fn wait_and_tell<F: Future>(
     future: F,
     mut tell: impl FnMut() -> PyResult<()>,
 ) -> PyResult<F::Output> {
-    runtime.block_on(async {
-        let mut future = pin!(future);
-        loop {
-            match tokio::time::timeout(SIGNAL_INTERVAL, &mut future).await {
-                Ok(done) => return Ok(done),
-                Err(_) => {
-                    check_signals()?;
-                    tell()?;
-                }
-            }
+    let _entered = runtime.enter();
+    let waker = Waker::from(Arc::new(Wakes(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    let mut look_at = Instant::now() + SIGNAL_INTERVAL;
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return Ok(done);
         }
-    })
+        // Not with a timer of the runtime: a query that keeps all its threads at work stops its timers.
+        thread::park_timeout(look_at.saturating_duration_since(Instant::now()));
+        if Instant::now() >= look_at {
+            check_signals()?;
+            tell()?;
+            look_at = Instant::now() + SIGNAL_INTERVAL;
+        }
+    }
+}
+
+/// Wakes a thread that waits.
+struct Wakes(Thread);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// Runs the handlers of signals that came.

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -218,6 +219,60 @@ def test_what_does_not_fit_is_refused_whole(db: tickstone.Database) -> None:
     with pytest.raises(tickstone.Error, match="nowhere"):
         db.append("nowhere", {"a": [1]})
     assert db.sql("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+UNREADABLE: dict[str, tuple[Any, str]] = {
+    "columns of different length": ({"ts": [NOON, NOON], "a": [1]}, "length"),
+    "values of different types": ({"ts": [NOON], "a": [1, "x"]}, "column 'a' cannot be read"),
+    "list of dicts": ([{"ts": NOON, "a": 1}, {"ts": NOON, "a": "x"}], "column 'a' cannot be read"),
+    "list of tuples": ([(NOON, 1), (NOON, "x")], "column 'a' cannot be read"),
+    "an object": ({"ts": [NOON], "a": [object()]}, "column 'a' cannot be read"),
+    "a large number": ({"ts": [NOON], "a": [2**70]}, "column 'a' cannot be read"),
+    "no column": ({"ts": 5}, "column 'ts' cannot be read"),
+    "complex numbers": ({"ts": [NOON], "a": np.array([1j])}, "cannot be read"),
+    "pandas": (pd.DataFrame({"ts": [NOON], "a": [object()]}), "frame cannot be read"),
+    "a short tuple": ([(NOON, 1), (NOON,)], "row 2 has 1 values, and there are 2 columns"),
+    "no time": ({"ts": [NOON, pd.NaT], "a": [1, 2]}, "row 2: the designated timestamp 'ts' is NULL"),
+}
+
+
+@pytest.mark.parametrize("kind", UNREADABLE)
+def test_what_cannot_be_read_is_an_error_of_the_package(db: tickstone.Database, kind: str) -> None:
+    db.sql("CREATE TABLE t (ts TIMESTAMP, a BIGINT) TIMESTAMP(ts)")
+    frame, said = UNREADABLE[kind]
+    with pytest.raises(tickstone.Error, match=said):
+        db.append("t", frame)
+    assert db.table("t").count() == 0
+
+
+def test_columns_are_read_without_pyarrow(db: tickstone.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    db.append("t", {"a": [1, pd.NA, 3], "s": ["x", "y", None]}, create=True)
+    assert db.sql("SELECT * FROM t").fetchall() == [(1, "x"), (None, "y"), (3, None)]
+    for wrong in ({"a": [1, 2], "s": ["x"]}, {"a": [1, "x"]}):
+        with pytest.raises(tickstone.Error, match="cannot be read"):
+            db.append("t", wrong)
+
+
+def test_what_pandas_calls_missing_is_null(db: tickstone.Database) -> None:
+    db.sql("CREATE TABLE t (n BIGINT, x DOUBLE, later TIMESTAMP)")
+    db.append("t", {"n": [1, pd.NA], "x": [1.5, pd.NA], "later": [NOON, pd.NaT]})
+    assert db.sql("SELECT n, x, later IS NULL FROM t").fetchall() == [(1, 1.5, False), (None, None, True)]
+
+
+def test_rows_for_a_table_that_does_not_exist(db: tickstone.Database) -> None:
+    db.sql("CREATE TABLE t (a BIGINT)")
+    with db.transaction() as transaction:
+        for append in (db.append, transaction.append):
+            for rows in ([], [(1,)]):
+                for columns in (None, ["a"]):
+                    with pytest.raises(tickstone.Error, match="'nope' does not exist") as caught:
+                        append("nope", rows, columns=columns)
+                    assert caught.value.hint == "the tables are t"
+    with pytest.raises(tickstone.Error) as caught:
+        db.append("nope", [(1,)], create=True)
+    assert "columns=" in str(caught.value.hint)
+    assert db.append("new", [(1,)], columns=["a"], create=True) == 1
 
 
 def test_equal_times_keep_their_order(db: tickstone.Database) -> None:

@@ -1,6 +1,7 @@
 """The DB-API 2.0 module: what PEP 249 asks for, and how it meets the database."""
 
 import datetime
+import decimal
 import pathlib
 import threading
 from collections.abc import Iterator
@@ -166,6 +167,16 @@ def test_a_shared_database_stays_open(db: tickstone.Database) -> None:
         ("SELECT :a", {"b": 1}, dbapi.ProgrammingError),
         ("SELECT $1", "text", dbapi.ProgrammingError),
         ("INSERT INTO nowhere VALUES (1)", None, dbapi.ProgrammingError),
+        ("SELECT $1", [2**70], dbapi.ProgrammingError),
+        ("INSERT INTO t (ts, n) VALUES ('2024-01-01', 'x')", None, dbapi.DataError),
+        ("INSERT INTO t (ts, n) VALUES ('2024-01-01', $1)", [1.5], dbapi.DataError),
+        ("INSERT INTO t (ts, n) VALUES (NULL, 1)", None, dbapi.DataError),
+        ("INSERT INTO t (ts, n) VALUES (5, 1)", None, dbapi.DataError),
+        ("SELECT CAST('x' AS BIGINT)", None, dbapi.DataError),
+        ("SELECT 1 / 0", None, dbapi.DataError),
+        ("UPDATE t SET n = 1", None, dbapi.NotSupportedError),
+        ("DELETE FROM t", None, dbapi.NotSupportedError),
+        ("CREATE INDEX i ON t (n)", None, dbapi.NotSupportedError),
     ],
 )
 def test_errors(connection: dbapi.Connection, sql: str, parameters: list[object], kind: type[Exception]) -> None:
@@ -210,6 +221,54 @@ def test_executemany(connection: dbapi.Connection) -> None:
         cursor.executemany("SELECT $1", [[1]])
 
 
+def mixed_rows(n: int) -> list[list[object]]:
+    """Sets whose types change from one to the next."""
+    wide = decimal.Decimal("12345678901234567890123456.25")
+    times: list[object] = ["2024-01-01", datetime.datetime(2024, 1, 1), datetime.date(2024, 1, 1), None]
+    doubles: list[object] = [1, 2.5, "3.5", decimal.Decimal("4.5"), None]
+    wholes: list[object] = [2**62 + 1, 2.0, "3", True, None, 4]
+    texts: list[object] = ["a", 1, 2.5, True, None]
+    decimals: list[object] = [wide, 0.25, 2**62 + 1, "7.5", None]
+    return [
+        [times[at % 3], texts[at % 5], doubles[at // 2 % 5], wholes[at // 3 % 6], decimals[at // 5 % 5]] for at in range(n)
+    ]
+
+
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_executemany_is_each_set_alone(autocommit: bool) -> None:
+    """Whatever types follow each other, what is stored is what single statements store."""
+    create = "CREATE TABLE t (ts TIMESTAMP, s VARCHAR, x DOUBLE, n BIGINT, d DECIMAL(38, 2)) TIMESTAMP(ts)"
+    insert = "INSERT INTO t VALUES ($1, $2, $3, $4, $5)"
+    found = []
+    for together in (True, False):
+        with dbapi.connect(":memory:", autocommit=autocommit) as connection:
+            cursor = connection.cursor()
+            cursor.execute(create)
+            if together:
+                assert cursor.executemany(insert, mixed_rows(200)).rowcount == 200
+            else:
+                for values in mixed_rows(200):
+                    cursor.execute(insert, values)
+            connection.commit()
+            found.append(cursor.execute("SELECT * FROM t").fetchall())
+    assert found[0] == found[1]
+
+
+def test_executemany_of_one_type_is_few_statements() -> None:
+    insert = "INSERT INTO t VALUES (:a, :b)"
+    prices = [{"a": None if n % 3 else NOON, "b": n if n % 2 else n + 0.5} for n in range(2_500)]
+    assert len(list(dbapi.merged(insert, prices))) == 3
+    assert len(list(dbapi.merged(insert, [{"a": 1, "b": "x"}, {"a": 2, "b": NOON}, {"a": 3, "b": NOON}]))) == 2
+
+
+def test_executemany_that_fails_can_be_rolled_back(connection: dbapi.Connection) -> None:
+    rows: list[list[object]] = [[NOON, 1], ["2024-01-01", 2], ["no time", 3]]
+    with pytest.raises(dbapi.DataError):
+        connection.cursor().executemany("INSERT INTO t (ts, n) VALUES ($1, $2)", rows)
+    connection.rollback()
+    assert count(connection) == 0
+
+
 def test_threads_share_a_connection(connection: dbapi.Connection) -> None:
     def work(first: int) -> None:
         for n in range(first, first + 10):
@@ -225,5 +284,19 @@ def test_threads_share_a_connection(connection: dbapi.Connection) -> None:
 
 
 def test_a_second_writer_is_an_operational_error(directory: pathlib.Path) -> None:
-    with dbapi.connect(directory), pytest.raises(dbapi.OperationalError):
+    with dbapi.connect(directory), pytest.raises(dbapi.OperationalError) as caught:
         dbapi.connect(directory)
+    assert caught.value.kind == "retry"
+
+
+def test_a_directory_that_cannot_be_is_an_operational_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(dbapi.OperationalError):
+        dbapi.connect(tmp_path / "file")
+
+
+def test_a_negative_number_of_rows(connection: dbapi.Connection) -> None:
+    cursor = connection.execute("SELECT 1")
+    with pytest.raises(dbapi.ProgrammingError, match="size is 0 or more, not -1"):
+        cursor.fetchmany(-1)
+    assert cursor.fetchmany(0) == [] and cursor.fetchmany(1) == [(1,)]

@@ -6,6 +6,7 @@ import select
 import subprocess
 import sys
 import time
+from typing import Literal
 
 import polars as pl
 import pyarrow.parquet
@@ -87,6 +88,17 @@ def test_compressed_text(db: tickstone.Database, csv: pathlib.Path, tmp_path: pa
     assert (tmp_path / "t.csv.gz").read_bytes()[:2] == b"\x1f\x8b"
     db.import_file(tmp_path / "t.csv.gz", "back")
     assert db.table("back").count() == 60
+
+
+@pytest.mark.parametrize(("name", "compression"), [("t.csv.gz", "zstd"), ("t.csv.zst", "gzip"), ("t.JSON.GZ", "zstd")])
+def test_a_compression_that_the_name_contradicts(
+    db: tickstone.Database, tmp_path: pathlib.Path, name: str, compression: Literal["gzip", "zstd"]
+) -> None:
+    db.append("t", {"a": [1]}, create=True)
+    with pytest.raises(tickstone.Error, match=rf"ends in \{pathlib.Path(name).suffix.lower()} and compression"):
+        db.export("t", tmp_path / name, compression=compression)
+    assert list(tmp_path.iterdir()) == []
+    assert db.export("t", tmp_path / "t.csv.gz", compression="gzip") == 1
 
 
 IMPORT = """

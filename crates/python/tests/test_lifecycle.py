@@ -51,6 +51,36 @@ def test_rows_survive_a_process_that_just_ends(directory: pathlib.Path) -> None:
         assert count(db) == 2
 
 
+@pytest.mark.parametrize("argument", ["threads", "memory_budget", "query_memory"])
+@pytest.mark.parametrize("number", [0, -1])
+def test_numbers_that_are_not_positive(argument: str, number: int) -> None:
+    with pytest.raises(ValueError, match=f"{argument} is 1 or more, not {number}"):
+        tickstone.open(":memory:", **{argument: number})  # type: ignore[arg-type]
+
+
+def test_an_empty_path(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="path is empty"):
+        tickstone.open("")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_handle_may_be_of_this_process(directory: pathlib.Path) -> None:
+    with tickstone.open(directory), pytest.raises(tickstone.StorageError, match="in this process or another") as caught:
+        tickstone.open(directory)
+    assert caught.value.kind == "retry"
+
+
+def test_rows_in_memory_outlive_the_handle(directory: pathlib.Path) -> None:
+    with tickstone.open(directory) as db:
+        db.append("t", {"a": [1, 2, 3]}, create=True)
+        relation = db.sql("SELECT a FROM t")
+        assert relation.fetchmany(1) == [(1,)]
+    assert relation.fetchmany(2) == [(2,), (3,)]
+    with pytest.raises(tickstone.ClosedError):
+        relation.fetchmany(1)
+
+
 def test_a_closed_handle(directory: pathlib.Path) -> None:
     db = tickstone.open(directory)
     db.append("t", ROW, create=True)

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import types
 import uuid
 from typing import Any
 
@@ -117,6 +118,35 @@ def test_text_that_looks_like_a_parameter(db: tickstone.Database) -> None:
 def test_wrong_parameters(db: tickstone.Database, sql: str, params: Any) -> None:
     with pytest.raises((tickstone.Error, TypeError, ValueError)):
         db.sql(sql, params).fetchall()
+
+
+@pytest.mark.parametrize("value", [pd.NaT, pd.NA, np.datetime64("NaT"), np.timedelta64("NaT")], ids=repr)
+def test_what_is_missing_is_null(db: tickstone.Database, value: Any) -> None:
+    assert db.sql("SELECT $1 AS v", [value]).fetchall() == [(None,)]
+    assert db.sql("SELECT :v AS v", v=value).fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize("value", [b"ab", bytearray(b"ab"), memoryview(b"ab")])
+def test_bytes_of_every_kind(db: tickstone.Database, value: Any) -> None:
+    assert db.sql("SELECT $1 AS v", [value]).fetchall() == [(b"ab",)]
+
+
+def test_an_array_of_no_dimension_is_a_value(db: tickstone.Database) -> None:
+    assert db.sql("SELECT $1 AS v", [np.array(3)]).fetchall() == [(3,)]
+
+
+@pytest.mark.parametrize("params", [5, True, 1.5, np.array(3), object(), "text", b"text", bytearray(b"text")], ids=repr)
+def test_parameters_are_a_sequence_or_a_mapping(db: tickstone.Database, params: Any) -> None:
+    with db.transaction() as transaction:
+        for sql in (db.sql, transaction.sql):
+            with pytest.raises(tickstone.Error, match="a sequence for .* or a mapping for :name") as caught:
+                sql("SELECT $1", params)
+            assert caught.value.hint == "put a single value into a list: [value]"
+
+
+def test_any_mapping_has_names(db: tickstone.Database) -> None:
+    assert db.sql("SELECT :a AS v", types.MappingProxyType({"a": 1})).fetchall() == [(1,)]
+    assert db.sql("SELECT $2 AS v", (1, 2)).fetchall() == [(2,)]
 
 
 def test_uuids_are_text(db: tickstone.Database) -> None:

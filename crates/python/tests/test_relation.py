@@ -1,6 +1,7 @@
 """Relations: lazy, run each time, and every way to their rows."""
 
 import datetime
+import decimal
 
 import numpy as np
 import pandas as pd
@@ -43,6 +44,39 @@ def test_every_way_out(table: tickstone.Database) -> None:
     assert arrays["ts"].dtype == np.dtype("datetime64[ns]") and arrays["ts"][0] == np.datetime64("2024-08-08")
     assert np.isnan(arrays["price"][1]) and arrays["price"][2] == 3.5
     assert arrays["symbol"].tolist() == ["A", "B", "A"]
+
+
+def test_negative_numbers_of_rows(table: tickstone.Database) -> None:
+    relation = table.sql(SQL)
+    with pytest.raises(ValueError, match="count is 0 or more, not -1"):
+        relation.fetchmany(-1)
+    with pytest.raises(ValueError, match="rows is 0 or more, not -1"):
+        relation.show(-1)
+    assert relation.fetchmany(0) == [] and len(relation.fetchmany(2)) == 2
+
+
+def test_columns_are_those_of_the_plan(db: tickstone.Database) -> None:
+    db.sql("CREATE TABLE t (a BIGINT)")
+    relation = db.sql("SELECT * FROM t")
+    db.sql("DROP TABLE t; CREATE TABLE t (b BIGINT)")
+    assert relation.columns == ["a"] and relation.arrow().column_names == ["b"]
+
+
+def test_rows_of_types_without_a_sql_name(db: tickstone.Database) -> None:
+    """Arrow as it is, tuples as text; what the documents say of frames."""
+    frame = pa.table(
+        {
+            "date": pa.array([datetime.date(2024, 8, 8)], pa.date64()),
+            "wide": pa.array([decimal.Decimal("1.50")], pa.decimal256(50, 2)),
+            "bytes": pa.array([b"abcd"], pa.binary(4)),
+            "pair": pa.array([[1, 2]], pa.list_(pa.int64(), 2)),
+            "map": pa.array([[(1, 2)]], pa.map_(pa.int64(), pa.int64())),
+            "time": pa.array([5_000], pa.time64("ns")),
+        }
+    )
+    relation = db.sql("SELECT * FROM frame")
+    assert relation.arrow().to_pylist() == frame.to_pylist()
+    assert all(isinstance(value, str) for value in relation.fetchall()[0])
 
 
 def test_rows(table: tickstone.Database) -> None:

@@ -91,6 +91,16 @@ def test_asof_with_a_frame(market: tickstone.Database) -> None:
     assert joined["ask"].to_list() == [101.0, 11.0, 103.0, 103.0, 103.0, 11.0]
 
 
+def test_asof_with_nothing(market: tickstone.Database) -> None:
+    """A frame without rows is one all the same."""
+    trades, quotes = market.table("trades"), market.table("quotes")
+    frame = quotes.polars().clear()
+    for other in (frame, frame.to_pandas(), frame.to_arrow(), quotes.where("bid < 0")):
+        joined = trades.asof(other, on="symbol")
+        assert joined.polars()["bid"].to_list() == [None] * 6
+        assert "ASOF" in joined.sql.upper() and joined.explain()
+
+
 def test_latest(market: tickstone.Database) -> None:
     trades = market.table("trades")
     assert sorted(trades.latest().polars()["price"].to_list()) == [12.0, 105.0]

@@ -58,6 +58,14 @@ def test_an_empty_transaction(tables: tickstone.Database) -> None:
     assert counts(tables) == (0, 0)
 
 
+def test_append_is_a_commit_of_its_own(tables: tickstone.Database) -> None:
+    tables.sql("BEGIN; INSERT INTO a VALUES (1)")
+    tables.append("a", {"x": [2]})
+    assert counts(tables) == (1, 0)
+    tables.sql("ROLLBACK")
+    assert tables.sql("SELECT x FROM a").fetchall() == [(2,)]
+
+
 def test_two_at_once(tables: tickstone.Database) -> None:
     with tables.transaction() as one, tables.transaction() as other:
         one.append("a", {"x": [1]})

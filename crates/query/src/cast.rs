@@ -57,6 +57,9 @@ fn cast(array: &ArrayRef, target: &DataType, wanted: ColumnType) -> std::result:
     if from.is_floating() && target.is_integer() {
         check_whole(array)?;
     }
+    if matches!((from, target), (DataType::Timestamp(_, _), DataType::Date32)) {
+        check_midnight(array)?;
+    }
     let strict = |array: &ArrayRef, to: &DataType| {
         cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
     };
@@ -93,6 +96,18 @@ fn check_whole(array: &ArrayRef) -> std::result::Result<(), String> {
     let doubles = cast_with_options(array, &DataType::Float64, &STRICT).map_err(|error| error.to_string())?;
     match doubles.as_primitive::<Float64Type>().iter().flatten().find(|value| value.fract() != 0.0) {
         Some(value) => Err(format!("it is {value}")),
+        None => Ok(()),
+    }
+}
+
+/// A time within a day is no date: it is not cut off.
+fn check_midnight(array: &ArrayRef) -> std::result::Result<(), String> {
+    let cast = |array: &ArrayRef, to: &DataType| {
+        cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
+    };
+    let midnights = cast(&cast(array, &DataType::Date32)?, array.data_type())?;
+    match (0..array.len()).find(|&row| array.slice(row, 1) != midnights.slice(row, 1)) {
+        Some(_) => Err("it has a time of day".to_string()),
         None => Ok(()),
     }
 }

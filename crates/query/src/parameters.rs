@@ -132,10 +132,6 @@ impl Binder<'_> {
                 one => items.push(literal(one, value, at)?),
             }
         }
-        // An empty list holds nothing, not even NULL: `x IN (NULL)` is never true.
-        if items.is_empty() {
-            items.push(Expr::value(Value::Null));
-        }
         Ok(items)
     }
 
@@ -146,7 +142,13 @@ impl Binder<'_> {
                     *expr = literal;
                 }
             }
-            Expr::InList { list, .. } => *list = self.items(list)?,
+            Expr::InList { list, negated, .. } => {
+                *list = self.items(list)?;
+                // An empty list holds nothing, not even what is NULL.
+                if list.is_empty() {
+                    *expr = Expr::value(Value::Boolean(*negated));
+                }
+            }
             _ => {}
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,9 +10,10 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tickstone import _tickstone
-from tickstone.errors import ClosedError, Error
+from tickstone.errors import ClosedError, Error, StorageError
 from tickstone.frames import as_stream, caller, is_rows, lookup, rows_with_names
 from tickstone.imports import FileReport, ImportProgress, ImportReport, ProgressTeller
+from tickstone.parameters import Parameters, parameters_of
 from tickstone.relation import Relation
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Database", "FileReport", "ImportProgress", "ImportReport", "Transaction", "open"]
 
 StrPath: TypeAlias = str | os.PathLike[str]
-Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 SyncPolicy: TypeAlias = Literal["always", "interval", "never"]
 PartitionBy: TypeAlias = Literal["hour", "day", "week", "month", "year", "none"]
 Frames: TypeAlias = Mapping[str, _tickstone.Frame]
@@ -52,7 +53,8 @@ def open(
             if that is a terminal).
 
     Raises:
-        StorageError: where another process writes it (kind "retry"), its files are damaged or the disk fails.
+        StorageError: where it is open for writing already (kind "retry"), its files are damaged or the disk fails.
+        ValueError: where `path` is empty, or a number is not positive.
     """
     return Database(
         path,
@@ -84,16 +86,25 @@ class Database:
         progress: bool | None = None,
     ) -> None:
         self._path = os.fspath(path)
+        if not self._path:
+            raise ValueError("path is empty: name a directory, or ':memory:'")
+        _check_positive(memory_budget=memory_budget, query_memory=query_memory, threads=threads)
         self._read_only = read_only
         self._progress = progress
-        self._handle = _tickstone.Database(
-            self._path,
-            read_only=read_only,
-            memory_budget=memory_budget,
-            query_memory=query_memory,
-            threads=threads,
-            sync_interval_ms=sync_interval_ms,
-        )
+        try:
+            self._handle = _tickstone.Database(
+                self._path,
+                read_only=read_only,
+                memory_budget=memory_budget,
+                query_memory=query_memory,
+                threads=threads,
+                sync_interval_ms=sync_interval_ms,
+            )
+        except StorageError as error:
+            # The lock does not say who has it: that may be this process, where an earlier handle was not closed.
+            message = error.message.replace("in another process", "in this process or another")
+            message = message.replace("stop that process", "close it there")
+            raise StorageError(message, kind=error.kind, detail=error.detail, hint=error.hint) from None
         self._local = threading.local()
         self._registered: dict[str, _tickstone.Frame] = {}
 
@@ -120,8 +131,8 @@ class Database:
         return self._handle.closed
 
     def close(self) -> None:
-        """Closes it; everything acknowledged is in its files. Relations of it raise `ClosedError` from now on,
-        also where they are being read. A second call does nothing."""
+        """Closes it; everything acknowledged is in its files. Relations of it raise `ClosedError` from now on; one
+        that is being read gives the rows that it has in memory first. A second call does nothing."""
         self._registered.clear()
         self._handle.close()
 
@@ -169,11 +180,7 @@ class Database:
             SqlError: where the statement is wrong, with the place in its text.
             KeyboardInterrupt: on Ctrl-C; the statement is cancelled.
         """
-        if named:
-            if params is not None:
-                raise TypeError("parameters come as `params` or by name, not both")
-            params = named
-        return self._run(self._session(), query, params, caller(), {})
+        return self._run(self._session(), query, parameters_of(params, named), caller(), {})
 
     def _run(
         self,
@@ -202,7 +209,7 @@ class Database:
         """The frames that a statement names."""
         found = []
         for name in statement.missing():
-            known = frames.get(name) or self._registered.get(name)
+            known = frames.get(name, self._registered.get(name))
             if known is None:
                 value = lookup(name, scope)
                 if value is None:
@@ -221,7 +228,8 @@ class Database:
     ) -> None:
         """Makes a frame a table of this database's queries, under a name, until `unregister`.
 
-        Its rows are those it has now; they need not be sorted. `timestamp` names the designated timestamp;
+        Its rows are those it has now; they need not be sorted. Buffers are shared, not copied: what is changed in
+        place in an array of NumPy or pandas shows. `timestamp` names the designated timestamp;
         without, it is the only timestamp column, or of several the one named ts, timestamp or time. `series`
         names the columns of the series key.
 
@@ -252,7 +260,8 @@ class Database:
         create: bool = False,
         sync: SyncPolicy | None = None,
     ) -> int:
-        """Appends rows in one commit, durable and visible to every query when it returns; how many.
+        """Appends rows in one commit, durable and visible to every query when it returns; how many. It is no part of
+        a transaction that `sql("BEGIN")` began: `transaction` has an `append` of its own.
 
         Args:
             table: the table.
@@ -275,7 +284,7 @@ class Database:
             Error: where a column or a value does not fit the table, with column and row; nothing is stored.
             StorageError: where the disk fails or is full.
         """
-        source = self._rows(table, frame, columns)
+        source = self._rows(table, frame, columns, create)
         if source is None:
             return 0
         return self._handle.append(
@@ -288,17 +297,17 @@ class Database:
             sync=sync,
         )
 
-    def _rows(self, table: str, frame: object, columns: Sequence[str] | None) -> object | None:
+    def _rows(
+        self, table: str, frame: object, columns: Sequence[str] | None, create: bool = False
+    ) -> object | None:
         """What is to be appended as something with Arrow rows, None for an empty list."""
         if not is_rows(frame):
             return as_stream(frame)
-        described = self._handle.describe(table)
-        if described is None and columns is None:
+        known = None if create and self._handle.describe(table) is None else self.table(table).columns
+        names = known if columns is None else columns
+        if names is None:
             raise Error(f"table '{table}' does not exist", hint="name the values of the tuples: append(…, columns=[…])")
-        if not frame:
-            return None
-        names = columns if columns is not None or described is None else [name for name, _ in described["columns"]]
-        return rows_with_names(frame, names or [])
+        return rows_with_names(frame, names) if frame else None
 
     def transaction(self) -> Transaction:
         """A transaction: what is appended in its block becomes durable and visible together at its end, and
@@ -372,9 +381,14 @@ class Database:
                 with zstd inside, Arrow is not packed.
 
         Raises:
-            Error: where the query is wrong or the file cannot be written; a file of that name stays as it was.
+            Error: where the query is wrong, the ending says another compression or the file cannot be written; a
+                file of that name stays as it was.
         """
         target = os.fspath(path)
+        ending = os.path.splitext(target)[1].lower()
+        packed = {".gz": "gzip", ".zst": "zstd"}.get(ending)
+        if compression is not None and packed is not None and packed != compression:
+            raise Error(f"the name ends in {ending} and compression is '{compression}'", hint="leave one of them out")
         if isinstance(query_or_table, Relation):
             rows = query_or_table._need_query().export(target, format, compression)
         elif self._handle.describe(query_or_table) is not None:
@@ -453,9 +467,7 @@ class Transaction:
 
     def sql(self, query: str, params: Parameters = None, **named: Any) -> Relation:
         """A statement of the transaction, an INSERT as a rule. Queries do not see its rows before the commit."""
-        if named and params is not None:
-            raise TypeError("parameters come as `params` or by name, not both")
-        return self._database._run(self._open(), query, named or params, caller(), {})
+        return self._database._run(self._open(), query, parameters_of(params, named), caller(), {})
 
     def commit(self) -> None:
         """Stores all rows. The transaction has ended then."""
@@ -496,6 +508,13 @@ class Transaction:
             self._execute(word)
         finally:
             self._session = None
+
+
+def _check_positive(**counts: int | None) -> None:
+    """Refuses a number below 1, by the name of its argument."""
+    for name, count in counts.items():
+        if count is not None and operator.index(count) < 1:
+            raise ValueError(f"{name} is 1 or more, not {count}")
 
 
 def names_of(names: str | Sequence[str] | None) -> list[str] | None:

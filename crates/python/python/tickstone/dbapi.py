@@ -82,6 +82,8 @@ Column: TypeAlias = tuple[str, str, None, None, int | None, int | None, bool | N
 
 # Most parameters of one INSERT that `executemany` makes of many.
 PARAMETERS_MAX = 2_000
+# Up to here a float holds every whole number.
+FLOAT_INTEGER_MAX = 2**53
 
 
 class Warning(Exception):  # noqa: A001 (the name is PEP 249's)
@@ -104,7 +106,7 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """A value does not fit its column."""
+    """A value does not fit its column, or cannot be converted or computed with."""
 
 
 class OperationalError(DatabaseError):
@@ -211,25 +213,33 @@ def translated() -> Iterator[None]:
         yield
     except Error:
         raise
-    except errors.ClosedError as error:
-        raise InterfaceError(str(error)) from error
-    except errors.SqlError as error:
-        raise SQL_ERRORS.get(getattr(error, "kind", ""), ProgrammingError)(str(error)) from error
     except errors.Error as error:
-        raise OTHER_ERRORS.get(getattr(error, "kind", ""), OperationalError)(str(error)) from error
+        raise class_of(error)(str(error), kind=error.kind) from error
     except OverflowError as error:
         raise DataError(str(error)) from error
     except (TypeError, ValueError, LookupError) as error:
         raise ProgrammingError(str(error)) from error
 
 
-SQL_ERRORS: dict[str, type[Error]] = {
-    "fix request": ProgrammingError,
-    "retry": OperationalError,
-    "free space": OperationalError,
-    "report": InternalError,
-}
-OTHER_ERRORS: dict[str, type[Error]] = {**SQL_ERRORS, "fix request": OperationalError}
+# What the database says of requests that are not simply wrong.
+NOT_SUPPORTED = re.compile(r" (is|are) not supported( yet$|:|$)")
+UNFIT_VALUE = re.compile(
+    r"(row \d+: )?the (value for column|designated timestamp) |column '.*' is a TIMESTAMP and the value "
+    r"|Cannot cast |division by zero"
+)
+
+
+def class_of(error: errors.Error) -> type[Error]:
+    """The class of PEP 249 for an error of the database."""
+    if isinstance(error, (errors.ClosedError, errors.ForkedError)):
+        return InterfaceError
+    if isinstance(error, errors.StorageError) or error.kind in ("retry", "free space"):
+        return OperationalError
+    if error.kind == "report":
+        return InternalError
+    if NOT_SUPPORTED.search(error.message):
+        return NotSupportedError
+    return DataError if UNFIT_VALUE.match(error.message) else ProgrammingError
 
 
 class Connection:
@@ -406,8 +416,8 @@ class Cursor:
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
         """Runs a statement once for each set of parameters.
 
-        An INSERT of one row of placeholders is sent many rows at a time. With autocommit on, what was
-        stored before an error stays.
+        An INSERT of one row of placeholders is sent many rows at a time, as long as the values of a column are of
+        one type. With autocommit on, what was stored before an error stays.
         """
         connection = self._open()
         self._reset()
@@ -433,9 +443,15 @@ class Cursor:
         return row
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        """The next `size` rows (`arraysize` if not given), fewer at the end."""
+        """The next `size` rows (`arraysize` if not given), fewer at the end.
+
+        Raises ProgrammingError if that is negative.
+        """
+        count = self.arraysize if size is None else size
+        if count < 0:
+            raise ProgrammingError(f"size is 0 or more, not {count}")
         with translated():
-            rows = list(itertools.islice(self._result(), self.arraysize if size is None else size))
+            rows = list(itertools.islice(self._result(), count))
         self._rownumber = (self._rownumber or 0) + len(rows)
         return rows
 
@@ -551,13 +567,38 @@ def merged(operation: str, rows: Iterable[Parameters]) -> Iterator[tuple[str, Pa
         return
     head, row_of = found[1], row_reader(re.split(r"\s*,\s*", found[2]))
     column_count = found[2].count(",") + 1
-    pending = iter(rows)
-    while chunk := list(itertools.islice(pending, max(PARAMETERS_MAX // column_count, 1))):
+    for chunk in uniform(map(row_of, rows), max(PARAMETERS_MAX // column_count, 1)):
         numbers = itertools.count(1)
         values = ", ".join(
             "(" + ", ".join(f"${next(numbers)}" for _ in range(column_count)) + ")" for _ in chunk
         )
-        yield head + values, [value for row in chunk for value in row_of(row)]
+        yield head + values, [value for row in chunk for value in row]
+
+
+def uniform(rows: Iterable[list[Any]], rows_max: int) -> Iterator[list[list[Any]]]:
+    """The rows in their order, in lists that hold values of one type, or NULL, in each column.
+
+    VALUES gives a column one type for all its rows: in such a list that is the type each has alone.
+    """
+    chunk: list[list[Any]] = []
+    types: list[type | None] = []
+    for row in rows:
+        of_row = [type_in_values(value) for value in row]
+        differ = any(mine and other and mine is not other for mine, other in zip(types, of_row, strict=False))
+        if differ or len(chunk) == rows_max:
+            yield chunk
+            chunk, types = [], []
+        types = [mine or other for mine, other in zip(types, of_row, strict=True)] if chunk else of_row
+        chunk.append(row)
+    if chunk:
+        yield chunk
+
+
+def type_in_values(value: Any) -> type | None:
+    """What must not change within a column of VALUES. A whole number may stand among floats that hold it exactly."""
+    if value is None:
+        return None
+    return float if type(value) is int and abs(value) <= FLOAT_INTEGER_MAX else type(value)
 
 
 def row_reader(placeholders: list[str]) -> Callable[[Parameters], list[Any]]:

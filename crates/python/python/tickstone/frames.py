@@ -6,9 +6,12 @@ Nothing here imports pyarrow, Polars or pandas before an object needs it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeGuard
+
+from tickstone.errors import Error
 
 __all__ = ["as_stream", "caller", "is_frame", "is_rows", "lookup", "rows_with_names"]
 
@@ -35,6 +38,7 @@ def as_stream(value: object) -> object:
 
     Raises:
         TypeError: for anything else.
+        Error: where the values of a column do not go together, or columns differ in length.
         ImportError: where pyarrow or Polars would be needed and neither is installed.
     """
     if _kind(value) == ("polars", "LazyFrame"):
@@ -62,7 +66,8 @@ def _of_pandas(frame: Any) -> object:
         import pyarrow
     except ImportError as error:
         raise ImportError("frames of pandas need pyarrow: pip install 'tickstone[pandas]'") from error
-    return pyarrow.Table.from_pandas(frame, preserve_index=False)
+    with _readable("the frame"):
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
 
 
 def _of_columns(columns: dict[str, Any]) -> object:
@@ -71,19 +76,44 @@ def _of_columns(columns: dict[str, Any]) -> object:
     except ImportError:
         pass
     else:
-        return pyarrow.table({name: _array(values) for name, values in columns.items()})
+        arrays = {}
+        for name, values in columns.items():
+            with _readable(f"column '{name}'"):
+                arrays[name] = values if _is_array(values) else pyarrow.array(_with_none(values))
+        with _readable("the columns"):
+            return pyarrow.table(arrays)
     try:
         import polars
     except ImportError as error:
         raise ImportError("dicts and rows need pyarrow or Polars: pip install 'tickstone[polars]'") from error
-    return polars.DataFrame(columns)
+    with _readable("the columns"):
+        return polars.DataFrame(
+            {name: values if _is_array(values) else _with_none(values) for name, values in columns.items()}
+        )
 
 
-def _array(values: Any) -> Any:
-    """A column for pyarrow, which takes arrays and lists but not every iterable."""
-    if any(hasattr(values, name) for name in ("__arrow_c_array__", "__arrow_c_stream__", "dtype")):
-        return values
-    return list(values)
+def _is_array(values: Any) -> bool:
+    """Whether values are a column of some library, not objects of Python."""
+    return any(hasattr(values, name) for name in ("__arrow_c_array__", "__arrow_c_stream__", "dtype"))
+
+
+def _with_none(values: Any) -> list[Any]:
+    """Values with None for what is missing to pandas, which pyarrow and Polars know only in arrays."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return list(values)
+    return [None if value is pandas.NaT or value is pandas.NA else value for value in values]
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    """Raises what pyarrow or Polars say of values they cannot read as an Error."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise Error(f"{what} cannot be read", detail="; ".join(map(str, error.args))) from error
 
 
 def _of_rows(rows: Sequence[Any]) -> object:
@@ -106,11 +136,11 @@ def rows_with_names(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> obje
     """Tuples and the names of their columns.
 
     Raises:
-        ValueError: where a row has another number of values than there are names.
+        Error: where a row has another number of values than there are names.
     """
     for number, row in enumerate(rows, start=1):
         if len(row) != len(names):
-            raise ValueError(f"row {number} has {len(row)} values, and there are {len(names)} columns")
+            raise Error(f"row {number} has {len(row)} values, and there are {len(names)} columns")
     return _of_columns({name: [row[at] for row in rows] for at, name in enumerate(names)})
 
 

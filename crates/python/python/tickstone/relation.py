@@ -60,7 +60,8 @@ class Relation:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns."""
+        """Names of the columns, as they were when the query was planned: a run over tables that changed since may
+        give others."""
         return [name for name, _ in self._columns()]
 
     @property
@@ -191,7 +192,9 @@ class Relation:
         """All rows that `fetchone()` and `fetchmany()` have left, as tuples.
 
         NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC (nanoseconds below a microsecond are cut
-        off), a DECIMAL a Decimal. Raises as `arrow()`.
+        off), a DECIMAL a Decimal. Columns of a registered frame that are of no SQL type are text: date64, time32,
+        time64, decimal256, maps, lists of a fixed length, and bytes of a fixed length other than 16, which are
+        a UUID. Raises as `arrow()`.
         """
         rows = self._fetch(_ALL_ROWS)
         # Whoever asks for all rows once more has the query run once more.
@@ -200,7 +203,13 @@ class Relation:
         return rows
 
     def fetchmany(self, count: int = 1) -> list[tuple[Any, ...]]:
-        """The next `count` rows as tuples, fewer at the end. The first call runs the query."""
+        """The next `count` rows as tuples, fewer at the end. The first call runs the query.
+
+        Raises:
+            ValueError: where `count` is negative.
+        """
+        if count < 0:
+            raise ValueError(f"count is 0 or more, not {count}")
         return self._fetch(count)
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -233,7 +242,13 @@ class Relation:
     # Showing it.
 
     def show(self, rows: int = 20) -> None:
-        """Prints the first rows as a table. Timestamps have as many digits as they need."""
+        """Prints the first rows as a table. Timestamps have as many digits as they need.
+
+        Raises:
+            ValueError: where `rows` is negative.
+        """
+        if rows < 0:
+            raise ValueError(f"rows is 0 or more, not {rows}")
         print(self._text(rows))
 
     def explain(self, analyze: bool = False) -> str:

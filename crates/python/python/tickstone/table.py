@@ -30,6 +30,10 @@ Time: TypeAlias = str | datetime.datetime | datetime.date | int
 class Table:
     """A table of a database, as it is when a question is asked.
 
+    Of rows with equal times, those of one series stay in the order they came. Those of different series may
+    change theirs once they are sealed into a part, and with it what is first or last among them, for
+    example in `bars(by=[])`.
+
     Each question is a `Relation`, read when its rows are asked for; its `sql` is the text of the query. A Table
     can be read like a relation itself: all its rows, in order of time.
     """

@@ -14,6 +14,7 @@
 mod clause;
 mod copy;
 mod cursor;
+mod distinct;
 mod error;
 pub(crate) mod marker;
 mod names;
@@ -93,7 +94,8 @@ fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
 /// Everything that the parser reads once our clauses are out.
 fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     refuse_unsupported(tokens)?;
-    let (cut, clauses) = clause::cut(tokens)?;
+    let (mut cut, clauses) = clause::cut(tokens)?;
+    distinct::join_words(&mut cut.tokens);
     let dialect = GenericDialect {};
     let length = cut.tokens.len();
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
@@ -103,6 +105,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         cursor.skip(parser.index());
         return Err(latest_hint(cursor.expected("the end of the statement"), &cut));
     }
+    distinct::place(&mut parsed);
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
@@ -161,7 +164,8 @@ fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
 
 /// A query on its own, such as the one in CREATE TABLE … AS (…).
 fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
-    let (cut, clauses) = clause::cut(tokens)?;
+    let (mut cut, clauses) = clause::cut(tokens)?;
+    distinct::join_words(&mut cut.tokens);
     let dialect = GenericDialect {};
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
     let mut query = parser.parse_query().map_err(|e| explain(e, &cut))?;
@@ -170,6 +174,7 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
     if !matches!(cursor.peek(), None | Some(Token::EOF)) {
         return Err(cursor.expected("the end of the query"));
     }
+    distinct::place(query.as_mut());
     restructure::restructure(query.as_mut(), clauses)?;
     Ok(query)
 }

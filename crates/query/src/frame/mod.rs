@@ -122,6 +122,7 @@ fn engine_type(data_type: &DataType) -> DataType {
             DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
         }
         DataType::Dictionary(_, values) => engine_type(values),
+        DataType::RunEndEncoded(_, values) => engine_type(values.data_type()),
         DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
         DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
         DataType::Float16 => DataType::Float32,

@@ -1,12 +1,13 @@
 //! Functions of market data.
 //!
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]), the aggregates first,
-//! last, vwap, ohlc and candle, the scalars of a quote and the window functions of returns; each file's
+//! last, vwap, ohlc and candle, min and max where NaN counts, the scalars of a quote and the window functions of returns; each file's
 //! header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
 pub(crate) mod bucket;
+mod extreme;
 mod first_last;
 mod hidden_time;
 mod ohlc;
@@ -35,7 +36,9 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
-    let all: [AggregateUDF; 5] = [
+    let all: [AggregateUDF; 7] = [
+        extreme::Extreme::min().into(),
+        extreme::Extreme::max().into(),
         first_last::FirstLast::first().into(),
         first_last::FirstLast::last().into(),
         vwap::Vwap::default().into(),

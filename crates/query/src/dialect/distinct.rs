@@ -1,0 +1,51 @@
+//! `a IS [NOT] DISTINCT FROM b`, bound as IS does.
+//!
+//! The parser reads everything up to the end of the expression as the right side, so that
+//! `a IS DISTINCT FROM b AND c` would become `a IS DISTINCT FROM (b AND c)`. It is given an operator of
+//! our own instead, whose precedence is right, and the operator becomes the comparison afterwards.
+
+use sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut, visit_expressions_mut};
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+use std::ops::ControlFlow;
+
+const DISTINCT: &str = "IS DISTINCT FROM";
+const NOT_DISTINCT: &str = "IS NOT DISTINCT FROM";
+
+/// Puts one operator in the place of the words.
+pub(super) fn join_words(tokens: &mut Vec<TokenWithSpan>) {
+    for (words, operator) in [
+        (&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM][..], DISTINCT),
+        (&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM][..], NOT_DISTINCT),
+    ] {
+        let mut at = 0;
+        while at + words.len() <= tokens.len() {
+            let found = tokens[at..].iter().zip(words).all(
+                |(token, keyword)| matches!(&token.token, Token::Word(word) if word.keyword == *keyword),
+            );
+            if found {
+                let span = Span::new(tokens[at].span.start, tokens[at + words.len() - 1].span.end);
+                let token = TokenWithSpan::new(Token::CustomBinaryOperator(operator.to_string()), span);
+                tokens.splice(at..at + words.len(), [token]);
+            }
+            at += 1;
+        }
+    }
+}
+
+/// Makes the operators the comparisons that they stand for.
+pub(super) fn place(node: &mut impl VisitMut) {
+    let _: ControlFlow<()> = visit_expressions_mut(node, |expr| {
+        let Expr::BinaryOp { left, op: BinaryOperator::Custom(operator), right } = expr else {
+            return ControlFlow::Continue(());
+        };
+        let make = match operator.as_str() {
+            DISTINCT => Expr::IsDistinctFrom,
+            NOT_DISTINCT => Expr::IsNotDistinctFrom,
+            _ => return ControlFlow::Continue(()),
+        };
+        let nothing = || Box::new(Expr::value(Value::Null));
+        *expr = make(std::mem::replace(left, nothing()), std::mem::replace(right, nothing()));
+        ControlFlow::Continue(())
+    });
+}
