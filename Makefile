@@ -81,6 +81,8 @@ $(VENV)/ready: bench/requirements.txt crates/python/requirements-dev.txt scripts
 bench: setup $(VENV)/ready python ## the benchmarks, in release; ARGS=--write updates docs/performance.md
 	@echo "==> building tickstone and its benchmarks in release; from nothing about 20 minutes on 2 cores"
 	$(CARGO) build --locked --release -p tickstone -p tickstone-query --bins --examples
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements-peers.txt || \
+		echo "==> not all of bench/requirements-peers.txt is there: the reports say what is missing"
 	TICKSTONE="$(abspath $(RELEASE_BIN))" $(VENV)/bin/python bench/run.py $(ARGS)
 	$(VENV)/bin/maturin build --release --locked -m crates/python/Cargo.toml --out build/wheels
 	$(VENV)/bin/python bench/python.py $(ARGS)

@@ -1,11 +1,11 @@
 """The benchmarks of docs/performance.md.
 
-usage: .venv/bin/python bench/run.py [NAME…] [--scale 0.1] [--work DIR] [--write]
+usage: .venv/bin/python bench/run.py [NAME…] [--scale N] [--work DIR] [--write]
 
 Names: query (T-VWAP and max over 30 and 300 days of trades), load (the two W files, beside DuckDB),
-commit (16 threads that commit single rows), suite (the 14 queries of suite A, beside DuckDB and Polars).
-Without a name all run. `make bench` builds everything in
-release first. Generated files stay in the work folder and are used again. With --write the tables go
+commit (16 threads that commit single rows), suite (the 14 queries of suite A, beside DuckDB, Polars and chdb),
+equities (11 questions about a session of 2,000 stocks, beside the same). Without a name all run. The scale is 0.1,
+that of equities 1, unless given. `make bench` builds everything in release first. Generated files stay in the work folder and are used again. With --write the tables go
 into docs/performance.md, which keeps the tables of what did not run.
 """
 
@@ -24,6 +24,7 @@ import time
 
 import duckdb
 
+import equities
 import suite
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -64,11 +65,11 @@ def run(*command: object) -> str:
     return done.stdout
 
 
-def generate(folder: pathlib.Path, *options: object) -> pathlib.Path:
-    """A folder of generated files, made once."""
+def generate(folder: pathlib.Path, *options: object, kind: str = "suite") -> pathlib.Path:
+    """A folder of generated files (`tickstone gen` of that kind), made once."""
     if not (folder / "complete").exists():
         say("making", folder)
-        run(TICKSTONE, "gen", "suite", "--out", folder, *options)
+        run(TICKSTONE, "gen", kind, "--out", folder, *options)
         (folder / "complete").touch()
     return folder
 
@@ -210,12 +211,19 @@ def bench_commit(work: pathlib.Path, _scale: float) -> str:
 
 
 def bench_suite(work: pathlib.Path, scale: float) -> str:
-    """Suite A, the high-frequency queries, DuckDB and Polars beside them."""
+    """Suite A, the high-frequency queries, DuckDB, Polars and chdb beside them."""
     return suite.run(sys.modules[__name__], work, scale)
 
 
-BENCHMARKS = {"query": bench_query, "load": bench_load, "commit": bench_commit, "suite": bench_suite}
-TITLES = {"query": "Queries", "load": "Load", "commit": "Group commit", "suite": "Suite A"}
+def bench_equities(work: pathlib.Path, scale: float) -> str:
+    """A session of 2,000 stocks, DuckDB, Polars and chdb beside Tickstone."""
+    return equities.run(sys.modules[__name__], work, scale)
+
+
+BENCHMARKS = {"query": bench_query, "load": bench_load, "commit": bench_commit, "suite": bench_suite, "equities": bench_equities}
+TITLES = {"query": "Queries", "load": "Load", "commit": "Group commit", "suite": "Suite A", "equities": "Equities"}
+SCALES = {"equities": 1.0}
+SCALE = 0.1
 
 
 def machine() -> str:
@@ -236,7 +244,7 @@ def write_page(results: dict[str, str], titles: dict[str, str]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--scale", type=float, help="size of the generated data; 0.1, for equities 1")
     parser.add_argument("--work", type=pathlib.Path, default=REPOSITORY / "build" / "bench")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/performance.md")
     arguments = parser.parse_args()
@@ -246,8 +254,9 @@ def main() -> None:
     results = {}
     for name in arguments.names or BENCHMARKS:
         say(f"== {name}")
-        command = f"`.venv/bin/python bench/run.py {name} --scale {arguments.scale} --write`"
-        results[name] = f"{machine()}, DuckDB {duckdb.__version__}. {command}\n\n{BENCHMARKS[name](arguments.work, arguments.scale)}"
+        scale = arguments.scale if arguments.scale is not None else SCALES.get(name, SCALE)
+        command = f"`.venv/bin/python bench/run.py {name} --scale {scale} --write`"
+        results[name] = f"{machine()}, DuckDB {duckdb.__version__}. {command}\n\n{BENCHMARKS[name](arguments.work, scale)}"
         print(f"## {TITLES[name]}\n\n{results[name]}\n")
     if arguments.write:
         write_page(results, TITLES)

@@ -1,19 +1,22 @@
-"""Suite A, the high-frequency queries, on Tickstone, DuckDB and Polars: a module of bench/run.py.
+"""Suite A, the high-frequency queries, on Tickstone, DuckDB, Polars and chdb: a module of bench/run.py.
 
 The data are those of `tickstone gen suite` (Barez, Bilokon, Xiong: "Benchmarking Specialized Databases for
 High-frequency Data"). Each system has its best layout: DuckDB a database file sorted by symbol and time,
-Polars frames in memory sorted likewise with categorical symbols, Tickstone its parts. Before any time is
-taken, Tickstone's and DuckDB's rows are compared: integers and text exactly, doubles to 1e-9.
+Polars frames in memory sorted likewise with categorical symbols, chdb MergeTrees ordered by both, Tickstone its
+parts. Before any time is taken, Tickstone's, chdb's and DuckDB's rows are compared: integers and text exactly,
+doubles to 1e-9. Of rows that share a time Tickstone takes the one that arrived last; DuckDB is asked for the
+same when rows are compared (its tables have the row's number in the file), and for any of them when it is timed.
 """
 
 import datetime
 import json
 import math
 import pathlib
+import re
 import statistics
-import time
 
 import duckdb
+import peers
 import polars as pl
 
 DAY = ("2022-06-18", "2022-06-19")
@@ -155,14 +158,18 @@ def same(ours: pl.DataFrame, theirs: pl.DataFrame) -> bool:
     return all(len(a) == len(b) and all(map(alike, a, b)) for a, b in pairs)
 
 
-def median_ms(call, runs: int = RUNS) -> float:
-    """Median milliseconds of a call, after two to warm up."""
-    times = []
-    for _ in range(runs + 2):
-        began = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times[2:]) * 1e3
+def settled(sql: str, *columns: str) -> str:
+    """DuckDB's query with one answer where rows share a time: the last by these columns."""
+    sql = sql.replace(", timestamp) AS p", f", (timestamp, {', '.join(columns)})) AS p")
+    return sql.replace("timestamp DESC LIMIT", f"timestamp DESC, {', '.join(f'{name} DESC' for name in columns)} LIMIT")
+
+
+def clickhouse_sql(sql: str) -> str:
+    """DuckDB's words as ClickHouse's."""
+    sql = re.sub(r"time_bucket\(INTERVAL '(\d+) (\w+?)s?', (\w+)\)", r"toStartOfInterval(\3, INTERVAL \1 \2)", sql)
+    every = "ORDER BY timestamp ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
+    sql = sql.replace("lag(p) OVER (ORDER BY timestamp)", f"lagInFrame(toNullable(p)) OVER ({every})")
+    return sql.replace("stddev_samp(", "stddevSamp(").replace("arg_max(", "argMax(")
 
 
 def run(tools, work: pathlib.Path, scale: float) -> str:
@@ -171,7 +178,7 @@ def run(tools, work: pathlib.Path, scale: float) -> str:
     `tools` is bench/run.py, whose ways to run programs and make tables are used.
     """
     files = tools.generate(work / f"suite-{scale}", "--scale", scale, "--what", "trades,books,venues")
-    data, peer = work / f"suite-{scale}-tickstone", work / f"suite-{scale}.duckdb"
+    data, peer = work / f"suite-{scale}-tickstone", work / f"suite-{scale}-arrival.duckdb"
     tables = {"trades": tools.TRADES, "books": tools.BOOKS, "venues": tools.BOOKS}
     if not data.with_name(f"{data.name}.imported").exists():
         for name in tables:
@@ -185,30 +192,45 @@ def run(tools, work: pathlib.Path, scale: float) -> str:
             for name, columns in tables.items():
                 tools.say("loading DuckDB with", name)
                 source = tools.read_csv(files / f"{name}.csv", columns)
-                connection.sql(f"CREATE TABLE {name} AS SELECT * FROM {source} ORDER BY sym, timestamp")
+                connection.sql(f"CREATE TABLE {name} AS SELECT *, row_number() OVER () AS arrival FROM {source} ORDER BY sym, timestamp, arrival")
         partial.rename(peer)
     connection = duckdb.connect(peer, read_only=True)
     connection.sql(f"SET threads = {tools.os.cpu_count()}")
+    clickhouse = peers.open_clickhouse(work / f"suite-{scale}-chdb", files, tables, "sym, timestamp", tools.say)
     symbols = [pl.col(name).cast(pl.Categorical) for name in ("exchange", "sym")]
-    frames = [connection.sql(f"SELECT * FROM {name}").pl().with_columns(symbols) for name in tables]
+    frames = [connection.sql(f"SELECT * EXCLUDE arrival FROM {name} ORDER BY sym, timestamp, arrival").pl().with_columns(symbols) for name in tables]
     polars = {name: query for name, query in polars_queries(*frames).items()}
     rows, ratios = [], []
     for name, (ours, theirs) in QUERIES.items():
         out = work / "result.arrow"
         tools.run(tools.TICKSTONE, "sql", "--data", data, "-q", "-c", ours, "-o", out)
-        if not same(pl.read_ipc(out), connection.sql(theirs).pl()):
+        if not same(pl.read_ipc(out), connection.sql(settled(theirs, "arrival")).pl()):
             raise SystemExit(f"{name}: Tickstone and DuckDB differ")
+        click = math.nan
+        if clickhouse:
+            question = clickhouse_sql(theirs)
+            # ClickHouse does not know the order of arrival: for the comparison both take the highest prices.
+            highest = settled(theirs, *(("price",) if "FROM trades" in theirs else ("b1price", "a1price")))
+            expected = connection.sql(highest).pl()
+            if found := peers.difference(pl.from_arrow(clickhouse.arrow(clickhouse_sql(highest))), expected):
+                raise SystemExit(f"{name}: chdb and DuckDB differ: {found}")
+            click = peers.median_ms(lambda: clickhouse.arrow(question))
         result = json.loads(tools.run(tools.EXAMPLES / "bench_query", data, ours, RUNS))
         tickstone = result["total"]["median_ms"]
-        peers = [median_ms(lambda: connection.execute(theirs).to_arrow_table()), median_ms(polars[name].collect)]
-        ratios.append(min(peers) / tickstone)
+        times = [peers.duckdb_ms(connection, theirs), peers.median_ms(polars[name].collect)]
+        ratios.append(min(times) / tickstone)
+        shown = [*(f"{ms:.2f}" for ms in times), f"{click:.2f}" if clickhouse else "missing"]
         planning = result["planning"]["median_ms"]
-        rows.append([name, f"{planning:.3f}", f"{tickstone:.3f}", *(f"{peer:.2f}" for peer in peers), f"{ratios[-1]:.1f}"])
+        rows.append([name, f"{planning:.3f}", f"{tickstone:.3f}", *shown, f"{ratios[-1]:.1f}"])
         tools.say(*rows[-1])
-    header = ["query", "planning", "Tickstone, end to end", "DuckDB", "Polars", "times as fast as the faster"]
+    connection.close()
+    if clickhouse:
+        clickhouse.close()
+    header = ["query", "planning", "Tickstone, end to end", "DuckDB", "Polars", "chdb", "times as fast as the faster of DuckDB and Polars"]
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
     return (
-        f"Milliseconds, medians of {RUNS} runs in the process, warm, scale {scale}, {pl.__name__} {pl.__version__}.\n\n"
+        f"Milliseconds, medians of {RUNS} runs in the process, warm, scale {scale}, {pl.__name__} {pl.__version__}, "
+        f"{peers.clickhouse_version()}. DuckDB by the faster of its `sql` and `execute`.\n\n"
         f"{tools.table(header, rows)}\n\n"
         f"Least ratio {min(ratios):.1f}, geometric mean {mean:.1f}. Goals: at least 3 for each query, 8 in the mean."
     )

@@ -18,8 +18,9 @@ struct Run {
     rows: usize,
 }
 
-/// Runs before the measured ones.
+/// Runs before the measured ones: as many, or those of so long.
 const WARM_RUNS: usize = 10;
+const WARM_TIME: Duration = Duration::from_secs(2);
 
 async fn run(session: &mut Session, sql: &str) -> Result<Run, Box<dyn Error>> {
     let began = Instant::now();
@@ -52,8 +53,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let opening = opened.elapsed();
     let mut session = database.session();
     let measured = database.runtime().block_on(async {
+        let warming = Instant::now();
         for _ in 0..WARM_RUNS {
             run(&mut session, &sql).await?;
+            if warming.elapsed() > WARM_TIME {
+                break;
+            }
         }
         let mut measured = Vec::with_capacity(runs);
         for _ in 0..runs.max(1) {

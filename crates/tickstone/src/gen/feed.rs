@@ -182,7 +182,7 @@ impl Feed {
 }
 
 /// `total * part / whole` without overflow.
-fn split(total: u64, part: u64, whole: u64) -> u64 {
+pub(crate) fn split(total: u64, part: u64, whole: u64) -> u64 {
     (u128::from(total) * u128::from(part) / u128::from(whole.max(1))) as u64
 }
 

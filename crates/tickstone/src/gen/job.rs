@@ -68,7 +68,7 @@ impl Job<'_> {
         let mut paths: Vec<PricePath> = (0..SYMBOLS.len())
             .map(|at| PricePath::new(self.seed, at as u64, SYMBOLS[at].path, PATHS_BEGIN))
             .collect();
-        let progress = progress_bar(self.title, self.days);
+        let progress = progress_bar(self.title, "day", self.days);
         let mut events = Vec::new();
         for index in 0..self.days {
             let day = self.first_day + index as i64;
@@ -146,9 +146,10 @@ impl Output {
 }
 
 /// A bar on standard error; nothing where that is no terminal.
-fn progress_bar(title: &'static str, days: u64) -> ProgressBar {
-    let bar = ProgressBar::new(days);
-    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:40}] day {pos} of {len}, {eta} left") {
+pub(crate) fn progress_bar(title: &'static str, step: &str, steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    let template = format!("{{msg}} [{{bar:40}}] {step} {{pos}} of {{len}}, {{eta}} left");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     bar.set_message(title);

@@ -1,16 +1,19 @@
 //! `tickstone gen`: market data made from a seed.
 //!
 //! Owns the generated markets: the fair price of each symbol ([`path`]), each instrument's order book
-//! ([`book`]) and feed ([`feed`]), and how they are written ([`rows`], [`file`]). The same arguments
-//! give the same bytes on every machine and in every version; a test pins a hash of them.
+//! ([`book`]) and feed ([`feed`]), a session of many stocks ([`equities`], [`stock`]), and how they are
+//! written ([`rows`], [`file`]). The same arguments give the same bytes on every machine and in every
+//! version; a test pins a hash of them.
 //!
 //! ```text
 //! seed ──► price path and activity ──► times of events ──► book updates, trades ──► CSV rows
 //! ```
 //!
-//! Enter at [`run`], or at [`job::Job`], which writes the files of one stretch of days.
+//! Enter at [`run`], at [`job::Job`], which writes the files of one stretch of days, or at
+//! [`equities::write_equities`].
 
 mod book;
+mod equities;
 mod feed;
 mod file;
 mod instrument;
@@ -18,6 +21,7 @@ mod job;
 mod path;
 mod random;
 mod rows;
+mod stock;
 mod suite;
 mod ticks;
 
@@ -46,6 +50,8 @@ enum Command {
     Suite(suite::SuiteArgs),
     /// A few days of trades and book updates, the data of `tickstone demo`.
     Ticks(ticks::TicksArgs),
+    /// One session of American stocks, 2024-08-08: quotes and trades of 2,000 symbols, few of them busy.
+    Equities(equities::EquitiesArgs),
 }
 
 /// Options that all generated data has.
@@ -103,6 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<(), GenError> {
     let written = match &args.command {
         Command::Suite(suite) => suite::write_suite(suite)?,
         Command::Ticks(ticks) => ticks::run_ticks(ticks)?,
+        Command::Equities(equities) => equities::write_equities(equities)?,
     };
     for file in &written {
         let (rows, bytes) = (units::rows(file.rows), units::bytes(file.text_bytes));

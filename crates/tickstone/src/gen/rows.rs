@@ -17,7 +17,7 @@ const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819202122232425
 
 /// Appends `value` as decimal digits, at least `width` of them.
 #[inline]
-fn push_digits(out: &mut Vec<u8>, mut value: u64, width: usize) {
+pub(crate) fn push_digits(out: &mut Vec<u8>, mut value: u64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
     while value >= 100 {

@@ -72,7 +72,7 @@ impl SuiteArgs {
 }
 
 /// A scale: above 0, at most 100.
-fn parse_scale(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if scale > 0.0 && scale <= 100.0 => Ok(scale),
         _ => Err(String::from("a number above 0 and at most 100")),
@@ -143,6 +143,7 @@ fn venues(args: &SuiteArgs) -> Job<'static> {
     Job { title: "venues", key: 3, feeds, books, ..coinbase(args, MONTH, VENUES_DAY) }
 }
 
-fn scaled(rows: u64, scale: f64) -> u64 {
+/// A row count times the scale.
+pub(crate) fn scaled(rows: u64, scale: f64) -> u64 {
     (rows as f64 * scale).round() as u64
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use super::equities::{EquitiesArgs, write_equities};
 use super::rows::{Clock, push_fixed, push_short};
 use super::suite::{Part, SuiteArgs, write_suite};
 use super::{Compression, OutputArgs, TicksRequest, write_ticks};
@@ -168,4 +169,100 @@ fn compressed_files_hold_the_same_text() {
     std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(gzip.as_slice()), &mut gunzipped)
         .expect("gzip");
     assert_eq!(gunzipped, plain);
+}
+
+/// The text of quotes.csv and of trades.csv.
+fn equities(scale: f64, seed: u64) -> (String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = OutputArgs { out: folder.path().to_path_buf(), seed, gzip: false, zstd: false };
+    let written = write_equities(&EquitiesArgs::new(scale, output)).expect("the equities are written");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a text file");
+    let (quotes, trades) = (read("quotes.csv"), read("trades.csv"));
+    let rows = |text: &str| text.lines().count() as u64 - 1;
+    assert_eq!(written.iter().map(|file| file.rows).collect::<Vec<_>>(), [rows(&quotes), rows(&trades)]);
+    (quotes, trades)
+}
+
+/// Rows by the value of a column, most first.
+fn counts(text: &str, column: usize) -> Vec<(String, usize)> {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for line in text.lines().skip(1) {
+        *counts.entry(line.split(',').nth(column).expect("a field")).or_default() += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().map(|(value, rows)| (value.to_string(), rows)).collect();
+    counts.sort_unstable_by_key(|(_, rows)| std::cmp::Reverse(*rows));
+    counts
+}
+
+#[test]
+fn a_seed_gives_the_same_equities_forever() {
+    let (quotes, trades) = equities(0.001, 1);
+    assert_eq!(
+        (hash(quotes.as_bytes()), hash(trades.as_bytes())),
+        (0x4a17_e973_eaa7_0fc5, 0x046e_141a_0da8_f8b7)
+    );
+    assert_ne!(quotes, equities(0.001, 2).0);
+}
+
+#[test]
+fn equities_are_as_many_as_the_scale_says() {
+    for (scale, quotes, trades) in
+        [(0.0001, 1_500, 150), (0.003, 45_000, 4_500), (0.012_345, 185_175, 18_518)]
+    {
+        let texts = equities(scale, 1);
+        assert_eq!((texts.0.lines().count(), texts.1.lines().count()), (1 + quotes, 1 + trades));
+    }
+}
+
+#[test]
+fn few_stocks_are_busy() {
+    let (quotes, trades) = equities(0.02, 1);
+    for (text, least) in [(&quotes, 20), (&trades, 3)] {
+        let rows = text.lines().count() - 1;
+        let by_symbol = counts(text, 1);
+        assert_eq!(by_symbol.len(), 2_000);
+        // Of the harmonic number of 2,000, 8.18, the first has 1, the tenth 0.1, the hundredth 0.01.
+        for (rank, share) in [(1, 122.0), (10, 12.2), (100, 1.22)] {
+            let found = by_symbol[rank - 1].1 as f64 / rows as f64 * 1_000.0;
+            assert!((share * 0.8..share * 1.2).contains(&found), "rank {rank}: {found} in a thousand");
+        }
+        assert!(by_symbol[1_999].1 >= least, "{:?}", by_symbol[1_999]);
+    }
+    assert_eq!((counts(&quotes, 2).len(), counts(&trades, 2).len(), counts(&trades, 3).len()), (12, 12, 8));
+}
+
+#[test]
+fn equities_trade_within_the_quotes_of_one_session() {
+    let (quotes, trades) = equities(0.01, 7);
+    let mut quotes = quotes.lines().skip(1).map(fields).peekable();
+    // By symbol: time, bid and ask of the quote that stands.
+    let mut touch: HashMap<String, (String, f64, f64)> = HashMap::new();
+    let (mut quoted, mut traded, mut spreads) = (String::new(), String::new(), Vec::new());
+    let mut minutes = [0_u32; 24 * 60];
+    for trade in trades.lines().skip(1).map(fields) {
+        while let Some(quote) = quotes.next_if(|quote| quote[0] <= trade[0]) {
+            assert!(quoted <= quote[0], "out of order: {quote:?}");
+            let (bid, ask) = (number(&quote[3]), number(&quote[5]));
+            assert!(
+                0.0 < bid && bid < ask && number(&quote[4]) > 0.0 && number(&quote[6]) > 0.0,
+                "{quote:?}"
+            );
+            spreads.push(((ask - bid) * 100.0).round() as u64);
+            minutes[number(&quote[0][11..13]) as usize * 60 + number(&quote[0][14..16]) as usize] += 1;
+            let before = touch.insert(quote[1].clone(), (quote[0].clone(), bid, ask));
+            assert!(before.is_none_or(|(time, ..)| time < quote[0]), "the same time twice: {quote:?}");
+            quoted.clone_from(&quote[0]);
+        }
+        let (_, bid, ask) = touch[&trade[1]];
+        assert!((bid..=ask).contains(&number(&trade[4])), "{trade:?} outside {bid} to {ask}");
+        assert!(number(&trade[5]) > 0.0 && traded <= trade[0], "{trade:?}");
+        traded.clone_from(&trade[0]);
+    }
+    assert!(traded.as_str() < "2024-08-08T20:00:00" && minutes[..13 * 60 + 30].iter().all(|rows| *rows == 0));
+    let half_hour = |first: usize| minutes[first..first + 30].iter().sum::<u32>();
+    let (open, noon, close) = (half_hour(13 * 60 + 30), half_hour(16 * 60 + 30), half_hour(19 * 60 + 30));
+    assert!(open > 2 * noon && close > 2 * noon, "{open}, {noon}, {close}");
+    spreads.sort_unstable();
+    let (narrow, wide) = (spreads[0], spreads[spreads.len() - 1]);
+    assert!(narrow == 1 && (10..2_000).contains(&wide), "{narrow} to {wide} ticks");
 }
