@@ -69,6 +69,9 @@ fn import_hint(error: &ImportError) -> Option<String> {
             "types={{'{column}': '{fits}'}} gives the column a type that holds it; bad_rows='skip' or a path \
              goes on without such rows"
         ),
+        ImportError::NoRows { .. } => {
+            "CREATE TABLE first, or give each column's type with types={'column': 'TYPE'}".to_string()
+        }
         ImportError::BadRow { .. } => "bad_rows='skip' or a path goes on without such rows".to_string(),
         other => return other.hint(),
     })

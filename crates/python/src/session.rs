@@ -102,7 +102,7 @@ impl Session {
         let raised = |error: QueryError| error::of_query(&error, Some(sql));
         let parameters = parameters(params)?;
         let mut statements = parse(sql).map_err(|error| raised(error.into()))?;
-        statements.iter_mut().try_for_each(|statement| parameters.bind(statement)).map_err(raised)?;
+        parameters.bind(&mut statements).map_err(raised)?;
         let made = |statement| Statement {
             cell: InProcess::new(Arc::clone(cell)),
             statement,

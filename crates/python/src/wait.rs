@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use std::ffi::c_int;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
@@ -32,13 +32,14 @@ pub(crate) fn wait_and_tell<F: Future>(
     future: F,
     mut tell: impl FnMut() -> PyResult<()>,
 ) -> PyResult<F::Output> {
-    let _entered = runtime.enter();
     let waker = Waker::from(Arc::new(Wakes(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);
     let mut look_at = Instant::now() + SIGNAL_INTERVAL;
     loop {
-        if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
+        // One turn at a time: the runtime ends each after a while, also where there is more to do.
+        let turn = poll_fn(|_| Poll::Ready(future.as_mut().poll(&mut context)));
+        if let Poll::Ready(done) = runtime.block_on(turn) {
             return Ok(done);
         }
         // Not with a timer of the runtime: a query that keeps all its threads at work stops its timers.

@@ -19,7 +19,7 @@ LONG = """
 import signal, sys, tickstone
 # A shell may have started this with interrupts ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-db = tickstone.open(sys.argv[1])
+db = tickstone.open(sys.argv[1], threads=int(sys.argv[3]))
 db.append("t", {"a": list(range(100))}, create=True)
 db.append("b", {"a": list(range(30_000))}, create=True)
 ENDLESS = "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r WHERE a < 1000000000) SELECT max(a) FROM r"
@@ -50,10 +50,11 @@ WAYS = {
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("way", WAYS)
-def test_ctrl_c(directory: pathlib.Path, way: str) -> None:
+def test_ctrl_c(directory: pathlib.Path, way: str, threads: int) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", LONG % WAYS[way], str(directory), WAYS[way]],
+        [sys.executable, "-c", LONG % WAYS[way], str(directory), WAYS[way], str(threads)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import re
 import types
 import uuid
 from typing import Any
@@ -146,9 +147,28 @@ def test_parameters_are_a_sequence_or_a_mapping(db: tickstone.Database, params: 
 
 def test_any_mapping_has_names(db: tickstone.Database) -> None:
     assert db.sql("SELECT :a AS v", types.MappingProxyType({"a": 1})).fetchall() == [(1,)]
-    assert db.sql("SELECT $2 AS v", (1, 2)).fetchall() == [(2,)]
+    assert db.sql("SELECT $2 AS v, $1 AS w", (1, 2)).fetchall() == [(2, 1)]
 
 
 def test_uuids_are_text(db: tickstone.Database) -> None:
     value = uuid.UUID(int=5)
     assert db.sql("SELECT $1 AS v", [value]).fetchone() == (str(value),)
+
+
+@pytest.mark.parametrize(
+    ("query", "params", "unused"),
+    [("SELECT $1", [1, 2], "$2"), ("SELECT :a", {"a": 1, "b": 2}, ":b"), ("SELECT 1", [1], "$1")],
+)
+def test_a_value_for_no_placeholder(db: tickstone.Database, query: str, params: Any, unused: str) -> None:
+    with pytest.raises(tickstone.SqlError, match=re.escape(f"a value was given for {unused}")):
+        db.sql(query, params)
+
+
+def test_values_of_several_statements(db: tickstone.Database) -> None:
+    assert db.sql("SELECT $1; SELECT $2", [1, 2]).fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(("condition", "count"), [("IN ($1)", 0), ("NOT IN ($1)", 3)])
+def test_an_empty_list(db: tickstone.Database, condition: str, count: int) -> None:
+    numbers = "(VALUES (1), (2), (NULL)) AS t(n)"
+    assert db.sql(f"SELECT count(*) FROM {numbers} WHERE n {condition}", [[]]).fetchall() == [(count,)]

@@ -10,7 +10,7 @@ use sqlparser::ast::{
     DataType, ExactNumberInfo, Expr, Interval, TimezoneInfo, TypedString, UnaryOperator, Value,
     ValueWithSpan, VisitMut, VisitorMut,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use tickstone_model::format_nanos;
 
@@ -54,26 +54,44 @@ pub enum Parameters {
 }
 
 impl Parameters {
-    /// Puts the values in the place of a statement's placeholders.
+    /// Puts the values in the place of the placeholders of a text's statements.
     ///
     /// # Errors
-    /// Where a placeholder has no value, with its place; where a value cannot stand there.
-    pub fn bind(&self, statement: &mut Statement) -> Result<()> {
-        match statement {
-            Statement::Query(node) | Statement::Insert(node) => self.bind_node(node.as_mut()),
-            Statement::CreateTable(table) => match &mut table.query {
-                Some(query) => self.bind_node(query.as_mut()),
-                None => Ok(()),
-            },
-            Statement::CopyTo { source: CopySource::Query(query), .. } => self.bind_node(query.as_mut()),
-            _ => Ok(()),
+    /// Where a placeholder has no value, with its place; where a value cannot stand there; where a value is
+    /// for no placeholder.
+    pub fn bind(&self, statements: &mut [Statement]) -> Result<()> {
+        let mut binder = Binder { parameters: self, used: HashSet::new() };
+        for statement in statements {
+            match statement {
+                Statement::Query(node) | Statement::Insert(node) => binder.bind(node.as_mut())?,
+                Statement::CreateTable(table) => {
+                    if let Some(query) = &mut table.query {
+                        binder.bind(query.as_mut())?;
+                    }
+                }
+                Statement::CopyTo { source: CopySource::Query(query), .. } => binder.bind(query.as_mut())?,
+                _ => {}
+            }
+        }
+        match self.names().into_iter().find(|name| !binder.used.contains(name)) {
+            Some(name) => {
+                let sign = if matches!(self, Parameters::Named(_)) { ':' } else { '$' };
+                Err(QueryError::request(format!("a value was given for {sign}{name}, which stands nowhere")))
+            }
+            None => Ok(()),
         }
     }
 
-    fn bind_node(&self, node: &mut impl VisitMut) -> Result<()> {
-        match node.visit(&mut Binder { parameters: self }) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(error),
+    /// The names that have values, in order.
+    fn names(&self) -> Vec<String> {
+        match self {
+            Parameters::None => Vec::new(),
+            Parameters::Positional(values) => (1..=values.len()).map(|place| place.to_string()).collect(),
+            Parameters::Named(values) => {
+                let mut names: Vec<String> = values.keys().cloned().collect();
+                names.sort_unstable();
+                names
+            }
         }
     }
 
@@ -85,11 +103,9 @@ impl Parameters {
         let name = placeholder.get(1..).unwrap_or_default();
         match self {
             Parameters::None => Err(missing("give the statement its parameters".to_string())),
-            Parameters::Named(values) => values.get(name).ok_or_else(|| {
-                let mut names: Vec<&str> = values.keys().map(String::as_str).collect();
-                names.sort_unstable();
-                missing(format!("values were given for {}", names.join(", ")))
-            }),
+            Parameters::Named(values) => values
+                .get(name)
+                .ok_or_else(|| missing(format!("values were given for {}", self.names().join(", ")))),
             Parameters::Positional(values) => {
                 let place = name.parse::<usize>().ok().filter(|place| *place > 0);
                 let place = place.ok_or_else(|| missing("values were given by place: $1, $2, …".to_string()));
@@ -101,17 +117,31 @@ impl Parameters {
 
 struct Binder<'a> {
     parameters: &'a Parameters,
+    /// Names of the values that stood somewhere.
+    used: HashSet<String>,
 }
 
-impl Binder<'_> {
-    fn literal(&self, value: &ValueWithSpan) -> Result<Option<Expr>> {
+impl<'a> Binder<'a> {
+    fn bind(&mut self, node: &mut impl VisitMut) -> Result<()> {
+        match node.visit(self) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+
+    fn value(&mut self, placeholder: &str, at: Position) -> Result<&'a ParameterValue> {
+        self.used.insert(placeholder.get(1..).unwrap_or_default().to_string());
+        self.parameters.value(placeholder, at)
+    }
+
+    fn literal(&mut self, value: &ValueWithSpan) -> Result<Option<Expr>> {
         let Value::Placeholder(name) = &value.value else { return Ok(None) };
         let at = position(value);
-        self.parameters.value(name, at).and_then(|found| literal(found, value, at)).map(Some)
+        self.value(name, at).and_then(|found| literal(found, value, at)).map(Some)
     }
 
     /// The items of an IN list, a value that is a list taken apart.
-    fn items(&self, list: &[Expr]) -> Result<Vec<Expr>> {
+    fn items(&mut self, list: &[Expr]) -> Result<Vec<Expr>> {
         let mut items = Vec::with_capacity(list.len());
         for item in list {
             let Expr::Value(value) = item else {
@@ -123,7 +153,7 @@ impl Binder<'_> {
                 continue;
             };
             let at = position(value);
-            match self.parameters.value(name, at)? {
+            match self.value(name, at)? {
                 ParameterValue::List(values) => {
                     for one in values {
                         items.push(literal(one, value, at)?);
@@ -135,7 +165,7 @@ impl Binder<'_> {
         Ok(items)
     }
 
-    fn replace(&self, expr: &mut Expr) -> Result<()> {
+    fn replace(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
             Expr::Value(value) => {
                 if let Some(literal) = self.literal(value)? {

@@ -35,7 +35,7 @@ fn frame(name: &str) -> Arc<Frame> {
 fn run(session: &mut Session, sql: &str, parameters: &Parameters) -> crate::Result<Vec<RecordBatch>> {
     let runtime = session.database().runtime().handle().clone();
     let mut statement = session.parse(sql)?.remove(0);
-    parameters.bind(&mut statement)?;
+    parameters.bind(std::slice::from_mut(&mut statement))?;
     runtime.block_on(async {
         match session.run(statement).await? {
             Outcome::Rows { stream, .. } => Ok(stream.try_collect().await?),
@@ -144,7 +144,7 @@ fn parameters_are_typed_by_what_they_meet() {
     run(&mut session, "INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6)", &values).expect("it fits");
     check(&mut session, "SELECT s, x, n, d, e FROM t", &["it's -0.1 -3 2023-11-14 -12.50"]);
     for condition in ["ts = $1", "s = $2", "x = $3", "n = $4", "d = $5", "e = $6", "n BETWEEN $4 AND $4"] {
-        let sql = format!("SELECT ts FROM t WHERE {condition}");
+        let sql = format!("SELECT ts, $1, $2, $3, $4, $5, $6 FROM t WHERE {condition}");
         let batches = run(&mut session, &sql, &values).unwrap_or_else(|error| panic!("{sql}: {error}"));
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 1, "{sql}");
         assert_eq!(
