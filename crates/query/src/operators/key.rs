@@ -122,13 +122,18 @@ impl KeyIds {
     /// One column: codes become ids in the order they are first seen.
     fn number_codes(&mut self, rows: &mut [u32]) {
         self.by_code.resize(self.columns[0].count as usize + 1, UNSEEN);
+        let (mut code, mut id) = (UNSEEN, UNSEEN);
         for row in rows {
-            let id = &mut self.by_code[*row as usize];
-            if *id == UNSEEN {
-                *id = next_id(self.nulls[0].len());
-                self.nulls[0].push(*row == NULL_CODE);
+            if *row != code {
+                code = *row;
+                let known = &mut self.by_code[code as usize];
+                if *known == UNSEEN {
+                    *known = next_id(self.nulls[0].len());
+                    self.nulls[0].push(code == NULL_CODE);
+                }
+                id = *known;
             }
-            *row = *id;
+            *row = id;
         }
     }
 
@@ -234,11 +239,13 @@ impl ColumnCodes {
         }
         let keys = array.keys();
         let ids = keys.values();
-        let nulls = keys.nulls();
+        let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
         out.reserve(ids.len());
-        for (row, &id) in ids.iter().enumerate() {
+        let mut row = 0;
+        while let Some(&id) = ids.get(row) {
             if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                 out.push(NULL_CODE);
+                row += 1;
                 continue;
             }
             let mut code = cache.codes[id as usize];
@@ -246,7 +253,12 @@ impl ColumnCodes {
                 code = self.value_code(array.values(), id as usize)?;
                 cache.codes[id as usize] = code;
             }
-            out.push(code);
+            let same = match nulls {
+                None => ids[row..].iter().take_while(|other| **other == id).count(),
+                Some(_) => 1,
+            };
+            out.resize(out.len() + same, code);
+            row += same;
         }
         Ok(())
     }

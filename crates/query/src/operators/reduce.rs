@@ -18,19 +18,29 @@ pub(super) trait Reduce: Send + 'static {
     fn finish(&mut self) -> Result<RecordBatch>;
 }
 
+/// The state with all of `input` in it.
+pub(super) async fn feed<S: Reduce>(
+    mut state: S,
+    mut input: SendableRecordBatchStream,
+    baseline: BaselineMetrics,
+) -> Result<S> {
+    while let Some(batch) = input.next().await {
+        let _timer = baseline.elapsed_compute().timer();
+        state.update(&batch?)?;
+    }
+    Ok(state)
+}
+
 /// Runs a state over all of `input`; yields at most `batch_rows` rows at a time.
 pub(super) fn reduce(
-    mut state: impl Reduce,
-    mut input: SendableRecordBatchStream,
+    state: impl Reduce,
+    input: SendableRecordBatchStream,
     schema: SchemaRef,
     batch_rows: usize,
     baseline: BaselineMetrics,
 ) -> SendableRecordBatchStream {
     let rows = async move {
-        while let Some(batch) = input.next().await {
-            let _timer = baseline.elapsed_compute().timer();
-            state.update(&batch?)?;
-        }
+        let mut state = feed(state, input, baseline.clone()).await?;
         let _timer = baseline.elapsed_compute().timer();
         let batch = state.finish()?;
         baseline.record_output(batch.num_rows());

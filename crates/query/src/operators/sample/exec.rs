@@ -1,29 +1,31 @@
 //! The operator of SAMPLE BY.
 
-use super::groups::{Groups, KEY_ORDER};
+use super::groups::{Groups, KEY_ORDER, Run};
+use super::kernel::Kernel;
 use crate::functions::bucket::Bucketing;
-use crate::operators::reduce::{Reduce, reduce};
+use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray, UInt64Array,
 };
 use datafusion::arrow::compute::{filter_record_batch, is_not_null, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::internal_err;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
-use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
+use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, GroupsAccumulatorAdapter, LexOrdering, PhysicalExpr,
-    PhysicalSortExpr,
+    Distribution, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+    Partitioning, PlanProperties,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -100,7 +102,7 @@ impl ExecutionPlan for SampleByExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution])
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -141,11 +143,22 @@ impl ExecutionPlan for SampleByExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let input = self.input.execute(partition, Arc::clone(&context))?;
-        let reservation = MemoryConsumer::new("SampleByExec").register(context.memory_pool());
-        let sampler = Sampler::try_new(self, reservation)?;
         let batch_rows = context.session_config().batch_size();
-        Ok(reduce(sampler, input, self.schema(), batch_rows, baseline))
+        let sampler = || {
+            let reservation = MemoryConsumer::new("SampleByExec").register(context.memory_pool());
+            Sampler::try_new(self, reservation)
+        };
+        let inputs = self.input.output_partitioning().partition_count();
+        if inputs == 1 {
+            let input = self.input.execute(0, Arc::clone(&context))?;
+            return Ok(reduce(sampler()?, input, self.schema(), batch_rows, baseline));
+        }
+        let parts = (0..inputs).map(|input| {
+            let rows = self.input.execute(input, Arc::clone(&context))?;
+            Ok(SpawnedTask::spawn(feed(sampler()?, rows, baseline.clone())))
+        });
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        Ok(in_pieces(merge_all(parts, baseline), self.schema(), batch_rows))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -153,14 +166,37 @@ impl ExecutionPlan for SampleByExec {
     }
 }
 
-/// The state of one execution.
+/// Merges the states of the inputs, which run at the same time, in the order of the inputs: of rows with
+/// equal times those that arrived first come first.
+async fn merge_all(
+    parts: Vec<SpawnedTask<Result<Sampler>>>,
+    baseline: BaselineMetrics,
+) -> Result<RecordBatch> {
+    let mut all: Option<Sampler> = None;
+    for part in parts {
+        let part =
+            part.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        let _timer = baseline.elapsed_compute().timer();
+        match &mut all {
+            Some(all) => all.merge(part)?,
+            None => all = Some(part),
+        }
+    }
+    let _timer = baseline.elapsed_compute().timer();
+    let Some(mut all) = all else { return internal_err!("SampleByExec has an input without partitions") };
+    let batch = all.finish()?;
+    baseline.record_output(batch.num_rows());
+    Ok(batch)
+}
+
+/// The state of one execution, or of one of the inputs.
 struct Sampler {
     time: Arc<dyn PhysicalExpr>,
     keys: Vec<Arc<dyn PhysicalExpr>>,
     aggregates: Vec<Running>,
     groups: Groups,
-    /// The group of each row of the batch at hand.
-    rows: Vec<usize>,
+    /// The groups of the rows of the batch at hand.
+    runs: Vec<Run>,
     schema: SchemaRef,
     reservation: MemoryReservation,
 }
@@ -168,7 +204,7 @@ struct Sampler {
 struct Running {
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
-    accumulator: Box<dyn GroupsAccumulator>,
+    kernel: Kernel,
 }
 
 impl Sampler {
@@ -178,18 +214,31 @@ impl Sampler {
         let aggregates = exec.aggregates.iter().map(|lowered| {
             let mut arguments = lowered.aggregate.expressions();
             arguments.extend(lowered.order_bys.iter().map(|order| Arc::clone(&order.expr)));
-            let accumulator = groups_accumulator(&lowered.aggregate)?;
-            Ok(Running { arguments, filter: lowered.filter.clone(), accumulator })
+            let kernel = Kernel::try_new(lowered, &input)?;
+            Ok(Running { arguments, filter: lowered.filter.clone(), kernel })
         });
         Ok(Self {
             time: Arc::clone(&exec.time),
             keys: exec.keys.clone(),
             aggregates: aggregates.collect::<Result<_>>()?,
             groups: Groups::try_new(&types, exec.bucketing)?,
-            rows: Vec::new(),
+            runs: Vec::new(),
             schema: exec.schema(),
             reservation,
         })
+    }
+}
+
+impl Sampler {
+    /// Takes in what another has of later rows.
+    fn merge(&mut self, other: Self) -> Result<()> {
+        let groups = self.groups.merge(&other.groups)?;
+        for (running, theirs) in self.aggregates.iter_mut().zip(other.aggregates) {
+            running.kernel.merge(theirs.kernel, &groups, self.groups.len())?;
+        }
+        let size: usize = self.aggregates.iter().map(|running| running.kernel.size()).sum();
+        self.reservation.try_resize(self.groups.size() + size)?;
+        Ok(())
     }
 }
 
@@ -206,16 +255,16 @@ impl Reduce for Sampler {
         let rows = batch.num_rows();
         let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(rows);
         let keys = self.keys.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
-        self.rows.clear();
+        self.runs.clear();
         let times = times.as_primitive::<TimestampNanosecondType>().values();
-        self.groups.assign(times, &keys, &mut self.rows)?;
-        let mut size = self.groups.size() + self.rows.capacity() * 8;
+        self.groups.assign(times, &keys, &mut self.runs)?;
+        let mut size = self.groups.size() + self.runs.capacity() * size_of::<Run>();
         for running in &mut self.aggregates {
             let values = running.arguments.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
             let filter = running.filter.as_ref().map(evaluate).transpose()?;
             let filter: Option<&BooleanArray> = filter.as_ref().and_then(|f| f.as_boolean_opt());
-            running.accumulator.update_batch(&values, &self.rows, filter, self.groups.len())?;
-            size += running.accumulator.size();
+            running.kernel.update(&values, filter, &self.runs, self.groups.len())?;
+            size += running.kernel.size();
         }
         self.reservation.try_resize(size)?;
         Ok(())
@@ -236,18 +285,9 @@ impl Reduce for Sampler {
         let ordered = finished.order.iter().enumerate().all(|(row, group)| row == *group);
         let order = UInt64Array::from_iter_values(finished.order.iter().map(|group| *group as u64));
         for running in &mut self.aggregates {
-            let values = running.accumulator.evaluate(EmitTo::All)?;
+            let values = running.kernel.finish()?;
             columns.push(if ordered { values } else { take(&values, &order, None)? });
         }
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
-}
-
-/// The aggregate's own accumulator for groups, or one accumulator a group.
-fn groups_accumulator(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
-    if aggregate.groups_accumulator_supported() {
-        return aggregate.create_groups_accumulator();
-    }
-    let aggregate = Arc::clone(aggregate);
-    Ok(Box::new(GroupsAccumulatorAdapter::new(move || aggregate.create_accumulator())))
 }

@@ -1,4 +1,4 @@
-//! Finds the group of each row: (key, bucket).
+//! Finds the group of each row, (key, bucket), as runs of rows of one group.
 
 use crate::functions::bucket::Bucketing;
 use crate::operators::key::{KeyIds, KeyReader};
@@ -59,8 +59,10 @@ impl Groups {
         self.ids.size() + values + self.numbers.capacity() * 32 + self.groups.capacity() * 16
     }
 
-    /// Appends the group of each row to `out`.
-    pub(super) fn assign(&mut self, times: &[i64], keys: &[ArrayRef], out: &mut Vec<usize>) -> Result<()> {
+    /// Appends the runs of rows of one group to `out`.
+    ///
+    /// Where the times of one key's rows are in order, the end of a bucket is searched, not met.
+    pub(super) fn assign(&mut self, times: &[i64], keys: &[ArrayRef], out: &mut Vec<Run>) -> Result<()> {
         let known = self.cursors.len();
         let mut ids = std::mem::take(&mut self.scratch);
         ids.clear();
@@ -69,27 +71,40 @@ impl Groups {
             self.keep_new_keys(keys, &ids, known)?;
             self.cursors.resize(self.ids.len(), Cursor { low: 0, high: i64::MIN, group: 0 });
         }
-        out.reserve(times.len());
-        let mut key = u32::MAX;
-        let mut cursor = Cursor { low: 0, high: i64::MIN, group: 0 };
-        for (&ts, &id) in times.iter().zip(&ids) {
-            if id != key {
-                if let Some(slot) = self.cursors.get_mut(key as usize) {
-                    *slot = cursor;
+        let mut start = 0;
+        while let Some(&id) = ids.get(start) {
+            let end = start + ids[start..].iter().take_while(|other| **other == id).count();
+            let mut cursor = self.cursors[id as usize];
+            let ordered = times[start..end].is_sorted();
+            while start < end {
+                let ts = times[start];
+                if ts < cursor.low || ts >= cursor.high {
+                    cursor = self.look_up(id, ts);
                 }
-                key = id;
-                cursor = self.cursors[id as usize];
+                start += if ordered { rows_before(&times[start..end], cursor.high) } else { 1 };
+                match out.last_mut() {
+                    Some(run) if run.group == cursor.group => run.end = start,
+                    _ => out.push(Run { group: cursor.group, end: start }),
+                }
             }
-            if ts < cursor.low || ts >= cursor.high {
-                cursor = self.look_up(id, ts);
-            }
-            out.push(cursor.group);
-        }
-        if let Some(slot) = self.cursors.get_mut(key as usize) {
-            *slot = cursor;
+            self.cursors[id as usize] = cursor;
         }
         self.scratch = ids;
         Ok(())
+    }
+
+    /// Takes in the groups of `other`; the number each of them has here.
+    pub(super) fn merge(&mut self, other: &Self) -> Result<Vec<usize>> {
+        if other.groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key_rows = UInt32Array::from_iter_values(other.groups.iter().map(|group| group.0));
+        let keys =
+            other.keys()?.iter().map(|key| take(key, &key_rows, None)).collect::<Result<Vec<_>, _>>()?;
+        let buckets: Vec<i64> = other.groups.iter().map(|group| group.1).collect();
+        let mut runs = Vec::new();
+        self.assign(&buckets, &keys, &mut runs)?;
+        Ok(expand(&runs))
     }
 
     fn look_up(&mut self, key: u32, ts: i64) -> Cursor {
@@ -119,13 +134,18 @@ impl Groups {
         Ok(())
     }
 
+    /// The key columns' values, in order of the keys' ids.
+    fn keys(&self) -> Result<Vec<ArrayRef>> {
+        let concat_all = |chunks: &Vec<ArrayRef>| {
+            let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.as_ref()).collect();
+            Ok(concat(&chunks)?)
+        };
+        self.key_values.iter().map(concat_all).collect()
+    }
+
     /// All groups in order of bucket, then keys.
     pub(super) fn finish(&self) -> Result<Finished> {
-        let mut keys = Vec::with_capacity(self.key_values.len());
-        for chunks in &self.key_values {
-            let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.as_ref()).collect();
-            keys.push(concat(&chunks)?);
-        }
+        let keys = self.keys()?;
         let ranks = key_ranks(&keys)?;
         let rank = |group: usize| {
             let (key, bucket) = self.groups[group];
@@ -140,6 +160,33 @@ impl Groups {
         let keys = keys.iter().map(|key| take(key, &key_rows, None)).collect::<Result<Vec<_>, _>>()?;
         Ok(Finished { order, buckets, keys })
     }
+}
+
+/// Rows of a batch, from where the run before it ends, that are of one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) group: usize,
+    pub(super) end: usize,
+}
+
+/// The group of each row.
+pub(super) fn expand(runs: &[Run]) -> Vec<usize> {
+    let mut rows = Vec::with_capacity(runs.last().map_or(0, |run| run.end));
+    for run in runs {
+        rows.resize(run.end, run.group);
+    }
+    rows
+}
+
+/// How many of the times, which are in order, are before `high`; at least the first is.
+fn rows_before(times: &[i64], high: i64) -> usize {
+    let mut step = 1;
+    while step < times.len() && times[step] < high {
+        step *= 2;
+    }
+    // Those up to half of the step are, the one at the step is not.
+    let from = step / 2;
+    from + times[from..step.min(times.len())].partition_point(|ts| *ts < high)
 }
 
 /// Groups in the order of the output.

@@ -63,7 +63,7 @@ fn kept_plans_answer_as_new_ones() {
     check("SELECT * FROM t WHERE s = ? ORDER BY ts", &symbols[..3], true);
     check("SELECT ts, px FROM t WHERE ts >= ? ORDER BY ts DESC LIMIT 3", &times, true);
     check("SELECT count(*), sum(n), max(px) FROM t WHERE s = ?", &symbols, true);
-    check("SELECT ts, s, count(*), vwap(px, n) FROM t WHERE ts < ? SAMPLE BY 1h", &times, true);
+    check("SELECT ts, s, count(*), round(vwap(px, n), 9) FROM t WHERE ts < ? SAMPLE BY 1h", &times, true);
     check("SELECT ts, last(px) FROM t WHERE s = ? SAMPLE BY 2h FILL(PREV)", &symbols[..3], true);
     check("SELECT * FROM t WHERE ts < ? LATEST ON ts PARTITION BY s", &times, true);
     check("SELECT a.ts, b.px FROM t a ASOF JOIN t b ON (s) WHERE a.ts >= ? ORDER BY a.ts, a.n", &times, true);

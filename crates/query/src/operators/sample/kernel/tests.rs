@@ -1,0 +1,131 @@
+use super::*;
+use proptest::prelude::*;
+
+type Row = (Option<f64>, Option<f64>, usize, Option<bool>);
+
+const GROUPS: usize = 3;
+
+fn kernels() -> Vec<Kernel> {
+    vec![
+        Kernel::Count(Vec::new()),
+        Kernel::Sum { sums: Vec::new(), counts: Vec::new(), mean: false },
+        Kernel::Sum { sums: Vec::new(), counts: Vec::new(), mean: true },
+        Kernel::Extreme { extremes: Vec::new(), counts: Vec::new(), largest: false },
+        Kernel::Extreme { extremes: Vec::new(), counts: Vec::new(), largest: true },
+        Kernel::Vwap { products: Vec::new(), weights: Vec::new() },
+    ]
+}
+
+/// What the kernel at this place of [`kernels`] gives of the rows of one group.
+fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
+    let values = || rows.iter().map(|row| row.0);
+    let total: f64 = values().sum();
+    let order = |a: &f64, b: &f64| match (a.is_nan(), b.is_nan()) {
+        (false, false) => a.total_cmp(b),
+        (a, b) => a.cmp(&b),
+    };
+    match at {
+        0 => Some(rows.len() as f64),
+        1 => (!rows.is_empty()).then_some(total),
+        2 => (!rows.is_empty()).then(|| total / rows.len() as f64),
+        3 => values().min_by(order),
+        4 => values().max_by(order),
+        _ => {
+            let weights: f64 = rows.iter().map(|row| row.1).sum();
+            (weights != 0.0).then(|| rows.iter().map(|row| row.0 * row.1).sum::<f64>() / weights)
+        }
+    }
+}
+
+fn feed(kernel: &mut Kernel, rows: &[Row], filtered: bool) {
+    let two = matches!(kernel, Kernel::Vwap { .. });
+    let column = |pick: fn(&Row) -> Option<f64>| -> ArrayRef {
+        Arc::new(rows.iter().map(pick).collect::<Float64Array>())
+    };
+    let mut values = vec![column(|row| row.0)];
+    if two {
+        values.push(column(|row| row.1));
+    }
+    let filter: BooleanArray = rows.iter().map(|row| row.3).collect();
+    let mut runs: Vec<Run> = Vec::new();
+    for (row, (_, _, group, _)) in rows.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run) if run.group == *group => run.end = row + 1,
+            _ => runs.push(Run { group: *group, end: row + 1 }),
+        }
+    }
+    kernel.update(&values, filtered.then_some(&filter), &runs, GROUPS).expect("columns of doubles");
+}
+
+fn values(kernel: &mut Kernel) -> Vec<Option<f64>> {
+    let array = kernel.finish().expect("values");
+    let array = datafusion::arrow::compute::cast(&array, &DataType::Float64).expect("numbers");
+    array.as_primitive::<Float64Type>().iter().collect()
+}
+
+fn close(a: Option<f64>, b: Option<f64>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * (1.0 + b.abs()),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
+fn rows() -> impl Strategy<Value = Vec<Row>> {
+    let value = prop_oneof![
+        8 => (-100_i32..100).prop_map(|n| Some(f64::from(n) / 8.0)),
+        1 => Just(None),
+        1 => Just(Some(f64::NAN)),
+    ];
+    let weight = prop_oneof![8 => (0_i32..100).prop_map(|n| Some(f64::from(n))), 1 => Just(None)];
+    let run = (0..GROUPS, 1_usize..40);
+    prop::collection::vec((run, prop::collection::vec((value, weight, any::<Option<bool>>()), 40)), 0..8)
+        .prop_map(|runs| {
+            let rows = runs.into_iter().flat_map(|((group, len), rows)| {
+                rows.into_iter().take(len).map(move |(value, weight, keep)| (value, weight, group, keep))
+            });
+            rows.collect()
+        })
+}
+
+proptest! {
+    /// Fed at once, in two batches, or in two kernels that are merged: what a loop over the rows gives.
+    #[test]
+    fn kernels_are_as_a_loop(rows in rows(), cut in 0_usize..300, filtered: bool) {
+        let cut = cut.min(rows.len());
+        for at in 0..kernels().len() {
+            let expected: Vec<Option<f64>> = (0..GROUPS)
+                .map(|group| {
+                    let kept = rows.iter().filter(|row| row.2 == group && (!filtered || row.3 == Some(true)));
+                    let counted = kept.filter_map(|row| match at {
+                        5 => Some((row.0?, row.1?)),
+                        _ => Some((row.0?, 0.0)),
+                    });
+                    naive(at, &counted.collect::<Vec<_>>())
+                })
+                .collect();
+            let mut at_once = kernels().swap_remove(at);
+            feed(&mut at_once, &rows, filtered);
+            let mut batches = kernels().swap_remove(at);
+            feed(&mut batches, &rows[..cut], filtered);
+            feed(&mut batches, &rows[cut..], filtered);
+            let (mut first, mut second) = (kernels().swap_remove(at), kernels().swap_remove(at));
+            feed(&mut first, &rows[..cut], filtered);
+            feed(&mut second, &rows[cut..], filtered);
+            first.merge(second, &[0, 1, 2], GROUPS).expect("the same aggregate");
+            for (way, found) in [values(&mut at_once), values(&mut batches), values(&mut first)].iter().enumerate() {
+                let same = found.iter().zip(&expected).all(|(a, b)| close(*a, *b));
+                prop_assert!(same, "kernel {at}, way {way}: {found:?}, expected {expected:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slice_of_any_length_sums_as_a_loop() {
+    for length in 0..40 {
+        let values: Vec<f64> = (0..length).map(f64::from).collect();
+        let total = f64::from(length * (length - 1) / 2);
+        assert_eq!(sum(&values), total, "{length} values");
+        assert_eq!(product(&values, &vec![2.0; values.len()]), 2.0 * total, "{length} values");
+    }
+}
