@@ -28,6 +28,10 @@ mod wait;
 
 use pyo3::prelude::*;
 
+/// Batches come and go by the thousand; the system's allocator gives their pages back to the kernel each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The native half of `tickstone`; its classes are no public interface.
 #[pymodule]
 mod _tickstone {

@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 use futures::TryStreamExt;
 use tickstone_query::{Database, DatabaseOptions, Outcome, Session};
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What one run took.
 struct Run {
     planning: Duration,

@@ -27,7 +27,7 @@ const UNSEEN: u32 = u32::MAX;
 pub(crate) struct KeyIds {
     columns: Vec<ColumnCodes>,
     /// For the second and later columns: (id so far, code) to id.
-    pairs: Vec<HashMap<(u32, u32), u32>>,
+    pairs: Vec<Pairs>,
     /// Id of a one-column key by its code; unused with more columns.
     by_code: Vec<u32>,
     /// For each column but the first (or the only one): whether the key up to there holds a NULL, by id.
@@ -62,7 +62,7 @@ impl KeyIds {
     /// Where a type cannot be compared (it has no row encoding).
     pub(crate) fn try_new(types: &[DataType]) -> Result<Self> {
         let columns = types.iter().map(ColumnCodes::try_new).collect::<Result<Vec<_>>>()?;
-        let pairs = columns.iter().skip(1).map(|_| HashMap::new()).collect();
+        let pairs = columns.iter().skip(1).map(|_| Pairs::default()).collect();
         let levels = types.len().saturating_sub(1).max(1);
         let mut nulls = vec![Vec::new(); levels];
         if types.is_empty() {
@@ -83,7 +83,7 @@ impl KeyIds {
 
     /// Bytes it holds, roughly.
     pub(crate) fn size(&self) -> usize {
-        let pairs: usize = self.pairs.iter().map(|p| p.capacity() * 16).sum();
+        let pairs: usize = self.pairs.iter().map(Pairs::size).sum();
         let columns: usize = self.columns.iter().map(ColumnCodes::size).sum();
         pairs + columns + self.nulls.iter().map(Vec::capacity).sum::<usize>() + self.by_code.capacity() * 4
     }
@@ -148,20 +148,53 @@ impl KeyIds {
             *row = match previous {
                 Some((same, id)) if same == pair => id,
                 _ => {
-                    let next = next_id(level.len());
-                    let id = *pairs.entry(pair).or_insert(next);
-                    if id == next {
+                    let id = pairs.id(pair);
+                    if *id == UNSEEN {
+                        *id = next_id(level.len());
                         let left_null = match before.last() {
                             Some(nulls) => nulls[pair.0 as usize],
                             None => pair.0 == NULL_CODE,
                         };
                         level.push(left_null || code == NULL_CODE);
                     }
-                    previous = Some((pair, id));
-                    id
+                    previous = Some((pair, *id));
+                    *id
                 }
             };
         }
+    }
+}
+
+/// Ids of pairs of an id and a code.
+#[derive(Debug, Default)]
+struct Pairs {
+    /// Those of small codes (sides, exchanges, conditions), by place.
+    small: Vec<u32>,
+    rest: HashMap<(u32, u32), u32>,
+}
+
+impl Pairs {
+    /// Codes below this are small.
+    const CODES: usize = 64;
+    /// Ids below this have places for their small codes: 4 MiB at most.
+    const IDS: usize = 1 << 14;
+
+    /// The id of a pair, [`UNSEEN`] where it has none yet.
+    #[inline]
+    fn id(&mut self, (id, code): (u32, u32)) -> &mut u32 {
+        let (row, column) = (id as usize, code as usize);
+        if row >= Self::IDS || column >= Self::CODES {
+            return self.rest.entry((id, code)).or_insert(UNSEEN);
+        }
+        let at = row * Self::CODES + column;
+        if at >= self.small.len() {
+            self.small.resize((row + 1) * Self::CODES, UNSEEN);
+        }
+        &mut self.small[at]
+    }
+
+    fn size(&self) -> usize {
+        self.small.capacity() * 4 + self.rest.capacity() * 16
     }
 }
 
@@ -239,28 +272,32 @@ impl ColumnCodes {
         }
         let keys = array.keys();
         let ids = keys.values();
-        let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
-        out.reserve(ids.len());
-        let mut row = 0;
-        while let Some(&id) = ids.get(row) {
-            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-                out.push(NULL_CODE);
-                row += 1;
-                continue;
+        let start = out.len();
+        if let Some(nulls) = keys.nulls().filter(|nulls| nulls.null_count() > 0) {
+            for (row, &id) in ids.iter().enumerate() {
+                let code = match nulls.is_valid(row) {
+                    true => self.known_code(array.values(), id as usize, &mut cache.codes)?,
+                    false => NULL_CODE,
+                };
+                out.push(code);
             }
-            let mut code = cache.codes[id as usize];
-            if code == UNSEEN {
-                code = self.value_code(array.values(), id as usize)?;
-                cache.codes[id as usize] = code;
+            return Ok(());
+        }
+        out.extend(ids.iter().map(|id| cache.codes[*id as usize]));
+        if out[start..].contains(&UNSEEN) {
+            for (code, &id) in out[start..].iter_mut().zip(ids) {
+                *code = self.known_code(array.values(), id as usize, &mut cache.codes)?;
             }
-            let same = match nulls {
-                None => ids[row..].iter().take_while(|other| **other == id).count(),
-                Some(_) => 1,
-            };
-            out.resize(out.len() + same, code);
-            row += same;
         }
         Ok(())
+    }
+
+    /// The code of a value of a dictionary, looked up where it is met for the first time.
+    fn known_code(&mut self, values: &ArrayRef, at: usize, codes: &mut [u32]) -> Result<u32> {
+        if codes[at] == UNSEEN {
+            codes[at] = self.value_code(values, at)?;
+        }
+        Ok(codes[at])
     }
 
     /// The code of one value of a dictionary.

@@ -26,6 +26,21 @@ fn dictionaries_and_strings_share_ids() {
 }
 
 #[test]
+fn pairs_past_the_small_ones_have_ids_of_their_own() {
+    let count = 40_000_i64;
+    let columns: [ArrayRef; 2] = [
+        Arc::new(Int64Array::from_iter_values((0..count).map(|n| n / 2))),
+        Arc::new(Int64Array::from_iter_values((0..count).map(|n| n % 100))),
+    ];
+    let mut ids = KeyIds::try_new(&[DataType::Int64, DataType::Int64]).expect("key types");
+    let mut reader = KeyReader::new(2);
+    let first = read(&mut ids, &mut reader, &columns);
+    assert_eq!(first, (0..40_000).collect::<Vec<u32>>());
+    assert_eq!(read(&mut ids, &mut reader, &columns), first);
+    assert_eq!(ids.len(), 40_000);
+}
+
+#[test]
 fn several_columns_make_one_key() {
     let symbol = dictionary(&["a", "b"], &[Some(0), Some(0), Some(1), Some(0), None]);
     let number: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), Some(1), Some(1), None, Some(1)]));

@@ -35,6 +35,9 @@ struct Cursor {
     group: usize,
 }
 
+/// Shorter runs of a key are looked at row by row.
+const SEARCHED_ROWS_MIN: usize = 8;
+
 impl Groups {
     pub(super) fn try_new(key_types: &[DataType], bucketing: Bucketing) -> Result<Self> {
         Ok(Self {
@@ -75,7 +78,7 @@ impl Groups {
         while let Some(&id) = ids.get(start) {
             let end = start + ids[start..].iter().take_while(|other| **other == id).count();
             let mut cursor = self.cursors[id as usize];
-            let ordered = times[start..end].is_sorted();
+            let ordered = end - start >= SEARCHED_ROWS_MIN && times[start..end].is_sorted();
             while start < end {
                 let ts = times[start];
                 if ts < cursor.low || ts >= cursor.high {
