@@ -120,7 +120,7 @@ def bench_query(work: pathlib.Path, scale: float) -> str:
                 times = []
                 for _ in range(31):
                     began = time.perf_counter()
-                    connection.sql(theirs).fetchall()
+                    connection.sql(theirs).to_arrow_table()
                     times.append(time.perf_counter() - began)
             parts = (result[part]["median_ms"] for part in ("planning", "execution", "total"))
             rows.append([name, days, *(f"{part:.3f}" for part in parts), f"{median_ms(times[1:]):.3f}"])
