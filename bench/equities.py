@@ -225,8 +225,7 @@ def questions(symbols: Symbols, quotes: pl.DataFrame, trades: pl.DataFrame) -> l
             q.filter(thousand)
             .group_by("symbol")
             .agg([pl.col(name).std().alias(f"s_{name}") for name in MEASURED] + [pl.corr(a, b).alias(f"c_{a}_{b}") for a, b in PAIRS]),
-            # What cancels out in a correlation near 1 is most of a double.
-            absolute=1e-6,
+            absolute=1e-9,
         ),
         Question("sum of one DOUBLE column, all rows", Goal("values", 1.2e9), *("SELECT sum(bid) AS v FROM quotes",) * 3, q.select(bid.sum())),
     ]

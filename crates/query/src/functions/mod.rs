@@ -1,12 +1,13 @@
 //! Functions of market data.
 //!
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]), the aggregates first,
-//! last, vwap, ohlc and candle, min and max where NaN counts, the scalars of a quote and the window functions of returns; each file's
+//! last, vwap, ohlc and candle, min and max where NaN counts, corr that keeps its digits, the scalars of a quote and the window functions of returns; each file's
 //! header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
 pub(crate) mod bucket;
+mod correlation;
 mod extreme;
 mod first_last;
 mod hidden_time;
@@ -36,7 +37,8 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
-    let all: [AggregateUDF; 7] = [
+    let all: [AggregateUDF; 8] = [
+        correlation::Correlation::default().into(),
         extreme::Extreme::min().into(),
         extreme::Extreme::max().into(),
         first_last::FirstLast::first().into(),
