@@ -1,6 +1,7 @@
 //! From a stretch of time to the rows of one series entry inside it.
 
 use super::codec::value;
+use super::page::Page;
 use super::{BLOCK_ROWS, Part};
 use crate::Result;
 use std::ops::Range;
@@ -25,25 +26,61 @@ impl Part {
         let whole = &self.slices[slice];
         let (least, most) = whole.times.unwrap_or((i64::MIN, i64::MAX));
         let rows = rows.start..rows.end.min(whole.rows.end);
-        let mut edges = Edges { part: self, slice, column, decoded: None, times: [0; BLOCK_ROWS] };
-        let start = if time.from <= least { rows.start } else { edges.lower_bound(&rows, time.from)? };
-        let end = if time.to > most { rows.end } else { edges.lower_bound(&(start..rows.end), time.to)? };
+        let mut times = PartTimes::new(self, slice, column);
+        let start = if time.from <= least { rows.start } else { times.lower_bound(&rows, time.from)? };
+        let end = if time.to > most { rows.end } else { times.lower_bound(&(start..rows.end), time.to)? };
         Ok(start..end)
+    }
+
+    /// A look at the designated timestamps of a slice; `None` where the table has none, or past the last slice.
+    pub fn times(&self, slice: usize) -> Option<PartTimes<'_>> {
+        let column = self.schema.timestamp().filter(|_| slice < self.slices.len())?;
+        Some(PartTimes::new(self, slice, column))
     }
 }
 
-/// Finds edges in one slice; keeps the last block it decoded.
-struct Edges<'a> {
+/// The designated timestamps of one slice: found by the index, the last block decoded is kept.
+///
+/// Rows are those of the part. `rows` of one series entry are asked for, so that time ascends in them.
+#[derive(Debug)]
+pub struct PartTimes<'a> {
     part: &'a Part,
     slice: usize,
     column: usize,
     decoded: Option<usize>,
-    times: [i64; BLOCK_ROWS],
+    times: Box<[i64; BLOCK_ROWS]>,
 }
 
-impl Edges<'_> {
+impl<'a> PartTimes<'a> {
+    fn new(part: &'a Part, slice: usize, column: usize) -> Self {
+        Self { part, slice, column, decoded: None, times: Box::new([0; BLOCK_ROWS]) }
+    }
+
+    /// The timestamp of a row of the slice.
+    ///
+    /// # Errors
+    /// [`crate::EngineError::Damaged`] where the index or the block cannot be read.
+    pub fn time(&mut self, row: usize) -> Result<i64> {
+        let place = row - self.part.slices[self.slice].rows.start;
+        let block = place / BLOCK_ROWS;
+        if self.decoded != Some(block) {
+            let page = self.part.page(self.slice, self.column)?;
+            if place % BLOCK_ROWS == 0 {
+                return Ok(page.stats(block)?.first.cast_signed());
+            }
+            self.decode(&page, block)?;
+        }
+        Ok(self.times[place % BLOCK_ROWS])
+    }
+
     /// The first row of `rows` at or after `time`, `rows.end` where there is none.
-    fn lower_bound(&mut self, rows: &Range<usize>, time: i64) -> Result<usize> {
+    ///
+    /// Blocks are searched in steps that double, so that an edge nearby is found at once; at most one block
+    /// is decoded.
+    ///
+    /// # Errors
+    /// [`crate::EngineError::Damaged`] where the index or the block cannot be read.
+    pub fn lower_bound(&mut self, rows: &Range<usize>, time: i64) -> Result<usize> {
         if rows.is_empty() {
             return Ok(rows.end);
         }
@@ -52,6 +89,12 @@ impl Edges<'_> {
         let (first, last) = ((rows.start - origin) / BLOCK_ROWS, (rows.end - 1 - origin) / BLOCK_ROWS);
         // The first timestamps of all blocks but the first belong to `rows`.
         let (mut low, mut high) = (first + 1, last + 1);
+        let mut step = 1;
+        while low + step < high && page.stats(low + step - 1)?.first.cast_signed() < time {
+            low += step;
+            step *= 2;
+        }
+        high = high.min(low + step);
         while low < high {
             let middle = low + (high - low) / 2;
             if page.stats(middle)?.first.cast_signed() < time { low = middle + 1 } else { high = middle }
@@ -64,12 +107,18 @@ impl Edges<'_> {
             return Ok(inside.end);
         }
         if self.decoded != Some(block) {
-            let found = page.block(block)?;
-            let times = &mut self.times[..found.rows];
-            value::decode(found.bytes, times).map_err(|damage| self.part.damaged(found.offset, damage.0))?;
-            self.decoded = Some(block);
+            self.decode(&page, block)?;
         }
         let times = &self.times[inside.start - block_start..inside.end - block_start];
         Ok(inside.start + times.partition_point(|&ts| ts < time))
+    }
+
+    fn decode(&mut self, page: &Page<'_>, block: usize) -> Result<()> {
+        let found = page.block(block)?;
+        let times = &mut self.times[..found.rows];
+        self.decoded = None;
+        value::decode(found.bytes, times).map_err(|damage| self.part.damaged(found.offset, damage.0))?;
+        self.decoded = Some(block);
+        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Source, TableSnapshot};
 use crate::Result;
-use crate::part::{ColumnBound, Part};
+use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
 use crate::recent::Run;
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use std::ops::Range;
@@ -41,8 +41,16 @@ pub struct Segment {
 
 #[derive(Debug, Clone)]
 enum SegmentSource {
-    Part(Arc<Part>),
-    Run { run: Arc<Run>, chosen: RunRows },
+    /// `entries` are the places in the slice's series index of the ranges of rows, one each.
+    Part {
+        part: Arc<Part>,
+        slice: usize,
+        entries: Vec<u32>,
+    },
+    Run {
+        run: Arc<Run>,
+        chosen: RunRows,
+    },
 }
 
 /// Which rows of a run.
@@ -62,7 +70,7 @@ impl Segment {
 
     /// Whether it is in a sealed part.
     pub fn is_part(&self) -> bool {
-        matches!(self.source, SegmentSource::Part(_))
+        matches!(self.source, SegmentSource::Part { .. })
     }
 
     /// The rows, as ascending ranges.
@@ -80,6 +88,30 @@ impl Segment {
         self.times
     }
 
+    /// The id that a range (by its place in [`Self::rows`]) has in series column `key` (0 is the outermost),
+    /// [`NULL_SYMBOL`] for NULL; `None` for a run, whose rows are of any series.
+    pub fn series_id(&self, range: usize, key: usize) -> Option<SymbolId> {
+        let SegmentSource::Part { part, slice, entries } = &self.source else { return None };
+        let entry = *entries.get(range)?;
+        Some(part.series(*slice).entry(entry as usize).id(key))
+    }
+
+    /// Looks at the designated timestamps of the segment without reading them all; `None` for a run, and
+    /// where the table has none.
+    pub fn part_times(&self) -> Option<PartTimes<'_>> {
+        let SegmentSource::Part { part, slice, .. } = &self.source else { return None };
+        part.times(*slice)
+    }
+
+    /// The blocks that hold `rows` of a column, with what is known of all their rows; `None` for a run.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    pub fn blocks(&self, column: usize, rows: Range<usize>) -> Result<Option<Vec<BlockSummary>>> {
+        let SegmentSource::Part { part, .. } = &self.source else { return Ok(None) };
+        part.blocks(column, rows).map(Some)
+    }
+
     /// Values of a column in stored type.
     ///
     /// # Errors
@@ -89,7 +121,7 @@ impl Segment {
     /// Where `column` or `rows` are not the segment's.
     pub fn read(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
         match &self.source {
-            SegmentSource::Part(part) => part.read(column, rows),
+            SegmentSource::Part { part, .. } => part.read(column, rows),
             SegmentSource::Run { run, chosen: RunRows::All } => {
                 Ok(run.batch().columns()[column].slice(rows.start, rows.len()))
             }
@@ -142,23 +174,24 @@ impl TableSnapshot {
             }
             let inside =
                 slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
-            let mut rows = Vec::new();
-            for entry in self.entries(part, index, selection) {
-                let found = if inside { entry } else { part.seek(entry, *wanted)? };
+            let (mut rows, mut entries) = (Vec::new(), Vec::new());
+            for (entry, held) in self.entries(part, index, selection) {
+                let found = if inside { held } else { part.seek(held, *wanted)? };
                 if !found.is_empty() {
                     prune(part, &selection.bounds, found, &mut rows);
+                    entries.resize(rows.len(), entry);
                 }
             }
             if !rows.is_empty() {
-                let source = SegmentSource::Part(Arc::clone(part));
+                let source = SegmentSource::Part { part: Arc::clone(part), slice: index, entries };
                 segments.push(Segment { partition, rows, times: slice.times, source });
             }
         }
         Ok(())
     }
 
-    /// Row ranges of the series of a slice that the selection names, ascending.
-    fn entries(&self, part: &Part, slice: usize, selection: &Selection) -> Vec<Range<usize>> {
+    /// The series of a slice that the selection names, by place in its index and with their rows, ascending.
+    fn entries(&self, part: &Part, slice: usize, selection: &Selection) -> Vec<(u32, Range<usize>)> {
         let index = part.series(slice);
         let series = self.schema.series();
         let first = selection.series.iter().find(|(column, _)| series.first() == Some(column));
@@ -175,7 +208,7 @@ impl TableSnapshot {
         candidates
             .into_iter()
             .filter(|entry| matches(*entry))
-            .map(|entry| index.entry(entry).rows())
+            .map(|entry| (entry as u32, index.entry(entry).rows()))
             .collect()
     }
 
