@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Enter at [`Part::write`] and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
-//! ranges, [`Part::prune`] drops blocks, [`Part::read`] decodes.
+//! ranges, [`Part::prune`] drops blocks, [`Part::read_ranges`] decodes.
 
 mod block;
 mod codec;
@@ -27,6 +27,7 @@ mod stats;
 mod write;
 
 pub use prune::{BlockSummary, ColumnBound};
+pub use read::Fixed;
 pub use seek::PartTimes;
 pub use series::{SeriesEntry, SeriesIndex};
 

@@ -17,19 +17,11 @@ impl Part {
     /// # Errors
     /// [`crate::EngineError::Damaged`] where the index or a block cannot be read.
     pub fn seek(&self, rows: Range<usize>, time: TimeRange) -> Result<Range<usize>> {
-        let (Some(column), Some(slice)) = (self.schema.timestamp(), self.slice_of(rows.start)) else {
-            return Ok(rows);
-        };
-        if rows.is_empty() || time.is_empty() {
-            return Ok(rows.start..rows.start);
+        let times = self.slice_of(rows.start).and_then(|slice| self.times(slice));
+        match times {
+            Some(mut times) => times.seek(rows, time),
+            None => Ok(rows),
         }
-        let whole = &self.slices[slice];
-        let (least, most) = whole.times.unwrap_or((i64::MIN, i64::MAX));
-        let rows = rows.start..rows.end.min(whole.rows.end);
-        let mut times = PartTimes::new(self, slice, column);
-        let start = if time.from <= least { rows.start } else { times.lower_bound(&rows, time.from)? };
-        let end = if time.to > most { rows.end } else { times.lower_bound(&(start..rows.end), time.to)? };
-        Ok(start..end)
     }
 
     /// A look at the designated timestamps of a slice; `None` where the table has none, or past the last slice.
@@ -48,12 +40,30 @@ pub struct PartTimes<'a> {
     slice: usize,
     column: usize,
     decoded: Option<usize>,
+    /// Rows of the decoded block.
+    held: usize,
     times: Box<[i64; BLOCK_ROWS]>,
 }
 
 impl<'a> PartTimes<'a> {
     fn new(part: &'a Part, slice: usize, column: usize) -> Self {
-        Self { part, slice, column, decoded: None, times: Box::new([0; BLOCK_ROWS]) }
+        Self { part, slice, column, decoded: None, held: 0, times: Box::new([0; BLOCK_ROWS]) }
+    }
+
+    /// [`Part::seek`] in this slice.
+    ///
+    /// # Errors
+    /// [`crate::EngineError::Damaged`] where the index or a block cannot be read.
+    pub fn seek(&mut self, rows: Range<usize>, time: TimeRange) -> Result<Range<usize>> {
+        if rows.is_empty() || time.is_empty() {
+            return Ok(rows.start..rows.start);
+        }
+        let whole = &self.part.slices[self.slice];
+        let (least, most) = whole.times.unwrap_or((i64::MIN, i64::MAX));
+        let rows = rows.start..rows.end.min(whole.rows.end);
+        let start = if time.from <= least { rows.start } else { self.lower_bound(&rows, time.from)? };
+        let end = if time.to > most { rows.end } else { self.lower_bound(&(start..rows.end), time.to)? };
+        Ok(start..end)
     }
 
     /// The timestamp of a row of the slice.
@@ -65,7 +75,7 @@ impl<'a> PartTimes<'a> {
         let block = place / BLOCK_ROWS;
         if self.decoded != Some(block) {
             let page = self.part.page(self.slice, self.column)?;
-            if place % BLOCK_ROWS == 0 {
+            if place.is_multiple_of(BLOCK_ROWS) {
                 return Ok(page.stats(block)?.first.cast_signed());
             }
             self.decode(&page, block)?;
@@ -85,6 +95,9 @@ impl<'a> PartTimes<'a> {
             return Ok(rows.end);
         }
         let origin = self.part.slices[self.slice].rows.start;
+        if let Some(found) = self.lower_bound_at_hand(rows, time, origin) {
+            return Ok(found);
+        }
         let page = self.part.page(self.slice, self.column)?;
         let (first, last) = ((rows.start - origin) / BLOCK_ROWS, (rows.end - 1 - origin) / BLOCK_ROWS);
         // The first timestamps of all blocks but the first belong to `rows`.
@@ -113,12 +126,24 @@ impl<'a> PartTimes<'a> {
         Ok(inside.start + times.partition_point(|&ts| ts < time))
     }
 
+    /// The same where the decoded block has the answer.
+    fn lower_bound_at_hand(&self, rows: &Range<usize>, time: i64, origin: usize) -> Option<usize> {
+        let start = origin + self.decoded? * BLOCK_ROWS;
+        if rows.start < start || rows.start >= start + self.held {
+            return None;
+        }
+        let end = rows.end.min(start + self.held);
+        let times = &self.times[rows.start - start..end - start];
+        let inside = end == rows.end || times.last().is_some_and(|last| *last >= time);
+        inside.then(|| rows.start + times.partition_point(|&ts| ts < time))
+    }
+
     fn decode(&mut self, page: &Page<'_>, block: usize) -> Result<()> {
         let found = page.block(block)?;
         let times = &mut self.times[..found.rows];
         self.decoded = None;
         value::decode(found.bytes, times).map_err(|damage| self.part.damaged(found.offset, damage.0))?;
-        self.decoded = Some(block);
+        (self.decoded, self.held) = (Some(block), found.rows);
         Ok(())
     }
 }

@@ -5,7 +5,8 @@ use super::{Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
 use crate::recent::Run;
-use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_array::{Array, ArrayRef, UInt32Array, make_array};
+use arrow_data::transform::MutableArrayData;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::{SymbolId, TimeRange};
@@ -120,17 +121,42 @@ impl Segment {
     /// # Panics
     /// Where `column` or `rows` are not the segment's.
     pub fn read(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+        self.read_ranges(column, std::slice::from_ref(&rows))
+    }
+
+    /// Values of a column in stored type, of several ranges of rows (ascending, apart), one after the other.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    ///
+    /// # Panics
+    /// Where `column` or `ranges` are not the segment's.
+    pub fn read_ranges(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
         match &self.source {
-            SegmentSource::Part { part, .. } => part.read(column, rows),
+            SegmentSource::Part { part, .. } => part.read_ranges(column, ranges),
             SegmentSource::Run { run, chosen: RunRows::All } => {
-                Ok(run.batch().columns()[column].slice(rows.start, rows.len()))
+                slices(&run.batch().columns()[column], ranges)
             }
             SegmentSource::Run { run, chosen: RunRows::Listed(listed) } => {
-                let listed = listed.slice(rows.start, rows.len());
+                let listed = slices(listed, ranges)?;
                 Ok(arrow_select::take::take(&run.batch().columns()[column], &listed, None)?)
             }
         }
     }
+}
+
+/// Rows of an array, one range after the other: not copied where there is one only.
+fn slices(array: &dyn Array, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+    if let [rows] = ranges {
+        return Ok(array.slice(rows.start, rows.len()));
+    }
+    let data = array.to_data();
+    let rows = ranges.iter().map(ExactSizeIterator::len).sum();
+    let mut copy = MutableArrayData::new(vec![&data], false, rows);
+    for rows in ranges {
+        copy.try_extend(0, rows.start, rows.end)?;
+    }
+    Ok(make_array(copy.freeze()))
 }
 
 impl TableSnapshot {
@@ -175,12 +201,21 @@ impl TableSnapshot {
             let inside =
                 slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
             let (mut rows, mut entries) = (Vec::new(), Vec::new());
+            let mut times = part.times(index).filter(|_| !inside);
             for (entry, held) in self.entries(part, index, selection) {
-                let found = if inside { held } else { part.seek(held, *wanted)? };
-                if !found.is_empty() {
-                    prune(part, &selection.bounds, found, &mut rows);
-                    entries.resize(rows.len(), entry);
+                let found = match &mut times {
+                    Some(times) => times.seek(held, *wanted)?,
+                    None => held,
+                };
+                if found.is_empty() {
+                    continue;
                 }
+                if selection.bounds.is_empty() {
+                    rows.push(found);
+                } else {
+                    prune(part, &selection.bounds, found, &mut rows);
+                }
+                entries.resize(rows.len(), entry);
             }
             if !rows.is_empty() {
                 let source = SegmentSource::Part { part: Arc::clone(part), slice: index, entries };
@@ -193,23 +228,26 @@ impl TableSnapshot {
     /// The series of a slice that the selection names, by place in its index and with their rows, ascending.
     fn entries(&self, part: &Part, slice: usize, selection: &Selection) -> Vec<(u32, Range<usize>)> {
         let index = part.series(slice);
+        let numbered = |entry: usize| (entry as u32, index.entry(entry).rows());
+        if selection.series.is_empty() {
+            return (0..index.len()).map(numbered).collect();
+        }
         let series = self.schema.series();
         let first = selection.series.iter().find(|(column, _)| series.first() == Some(column));
         let candidates: Vec<usize> = match first {
             Some((_, ids)) => ids.iter().flat_map(|id| index.find(*id)).collect(),
             None => (0..index.len()).collect(),
         };
-        let matches = |entry: usize| {
+        if first.is_some() && selection.series.len() == 1 {
+            return candidates.into_iter().map(numbered).collect();
+        }
+        let matches = |entry: &usize| {
             selection.series.iter().all(|(column, ids)| {
                 let key = series.iter().position(|other| other == column);
-                key.is_none_or(|key| ids.binary_search(&index.entry(entry).id(key)).is_ok())
+                key.is_none_or(|key| ids.binary_search(&index.entry(*entry).id(key)).is_ok())
             })
         };
-        candidates
-            .into_iter()
-            .filter(|entry| matches(*entry))
-            .map(|entry| (entry as u32, index.entry(entry).rows()))
-            .collect()
+        candidates.into_iter().filter(matches).map(numbered).collect()
     }
 
     fn select_run(
@@ -276,4 +314,18 @@ fn prune(part: &Part, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec
         left = left.into_iter().flat_map(|rows| part.prune(bound, rows)).collect();
     }
     kept.append(&mut left);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_follow_each_other() {
+        let array = UInt32Array::from(vec![Some(0), Some(1), None, Some(3), Some(4), Some(5)]);
+        let taken = slices(&array, &[0..2, 2..2, 2..3, 5..6]).unwrap();
+        assert_eq!(taken.as_ref(), &UInt32Array::from(vec![Some(0), Some(1), None, Some(5)]) as &dyn Array);
+        assert_eq!(slices(&array, &[]).unwrap().len(), 0);
+        assert_eq!(slices(&array, std::slice::from_ref(&(1..4))).unwrap().len(), 3);
+    }
 }

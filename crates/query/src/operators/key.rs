@@ -46,6 +46,39 @@ struct DictionaryCache {
     values: Option<ArrayRef>,
     /// Dictionary id to code.
     codes: Vec<u32>,
+    /// Dictionary id to id, for a key of one column.
+    ids: Vec<u32>,
+}
+
+impl DictionaryCache {
+    /// Appends the ids of a dictionary's keys where all of them are known.
+    fn read_ids(&self, array: &ArrayRef, out: &mut Vec<u32>) -> bool {
+        let Some(array) = array.as_dictionary_opt::<UInt32Type>() else { return false };
+        let same = self.values.as_ref().is_some_and(|values| same_array(values, array.values()));
+        if !same || self.ids.is_empty() || array.keys().null_count() > 0 {
+            return false;
+        }
+        let start = out.len();
+        out.extend(array.keys().values().iter().map(|key| self.ids[*key as usize]));
+        let known = out[start..].iter().fold(true, |known, id| known & (*id != UNSEEN));
+        if !known {
+            out.truncate(start);
+        }
+        known
+    }
+
+    /// Dictionaries up to here are mapped to ids at once.
+    const MAPPED_MAX: usize = 4_096;
+
+    /// Keeps what is known by now.
+    fn keep_ids(&mut self, by_code: &[u32]) {
+        if self.codes.len() > Self::MAPPED_MAX {
+            return;
+        }
+        let id = |code: &u32| by_code.get(*code as usize).copied().unwrap_or(UNSEEN);
+        self.ids.clear();
+        self.ids.extend(self.codes.iter().map(id));
+    }
 }
 
 impl KeyReader {
@@ -104,9 +137,13 @@ impl KeyIds {
             out.resize(start + rows, 0);
             return Ok(());
         };
+        if columns.len() == 1 && reader.caches[0].read_ids(first, out) {
+            return Ok(());
+        }
         self.columns[0].codes(first, &mut reader.caches[0], out)?;
         if columns.len() == 1 {
             self.number_codes(&mut out[start..]);
+            reader.caches[0].keep_ids(&self.by_code);
             return Ok(());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -267,6 +304,7 @@ impl ColumnCodes {
         let known = cache.values.as_ref().is_some_and(|v| same_array(v, array.values()));
         if !known {
             cache.values = Some(Arc::clone(array.values()));
+            cache.ids.clear();
             cache.codes.clear();
             cache.codes.resize(array.values().len(), UNSEEN);
         }

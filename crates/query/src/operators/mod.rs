@@ -17,6 +17,7 @@ mod fill;
 mod gather;
 mod key;
 mod latest;
+mod order;
 pub(crate) mod pinned;
 mod planner;
 mod reduce;
@@ -26,6 +27,7 @@ mod sample;
 mod speed;
 
 pub(crate) use asof::plan::interval_nanos;
+pub(crate) use sample::exec::SampleByExec;
 
 use crate::literals::TypedLiterals;
 use datafusion::arrow::compute::SortOptions;
@@ -34,6 +36,10 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use std::sync::Arc;
 
@@ -53,6 +59,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut relations = builder.relation_planners().take().unwrap_or_default();
     relations.insert(0, Arc::new(relation::Relations::default()));
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
+    let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut literals: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypedLiterals)];
     literals.extend(builder.analyzer().take().unwrap_or_default().rules);
     let builder = builder
@@ -60,7 +67,8 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_config(config)
         .with_relation_planners(relations)
         .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))
-        .with_optimizer_rules(rules);
+        .with_optimizer_rules(rules)
+        .with_physical_optimizer_rules(physical);
     crate::functions::install(builder)
 }
 
@@ -71,6 +79,18 @@ fn with_our_rules(
     let after = rules.iter().position(|rule| rule.name() == PushDownFilter::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
+    rules
+}
+
+/// Puts our rules where they must stand: each says itself where that is.
+fn with_our_physical_rules(
+    mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let after = rules.iter().position(|rule| rule.name() == AggregateStatistics::new().name());
+    rules.insert(after.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
+    let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
+    let place = after.map_or(rules.len(), |at| at + 1);
+    rules.insert(place, Arc::new(order::OrderOfScan));
     rules
 }
 

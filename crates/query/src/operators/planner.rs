@@ -123,7 +123,7 @@ impl Lowering<'_> {
         let aggregates = aggregates.collect::<Result<_>>()?;
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
         let (time, keys) = (self.expr(&node.time, schema)?, self.exprs(&node.keys, schema)?);
-        Ok(SampleByExec::new(input, time, keys, aggregates, node.bucketing, output))
+        Ok(SampleByExec::new(input, Some((time, node.bucketing)), keys, aggregates, output))
     }
 
     fn fill(&self, node: &Fill, input: Arc<dyn ExecutionPlan>) -> Result<FillExec> {

@@ -7,6 +7,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::physical_plan::metrics::Count;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::{Segment, TableSnapshot};
@@ -25,6 +26,8 @@ pub(super) struct Piece {
 pub(super) struct Columns {
     schema: SchemaRef,
     columns: Vec<Column>,
+    /// Counts the bytes of the values read.
+    bytes: Count,
 }
 
 #[derive(Debug)]
@@ -36,15 +39,26 @@ struct Column {
 }
 
 impl Columns {
-    /// The columns `projection` of `table`; `schema` is theirs.
-    pub(super) fn new(table: &TableSnapshot, schema: SchemaRef, projection: &[usize]) -> Self {
+    /// The columns `projection` of `table`; `schema` is theirs. What is read of them is counted in `bytes`.
+    pub(super) fn new(table: &TableSnapshot, schema: SchemaRef, projection: &[usize], bytes: Count) -> Self {
         let column = |&index: &usize| Column { index, symbols: table.dictionary(index).map(|d| d.values()) };
-        Self { schema, columns: projection.iter().map(column).collect() }
+        Self { schema, columns: projection.iter().map(column).collect(), bytes }
     }
 
     /// The rows of all pieces, one after the other, in stored types.
     pub(super) fn read(&self, segments: &[Segment], pieces: &[Piece]) -> Result<Vec<ArrayRef>> {
-        self.columns.iter().map(|column| read_column(segments, pieces, column.index)).collect()
+        self.each(|column| read_column(segments, pieces, column))
+    }
+
+    /// Several ranges of rows of one segment, one after the other, in stored types.
+    pub(super) fn read_ranges(&self, segment: &Segment, ranges: &[Range<usize>]) -> Result<Vec<ArrayRef>> {
+        self.each(|column| segment.read_ranges(column, ranges).map_err(external))
+    }
+
+    fn each(&self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let stored = self.columns.iter().map(|column| read(column.index)).collect::<Result<Vec<_>>>()?;
+        self.bytes.add(stored.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum());
+        Ok(stored)
     }
 
     /// A batch of columns in stored types.
@@ -61,11 +75,16 @@ impl Columns {
 
 /// One stored column over all pieces.
 pub(super) fn read_column(segments: &[Segment], pieces: &[Piece], column: usize) -> Result<ArrayRef> {
-    let read = |piece: &Piece| segments[piece.segment].read(column, piece.rows.clone()).map_err(external);
-    match pieces {
-        [piece] => read(piece),
+    let read = |of: &[Piece]| {
+        let ranges: Vec<Range<usize>> = of.iter().map(|piece| piece.rows.clone()).collect();
+        segments[of[0].segment].read_ranges(column, &ranges).map_err(external)
+    };
+    // Neighbours of one segment are read at once, so that no block is decoded twice.
+    let follows = |a: &Piece, b: &Piece| a.segment == b.segment && a.rows.end <= b.rows.start;
+    let arrays = pieces.chunk_by(follows).map(read).collect::<Result<Vec<_>>>()?;
+    match arrays.as_slice() {
+        [array] => Ok(Arc::clone(array)),
         _ => {
-            let arrays = pieces.iter().map(read).collect::<Result<Vec<_>>>()?;
             let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
             concat(&arrays).map_err(from_arrow)
         }

@@ -76,11 +76,10 @@ impl Constraint {
             }
             Expr::InList(InList { expr, list, negated: false }) => {
                 let column = column_of(table, expr)?;
-                let mut each = list
+                let each = list
                     .iter()
                     .map(|value| Self::comparison(table, column, Operator::Eq, &literal_of(value)?));
-                let first = each.next()??;
-                each.try_fold(first, |all, one| all.or(one?))
+                Self::any_of(each.collect::<Option<Vec<Self>>>()?)
             }
             _ => None,
         }
@@ -126,6 +125,23 @@ impl Constraint {
         self
     }
 
+    /// Rows in one of several: neighbours are joined in pairs, so that a list of a thousand symbols is not
+    /// sorted a thousand times.
+    fn any_of(mut each: Vec<Self>) -> Option<Self> {
+        while each.len() > 1 {
+            let mut pairs = each.into_iter();
+            let mut joined = Vec::with_capacity(pairs.len().div_ceil(2));
+            while let Some(first) = pairs.next() {
+                joined.push(match pairs.next() {
+                    Some(second) => first.or(second)?,
+                    None => first,
+                });
+            }
+            each = joined;
+        }
+        each.pop()
+    }
+
     /// Rows in either, where that can be said: ids of one series column, or stretches of time
     /// (the gap between them makes it inexact).
     fn or(self, other: Self) -> Option<Self> {
@@ -147,7 +163,8 @@ impl Constraint {
         for (column, ids) in other.series {
             let mine = series.entry(column).or_default();
             mine.extend(ids);
-            mine.sort_unstable();
+            // Two ascending lists: the stable sort merges them.
+            mine.sort();
             mine.dedup();
         }
         Some(Self { series, exact, ..self })

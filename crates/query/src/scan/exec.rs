@@ -18,7 +18,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
@@ -192,13 +192,22 @@ impl ScanExec {
         Self { order, shares, properties, metrics, ..self.clone() }
     }
 
+    /// The same rows by time, where `column` of what it yields is the designated timestamp; `None` where it is
+    /// not, or where not all rows are wanted.
+    pub(crate) fn by_time(&self, column: usize, order: ScanOrder) -> Option<Self> {
+        let column = self.projection.get(column).copied()?;
+        let is_time = self.selected.table.schema().timestamp() == Some(column);
+        (is_time && self.fetch.is_none()).then(|| self.with_order(order))
+    }
+
     fn rows(&self, share: &Range<usize>) -> usize {
         share.len().min(self.fetch.unwrap_or(usize::MAX))
     }
 
     fn cursor(&self, partition: usize, batch_rows: usize) -> Cursor {
         let dictionary_of = &self.selected.table;
-        let columns = Arc::new(Columns::new(dictionary_of, Arc::clone(&self.schema), &self.projection));
+        let (schema, bytes) = (Arc::clone(&self.schema), self.bytes_read());
+        let columns = Arc::new(Columns::new(dictionary_of, schema, &self.projection, bytes));
         let selected = Arc::clone(&self.selected);
         match self.order {
             ScanOrder::Natural => {
@@ -211,6 +220,22 @@ impl ScanExec {
                 Cursor::Merge(MergeCursor::new(selected, columns, descending, self.fetch, batch_rows))
             }
         }
+    }
+
+    /// A counter of bytes of values read, in its metrics.
+    pub(super) fn bytes_read(&self) -> Count {
+        MetricBuilder::new(&self.metrics).global_counter("bytes_read")
+    }
+
+    /// How many outputs it has.
+    pub(crate) fn outputs(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// Notes in its metrics what an operator that reads for itself will read; there the operator counts rows.
+    pub(super) fn begin(&self) -> BaselineMetrics {
+        self.count_selection();
+        BaselineMetrics::new(&self.metrics, 0)
     }
 
     /// Notes what it reads of the table in its metrics.
@@ -423,15 +448,14 @@ impl ExecutionPlan for ScanExec {
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
         let [first, rest @ ..] = order else { return Ok(SortOrderPushdownResult::Unsupported) };
-        let column = first.expr.downcast_ref::<Column>().map(|column| self.projection[column.index()]);
-        if column.is_none() || column != self.selected.table.schema().timestamp() || self.fetch.is_some() {
+        let Some(column) = first.expr.downcast_ref::<Column>().filter(|_| rest.is_empty()) else {
             return Ok(SortOrderPushdownResult::Unsupported);
-        }
-        if !rest.is_empty() {
-            return Ok(SortOrderPushdownResult::Unsupported);
-        }
+        };
         let order = if first.options.descending { ScanOrder::TimeDescending } else { ScanOrder::Time };
-        Ok(SortOrderPushdownResult::Exact { inner: Arc::new(self.with_order(order)) })
+        let Some(ordered) = self.by_time(column.index(), order) else {
+            return Ok(SortOrderPushdownResult::Unsupported);
+        };
+        Ok(SortOrderPushdownResult::Exact { inner: Arc::new(ordered) })
     }
 }
 

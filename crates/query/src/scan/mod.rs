@@ -15,10 +15,13 @@ mod exec;
 mod merge;
 mod natural;
 mod newest;
+mod ranges;
 mod selected;
 mod statistics;
 
 pub(crate) use constraint::Constraint;
 pub use exec::{ScanExec, ScanOrder};
+pub(crate) use natural::BLOCK_ROWS;
 pub(crate) use newest::NewestRows;
+pub(crate) use ranges::{RangeReader, Unit};
 pub use selected::Selected;

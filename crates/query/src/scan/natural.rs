@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Values of a column that a part decodes together; batches end on such a boundary where they can.
-pub(super) const BLOCK_ROWS: usize = 1_024;
+pub(crate) const BLOCK_ROWS: usize = 1_024;
 
 /// Yields the rows `share` (counted over all segments as they lie) batch by batch.
 #[derive(Debug)]

@@ -67,7 +67,7 @@ impl NewestRows {
         if found.is_empty() {
             return Ok((RecordBatch::new_empty(schema), looked_at));
         }
-        let columns = Columns::new(&selected.table, schema, self.scan.projection());
+        let columns = Columns::new(&selected.table, schema, self.scan.projection(), self.scan.bytes_read());
         let piece = |found: &Candidate| Piece { segment: found.segment, rows: found.row..found.row + 1 };
         let pieces: Vec<Piece> = found.iter().map(piece).collect();
         let rows = columns.batch(columns.read(&selected.segments, &pieces)?, pieces.len())?;

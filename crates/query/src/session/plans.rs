@@ -15,6 +15,7 @@
 
 use super::template::Literal;
 use crate::error::{Result, external};
+use crate::operators::SampleByExec;
 use crate::scan::{Constraint, ScanExec, Selected};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -32,9 +33,10 @@ use tickstone_engine::Snapshot;
 const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 21] = [
+const KEPT_NODES: [&str; 22] = [
     "ScanExec",
     "SampleByExec",
+    "GroupByExec",
     "FillExec",
     "LatestOnExec",
     "AsOfJoinExec",
@@ -148,6 +150,7 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>) -> bool {
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
             totals |= aggregate.group_expr().is_empty();
         }
+        totals |= node.downcast_ref::<SampleByExec>().is_some_and(SampleByExec::is_total);
         if let Some(scan) = node.downcast_ref::<ScanExec>() {
             kept &= scan.filters().is_some();
             unfiltered |= scan.filters().is_some_and(<[Expr]>::is_empty);

@@ -64,7 +64,7 @@ impl FillExec {
                 return plan_err!("FILL(LINEAR) fills numbers, and '{}' is {data_type}", field.name());
             }
         }
-        let properties = Arc::new(grid_properties(schema, keys));
+        let properties = Arc::new(grid_properties(schema, 1 + keys));
         let metrics = ExecutionPlanMetricsSet::new();
         Ok(Self { input, keys, bucketing, bounds, fills, properties, metrics })
     }
@@ -121,7 +121,7 @@ impl ExecutionPlan for FillExec {
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![grid_order(&self.input.schema(), self.keys).map(OrderingRequirements::from)]
+        vec![grid_order(&self.input.schema(), 1 + self.keys).map(OrderingRequirements::from)]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {

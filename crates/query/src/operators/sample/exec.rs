@@ -1,20 +1,17 @@
 //! The operator of SAMPLE BY.
 
-use super::groups::{Groups, KEY_ORDER, Run};
-use super::kernel::Kernel;
+use super::groups::KEY_ORDER;
+use super::ranges::{self, RangePlan, Source};
+use super::sampler::{Sampler, Shape, Shaped};
 use crate::functions::bucket::Bucketing;
 use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray, UInt64Array,
-};
-use datafusion::arrow::compute::{filter_record_batch, is_not_null, take};
-use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::expressions::Column;
@@ -22,7 +19,9 @@ use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
     Partitioning, PlanProperties,
@@ -30,14 +29,17 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 
-/// Groups its whole input by key and bucket; yields groups in order of bucket, then keys.
+/// Groups its whole input by key and, for SAMPLE BY, bucket; yields groups in order of bucket, then keys.
+///
+/// Where the input is a scan, keys are symbols and time is the designated timestamp, rows are reduced by
+/// ranges ([`ranges`]); else batch by batch.
 #[derive(Debug, Clone)]
 pub(crate) struct SampleByExec {
-    input: Arc<dyn ExecutionPlan>,
-    time: Arc<dyn PhysicalExpr>,
-    keys: Vec<Arc<dyn PhysicalExpr>>,
-    aggregates: Vec<LoweredAggregate>,
-    bucketing: Bucketing,
+    pub(super) input: Arc<dyn ExecutionPlan>,
+    /// The time and how it falls into buckets; `None` for GROUP BY.
+    pub(super) time: Option<(Arc<dyn PhysicalExpr>, Bucketing)>,
+    pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
+    pub(super) aggregates: Vec<LoweredAggregate>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -45,21 +47,43 @@ pub(crate) struct SampleByExec {
 impl SampleByExec {
     pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
-        time: Arc<dyn PhysicalExpr>,
+        time: Option<(Arc<dyn PhysicalExpr>, Bucketing)>,
         keys: Vec<Arc<dyn PhysicalExpr>>,
         aggregates: Vec<LoweredAggregate>,
-        bucketing: Bucketing,
         schema: SchemaRef,
     ) -> Self {
-        let properties = Arc::new(grid_properties(schema, keys.len()));
-        Self { input, time, keys, aggregates, bucketing, properties, metrics: ExecutionPlanMetricsSet::new() }
+        let ordered_by = keys.len() + usize::from(time.is_some());
+        let properties = Arc::new(grid_properties(schema, ordered_by));
+        Self { input, time, keys, aggregates, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// Whether its rows are reduced by ranges of one series.
+    fn is_by_ranges(&self) -> bool {
+        let time = self.time.as_ref().map(|(time, _)| time);
+        Source::of(&self.input).is_some_and(|source| source.has_ranges(time, &self.keys))
+    }
+
+    /// Whether all rows are one group.
+    pub(crate) fn is_total(&self) -> bool {
+        self.time.is_none() && self.keys.is_empty()
+    }
+
+    /// What is grouped by what, batch by batch.
+    fn shape(&self) -> Result<Shape> {
+        let input = self.input.schema();
+        let mut exprs = Vec::new();
+        let aggregates = self.aggregates.iter().map(|of| Shaped::new(of, &input, false, &mut exprs));
+        let aggregates = aggregates.collect::<Result<_>>()?;
+        let outer = self.keys.iter().cloned().enumerate().collect();
+        let (time, output) = (self.time.clone(), self.schema());
+        Ok(Shape { input, time, outer, inner: Vec::new(), aggregates, exprs, output })
     }
 }
 
-/// One partition in order of the first column and the `keys` after it.
-pub(crate) fn grid_properties(schema: SchemaRef, keys: usize) -> PlanProperties {
+/// One partition in order of the first `columns`.
+pub(crate) fn grid_properties(schema: SchemaRef, columns: usize) -> PlanProperties {
     let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
-    equivalences.add_orderings(grid_order(&schema, keys));
+    equivalences.add_orderings(grid_order(&schema, columns));
     PlanProperties::new(
         equivalences,
         Partitioning::UnknownPartitioning(1),
@@ -68,9 +92,9 @@ pub(crate) fn grid_properties(schema: SchemaRef, keys: usize) -> PlanProperties 
     )
 }
 
-/// The order by the first column and the `keys` after it.
-pub(crate) fn grid_order(schema: &SchemaRef, keys: usize) -> Option<LexOrdering> {
-    let columns = schema.fields().iter().enumerate().take(1 + keys);
+/// The order by the first `columns`.
+pub(crate) fn grid_order(schema: &SchemaRef, columns: usize) -> Option<LexOrdering> {
+    let columns = schema.fields().iter().enumerate().take(columns);
     LexOrdering::new(columns.map(|(index, field)| {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
         PhysicalSortExpr::new(column, KEY_ORDER)
@@ -79,18 +103,22 @@ pub(crate) fn grid_order(schema: &SchemaRef, keys: usize) -> Option<LexOrdering>
 
 impl DisplayAs for SampleByExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SampleByExec: {} every {}, keys=[", self.time, self.bucketing)?;
+        write!(f, "{}: ", self.name())?;
+        if let Some((time, bucketing)) = &self.time {
+            write!(f, "{time} every {bucketing}, ")?;
+        }
+        f.write_str("keys=[")?;
         super::node::write_list(f, &self.keys)?;
         f.write_str("], aggregates=[")?;
         let names: Vec<&str> = self.aggregates.iter().map(|a| a.aggregate.name()).collect();
         super::node::write_list(f, &names)?;
-        f.write_str("]")
+        f.write_str(if self.is_by_ranges() { "], by ranges" } else { "], by rows" })
     }
 }
 
 impl ExecutionPlan for SampleByExec {
     fn name(&self) -> &'static str {
-        "SampleByExec"
+        if self.time.is_some() { "SampleByExec" } else { "GroupByExec" }
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -113,8 +141,8 @@ impl ExecutionPlan for SampleByExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        let mut go_on = f(&self.time)?;
-        for key in &self.keys {
+        let mut go_on = TreeNodeRecursion::Continue;
+        for key in self.time.iter().map(|(time, _)| time).chain(&self.keys) {
             go_on = go_on.visit_sibling(|| f(key))?;
         }
         for aggregate in &self.aggregates {
@@ -144,10 +172,17 @@ impl ExecutionPlan for SampleByExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let batch_rows = context.session_config().batch_size();
-        let sampler = || {
-            let reservation = MemoryConsumer::new("SampleByExec").register(context.memory_pool());
-            Sampler::try_new(self, reservation)
-        };
+        let consumer = MemoryConsumer::new(self.name());
+        let pool = Arc::clone(context.memory_pool());
+        let spared = MetricBuilder::new(&self.metrics).global_counter("rows_not_read");
+        if let Some(plan) = RangePlan::of(self, batch_rows, spared)? {
+            let workers = Source::of(&self.input).map_or(1, |source| source.outputs());
+            let reservation = move || consumer.clone_with_new_id().register(&pool);
+            let rows = ranges::run(Arc::new(plan), workers, reservation, baseline);
+            return Ok(in_pieces(rows, self.schema(), batch_rows));
+        }
+        let shape = Arc::new(self.shape()?);
+        let sampler = || Sampler::try_new(&shape, consumer.clone_with_new_id().register(&pool));
         let inputs = self.input.output_partitioning().partition_count();
         if inputs == 1 {
             let input = self.input.execute(0, Arc::clone(&context))?;
@@ -187,107 +222,4 @@ async fn merge_all(
     let batch = all.finish()?;
     baseline.record_output(batch.num_rows());
     Ok(batch)
-}
-
-/// The state of one execution, or of one of the inputs.
-struct Sampler {
-    time: Arc<dyn PhysicalExpr>,
-    keys: Vec<Arc<dyn PhysicalExpr>>,
-    aggregates: Vec<Running>,
-    groups: Groups,
-    /// The groups of the rows of the batch at hand.
-    runs: Vec<Run>,
-    schema: SchemaRef,
-    reservation: MemoryReservation,
-}
-
-struct Running {
-    arguments: Vec<Arc<dyn PhysicalExpr>>,
-    filter: Option<Arc<dyn PhysicalExpr>>,
-    kernel: Kernel,
-}
-
-impl Sampler {
-    fn try_new(exec: &SampleByExec, reservation: MemoryReservation) -> Result<Self> {
-        let input = exec.input.schema();
-        let types = exec.keys.iter().map(|key| key.data_type(&input)).collect::<Result<Vec<DataType>>>()?;
-        let aggregates = exec.aggregates.iter().map(|lowered| {
-            let mut arguments = lowered.aggregate.expressions();
-            arguments.extend(lowered.order_bys.iter().map(|order| Arc::clone(&order.expr)));
-            let kernel = Kernel::try_new(lowered, &input)?;
-            Ok(Running { arguments, filter: lowered.filter.clone(), kernel })
-        });
-        Ok(Self {
-            time: Arc::clone(&exec.time),
-            keys: exec.keys.clone(),
-            aggregates: aggregates.collect::<Result<_>>()?,
-            groups: Groups::try_new(&types, exec.bucketing)?,
-            runs: Vec::new(),
-            schema: exec.schema(),
-            reservation,
-        })
-    }
-}
-
-impl Sampler {
-    /// Takes in what another has of later rows.
-    fn merge(&mut self, other: Self) -> Result<()> {
-        let groups = self.groups.merge(&other.groups)?;
-        for (running, theirs) in self.aggregates.iter_mut().zip(other.aggregates) {
-            running.kernel.merge(theirs.kernel, &groups, self.groups.len())?;
-        }
-        let size: usize = self.aggregates.iter().map(|running| running.kernel.size()).sum();
-        self.reservation.try_resize(self.groups.size() + size)?;
-        Ok(())
-    }
-}
-
-impl Reduce for Sampler {
-    fn update(&mut self, batch: &RecordBatch) -> Result<()> {
-        if batch.num_rows() == 0 {
-            return Ok(());
-        }
-        let times = self.time.evaluate(batch)?.into_array(batch.num_rows())?;
-        if times.null_count() > 0 {
-            let timed = filter_record_batch(batch, &is_not_null(&times)?)?;
-            return self.update(&timed);
-        }
-        let rows = batch.num_rows();
-        let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(rows);
-        let keys = self.keys.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
-        self.runs.clear();
-        let times = times.as_primitive::<TimestampNanosecondType>().values();
-        self.groups.assign(times, &keys, &mut self.runs)?;
-        let mut size = self.groups.size() + self.runs.capacity() * size_of::<Run>();
-        for running in &mut self.aggregates {
-            let values = running.arguments.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
-            let filter = running.filter.as_ref().map(evaluate).transpose()?;
-            let filter: Option<&BooleanArray> = filter.as_ref().and_then(|f| f.as_boolean_opt());
-            running.kernel.update(&values, filter, &self.runs, self.groups.len())?;
-            size += running.kernel.size();
-        }
-        self.reservation.try_resize(size)?;
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<RecordBatch> {
-        if self.groups.len() == 0 {
-            return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
-        }
-        let finished = self.groups.finish()?;
-        let buckets = TimestampNanosecondArray::from(finished.buckets);
-        let buckets = match self.schema.field(0).data_type() {
-            DataType::Timestamp(_, zone) => buckets.with_timezone_opt(zone.clone()),
-            _ => buckets,
-        };
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(buckets)];
-        columns.extend(finished.keys);
-        let ordered = finished.order.iter().enumerate().all(|(row, group)| row == *group);
-        let order = UInt64Array::from_iter_values(finished.order.iter().map(|group| *group as u64));
-        for running in &mut self.aggregates {
-            let values = running.kernel.finish()?;
-            columns.push(if ordered { values } else { take(&values, &order, None)? });
-        }
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
-    }
 }

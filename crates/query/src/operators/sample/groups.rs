@@ -1,54 +1,186 @@
-//! Finds the group of each row, (key, bucket), as runs of rows of one group.
+//! Finds the group of each row: its keys and the bucket of its time.
+//!
+//! Keys are in two parts. The *outer* ones are those by whose value rows lie together and in order of time
+//! (columns of the series key where parts are read by ranges, else all of them); the *inner* ones change
+//! from row to row, such as the side of a trade.
 
+use super::rows::Placed;
 use crate::functions::bucket::Bucketing;
 use crate::operators::key::{KeyIds, KeyReader};
 use datafusion::arrow::array::{Array, ArrayRef, UInt32Array};
-use datafusion::arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, take};
+use datafusion::arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, partition, take};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
+use std::ops::Range;
 
 /// How keys sort in the output of SAMPLE BY and FILL.
 pub(crate) const KEY_ORDER: SortOptions = SortOptions { descending: false, nulls_first: false };
 
+/// The bucket of rows that fall into none.
+const ALL_TIME: (i64, i64) = (i64::MIN, i64::MAX);
+
 /// Groups by number, from 0 in the order they are first met.
 #[derive(Debug)]
 pub(super) struct Groups {
-    bucketing: Bucketing,
-    ids: KeyIds,
-    reader: KeyReader,
-    scratch: Vec<u32>,
-    /// The bucket each key was in last, so that neither a run of one key nor keys that take turns look
+    /// `None` where time makes no difference.
+    bucketing: Option<Bucketing>,
+    outer: Keys,
+    inner: Keys,
+    outer_ids: Vec<u32>,
+    inner_ids: Vec<u32>,
+    /// The bucket each outer key was in last, so that neither a run of one key nor keys that take turns look
     /// anything up.
     cursors: Vec<Cursor>,
-    numbers: HashMap<(u32, i64), usize>,
-    /// Key and bucket of each group.
-    groups: Vec<(u32, i64)>,
-    /// For each key column, the values of new keys batch by batch, in order of their ids.
-    key_values: Vec<Vec<ArrayRef>>,
+    numbers: Numbers,
+    groups: Vec<Group>,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Ids of the outer and the inner keys, and the start of the bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Group {
+    outer: u32,
+    inner: u32,
+    bucket: i64,
+}
+
+/// The numbers of groups.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Those of small ids: by bucket, then outer and inner id, each a place.
+    by_place: HashMap<i64, Vec<u32>>,
+    /// Places made so far.
+    places: usize,
+    rest: HashMap<Group, u32>,
+}
+
+impl Numbers {
+    /// Most places: 16 MiB of them.
+    const PLACES_MAX: usize = 1 << 22;
+    /// Inner ids below this have places.
+    const INNER: usize = 4;
+    /// No number yet.
+    const NONE: u32 = u32::MAX;
+
+    /// The number of a group, [`Self::NONE`] where it has none yet.
+    fn of(&mut self, group: Group) -> &mut u32 {
+        let place = group.outer as usize * Self::INNER + group.inner as usize;
+        if (group.inner as usize) < Self::INNER {
+            let of_bucket = self.by_place.entry(group.bucket).or_default();
+            if place >= of_bucket.len() {
+                let length = (place + 1).next_multiple_of(64 * Self::INNER);
+                if self.places + length - of_bucket.len() <= Self::PLACES_MAX {
+                    self.places += length - of_bucket.len();
+                    of_bucket.resize(length, Self::NONE);
+                }
+            }
+            if place < of_bucket.len() {
+                return &mut of_bucket[place];
+            }
+        }
+        self.rest.entry(group).or_insert(Self::NONE)
+    }
+
+    fn size(&self) -> usize {
+        self.places * 4 + self.rest.capacity() * 32 + self.by_place.capacity() * 40
+    }
+}
+
+/// Where an outer key's rows are in time, and the groups met there.
+#[derive(Debug, Clone, Default)]
 struct Cursor {
     low: i64,
     high: i64,
-    group: usize,
+    /// How often the bucket has changed.
+    stamp: u32,
+    /// By inner id: the stamp at which a group was found, and the group.
+    found: Vec<(u32, usize)>,
+}
+
+/// Some of the key columns.
+#[derive(Debug)]
+struct Keys {
+    /// Their places among the keys of the output.
+    places: Vec<usize>,
+    ids: KeyIds,
+    reader: KeyReader,
+    /// For each column, the values of new keys batch by batch, in order of their ids.
+    values: Vec<Vec<ArrayRef>>,
+}
+
+impl Keys {
+    fn try_new(columns: &[(usize, DataType)]) -> Result<Self> {
+        let types: Vec<DataType> = columns.iter().map(|(_, data_type)| data_type.clone()).collect();
+        Ok(Self {
+            places: columns.iter().map(|(place, _)| *place).collect(),
+            ids: KeyIds::try_new(&types)?,
+            reader: KeyReader::new(types.len()),
+            values: vec![Vec::new(); types.len()],
+        })
+    }
+
+    /// The id of each row's key.
+    fn read(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+        let known = self.ids.len();
+        ids.clear();
+        self.ids.read(columns, rows, &mut self.reader, ids)?;
+        if self.ids.len() == known || columns.is_empty() {
+            return Ok(());
+        }
+        let (mut next, mut new) = (known, Vec::with_capacity(self.ids.len() - known));
+        for (row, &id) in ids.iter().enumerate() {
+            if id as usize == next {
+                new.push(u32::try_from(row).unwrap_or(u32::MAX));
+                next += 1;
+            }
+        }
+        let new = UInt32Array::from(new);
+        for (values, column) in self.values.iter_mut().zip(columns) {
+            values.push(take(column, &new, None)?);
+        }
+        Ok(())
+    }
+
+    /// Each column's values, in order of the keys' ids.
+    fn values(&self) -> Result<Vec<ArrayRef>> {
+        let concat_all = |chunks: &Vec<ArrayRef>| {
+            let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.as_ref()).collect();
+            Ok(concat(&chunks)?)
+        };
+        self.values.iter().filter(|chunks| !chunks.is_empty()).map(concat_all).collect()
+    }
+
+    /// Takes in the keys of `other`; the id each of them has here.
+    fn merge(&mut self, other: &Self) -> Result<Vec<u32>> {
+        let mut ids = Vec::new();
+        self.read(&other.values()?, other.ids.len(), &mut ids)?;
+        Ok(ids)
+    }
+
+    fn size(&self) -> usize {
+        self.ids.size() + self.values.iter().flatten().map(|v| v.len() * 8).sum::<usize>()
+    }
 }
 
 /// Shorter runs of a key are looked at row by row.
 const SEARCHED_ROWS_MIN: usize = 8;
 
 impl Groups {
-    pub(super) fn try_new(key_types: &[DataType], bucketing: Bucketing) -> Result<Self> {
+    /// Groups by these keys (each with its place in the output and its type), outer and inner ones.
+    pub(super) fn try_new(
+        outer: &[(usize, DataType)],
+        inner: &[(usize, DataType)],
+        bucketing: Option<Bucketing>,
+    ) -> Result<Self> {
         Ok(Self {
             bucketing,
-            ids: KeyIds::try_new(key_types)?,
-            reader: KeyReader::new(key_types.len()),
-            scratch: Vec::new(),
+            outer: Keys::try_new(outer)?,
+            inner: Keys::try_new(inner)?,
+            outer_ids: Vec::new(),
+            inner_ids: Vec::new(),
             cursors: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: Numbers::default(),
             groups: Vec::new(),
-            key_values: vec![Vec::new(); key_types.len()],
         })
     }
 
@@ -56,129 +188,193 @@ impl Groups {
         self.groups.len()
     }
 
-    /// Bytes it holds, roughly.
-    pub(super) fn size(&self) -> usize {
-        let values: usize = self.key_values.iter().flatten().map(|v| v.len() * 8).sum();
-        self.ids.size() + values + self.numbers.capacity() * 32 + self.groups.capacity() * 16
+    /// Whether some keys change from row to row.
+    pub(super) fn has_inner(&self) -> bool {
+        !self.inner.places.is_empty()
     }
 
-    /// Appends the runs of rows of one group to `out`.
+    /// Bytes it holds, roughly.
+    pub(super) fn size(&self) -> usize {
+        let cursors: usize = self.cursors.iter().map(|cursor| 32 + cursor.found.capacity() * 16).sum();
+        let groups = self.numbers.size() + self.groups.capacity() * size_of::<Group>();
+        self.outer.size() + self.inner.size() + cursors + groups
+    }
+
+    /// The bucket that holds `ts`: its start and the start of the next one.
+    pub(super) fn bucket(&self, ts: i64) -> (i64, i64) {
+        self.bucketing.map_or(ALL_TIME, |bucketing| bucketing.bucket(ts))
+    }
+
+    /// Whether rows fall into buckets.
+    pub(super) fn has_buckets(&self) -> bool {
+        self.bucketing.is_some()
+    }
+
+    /// The group of all rows, where there are no keys and no buckets: it is there also without rows.
+    pub(super) fn add_total(&mut self) {
+        self.number(Group { outer: 0, inner: 0, bucket: ALL_TIME.0 });
+    }
+
+    /// The ids of outer keys.
+    pub(super) fn read_outer(&mut self, keys: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+        self.outer.read(keys, rows, ids)
+    }
+
+    /// The group of an outer key's rows in a bucket, where there are no inner keys.
+    pub(super) fn of(&mut self, outer: u32, bucket: i64) -> usize {
+        self.number(Group { outer, inner: 0, bucket })
+    }
+
+    /// The groups of rows by their inner keys; `spans` say which outer key and bucket they are of, up to which row.
+    pub(super) fn place_spans(
+        &mut self,
+        spans: &[(u32, i64, usize)],
+        inner: &[ArrayRef],
+        placed: &mut Placed,
+    ) -> Result<()> {
+        let mut ids = std::mem::take(&mut self.inner_ids);
+        self.inner.read(inner, spans.last().map_or(0, |span| span.2), &mut ids)?;
+        // By inner id, in the span at hand.
+        let mut found = vec![Numbers::NONE; self.inner.ids.len()];
+        let mut start = 0;
+        for &(outer, bucket, end) in spans {
+            found.fill(Numbers::NONE);
+            let each = placed.each(end - start);
+            for (&inner, group) in ids[start..end].iter().zip(each) {
+                let known = &mut found[inner as usize];
+                if *known == Numbers::NONE {
+                    *known = self.number(Group { outer, inner, bucket }) as u32;
+                }
+                *group = *known;
+            }
+            start = end;
+        }
+        self.inner_ids = ids;
+        Ok(())
+    }
+
+    /// The groups of rows whose keys are given row by row.
     ///
     /// Where the times of one key's rows are in order, the end of a bucket is searched, not met.
-    pub(super) fn assign(&mut self, times: &[i64], keys: &[ArrayRef], out: &mut Vec<Run>) -> Result<()> {
-        let known = self.cursors.len();
-        let mut ids = std::mem::take(&mut self.scratch);
-        ids.clear();
-        self.ids.read(keys, times.len(), &mut self.reader, &mut ids)?;
-        if self.ids.len() > known {
-            self.keep_new_keys(keys, &ids, known)?;
-            self.cursors.resize(self.ids.len(), Cursor { low: 0, high: i64::MIN, group: 0 });
-        }
+    pub(super) fn place_rows(
+        &mut self,
+        times: &[i64],
+        (outer, inner): (&[ArrayRef], &[ArrayRef]),
+        rows: usize,
+        placed: &mut Placed,
+    ) -> Result<()> {
+        let mut ids = (std::mem::take(&mut self.outer_ids), std::mem::take(&mut self.inner_ids));
+        self.outer.read(outer, rows, &mut ids.0)?;
+        self.inner.read(inner, rows, &mut ids.1)?;
+        self.cursors.resize(self.outer.ids.len().max(1), Cursor { high: i64::MIN, ..Cursor::default() });
         let mut start = 0;
-        while let Some(&id) = ids.get(start) {
-            let end = start + ids[start..].iter().take_while(|other| **other == id).count();
-            let mut cursor = self.cursors[id as usize];
-            let ordered = end - start >= SEARCHED_ROWS_MIN && times[start..end].is_sorted();
-            while start < end {
-                let ts = times[start];
-                if ts < cursor.low || ts >= cursor.high {
-                    cursor = self.look_up(id, ts);
-                }
-                start += if ordered { rows_before(&times[start..end], cursor.high) } else { 1 };
-                match out.last_mut() {
-                    Some(run) if run.group == cursor.group => run.end = start,
-                    _ => out.push(Run { group: cursor.group, end: start }),
-                }
-            }
+        while let Some(&id) = ids.0.get(start) {
+            let end = start + ids.0[start..].iter().take_while(|other| **other == id).count();
+            let mut cursor = std::mem::take(&mut self.cursors[id as usize]);
+            self.place_key(id, times, start..end, &ids.1, &mut cursor, placed);
             self.cursors[id as usize] = cursor;
+            start = end;
         }
-        self.scratch = ids;
+        (self.outer_ids, self.inner_ids) = ids;
         Ok(())
+    }
+
+    /// The groups of rows of one outer key.
+    fn place_key(
+        &mut self,
+        outer: u32,
+        times: &[i64],
+        rows: Range<usize>,
+        inner_ids: &[u32],
+        cursor: &mut Cursor,
+        placed: &mut Placed,
+    ) {
+        let (mut start, end) = (rows.start, rows.end);
+        let searched = end - start >= SEARCHED_ROWS_MIN && self.inner.places.is_empty();
+        let ordered = searched && (!self.has_buckets() || times[start..end].is_sorted());
+        while start < end {
+            let ts = if self.has_buckets() { times[start] } else { 0 };
+            if ts < cursor.low || ts >= cursor.high {
+                (cursor.low, cursor.high) = self.bucket(ts);
+                cursor.stamp += 1;
+            }
+            let inner = inner_ids.get(start).copied().unwrap_or(0);
+            if inner as usize >= cursor.found.len() {
+                cursor.found.resize(inner as usize + 1, (0, 0));
+            }
+            let known = &mut cursor.found[inner as usize];
+            if known.0 != cursor.stamp {
+                *known = (cursor.stamp, self.number(Group { outer, inner, bucket: cursor.low }));
+            }
+            let group = known.1;
+            start += match ordered {
+                true if self.has_buckets() => rows_before(&times[start..end], cursor.high),
+                true => end - start,
+                false => 1,
+            };
+            placed.push(group, start);
+        }
+    }
+
+    fn number(&mut self, group: Group) -> usize {
+        let number = self.numbers.of(group);
+        if *number == Numbers::NONE {
+            // A query that makes four billion groups has run out of memory long before.
+            *number = u32::try_from(self.groups.len()).unwrap_or(Numbers::NONE - 1);
+            self.groups.push(group);
+        }
+        *number as usize
     }
 
     /// Takes in the groups of `other`; the number each of them has here.
     pub(super) fn merge(&mut self, other: &Self) -> Result<Vec<usize>> {
-        if other.groups.is_empty() {
-            return Ok(Vec::new());
-        }
-        let key_rows = UInt32Array::from_iter_values(other.groups.iter().map(|group| group.0));
-        let keys =
-            other.keys()?.iter().map(|key| take(key, &key_rows, None)).collect::<Result<Vec<_>, _>>()?;
-        let buckets: Vec<i64> = other.groups.iter().map(|group| group.1).collect();
-        let mut runs = Vec::new();
-        self.assign(&buckets, &keys, &mut runs)?;
-        Ok(expand(&runs))
-    }
-
-    fn look_up(&mut self, key: u32, ts: i64) -> Cursor {
-        let (low, high) = self.bucketing.bucket(ts);
-        let next = self.groups.len();
-        let group = *self.numbers.entry((key, low)).or_insert(next);
-        if group == next {
-            self.groups.push((key, low));
-        }
-        Cursor { low, high, group }
-    }
-
-    /// Keeps the key columns' values of the keys from `known` on.
-    fn keep_new_keys(&mut self, keys: &[ArrayRef], ids: &[u32], known: usize) -> Result<()> {
-        let mut next = known;
-        let mut rows = Vec::with_capacity(self.ids.len() - known);
-        for (row, &id) in ids.iter().enumerate() {
-            if id as usize == next {
-                rows.push(u32::try_from(row).unwrap_or(u32::MAX));
-                next += 1;
-            }
-        }
-        let rows = UInt32Array::from(rows);
-        for (values, column) in self.key_values.iter_mut().zip(keys) {
-            values.push(take(column, &rows, None)?);
-        }
-        Ok(())
-    }
-
-    /// The key columns' values, in order of the keys' ids.
-    fn keys(&self) -> Result<Vec<ArrayRef>> {
-        let concat_all = |chunks: &Vec<ArrayRef>| {
-            let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.as_ref()).collect();
-            Ok(concat(&chunks)?)
-        };
-        self.key_values.iter().map(concat_all).collect()
+        let (outer, inner) = (self.outer.merge(&other.outer)?, self.inner.merge(&other.inner)?);
+        let id = |ids: &[u32], id: u32| ids.get(id as usize).copied().unwrap_or(id);
+        let numbers = other.groups.iter().map(|group| {
+            self.number(Group { outer: id(&outer, group.outer), inner: id(&inner, group.inner), ..*group })
+        });
+        Ok(numbers.collect())
     }
 
     /// All groups in order of bucket, then keys.
     pub(super) fn finish(&self) -> Result<Finished> {
-        let keys = self.keys()?;
-        let ranks = key_ranks(&keys)?;
-        let rank = |group: usize| {
-            let (key, bucket) = self.groups[group];
-            (bucket, ranks.get(key as usize).copied().unwrap_or(0))
-        };
-        let mut order: Vec<usize> = (0..self.groups.len()).collect();
-        if !order.is_sorted_by_key(|&group| rank(group)) {
-            order.sort_unstable_by_key(|&group| rank(group));
+        let (outer, inner) = (self.outer.values()?, self.inner.values()?);
+        let count = self.outer.places.len() + self.inner.places.len();
+        // The columns in the order of the output; each with its ranks by the id of its keys.
+        let mut columns: Vec<Option<(bool, &ArrayRef, Vec<u32>)>> = vec![None; count];
+        for (place, values) in self.outer.places.iter().zip(&outer) {
+            columns[*place] = Some((true, values, key_ranks(values)?));
         }
-        let buckets = order.iter().map(|&group| self.groups[group].1).collect();
-        let key_rows = UInt32Array::from_iter_values(order.iter().map(|&group| self.groups[group].0));
-        let keys = keys.iter().map(|key| take(key, &key_rows, None)).collect::<Result<Vec<_>, _>>()?;
+        for (place, values) in self.inner.places.iter().zip(&inner) {
+            columns[*place] = Some((false, values, key_ranks(values)?));
+        }
+        // Without groups there are no values.
+        let columns: Vec<_> = columns.into_iter().flatten().collect();
+        let id = |outer: bool, group: &Group| if outer { group.outer } else { group.inner };
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        let rank = |at: usize, group: &Group| {
+            columns.get(at).map_or(0, |(outer, _, ranks)| ranks[id(*outer, group) as usize])
+        };
+        if columns.len() <= 2 {
+            let key = |group: &Group| (group.bucket, rank(0, group), rank(1, group));
+            let keys: Vec<_> = self.groups.iter().map(key).collect();
+            if !keys.is_sorted() {
+                order.sort_unstable_by_key(|&group| keys[group]);
+            }
+        } else {
+            let key = |group: &Group| (0..columns.len()).map(|at| rank(at, group)).collect::<Vec<u32>>();
+            let keys: Vec<_> = self.groups.iter().map(|group| (group.bucket, key(group))).collect();
+            order.sort_unstable_by(|&a, &b| keys[a].cmp(&keys[b]));
+        }
+        let buckets = order.iter().map(|&group| self.groups[group].bucket).collect();
+        let keys = columns.iter().map(|(outer, values, _)| {
+            let rows =
+                UInt32Array::from_iter_values(order.iter().map(|&group| id(*outer, &self.groups[group])));
+            Ok(take(values, &rows, None)?)
+        });
+        let keys = keys.collect::<Result<_>>()?;
         Ok(Finished { order, buckets, keys })
     }
-}
-
-/// Rows of a batch, from where the run before it ends, that are of one group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) group: usize,
-    pub(super) end: usize,
-}
-
-/// The group of each row.
-pub(super) fn expand(runs: &[Run]) -> Vec<usize> {
-    let mut rows = Vec::with_capacity(runs.last().map_or(0, |run| run.end));
-    for run in runs {
-        rows.resize(run.end, run.group);
-    }
-    rows
 }
 
 /// How many of the times, which are in order, are before `high`; at least the first is.
@@ -199,16 +395,17 @@ pub(super) struct Finished {
     pub(super) order: Vec<usize>,
     /// Its bucket.
     pub(super) buckets: Vec<i64>,
-    /// Its keys.
+    /// Its keys; no columns where there are no groups.
     pub(super) keys: Vec<ArrayRef>,
 }
 
-/// The place of each row of the key columns in their order.
-pub(crate) fn key_ranks(keys: &[ArrayRef]) -> Result<Vec<u32>> {
-    let Some(first) = keys.first() else { return Ok(Vec::new()) };
-    let mut ranks = vec![0; first.len()];
-    for (rank, row) in (0..).zip(key_order(keys)?.values()) {
-        ranks[*row as usize] = rank;
+/// The place of each value in the order of the column; equal values have the same.
+fn key_ranks(values: &ArrayRef) -> Result<Vec<u32>> {
+    let order = key_order(std::slice::from_ref(values))?;
+    let sorted = take(values, &order, None)?;
+    let mut ranks = vec![0; values.len()];
+    for (rank, equal) in (0..).zip(partition(&[sorted])?.ranges()) {
+        order.values()[equal].iter().for_each(|row| ranks[*row as usize] = rank);
     }
     Ok(ranks)
 }

@@ -1,202 +1,252 @@
-//! The aggregates of SAMPLE BY, reduced run by run.
+//! The aggregates of SAMPLE BY and GROUP BY, reduced run by run.
 //!
 //! Rows of one group mostly lie together, so that a sum is a sum over a slice, at the speed of memory.
-//! count, sum, avg, min, max and vwap of doubles have kernels of their own; any other aggregate is fed
-//! through its accumulator of groups, row by row.
+//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum also over BIGINT);
+//! where rows come by series from parts, first and last look at the ends of runs only, and what statistics
+//! keep is taken from them for whole blocks. Any other aggregate is fed through its accumulator of groups,
+//! row by row.
 
-use super::groups::{Run, expand};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array};
+mod ends;
+mod fold;
+mod moments;
+mod sums;
+
+use super::rows::Rows;
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
-use datafusion::arrow::datatypes::{DataType, Float64Type, Schema};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
-use datafusion::physical_expr::GroupsAccumulatorAdapter;
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
+use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, expressions};
 use std::sync::Arc;
+use tickstone_engine::part::BlockSummary;
 
-/// Independent sums that a loop over a slice keeps, so that additions need not wait for each other.
-const LANES: usize = 8;
+pub(super) use ends::{End, Ends};
+pub(super) use moments::Spreads;
+use moments::{Comoments, Deviation, Moments, Shared};
+use sums::{Counts, Extremes, IntegerSums, Sums, Vwap};
 
 /// One aggregate of all groups.
 pub(super) enum Kernel {
-    Count(Vec<i64>),
-    /// sum(x), and avg(x) where the flag says so.
-    Sum {
-        sums: Vec<f64>,
-        counts: Vec<i64>,
-        mean: bool,
-    },
-    /// max(x), else min(x): NaN is the largest number.
-    Extreme {
-        extremes: Vec<f64>,
-        counts: Vec<i64>,
-        largest: bool,
-    },
-    /// vwap(price, size).
-    Vwap {
-        products: Vec<f64>,
-        weights: Vec<f64>,
-    },
-    Other(Box<dyn GroupsAccumulator>),
+    Count(Counts),
+    Sum(Sums),
+    IntegerSum(IntegerSums),
+    Extreme(Extremes),
+    Vwap(Vwap),
+    Moments(Moments),
+    Comoments(Comoments),
+    /// first or last where the ends of runs are known; they are all it is told.
+    Ends(Ends),
+    Other(Other),
+}
+
+/// An accumulator of groups, which knows of those it was told of with rows.
+pub(super) struct Other {
+    accumulator: Box<dyn GroupsAccumulator>,
+    /// One NULL of each argument.
+    nothing: Vec<ArrayRef>,
+    groups: usize,
 }
 
 impl Kernel {
-    /// The kernel of an aggregate over rows of this schema.
-    pub(super) fn try_new(lowered: &LoweredAggregate, input: &Schema) -> Result<Self> {
+    /// The kernel of an aggregate over arguments of these types; `by_ends` where it is first or last and is
+    /// told the ends of runs.
+    pub(super) fn try_new(lowered: &LoweredAggregate, types: &[DataType], by_ends: bool) -> Result<Self> {
         let aggregate = &lowered.aggregate;
-        let arguments = aggregate.expressions();
-        let types = arguments.iter().map(|argument| argument.data_type(input)).collect::<Result<Vec<_>>>()?;
         let plain = !aggregate.is_distinct() && lowered.order_bys.is_empty();
         let doubles = types.iter().all(|data_type| *data_type == DataType::Float64);
-        Ok(match (aggregate.fun().name(), types.len()) {
-            ("count", 1) if plain => Kernel::Count(Vec::new()),
-            (name @ ("sum" | "avg"), 1) if plain && doubles => {
-                Kernel::Sum { sums: Vec::new(), counts: Vec::new(), mean: name == "avg" }
+        let deviation = |root, sample| Kernel::Moments(Moments::new(Deviation { root, sample }));
+        Ok(match (aggregate.fun().name(), types) {
+            (name, [value, ..]) if by_ends => Kernel::Ends(Ends::new(name == "last", value)),
+            ("count", [_]) if plain => Kernel::Count(Counts::default()),
+            (name @ ("sum" | "avg"), [_]) if plain && doubles => Kernel::Sum(Sums::new(name == "avg")),
+            ("sum", [DataType::Int64]) if plain => Kernel::IntegerSum(IntegerSums::default()),
+            (name @ ("min" | "max"), [_]) if plain && doubles => {
+                Kernel::Extreme(Extremes::new(name == "max"))
             }
-            (name @ ("min" | "max"), 1) if plain && doubles => {
-                Kernel::Extreme { extremes: Vec::new(), counts: Vec::new(), largest: name == "max" }
-            }
-            ("vwap", 2) if plain && doubles => Kernel::Vwap { products: Vec::new(), weights: Vec::new() },
-            _ => Kernel::Other(accumulator(aggregate)?),
+            ("vwap", [_, _]) if plain && doubles => Kernel::Vwap(Vwap::default()),
+            ("stddev", [_]) if plain && doubles => deviation(true, true),
+            ("stddev_pop", [_]) if plain && doubles => deviation(true, false),
+            ("var", [_]) if plain && doubles => deviation(false, true),
+            ("var_pop", [_]) if plain && doubles => deviation(false, false),
+            ("corr", [_, _]) if plain && doubles => Kernel::Comoments(Comoments::default()),
+            _ => Kernel::Other(Other {
+                accumulator: accumulator(aggregate)?,
+                nothing: types.iter().map(|data_type| new_null_array(data_type, 1)).collect(),
+                groups: 0,
+            }),
         })
     }
 
-    /// Takes in the rows of a batch: `runs` say which group they are of, `total` how many there are now.
+    /// Takes in rows of a batch, `total` being how many groups there are now; what is found out about an
+    /// argument's spread goes into `spreads` for other aggregates.
     pub(super) fn update(
         &mut self,
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
-        runs: &[Run],
+        rows: &Rows<'_>,
         total: usize,
+        spreads: Shared<'_>,
     ) -> Result<()> {
         self.grow(total);
-        if let Kernel::Other(accumulator) = self {
-            return accumulator.update_batch(values, &expand(runs), filter, total);
-        }
-        let counted = counted(values, filter);
+        let counted = || counted(values, filter);
         match (self, values) {
-            (Kernel::Count(counts), _) => {
-                each(runs, counted.as_ref(), |group, rows| counts[group] += rows.len() as i64);
+            (Kernel::Count(counts), _) => counts.update(rows, counted().as_ref()),
+            (Kernel::Sum(sums), [values]) => sums.update(values, rows, counted().as_ref()),
+            (Kernel::IntegerSum(sums), [values]) => sums.update(values, rows, counted().as_ref()),
+            (Kernel::Extreme(extremes), [values]) => extremes.update(values, rows, counted().as_ref()),
+            (Kernel::Vwap(vwap), [prices, sizes]) => vwap.update(prices, sizes, rows, counted().as_ref()),
+            (Kernel::Moments(moments), [values]) => {
+                moments.update(values, rows, counted().as_ref(), spreads);
             }
-            (Kernel::Sum { sums, counts, .. }, [values]) => {
-                let values = values.as_primitive::<Float64Type>().values();
-                each(runs, counted.as_ref(), |group, rows| {
-                    counts[group] += rows.len() as i64;
-                    sums[group] += sum(&values[rows]);
-                });
-            }
-            (Kernel::Extreme { extremes, counts, largest }, [values]) => {
-                let values = values.as_primitive::<Float64Type>().values();
-                let largest = *largest;
-                each(runs, counted.as_ref(), |group, rows| {
-                    counts[group] += rows.len() as i64;
-                    let found = if largest { max(&values[rows]) } else { min(&values[rows]) };
-                    extremes[group] = further(extremes[group], found, largest);
-                });
-            }
-            (Kernel::Vwap { products, weights }, [prices, sizes]) => {
-                let prices = prices.as_primitive::<Float64Type>().values();
-                let sizes = sizes.as_primitive::<Float64Type>().values();
-                each(runs, counted.as_ref(), |group, rows| {
-                    let (prices, sizes) = (&prices[rows.clone()], &sizes[rows]);
-                    products[group] += product(prices, sizes);
-                    weights[group] += sum(sizes);
-                });
+            (Kernel::Comoments(moments), [y, x]) => moments.update(y, x, rows, counted().as_ref(), spreads),
+            (Kernel::Other(other), values) => {
+                other.groups = total;
+                other.accumulator.update_batch(values, &rows.expand(), filter, total)?;
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Takes in the ends of runs: `values` are the argument's at those rows.
+    pub(super) fn update_ends(&mut self, values: &[ArrayRef], ends: &[End], total: usize) -> Result<()> {
+        self.grow(total);
+        match (self, values) {
+            (Kernel::Ends(kept), [values, ..]) => kept.update(values, ends),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes in `rows` rows of a group, none of whose values is looked at: count(*).
+    pub(super) fn count_rows(&mut self, group: usize, rows: usize, total: usize) {
+        self.grow(total);
+        if let Kernel::Count(counts) = self {
+            counts.add(group, rows);
+        }
+    }
+
+    /// Whether the statistics of blocks can take the place of their values.
+    pub(super) fn takes_blocks(&self) -> bool {
+        matches!(self, Kernel::Count(_) | Kernel::Sum(_) | Kernel::IntegerSum(_) | Kernel::Extreme(_))
+    }
+
+    /// Whether those of this block say enough.
+    pub(super) fn block_suffices(&self, block: &BlockSummary) -> bool {
+        match self {
+            Kernel::Count(_) => true,
+            Kernel::Sum(_) | Kernel::IntegerSum(_) => block.stats.sum.is_some(),
+            Kernel::Extreme(_) => Extremes::knows(block),
+            _ => false,
+        }
+    }
+
+    /// Takes in all rows of a block by its statistics.
+    pub(super) fn update_block(&mut self, group: usize, block: &BlockSummary, total: usize) {
+        self.grow(total);
+        match self {
+            Kernel::Count(counts) => counts.add(group, sums::held(block)),
+            Kernel::Sum(sums) => sums.add_block(group, block),
+            Kernel::IntegerSum(sums) => sums.add_block(group, block),
+            Kernel::Extreme(extremes) => extremes.add_block(group, block),
+            _ => {}
+        }
+    }
+
+    /// Whether the result is the same in whatever order states are merged.
+    pub(super) fn is_free_of_order(&self) -> bool {
+        !matches!(self, Kernel::Other(_))
     }
 
     /// Takes in another kernel of the same aggregate: its group `n` is `groups[n]` here, of `total`.
     pub(super) fn merge(&mut self, other: Self, groups: &[usize], total: usize) -> Result<()> {
         self.grow(total);
-        fn add<T: Copy + std::ops::AddAssign>(into: &mut [T], from: &[T], groups: &[usize]) {
-            for (value, &group) in from.iter().zip(groups) {
-                into[group] += *value;
-            }
-        }
         match (self, other) {
-            (Kernel::Count(counts), Kernel::Count(theirs)) => add(counts, &theirs, groups),
-            (Kernel::Sum { sums, counts, .. }, Kernel::Sum { sums: s, counts: c, .. }) => {
-                add(sums, &s, groups);
-                add(counts, &c, groups);
-            }
-            (
-                Kernel::Extreme { extremes, counts, largest },
-                Kernel::Extreme { extremes: e, counts: c, .. },
-            ) => {
-                for (value, &group) in e.iter().zip(groups) {
-                    extremes[group] = further(extremes[group], *value, *largest);
-                }
-                add(counts, &c, groups);
-            }
-            (Kernel::Vwap { products, weights }, Kernel::Vwap { products: p, weights: w }) => {
-                add(products, &p, groups);
-                add(weights, &w, groups);
-            }
-            (Kernel::Other(accumulator), Kernel::Other(mut theirs)) => {
-                let states = theirs.state(EmitTo::All)?;
-                accumulator.merge_batch(&states, groups, total)?;
+            (Kernel::Count(ours), Kernel::Count(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Sum(ours), Kernel::Sum(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::IntegerSum(ours), Kernel::IntegerSum(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Extreme(ours), Kernel::Extreme(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Vwap(ours), Kernel::Vwap(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Moments(ours), Kernel::Moments(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Comoments(ours), Kernel::Comoments(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Ends(ours), Kernel::Ends(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Other(ours), Kernel::Other(mut theirs)) => {
+                theirs.complete(groups.len())?;
+                let states = theirs.accumulator.state(EmitTo::All)?;
+                ours.groups = total;
+                ours.accumulator.merge_batch(&states, groups, total)?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// The value of each group.
-    pub(super) fn finish(&mut self) -> Result<ArrayRef> {
-        let seen = |counts: &[i64]| NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
+    /// The value of each group, of which there are `total`.
+    pub(super) fn finish(&mut self, total: usize) -> Result<ArrayRef> {
+        self.grow(total);
         Ok(match self {
-            Kernel::Count(counts) => Arc::new(Int64Array::from(std::mem::take(counts))),
-            Kernel::Sum { sums, counts, mean } => {
-                let mut sums = std::mem::take(sums);
-                if *mean {
-                    sums.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum /= *count as f64);
-                }
-                Arc::new(Float64Array::new(sums.into(), Some(seen(counts))))
+            Kernel::Count(counts) => counts.finish(),
+            Kernel::Sum(sums) => sums.finish(),
+            Kernel::IntegerSum(sums) => sums.finish(),
+            Kernel::Extreme(extremes) => extremes.finish(),
+            Kernel::Vwap(vwap) => vwap.finish(),
+            Kernel::Moments(moments) => moments.finish(),
+            Kernel::Comoments(moments) => moments.finish(),
+            Kernel::Ends(ends) => ends.finish(),
+            Kernel::Other(other) => {
+                other.complete(total)?;
+                other.accumulator.evaluate(EmitTo::All)?
             }
-            Kernel::Extreme { extremes, counts, .. } => {
-                Arc::new(Float64Array::new(std::mem::take(extremes).into(), Some(seen(counts))))
-            }
-            Kernel::Vwap { products, weights } => {
-                let quotients = products.iter().zip(&*weights);
-                Arc::new(quotients.map(|(p, w)| (*w != 0.0).then(|| p / w)).collect::<Float64Array>())
-            }
-            Kernel::Other(accumulator) => accumulator.evaluate(EmitTo::All)?,
         })
     }
 
     /// Bytes it holds, roughly.
     pub(super) fn size(&self) -> usize {
         match self {
-            Kernel::Count(counts) => 8 * counts.capacity(),
-            Kernel::Sum { sums: values, counts, .. } | Kernel::Extreme { extremes: values, counts, .. } => {
-                8 * (values.capacity() + counts.capacity())
-            }
-            Kernel::Vwap { products, weights } => 8 * (products.capacity() + weights.capacity()),
-            Kernel::Other(accumulator) => accumulator.size(),
+            Kernel::Count(counts) => counts.size(),
+            Kernel::Sum(sums) => sums.size(),
+            Kernel::IntegerSum(sums) => sums.size(),
+            Kernel::Extreme(extremes) => extremes.size(),
+            Kernel::Vwap(vwap) => vwap.size(),
+            Kernel::Moments(moments) => moments.size(),
+            Kernel::Comoments(moments) => moments.size(),
+            Kernel::Ends(ends) => ends.size(),
+            Kernel::Other(other) => other.accumulator.size(),
         }
     }
 
     fn grow(&mut self, total: usize) {
         match self {
-            Kernel::Count(counts) => counts.resize(total, 0),
-            Kernel::Sum { sums, counts, .. } => {
-                sums.resize(total, 0.0);
-                counts.resize(total, 0);
-            }
-            Kernel::Extreme { extremes, counts, largest } => {
-                extremes.resize(total, if *largest { f64::NEG_INFINITY } else { f64::NAN });
-                counts.resize(total, 0);
-            }
-            Kernel::Vwap { products, weights } => {
-                products.resize(total, 0.0);
-                weights.resize(total, 0.0);
-            }
+            Kernel::Count(counts) => counts.grow(total),
+            Kernel::Sum(sums) => sums.grow(total),
+            Kernel::IntegerSum(sums) => sums.grow(total),
+            Kernel::Extreme(extremes) => extremes.grow(total),
+            Kernel::Vwap(vwap) => vwap.grow(total),
+            Kernel::Moments(moments) => moments.grow(total),
+            Kernel::Comoments(moments) => moments.grow(total),
+            Kernel::Ends(ends) => ends.grow(total),
             Kernel::Other(_) => {}
         }
     }
+}
+
+impl Other {
+    /// Tells the accumulator of groups that have had no rows for it.
+    fn complete(&mut self, total: usize) -> Result<()> {
+        if self.groups < total {
+            // A row that does not count: without rows, some accumulators take all groups to have had one.
+            let none = BooleanArray::from(vec![false]);
+            self.accumulator.update_batch(&self.nothing, &[total - 1], Some(&none), total)?;
+            self.groups = total;
+        }
+        Ok(())
+    }
+}
+
+/// The input column that an expression is.
+pub(super) fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    expr.downcast_ref::<expressions::Column>().map(expressions::Column::index)
 }
 
 /// The aggregate's own accumulator for groups, or one accumulator a group.
@@ -217,84 +267,6 @@ fn counted(values: &[ArrayRef], filter: Option<&BooleanArray>) -> Option<Boolean
     let nulls = values.iter().filter_map(|array| array.logical_nulls());
     let nulls = nulls.filter(|nulls| nulls.null_count() > 0).map(NullBuffer::into_inner);
     filter.into_iter().chain(nulls).reduce(|a, b| &a & &b)
-}
-
-/// Calls `reduce` with the group and the rows of each run; of a run in which not all rows count, with
-/// those pieces that do.
-fn each(
-    runs: &[Run],
-    counted: Option<&BooleanBuffer>,
-    mut reduce: impl FnMut(usize, std::ops::Range<usize>),
-) {
-    let mut start = 0;
-    for run in runs {
-        match counted {
-            None => reduce(run.group, start..run.end),
-            Some(counted) => {
-                for (from, to) in counted.slice(start, run.end - start).set_slices() {
-                    reduce(run.group, start + from..start + to);
-                }
-            }
-        }
-        start = run.end;
-    }
-}
-
-/// `found` where it is further out than `held`.
-fn further(held: f64, found: f64, largest: bool) -> f64 {
-    if largest { larger(held, found) } else { smaller(held, found) }
-}
-
-fn larger(held: f64, found: f64) -> f64 {
-    if found > held || found.is_nan() { found } else { held }
-}
-
-fn smaller(held: f64, found: f64) -> f64 {
-    if found < held || held.is_nan() { found } else { held }
-}
-
-fn sum(values: &[f64]) -> f64 {
-    lanes(values, 0.0, |held, value| held + value, |a, b| a + b)
-}
-
-fn max(values: &[f64]) -> f64 {
-    lanes(values, f64::NEG_INFINITY, larger, larger)
-}
-
-fn min(values: &[f64]) -> f64 {
-    lanes(values, f64::NAN, smaller, smaller)
-}
-
-/// Folds a slice in [`LANES`] lanes, then the lanes.
-#[inline]
-fn lanes(values: &[f64], start: f64, fold: impl Fn(f64, f64) -> f64, join: impl Fn(f64, f64) -> f64) -> f64 {
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    let rest = rest.iter().fold(start, |held, value| fold(held, *value));
-    if chunks.is_empty() {
-        return rest;
-    }
-    let mut held = [start; LANES];
-    for chunk in chunks {
-        for lane in 0..LANES {
-            held[lane] = fold(held[lane], chunk[lane]);
-        }
-    }
-    held.into_iter().fold(rest, join)
-}
-
-/// The sum of products.
-#[inline]
-fn product(a: &[f64], b: &[f64]) -> f64 {
-    let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
-    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
-    let mut sums = [0.0; LANES];
-    for (a, b) in a.iter().zip(b) {
-        for lane in 0..LANES {
-            sums[lane] += a[lane] * b[lane];
-        }
-    }
-    sums.into_iter().sum::<f64>() + rest
 }
 
 #[cfg(test)]

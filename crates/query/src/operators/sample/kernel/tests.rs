@@ -1,4 +1,7 @@
 use super::*;
+use crate::operators::sample::rows::Placed;
+use datafusion::arrow::array::{AsArray, Float64Array};
+use datafusion::arrow::datatypes::Float64Type;
 use proptest::prelude::*;
 
 type Row = (Option<f64>, Option<f64>, usize, Option<bool>);
@@ -6,15 +9,23 @@ type Row = (Option<f64>, Option<f64>, usize, Option<bool>);
 const GROUPS: usize = 3;
 
 fn kernels() -> Vec<Kernel> {
+    let deviation = |root, sample| Kernel::Moments(Moments::new(Deviation { root, sample }));
     vec![
-        Kernel::Count(Vec::new()),
-        Kernel::Sum { sums: Vec::new(), counts: Vec::new(), mean: false },
-        Kernel::Sum { sums: Vec::new(), counts: Vec::new(), mean: true },
-        Kernel::Extreme { extremes: Vec::new(), counts: Vec::new(), largest: false },
-        Kernel::Extreme { extremes: Vec::new(), counts: Vec::new(), largest: true },
-        Kernel::Vwap { products: Vec::new(), weights: Vec::new() },
+        Kernel::Count(Counts::default()),
+        Kernel::Sum(Sums::new(false)),
+        Kernel::Sum(Sums::new(true)),
+        Kernel::Extreme(Extremes::new(false)),
+        Kernel::Extreme(Extremes::new(true)),
+        deviation(true, true),
+        deviation(false, false),
+        Kernel::Vwap(Vwap::default()),
+        Kernel::Comoments(Comoments::default()),
     ]
 }
+
+/// Kernels of two arguments, and the names of their places.
+const VWAP: usize = 7;
+const CORR: usize = 8;
 
 /// What the kernel at this place of [`kernels`] gives of the rows of one group.
 fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
@@ -30,6 +41,9 @@ fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
         2 => (!rows.is_empty()).then(|| total / rows.len() as f64),
         3 => values().min_by(order),
         4 => values().max_by(order),
+        5 => (rows.len() > 1).then(|| (spread(values) / (rows.len() - 1) as f64).sqrt()),
+        6 => (!rows.is_empty()).then(|| spread(values) / rows.len() as f64),
+        CORR => correlation(rows),
         _ => {
             let weights: f64 = rows.iter().map(|row| row.1).sum();
             (weights != 0.0).then(|| rows.iter().map(|row| row.0 * row.1).sum::<f64>() / weights)
@@ -37,8 +51,26 @@ fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
     }
 }
 
+/// The sum of squared distances from the mean.
+fn spread<I: Iterator<Item = f64>>(values: impl Fn() -> I) -> f64 {
+    let mean = values().sum::<f64>() / values().count() as f64;
+    values().map(|value| (value - mean).powi(2)).sum()
+}
+
+fn correlation(rows: &[(f64, f64)]) -> Option<f64> {
+    let mean = |pick: fn(&(f64, f64)) -> f64| rows.iter().map(pick).sum::<f64>() / rows.len() as f64;
+    let (y, x) = (mean(|row| row.0), mean(|row| row.1));
+    if y.is_nan() || x.is_nan() || rows.len() < 2 {
+        // Without rows there is no mean.
+        return (y.is_nan() && x.is_nan() && !rows.is_empty()).then_some(f64::NAN);
+    }
+    let spreads = (spread(|| rows.iter().map(|row| row.0)), spread(|| rows.iter().map(|row| row.1)));
+    let products: f64 = rows.iter().map(|row| (row.0 - y) * (row.1 - x)).sum();
+    (spreads.0 != 0.0 && spreads.1 != 0.0).then(|| products / (spreads.0 * spreads.1).sqrt())
+}
+
 fn feed(kernel: &mut Kernel, rows: &[Row], filtered: bool) {
-    let two = matches!(kernel, Kernel::Vwap { .. });
+    let two = matches!(kernel, Kernel::Vwap(_) | Kernel::Comoments(_));
     let column = |pick: fn(&Row) -> Option<f64>| -> ArrayRef {
         Arc::new(rows.iter().map(pick).collect::<Float64Array>())
     };
@@ -47,18 +79,16 @@ fn feed(kernel: &mut Kernel, rows: &[Row], filtered: bool) {
         values.push(column(|row| row.1));
     }
     let filter: BooleanArray = rows.iter().map(|row| row.3).collect();
-    let mut runs: Vec<Run> = Vec::new();
-    for (row, (_, _, group, _)) in rows.iter().enumerate() {
-        match runs.last_mut() {
-            Some(run) if run.group == *group => run.end = row + 1,
-            _ => runs.push(Run { group: *group, end: row + 1 }),
-        }
-    }
-    kernel.update(&values, filtered.then_some(&filter), &runs, GROUPS).expect("columns of doubles");
+    let mut placed = Placed::default();
+    rows.iter().enumerate().for_each(|(row, (_, _, group, _))| placed.push(*group, row + 1));
+    let spreads = Spreads::new(2);
+    let shared = spreads.of(if two { &[0, 1] } else { &[0] });
+    let filter = filtered.then_some(&filter);
+    kernel.update(&values, filter, &placed.rows(), GROUPS, shared).expect("columns of doubles");
 }
 
 fn values(kernel: &mut Kernel) -> Vec<Option<f64>> {
-    let array = kernel.finish().expect("values");
+    let array = kernel.finish(GROUPS).expect("values");
     let array = datafusion::arrow::compute::cast(&array, &DataType::Float64).expect("numbers");
     array.as_primitive::<Float64Type>().iter().collect()
 }
@@ -97,7 +127,7 @@ proptest! {
                 .map(|group| {
                     let kept = rows.iter().filter(|row| row.2 == group && (!filtered || row.3 == Some(true)));
                     let counted = kept.filter_map(|row| match at {
-                        5 => Some((row.0?, row.1?)),
+                        VWAP | CORR => Some((row.0?, row.1?)),
                         _ => Some((row.0?, 0.0)),
                     });
                     naive(at, &counted.collect::<Vec<_>>())
@@ -125,7 +155,11 @@ fn a_slice_of_any_length_sums_as_a_loop() {
     for length in 0..40 {
         let values: Vec<f64> = (0..length).map(f64::from).collect();
         let total = f64::from(length * (length - 1) / 2);
-        assert_eq!(sum(&values), total, "{length} values");
-        assert_eq!(product(&values, &vec![2.0; values.len()]), 2.0 * total, "{length} values");
+        assert_eq!(fold::sum(&values), total, "{length} values");
+        assert_eq!(
+            fold::product(&values, &vec![2.0; values.len()], (0.0, 0.0)),
+            2.0 * total,
+            "{length} values"
+        );
     }
 }

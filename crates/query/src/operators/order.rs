@@ -1,0 +1,108 @@
+//! ORDER BY the designated timestamp, also where a filter stands between: the scan yields its rows in that
+//! order, and nothing is sorted. A sort that is not stable would also lose the order of arrival of equal
+//! times.
+
+use crate::scan::{ScanExec, ScanOrder};
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use std::sync::Arc;
+
+/// Must run after sorts were put where they are needed.
+#[derive(Debug)]
+pub(crate) struct OrderOfScan;
+
+impl PhysicalOptimizerRule for OrderOfScan {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            Ok(match without_sort(&plan)? {
+                Some(ordered) => Transformed::yes(ordered),
+                None => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "order_of_scan"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// What takes the place of a sort by time, or of a merge of sorted partitions of which there is one left.
+fn without_sort(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+        let one = merge.input().output_partitioning().partition_count() == 1;
+        return Ok(one.then(|| limited(Arc::clone(merge.input()), merge.fetch())));
+    }
+    let Some(sort) = plan.downcast_ref::<SortExec>() else { return Ok(None) };
+    let [by] = &sort.expr()[..] else { return Ok(None) };
+    let Some(column) = by.expr.downcast_ref::<Column>() else { return Ok(None) };
+    let order = if by.options.descending { ScanOrder::TimeDescending } else { ScanOrder::Time };
+    let ordered = in_order(sort.input(), column.index(), order)?;
+    Ok(ordered.map(|ordered| limited(ordered, sort.fetch())))
+}
+
+fn limited(plan: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Arc<dyn ExecutionPlan> {
+    match fetch {
+        Some(_) => Arc::new(GlobalLimitExec::new(plan, 0, fetch)),
+        None => plan,
+    }
+}
+
+/// The same rows in the order of a column, where that is the designated timestamp of a scan.
+fn in_order(
+    plan: &Arc<dyn ExecutionPlan>,
+    column: usize,
+    order: ScanOrder,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return Ok(scan.by_time(column, order).map(|scan| Arc::new(scan) as Arc<dyn ExecutionPlan>));
+    }
+    // These only join or deal out the partitions, of which there is one now.
+    if let Some(joined) = plan.downcast_ref::<CoalescePartitionsExec>().filter(|of| of.fetch().is_none()) {
+        return in_order(joined.input(), column, order);
+    }
+    if let Some(dealt) = plan.downcast_ref::<RepartitionExec>()
+        && matches!(dealt.partitioning(), Partitioning::RoundRobinBatch(_))
+    {
+        return in_order(dealt.input(), column, order);
+    }
+    let Some(below) = column_below(plan, column) else { return Ok(None) };
+    let Some(input) = in_order(plan.children()[0], below, order)? else { return Ok(None) };
+    Arc::clone(plan).replace_children(vec![input], super::recompute()).map(Some)
+}
+
+/// The column of its input that a column is, of a node that keeps the order of rows.
+fn column_below(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<usize> {
+    if plan.downcast_ref::<CooperativeExec>().is_some() {
+        return Some(column);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        let unlimited = filter.fetch().is_none();
+        return match filter.projection() {
+            Some(projection) => projection.get(column).copied().filter(|_| unlimited),
+            None => unlimited.then_some(column),
+        };
+    }
+    let projection = plan.downcast_ref::<ProjectionExec>()?;
+    projection.expr().get(column)?.expr.downcast_ref::<Column>().map(Column::index)
+}

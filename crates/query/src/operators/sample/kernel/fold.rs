@@ -1,0 +1,79 @@
+//! Folds over slices of doubles in independent lanes, so that operations need not wait for each other.
+
+/// Lanes of a fold.
+const LANES: usize = 16;
+
+/// `found` where it is further out than `held`.
+pub(super) fn further(held: f64, found: f64, largest: bool) -> f64 {
+    if largest { larger(held, found) } else { smaller(held, found) }
+}
+
+/// NaN is the largest number.
+fn larger(held: f64, found: f64) -> f64 {
+    if found > held || found.is_nan() { found } else { held }
+}
+
+fn smaller(held: f64, found: f64) -> f64 {
+    if found < held || held.is_nan() { found } else { held }
+}
+
+pub(super) fn sum(values: &[f64]) -> f64 {
+    lanes(values, 0.0, |held, value| held + value, |a, b| a + b)
+}
+
+pub(super) fn max(values: &[f64]) -> f64 {
+    lanes(values, f64::NEG_INFINITY, larger, larger)
+}
+
+pub(super) fn min(values: &[f64]) -> f64 {
+    lanes(values, f64::NAN, smaller, smaller)
+}
+
+/// The sum of squared distances from `from`, and the sum of the distances.
+pub(super) fn deviations(values: &[f64], from: f64) -> (f64, f64) {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let (mut squares, mut sums) = ([0.0; LANES], [0.0; LANES]);
+    for chunk in chunks {
+        for lane in 0..LANES {
+            let distance = chunk[lane] - from;
+            squares[lane] += distance * distance;
+            sums[lane] += distance;
+        }
+    }
+    let rest = rest.iter().map(|value| value - from);
+    let (square, sum) = rest.fold((0.0, 0.0), |(square, sum), d| (square + d * d, sum + d));
+    (squares.into_iter().sum::<f64>() + square, sums.into_iter().sum::<f64>() + sum)
+}
+
+/// Folds a slice in lanes, then the lanes.
+#[inline]
+fn lanes(values: &[f64], start: f64, fold: impl Fn(f64, f64) -> f64, join: impl Fn(f64, f64) -> f64) -> f64 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let rest = rest.iter().fold(start, |held, value| fold(held, *value));
+    if chunks.is_empty() {
+        return rest;
+    }
+    let mut held = [start; LANES];
+    for chunk in chunks {
+        for lane in 0..LANES {
+            held[lane] = fold(held[lane], chunk[lane]);
+        }
+    }
+    held.into_iter().fold(rest, join)
+}
+
+/// The sum of products of distances from `from`.
+#[inline]
+pub(super) fn product(a: &[f64], b: &[f64], from: (f64, f64)) -> f64 {
+    let term = |a: f64, b: f64| (a - from.0) * (b - from.1);
+    let (a, a_rest) = a.as_chunks::<LANES>();
+    let (b, b_rest) = b.as_chunks::<LANES>();
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| term(*a, *b)).sum();
+    let mut sums = [0.0; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            sums[lane] += term(a[lane], b[lane]);
+        }
+    }
+    sums.into_iter().sum::<f64>() + rest
+}

@@ -1,0 +1,293 @@
+//! count, sum, avg, min, max and vwap.
+
+use super::fold;
+use crate::operators::sample::rows::Rows;
+use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
+use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
+use datafusion::arrow::datatypes::{Float64Type, Int64Type};
+use std::ops::AddAssign;
+use std::sync::Arc;
+use tickstone_engine::part::{BlockSummary, StatValue};
+
+/// Values of a block that are not NULL.
+pub(super) fn held(block: &BlockSummary) -> usize {
+    usize::try_from(block.stats.rows - block.stats.nulls).unwrap_or(usize::MAX)
+}
+
+fn add_all<T: Copy + AddAssign>(into: &mut [T], from: &[T], groups: &[usize]) {
+    for (value, &group) in from.iter().zip(groups) {
+        into[group] += *value;
+    }
+}
+
+fn seen(counts: &[i64]) -> Option<NullBuffer> {
+    Some(NullBuffer::from_iter(counts.iter().map(|count| *count > 0)))
+}
+
+/// count(x).
+#[derive(Debug, Default)]
+pub(in super::super) struct Counts(Vec<i64>);
+
+impl Counts {
+    pub(super) fn grow(&mut self, total: usize) {
+        self.0.resize(total, 0);
+    }
+
+    pub(super) fn update(&mut self, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
+        let counts = &mut self.0;
+        if !rows.each(counted, |group, _| counts[group] += 1) {
+            rows.runs(counted, |group, rows| counts[group] += rows.len() as i64);
+        }
+    }
+
+    pub(super) fn add(&mut self, group: usize, rows: usize) {
+        self.0[group] += rows as i64;
+    }
+
+    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+        add_all(&mut self.0, &theirs.0, groups);
+    }
+
+    pub(super) fn finish(&mut self) -> ArrayRef {
+        Arc::new(Int64Array::from(std::mem::take(&mut self.0)))
+    }
+
+    pub(super) fn size(&self) -> usize {
+        8 * self.0.capacity()
+    }
+}
+
+/// sum(x) or avg(x) of doubles.
+#[derive(Debug)]
+pub(in super::super) struct Sums {
+    sums: Vec<f64>,
+    counts: Vec<i64>,
+    mean: bool,
+}
+
+impl Sums {
+    /// avg(x) where `mean`, else sum(x).
+    pub(super) fn new(mean: bool) -> Self {
+        Self { sums: Vec::new(), counts: Vec::new(), mean }
+    }
+
+    pub(super) fn grow(&mut self, total: usize) {
+        self.sums.resize(total, 0.0);
+        self.counts.resize(total, 0);
+    }
+
+    pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
+        let values = values.as_primitive::<Float64Type>().values();
+        let Self { sums, counts, .. } = self;
+        let one_by_one = rows.each(counted, |group, row| {
+            counts[group] += 1;
+            sums[group] += values[row];
+        });
+        if !one_by_one {
+            rows.runs(counted, |group, rows| {
+                counts[group] += rows.len() as i64;
+                sums[group] += fold::sum(&values[rows]);
+            });
+        }
+    }
+
+    pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
+        if let Some(StatValue::Float(sum)) = block.stats.sum {
+            self.counts[group] += held(block) as i64;
+            self.sums[group] += sum;
+        }
+    }
+
+    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+        add_all(&mut self.sums, &theirs.sums, groups);
+        add_all(&mut self.counts, &theirs.counts, groups);
+    }
+
+    pub(super) fn finish(&mut self) -> ArrayRef {
+        let mut sums = std::mem::take(&mut self.sums);
+        if self.mean {
+            sums.iter_mut().zip(&self.counts).for_each(|(sum, count)| *sum /= *count as f64);
+        }
+        Arc::new(Float64Array::new(sums.into(), seen(&self.counts)))
+    }
+
+    pub(super) fn size(&self) -> usize {
+        8 * (self.sums.capacity() + self.counts.capacity())
+    }
+}
+
+/// sum(x) of BIGINT, which wraps as DataFusion's does.
+#[derive(Debug, Default)]
+pub(in super::super) struct IntegerSums {
+    sums: Vec<i64>,
+    counts: Vec<i64>,
+}
+
+impl IntegerSums {
+    pub(super) fn grow(&mut self, total: usize) {
+        self.sums.resize(total, 0);
+        self.counts.resize(total, 0);
+    }
+
+    fn add(&mut self, group: usize, rows: usize, sum: i64) {
+        self.counts[group] += rows as i64;
+        self.sums[group] = self.sums[group].wrapping_add(sum);
+    }
+
+    pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
+        let values = values.as_primitive::<Int64Type>().values();
+        if !rows.each(counted, |group, row| self.add(group, 1, values[row])) {
+            rows.runs(counted, |group, rows| {
+                let sum = values[rows.clone()].iter().fold(0_i64, |sum, value| sum.wrapping_add(*value));
+                self.add(group, rows.len(), sum);
+            });
+        }
+    }
+
+    pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
+        if let Some(StatValue::Int(sum)) = block.stats.sum {
+            // The low 64 bits are what a wrapping sum of the values gives.
+            self.add(group, held(block), sum as i64);
+        }
+    }
+
+    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+        for ((sum, count), &group) in theirs.sums.iter().zip(&theirs.counts).zip(groups) {
+            self.sums[group] = self.sums[group].wrapping_add(*sum);
+            self.counts[group] += count;
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> ArrayRef {
+        Arc::new(Int64Array::new(std::mem::take(&mut self.sums).into(), seen(&self.counts)))
+    }
+
+    pub(super) fn size(&self) -> usize {
+        8 * (self.sums.capacity() + self.counts.capacity())
+    }
+}
+
+/// min(x) or max(x) of doubles: NaN is the largest number.
+#[derive(Debug)]
+pub(in super::super) struct Extremes {
+    extremes: Vec<f64>,
+    counts: Vec<i64>,
+    largest: bool,
+}
+
+impl Extremes {
+    /// max(x) where `largest`, else min(x).
+    pub(super) fn new(largest: bool) -> Self {
+        Self { extremes: Vec::new(), counts: Vec::new(), largest }
+    }
+
+    pub(super) fn grow(&mut self, total: usize) {
+        self.extremes.resize(total, if self.largest { f64::NEG_INFINITY } else { f64::NAN });
+        self.counts.resize(total, 0);
+    }
+
+    fn add(&mut self, group: usize, rows: usize, found: f64) {
+        self.counts[group] += rows as i64;
+        self.extremes[group] = fold::further(self.extremes[group], found, self.largest);
+    }
+
+    pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
+        let values = values.as_primitive::<Float64Type>().values();
+        if rows.each(counted, |group, row| self.add(group, 1, values[row])) {
+            return;
+        }
+        // Told apart outside the loop over runs, so that each has its own fold.
+        if self.largest {
+            rows.runs(counted, |group, rows| self.add(group, rows.len(), fold::max(&values[rows])));
+        } else {
+            rows.runs(counted, |group, rows| self.add(group, rows.len(), fold::min(&values[rows])));
+        }
+    }
+
+    /// Whether the statistics of a block say what its extremes are.
+    pub(super) fn knows(block: &BlockSummary) -> bool {
+        let float = |value| matches!(value, Some(StatValue::Float(_)));
+        held(block) == 0 || block.stats.has_nan || (float(block.stats.min) && float(block.stats.max))
+    }
+
+    pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
+        let kept = if self.largest { block.stats.max } else { block.stats.min };
+        // Statistics pass over NaN, which is the largest value, and the least only where all are.
+        let found = match kept {
+            _ if self.largest && block.stats.has_nan => f64::NAN,
+            Some(StatValue::Float(value)) => value,
+            _ => f64::NAN,
+        };
+        if held(block) > 0 {
+            self.add(group, held(block), found);
+        }
+    }
+
+    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+        for ((value, count), &group) in theirs.extremes.iter().zip(&theirs.counts).zip(groups) {
+            if *count > 0 {
+                self.extremes[group] = fold::further(self.extremes[group], *value, self.largest);
+                self.counts[group] += count;
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> ArrayRef {
+        Arc::new(Float64Array::new(std::mem::take(&mut self.extremes).into(), seen(&self.counts)))
+    }
+
+    pub(super) fn size(&self) -> usize {
+        8 * (self.extremes.capacity() + self.counts.capacity())
+    }
+}
+
+/// vwap(price, size).
+#[derive(Debug, Default)]
+pub(in super::super) struct Vwap {
+    products: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Vwap {
+    pub(super) fn grow(&mut self, total: usize) {
+        self.products.resize(total, 0.0);
+        self.weights.resize(total, 0.0);
+    }
+
+    pub(super) fn update(
+        &mut self,
+        prices: &ArrayRef,
+        sizes: &ArrayRef,
+        rows: &Rows<'_>,
+        counted: Option<&BooleanBuffer>,
+    ) {
+        let prices = prices.as_primitive::<Float64Type>().values();
+        let sizes = sizes.as_primitive::<Float64Type>().values();
+        let Self { products, weights } = self;
+        let one_by_one = rows.each(counted, |group, row| {
+            products[group] += prices[row] * sizes[row];
+            weights[group] += sizes[row];
+        });
+        if !one_by_one {
+            rows.runs(counted, |group, rows| {
+                let (prices, sizes) = (&prices[rows.clone()], &sizes[rows]);
+                products[group] += fold::product(prices, sizes, (0.0, 0.0));
+                weights[group] += fold::sum(sizes);
+            });
+        }
+    }
+
+    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+        add_all(&mut self.products, &theirs.products, groups);
+        add_all(&mut self.weights, &theirs.weights, groups);
+    }
+
+    pub(super) fn finish(&mut self) -> ArrayRef {
+        let quotients = self.products.iter().zip(&self.weights);
+        Arc::new(quotients.map(|(p, w)| (*w != 0.0).then(|| p / w)).collect::<Float64Array>())
+    }
+
+    pub(super) fn size(&self) -> usize {
+        8 * (self.products.capacity() + self.weights.capacity())
+    }
+}

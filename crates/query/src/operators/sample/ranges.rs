@@ -1,0 +1,651 @@
+//! Range reduction: in a part the rows of one series are a range in order of time, so that a bucket is a
+//! slice of it whose end is searched for, not met.
+//!
+//! Of the rows themselves only that is read which the aggregates need: nothing for count(*), the ends of
+//! slices for first and last, no block whose statistics say enough, else the columns they name. Units of
+//! ranges are taken by workers, one a core, as they get done with the one before; the states are merged.
+//!
+//! Rows of runs, in memory, are placed row by row.
+
+use super::exec::SampleByExec;
+use super::kernel::{End, Ends, Kernel, column};
+use super::sampler::{Sampler, Shape, Shaped};
+use crate::error::external;
+use crate::operators::reduce::Reduce;
+use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, Unit};
+use datafusion::arrow::array::TimestampNanosecondArray;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::LoweredAggregate;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
+use datafusion::physical_plan::projection::ProjectionExec;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tickstone_engine::part::{BlockSummary, PartTimes};
+use tickstone_model::TableSchema;
+
+/// A scan, and what is computed of its columns before an operator sees them.
+pub(crate) struct Source<'a> {
+    scan: &'a ScanExec,
+    projection: Option<&'a ProjectionExec>,
+}
+
+impl<'a> Source<'a> {
+    /// The scan an input is, with one projection above it at most.
+    pub(crate) fn of(input: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
+        if let Some(scan) = ScanExec::of(input) {
+            return Some(Self { scan, projection: None });
+        }
+        if let Some(cooperative) = input.downcast_ref::<CooperativeExec>() {
+            return Self::of(cooperative.input());
+        }
+        let projection = input.downcast_ref::<ProjectionExec>()?;
+        Some(Self { scan: ScanExec::of(projection.input())?, projection: Some(projection) })
+    }
+
+    /// On how many cores its rows are to be read.
+    pub(super) fn outputs(&self) -> usize {
+        self.scan.outputs()
+    }
+
+    /// An expression over what the scan yields.
+    fn resolve(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let Some(projection) = self.projection else { return Ok(Arc::clone(expr)) };
+        let replace = |expr: Arc<dyn PhysicalExpr>| {
+            Ok(match column(&expr).and_then(|place| projection.expr().get(place)) {
+                Some(projected) => Transformed::yes(Arc::clone(&projected.expr)),
+                None => Transformed::no(expr),
+            })
+        };
+        Arc::clone(expr).transform_up(replace).data()
+    }
+
+    /// The column of the table that an expression is.
+    fn table_column(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+        let place = column(&self.resolve(expr).ok()?)?;
+        self.scan.projection().get(place).copied()
+    }
+
+    fn schema(&self) -> &TableSchema {
+        self.scan.selected().table.schema()
+    }
+
+    fn is_timestamp(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
+        self.schema().timestamp().is_some() && self.table_column(expr) == self.schema().timestamp()
+    }
+
+    /// Whether a key is a column of symbols.
+    pub(crate) fn is_symbol(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
+        self.table_column(expr).is_some_and(|column| self.scan.selected().table.dictionary(column).is_some())
+    }
+
+    fn is_of_series(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
+        self.table_column(expr).is_some_and(|column| self.schema().series().contains(&column))
+    }
+
+    /// Whether rows grouped by these can be reduced by ranges.
+    pub(super) fn has_ranges(
+        &self,
+        time: Option<&Arc<dyn PhysicalExpr>>,
+        keys: &[Arc<dyn PhysicalExpr>],
+    ) -> bool {
+        time.is_none_or(|time| self.is_timestamp(time)) && keys.iter().all(|key| self.is_symbol(key))
+    }
+
+    /// Whether an aggregate is first or last by the designated timestamp, over values that are kept.
+    fn takes_ends(&self, lowered: &LoweredAggregate, input: &Schema) -> bool {
+        let LoweredAggregate { aggregate, filter, order_bys } = lowered;
+        let plain = !aggregate.is_distinct() && !aggregate.ignore_nulls() && order_bys.is_empty();
+        let named = matches!(aggregate.fun().name(), "first" | "last");
+        let arguments = aggregate.expressions();
+        let [value, time] = arguments.as_slice() else { return false };
+        let held = value.data_type(input).is_ok_and(|of| Ends::holds(&of));
+        plain && filter.is_none() && named && held && self.is_timestamp(time)
+    }
+}
+
+/// What an aggregate needs of the rows of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// How many there are.
+    Count,
+    /// The values at the ends of slices.
+    Ends,
+    /// Statistics of this column of the table where blocks are whole, else values.
+    Blocks(usize),
+    /// The values.
+    Values,
+}
+
+/// How the rows of a scan are reduced by ranges.
+pub(super) struct RangePlan {
+    reader: RangeReader,
+    shape: Arc<Shape>,
+    /// The columns of the table that the outer keys are.
+    outer: Vec<usize>,
+    needs: Vec<Need>,
+    batch_rows: usize,
+    /// Rows whose values were not read.
+    spared: Count,
+}
+
+/// Rows of one outer key and one bucket.
+#[derive(Debug)]
+struct Span {
+    outer: u32,
+    bucket: i64,
+    rows: Range<usize>,
+    /// The times of the first and the last row, where they are needed.
+    times: (i64, i64),
+}
+
+/// Some rows of a span that are read together.
+#[derive(Debug)]
+struct Cut {
+    span: usize,
+    rows: Range<usize>,
+}
+
+impl RangePlan {
+    /// How `exec` can be done so; `None` where its input is no plain scan, or its keys are no symbols.
+    pub(super) fn of(exec: &SampleByExec, batch_rows: usize, spared: Count) -> Result<Option<Self>> {
+        let Some(source) = Source::of(&exec.input) else { return Ok(None) };
+        let time = exec.time.as_ref().map(|(time, _)| time);
+        if !source.has_ranges(time, &exec.keys) {
+            return Ok(None);
+        }
+        let input = exec.input.schema();
+        let resolve = |expr: &Arc<dyn PhysicalExpr>| source.resolve(expr);
+        let place = |expr: &Arc<dyn PhysicalExpr>| Ok::<_, DataFusionError>((0, resolve(expr)?));
+        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        for (at, key) in exec.keys.iter().enumerate() {
+            let key = (at, place(key)?.1);
+            if source.is_of_series(&exec.keys[at]) { outer.push(key) } else { inner.push(key) }
+        }
+        let (mut aggregates, mut exprs) = (Vec::with_capacity(exec.aggregates.len()), Vec::new());
+        for lowered in &exec.aggregates {
+            let by_ends = inner.is_empty() && source.takes_ends(lowered, &input);
+            aggregates.push(Shaped::new(lowered, &input, by_ends, &mut exprs)?);
+        }
+        let mut exprs = exprs.iter().map(resolve).collect::<Result<Vec<_>>>()?;
+        let outer_columns = exec.keys.iter().filter(|key| source.is_of_series(key));
+        let outer_columns: Vec<usize> = outer_columns.filter_map(|key| source.table_column(key)).collect();
+        let mut time = match &exec.time {
+            Some((time, bucketing)) => Some((resolve(time)?, *bucketing)),
+            None => None,
+        };
+
+        // What is read of parts comes first; runs need times and keys beside it.
+        let mut places = distinct(inner.iter().map(|(_, key)| key).chain(&exprs), Vec::new());
+        let narrow = places.len();
+        let of_runs = outer.iter().map(|(_, key)| key).chain(time.as_ref().map(|(time, _)| time));
+        places = distinct(of_runs, places);
+        let Some(reader) = RangeReader::new(source.scan, &places, narrow) else { return Ok(None) };
+
+        let needs = aggregates.iter().map(|of| need(of, &exprs, &source)).collect();
+        let moved = |expr: &mut Arc<dyn PhysicalExpr>| {
+            *expr = move_columns(expr, &places)?;
+            Ok::<_, DataFusionError>(())
+        };
+        outer.iter_mut().chain(&mut inner).try_for_each(|(_, key)| moved(key))?;
+        time.iter_mut().try_for_each(|(time, _)| moved(time))?;
+        exprs.iter_mut().try_for_each(moved)?;
+        let (input, output) = (Arc::clone(reader.schema()), exec.schema());
+        let shape = Arc::new(Shape { input, time, outer, inner, aggregates, exprs, output });
+        Ok(Some(Self { reader, shape, outer: outer_columns, needs, batch_rows, spared }))
+    }
+
+    fn wants_ends(&self) -> bool {
+        self.needs.contains(&Need::Ends)
+    }
+
+    /// Whether no more than the ends of slices are read.
+    fn wants_only_ends(&self) -> bool {
+        self.needs.iter().all(|need| matches!(need, Need::Count | Need::Ends)) && self.shape.inner.is_empty()
+    }
+
+    /// Whether statistics may take the place of values.
+    fn takes_blocks(&self) -> bool {
+        let by_blocks = |need: &Need| matches!(need, Need::Count | Need::Blocks(_));
+        self.needs.iter().all(by_blocks) && self.shape.inner.is_empty()
+    }
+}
+
+/// The columns that expressions read, each once, after those in `known`.
+fn distinct<'a>(exprs: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>, mut known: Vec<usize>) -> Vec<usize> {
+    for expr in exprs {
+        let mut places: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
+        places.sort_unstable();
+        places.retain(|place| !known.contains(place));
+        known.extend(places);
+    }
+    known
+}
+
+/// An expression over the columns at `places` of those it is over now.
+fn move_columns(expr: &Arc<dyn PhysicalExpr>, places: &[usize]) -> Result<Arc<dyn PhysicalExpr>> {
+    let replace = |expr: Arc<dyn PhysicalExpr>| {
+        let Some(found) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+        let place = places.iter().position(|place| *place == found.index());
+        let moved = Column::new(found.name(), place.unwrap_or(usize::MAX));
+        Ok(Transformed::yes(Arc::new(moved) as Arc<dyn PhysicalExpr>))
+    };
+    Arc::clone(expr).transform_up(replace).data()
+}
+
+fn need(of: &Shaped, exprs: &[Arc<dyn PhysicalExpr>], source: &Source<'_>) -> Need {
+    if of.by_ends {
+        return Need::Ends;
+    }
+    let [argument] = of.arguments.as_slice() else { return Need::Values };
+    if of.filter.is_some() {
+        return Need::Values;
+    }
+    let by_blocks = of.kernel().is_ok_and(|kernel| kernel.takes_blocks());
+    let argument = &exprs[*argument];
+    let counts = of.lowered.aggregate.fun().name() == "count" && by_blocks;
+    if counts && argument.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null()) {
+        return Need::Count;
+    }
+    match column(argument).map(|place| source.scan.projection()[place]).filter(|_| by_blocks) {
+        Some(column) => Need::Blocks(column),
+        None => Need::Values,
+    }
+}
+
+/// Reduces all rows on at most `workers` cores; one batch.
+pub(super) async fn run(
+    plan: Arc<RangePlan>,
+    workers: usize,
+    reservation: impl Fn() -> MemoryReservation,
+    baseline: BaselineMetrics,
+) -> Result<RecordBatch> {
+    let units: Arc<[Unit]> = plan.reader.units().into();
+    let workers = workers.min(units.len()).max(1);
+    let worker =
+        || Ok::<_, DataFusionError>(Worker::new(&plan, Sampler::try_new(&plan.shape, reservation())?));
+    let first = worker()?;
+    let shares = Arc::new(Shares::new(units, workers, first.is_free_of_order()));
+    let mut others = Vec::new();
+    for at in 1..workers {
+        let (mut worker, shares, baseline) = (worker()?, Arc::clone(&shares), baseline.clone());
+        others.push(SpawnedTask::spawn(async move {
+            worker.work(&shares, at, &baseline).await?;
+            Ok::<_, DataFusionError>(worker.sampler)
+        }));
+    }
+    let mut worker = first;
+    worker.work(&shares, 0, &baseline).await?;
+    let mut all = worker.sampler;
+    for other in others {
+        let other =
+            other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        let _timer = baseline.elapsed_compute().timer();
+        all.merge(other)?;
+    }
+    let _timer = baseline.elapsed_compute().timer();
+    let batch = all.finish()?;
+    baseline.record_output(batch.num_rows());
+    Ok(batch)
+}
+
+/// The units, and who takes which.
+struct Shares {
+    units: Arc<[Unit]>,
+    workers: usize,
+    /// The next unit for whoever comes; `None` where each worker has a stretch of its own, so that states
+    /// can be merged in the order of the rows.
+    next: Option<AtomicUsize>,
+}
+
+impl Shares {
+    fn new(units: Arc<[Unit]>, workers: usize, in_any_order: bool) -> Self {
+        Self { units, workers, next: in_any_order.then(AtomicUsize::default) }
+    }
+
+    /// The unit that `worker` takes after it has done `done` of them.
+    fn next(&self, worker: usize, done: usize) -> Option<&Unit> {
+        let edge = |worker: usize| self.units.len() * worker / self.workers;
+        match &self.next {
+            // Relaxed: the counter guards nothing but itself.
+            Some(next) => self.units.get(next.fetch_add(1, Ordering::Relaxed)),
+            None => self.units[edge(worker)..edge(worker + 1)].get(done),
+        }
+    }
+}
+
+/// Units after which a worker lets others have the thread.
+const UNITS_A_TURN: usize = 4;
+
+struct Worker {
+    plan: Arc<RangePlan>,
+    sampler: Sampler,
+    outer_ids: Vec<u32>,
+    spans: Vec<Span>,
+}
+
+impl Worker {
+    fn new(plan: &Arc<RangePlan>, sampler: Sampler) -> Self {
+        Self { plan: Arc::clone(plan), sampler, outer_ids: Vec::new(), spans: Vec::new() }
+    }
+
+    fn is_free_of_order(&self) -> bool {
+        self.sampler.kernels.iter().all(Kernel::is_free_of_order)
+    }
+
+    async fn work(&mut self, shares: &Shares, worker: usize, baseline: &BaselineMetrics) -> Result<()> {
+        let mut done = 0;
+        while let Some(unit) = shares.next(worker, done) {
+            let timer = baseline.elapsed_compute().timer();
+            self.take(unit)?;
+            drop(timer);
+            done += 1;
+            if done.is_multiple_of(UNITS_A_TURN) {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, unit: &Unit) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        if plan.reader.segment(unit.segment).is_part() {
+            self.find_spans(unit)?;
+            let spans = std::mem::take(&mut self.spans);
+            if plan.wants_only_ends() {
+                self.take_ends(unit.segment, &spans)?;
+            } else {
+                self.take_spans(unit.segment, &spans)?;
+            }
+            self.spans = spans;
+        } else {
+            self.take_run(unit)?;
+        }
+        plan.reader.done(unit.ranges.iter().map(|(_, rows)| rows.len()).sum());
+        self.sampler.account()
+    }
+
+    /// Finds where buckets end in the ranges of a part.
+    fn find_spans(&mut self, unit: &Unit) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        let keys =
+            plan.outer.iter().map(|column| plan.reader.series(unit, *column)).collect::<Result<Vec<_>>>()?;
+        self.sampler.groups.read_outer(&keys, unit.ranges.len(), &mut self.outer_ids)?;
+        let buckets = self.sampler.groups.has_buckets();
+        let wants_times = plan.wants_ends();
+        let mut times = plan.reader.segment(unit.segment).part_times().filter(|_| buckets || wants_times);
+        let time = |times: &mut Option<PartTimes<'_>>, row| match times {
+            Some(times) => times.time(row).map_err(external),
+            None => Ok(0),
+        };
+        self.spans.clear();
+        let (mut low, mut high) = (i64::MIN, i64::MIN);
+        for ((_, rows), &outer) in unit.ranges.iter().zip(&self.outer_ids) {
+            let mut start = rows.start;
+            while start < rows.end {
+                let first = time(&mut times, start)?;
+                if first < low || first >= high {
+                    (low, high) = self.sampler.groups.bucket(first);
+                }
+                let end = match &mut times {
+                    Some(times) if buckets => {
+                        // At the end of all time a bucket ends before its last instant.
+                        let end = times.lower_bound(&(start..rows.end), high).map_err(external)?;
+                        end.max(start + 1)
+                    }
+                    _ => rows.end,
+                };
+                let last = if wants_times { time(&mut times, end - 1)? } else { 0 };
+                match self.spans.last_mut() {
+                    // Several series are one group: what lies together is one stretch.
+                    Some(span)
+                        if !wants_times
+                            && (span.outer, span.bucket, span.rows.end) == (outer, low, start) =>
+                    {
+                        span.rows.end = end;
+                    }
+                    _ => self.spans.push(Span { outer, bucket: low, rows: start..end, times: (first, last) }),
+                }
+                start = end;
+            }
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, span: &Span) -> usize {
+        self.sampler.groups.of(span.outer, span.bucket)
+    }
+
+    /// Takes in spans of which only the ends are read.
+    fn take_ends(&mut self, segment: usize, spans: &[Span]) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        let groups: Vec<usize> = spans.iter().map(|span| self.group(span)).collect();
+        let total = self.sampler.groups.len();
+        for (span, &group) in spans.iter().zip(&groups) {
+            self.sampler
+                .kernels
+                .iter_mut()
+                .for_each(|kernel| kernel.count_rows(group, span.rows.len(), total));
+        }
+        let rows: usize = spans.iter().map(|span| span.rows.len()).sum();
+        plan.spared.add(rows);
+        if !plan.wants_ends() {
+            return Ok(());
+        }
+        let is = |last: bool| {
+            self.sampler
+                .kernels
+                .iter()
+                .any(|kernel| matches!(kernel, Kernel::Ends(ends) if ends.is_last() == last))
+        };
+        let (firsts, lasts) = (is(false), is(true));
+        for chunk in (0..spans.len()).collect::<Vec<_>>().chunks(plan.batch_rows) {
+            let (mut ranges, mut ends, mut read) = (Vec::<Range<usize>>::new(), Vec::new(), 0);
+            for &at in chunk {
+                let (span, group) = (&spans[at], groups[at]);
+                let mut add = |row: usize, time: i64, last: bool| {
+                    match ranges.last_mut() {
+                        // A span of one row has both ends in it.
+                        Some(range) if range.end > row => {}
+                        Some(range) if range.end == row => {
+                            range.end += 1;
+                            read += 1;
+                        }
+                        _ => {
+                            ranges.push(row..row + 1);
+                            read += 1;
+                        }
+                    }
+                    ends.push(End { group, row: read - 1, place: (time, segment, row), last });
+                };
+                if firsts {
+                    add(span.rows.start, span.times.0, false);
+                }
+                if lasts {
+                    add(span.rows.end - 1, span.times.1, true);
+                }
+            }
+            let batch = plan.reader.read(segment, &ranges)?;
+            self.sampler.take_ends(&batch, &ends)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in spans by the statistics of their blocks where these suffice, else by their values.
+    fn take_spans(&mut self, segment: usize, spans: &[Span]) -> Result<()> {
+        let mut cuts: Vec<Cut> = Vec::new();
+        let mut rows = 0;
+        for (at, span) in spans.iter().enumerate() {
+            for left in self.take_blocks(segment, span)? {
+                let mut start = left.start;
+                while start < left.end {
+                    let end = self.end_of_cut(start, left.end, self.plan.batch_rows - rows);
+                    cuts.push(Cut { span: at, rows: start..end });
+                    rows += end - start;
+                    start = end;
+                    if rows >= self.plan.batch_rows || start < left.end {
+                        self.take_cuts(segment, spans, &cuts)?;
+                        cuts.clear();
+                        rows = 0;
+                    }
+                }
+            }
+        }
+        if cuts.is_empty() { Ok(()) } else { self.take_cuts(segment, spans, &cuts) }
+    }
+
+    /// Where rows from `start` on are cut, of which at most `most` are wanted: at the end of a block, so that
+    /// none is decoded twice.
+    fn end_of_cut(&self, start: usize, end: usize, most: usize) -> usize {
+        if end - start <= most {
+            return end;
+        }
+        let aligned = (start + most) / BLOCK_ROWS * BLOCK_ROWS;
+        if aligned > start { aligned } else { start + most }
+    }
+
+    /// Takes in those blocks of a span whose statistics suffice; the rows that are left.
+    fn take_blocks(&mut self, segment: usize, span: &Span) -> Result<Vec<Range<usize>>> {
+        let plan = Arc::clone(&self.plan);
+        if span.rows.len() < BLOCK_ROWS || !plan.takes_blocks() {
+            return Ok(vec![span.rows.clone()]);
+        }
+        let of = plan.reader.segment(segment);
+        let mut columns: Vec<Option<Vec<BlockSummary>>> = Vec::with_capacity(plan.needs.len());
+        for need in &plan.needs {
+            columns.push(match need {
+                Need::Blocks(column) => of.blocks(*column, span.rows.clone()).map_err(external)?,
+                _ => None,
+            });
+        }
+        let Some(count) = columns.iter().flatten().map(Vec::len).next() else {
+            return Ok(vec![span.rows.clone()]);
+        };
+        let group = self.group(span);
+        let total = self.sampler.groups.len();
+        let mut left: Vec<Range<usize>> = Vec::new();
+        for block in 0..count {
+            let at = |column: &Option<Vec<BlockSummary>>| column.as_ref().map(|blocks| blocks[block].clone());
+            let of_kernels: Vec<Option<BlockSummary>> = columns.iter().map(at).collect();
+            let Some(rows) = of_kernels.iter().flatten().map(|block| block.rows.clone()).next() else {
+                continue;
+            };
+            let whole = span.rows.start <= rows.start && rows.end <= span.rows.end;
+            let suffices = self
+                .sampler
+                .kernels
+                .iter()
+                .zip(&of_kernels)
+                .all(|(kernel, block)| block.as_ref().is_none_or(|block| kernel.block_suffices(block)));
+            if whole && suffices {
+                for (kernel, block) in self.sampler.kernels.iter_mut().zip(&of_kernels) {
+                    match block {
+                        Some(block) => kernel.update_block(group, block, total),
+                        None => kernel.count_rows(group, rows.len(), total),
+                    }
+                }
+                plan.spared.add(rows.len());
+                continue;
+            }
+            let inside = rows.start.max(span.rows.start)..rows.end.min(span.rows.end);
+            match left.last_mut() {
+                Some(last) if last.end == inside.start => last.end = inside.end,
+                _ => left.push(inside),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Reads the rows of cuts and takes in their values.
+    fn take_cuts(&mut self, segment: usize, spans: &[Span], cuts: &[Cut]) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for cut in cuts {
+            match ranges.last_mut() {
+                Some(last) if last.end == cut.rows.start => last.end = cut.rows.end,
+                _ => ranges.push(cut.rows.clone()),
+            }
+        }
+        let batch = plan.reader.read(segment, &ranges)?;
+        self.sampler.placed.clear();
+        let (mut end, mut ends) = (0, Vec::new());
+        let mut placed_spans = Vec::new();
+        for cut in cuts {
+            let (span, first) = (&spans[cut.span], end);
+            end += cut.rows.len();
+            if self.sampler.groups.has_inner() {
+                placed_spans.push((span.outer, span.bucket, end));
+                continue;
+            }
+            let group = self.group(span);
+            self.sampler.placed.push(group, end);
+            if plan.wants_ends() && cut.rows.start == span.rows.start {
+                let place = (span.times.0, segment, cut.rows.start);
+                ends.push(End { group, row: first, place, last: false });
+            }
+            if plan.wants_ends() && cut.rows.end == span.rows.end {
+                let place = (span.times.1, segment, cut.rows.end - 1);
+                ends.push(End { group, row: end - 1, place, last: true });
+            }
+        }
+        if self.sampler.groups.has_inner() {
+            let inner = self.sampler.inner_keys(&batch)?;
+            let Sampler { groups, placed, .. } = &mut self.sampler;
+            groups.place_spans(&placed_spans, &inner, placed)?;
+        }
+        self.sampler.take_values(&batch)?;
+        if ends.is_empty() { Ok(()) } else { self.sampler.take_ends(&batch, &ends) }
+    }
+
+    /// Takes in rows of a run, which are of any series, in order of time.
+    fn take_run(&mut self, unit: &Unit) -> Result<()> {
+        let plan = Arc::clone(&self.plan);
+        for (_, rows) in &unit.ranges {
+            for start in rows.clone().step_by(plan.batch_rows) {
+                let some = start..rows.end.min(start + plan.batch_rows);
+                let batch = plan.reader.read_wide(unit.segment, some.clone())?;
+                let times = self.sampler.place(&batch)?;
+                if plan.wants_ends() {
+                    let times = match times {
+                        Some(times) => Some(times),
+                        None => plan.reader.times(unit.segment, some.clone())?,
+                    };
+                    let ends = self.ends_of_run(unit.segment, start, times.as_ref());
+                    self.sampler.take_ends(&batch, &ends)?;
+                }
+                self.sampler.take_values(&batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ends of the runs of rows of one group that were just placed; `first` is the row they begin with.
+    fn ends_of_run(
+        &self,
+        segment: usize,
+        first: usize,
+        times: Option<&TimestampNanosecondArray>,
+    ) -> Vec<End> {
+        let Some(times) = times else { return Vec::new() };
+        let mut ends = Vec::new();
+        let mut start = 0;
+        for run in self.sampler.placed.runs() {
+            for (row, last) in [(start, false), (run.end - 1, true)] {
+                let place = (times.value(row), segment, first + row);
+                ends.push(End { group: run.group, row, place, last });
+            }
+            start = run.end;
+        }
+        ends
+    }
+}

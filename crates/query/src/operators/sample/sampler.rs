@@ -1,0 +1,226 @@
+//! The state of one execution of SAMPLE BY or GROUP BY, or of one of its workers.
+
+use super::groups::Groups;
+use super::kernel::{End, Kernel, Spreads};
+use super::rows::Placed;
+use crate::functions::bucket::Bucketing;
+use crate::operators::reduce::Reduce;
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatchOptions, TimestampNanosecondArray, UInt64Array,
+};
+use datafusion::arrow::compute::{filter_record_batch, is_not_null, take};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::LoweredAggregate;
+use std::sync::Arc;
+
+/// What is to be grouped by what, over batches of one schema.
+#[derive(Debug)]
+pub(super) struct Shape {
+    /// The columns of the batches.
+    pub(super) input: SchemaRef,
+    /// The time that falls into buckets, and how; `None` for GROUP BY.
+    pub(super) time: Option<(Arc<dyn PhysicalExpr>, Bucketing)>,
+    /// The keys with their places in the output: see [`Groups`].
+    pub(super) outer: Vec<(usize, Arc<dyn PhysicalExpr>)>,
+    pub(super) inner: Vec<(usize, Arc<dyn PhysicalExpr>)>,
+    pub(super) aggregates: Vec<Shaped>,
+    /// What the aggregates are of, each once: the arguments and filters of [`Shaped`] are places here.
+    pub(super) exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// The columns of the result: the bucket where there are any, the keys, the aggregates.
+    pub(super) output: SchemaRef,
+}
+
+/// One aggregate and what it reads of a batch.
+#[derive(Debug)]
+pub(super) struct Shaped {
+    pub(super) lowered: LoweredAggregate,
+    /// Places among the expressions of the shape.
+    pub(super) arguments: Vec<usize>,
+    pub(super) filter: Option<usize>,
+    /// Types of the arguments, as the aggregate was planned.
+    pub(super) types: Vec<DataType>,
+    /// Whether it is first or last and is told the ends of runs.
+    pub(super) by_ends: bool,
+}
+
+impl Shaped {
+    /// An aggregate over batches of this schema; what it reads joins `exprs`.
+    pub(super) fn new(
+        lowered: &LoweredAggregate,
+        input: &Schema,
+        by_ends: bool,
+        exprs: &mut Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Self> {
+        let mut arguments = lowered.aggregate.expressions();
+        arguments.extend(lowered.order_bys.iter().map(|order| Arc::clone(&order.expr)));
+        let types = arguments.iter().map(|argument| argument.data_type(input)).collect::<Result<_>>()?;
+        if by_ends {
+            // The ends come with their times.
+            arguments.truncate(1);
+        }
+        let mut place = |expr: &Arc<dyn PhysicalExpr>| {
+            exprs.iter().position(|known| known == expr).unwrap_or_else(|| {
+                exprs.push(Arc::clone(expr));
+                exprs.len() - 1
+            })
+        };
+        let arguments = arguments.iter().map(&mut place).collect();
+        let filter = lowered.filter.as_ref().map(place);
+        Ok(Self { lowered: lowered.clone(), arguments, filter, types, by_ends })
+    }
+
+    /// A kernel of no groups yet.
+    pub(super) fn kernel(&self) -> Result<Kernel> {
+        Kernel::try_new(&self.lowered, &self.types, self.by_ends)
+    }
+}
+
+pub(super) struct Sampler {
+    shape: Arc<Shape>,
+    pub(super) kernels: Vec<Kernel>,
+    pub(super) groups: Groups,
+    /// The groups of the rows of the batch at hand.
+    pub(super) placed: Placed,
+    reservation: MemoryReservation,
+}
+
+impl Sampler {
+    pub(super) fn try_new(shape: &Arc<Shape>, reservation: MemoryReservation) -> Result<Self> {
+        let typed = |keys: &[(usize, Arc<dyn PhysicalExpr>)]| {
+            let types = keys.iter().map(|(place, key)| Ok((*place, key.data_type(&shape.input)?)));
+            types.collect::<Result<Vec<(usize, DataType)>>>()
+        };
+        let bucketing = shape.time.as_ref().map(|(_, bucketing)| *bucketing);
+        let mut groups = Groups::try_new(&typed(&shape.outer)?, &typed(&shape.inner)?, bucketing)?;
+        if bucketing.is_none() && shape.outer.is_empty() && shape.inner.is_empty() {
+            groups.add_total();
+        }
+        let kernels = shape.aggregates.iter().map(Shaped::kernel).collect::<Result<_>>()?;
+        Ok(Self { shape: Arc::clone(shape), kernels, groups, placed: Placed::default(), reservation })
+    }
+
+    /// Takes in what another has of later rows.
+    pub(super) fn merge(&mut self, other: Self) -> Result<()> {
+        let groups = self.groups.merge(&other.groups)?;
+        for (kernel, theirs) in self.kernels.iter_mut().zip(other.kernels) {
+            kernel.merge(theirs, &groups, self.groups.len())?;
+        }
+        self.account()
+    }
+
+    /// Claims the memory it holds.
+    pub(super) fn account(&mut self) -> Result<()> {
+        let kernels: usize = self.kernels.iter().map(Kernel::size).sum();
+        self.reservation.try_resize(self.groups.size() + self.placed.size() + kernels)
+    }
+
+    /// The columns of some keys.
+    fn keys(keys: &[(usize, Arc<dyn PhysicalExpr>)], batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        keys.iter().map(|(_, key)| key.evaluate(batch)?.into_array(batch.num_rows())).collect()
+    }
+
+    /// The inner keys of a batch.
+    pub(super) fn inner_keys(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        Self::keys(&self.shape.inner, batch)
+    }
+
+    /// The values of the expressions of those aggregates that are told the ends of runs, or of the others.
+    fn values(&self, batch: &RecordBatch, by_ends: bool) -> Result<Vec<Option<ArrayRef>>> {
+        let mut values = vec![None; self.shape.exprs.len()];
+        for of in self.shape.aggregates.iter().filter(|of| of.by_ends == by_ends) {
+            for &place in of.arguments.iter().chain(&of.filter) {
+                if values[place].is_none() {
+                    let array = self.shape.exprs[place].evaluate(batch)?.into_array(batch.num_rows())?;
+                    values[place] = Some(array);
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Takes in the values of rows whose groups are in `placed`.
+    pub(super) fn take_values(&mut self, batch: &RecordBatch) -> Result<()> {
+        let total = self.groups.len();
+        let values = self.values(batch, false)?;
+        let rows = self.placed.rows();
+        let spreads = Spreads::new(values.len());
+        for (of, kernel) in self.shape.aggregates.iter().zip(&mut self.kernels).filter(|(of, _)| !of.by_ends)
+        {
+            let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
+            let filter = of.filter.and_then(|at| values[at].as_ref()).and_then(|f| f.as_boolean_opt());
+            let shared = spreads.of(&of.arguments);
+            kernel.update(&arguments, filter, &rows, total, shared)?;
+        }
+        self.account()
+    }
+
+    /// Takes in the ends of runs, rows of a batch.
+    pub(super) fn take_ends(&mut self, batch: &RecordBatch, ends: &[End]) -> Result<()> {
+        let total = self.groups.len();
+        let values = self.values(batch, true)?;
+        for (of, kernel) in self.shape.aggregates.iter().zip(&mut self.kernels).filter(|(of, _)| of.by_ends) {
+            let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
+            kernel.update_ends(&arguments, ends, total)?;
+        }
+        Ok(())
+    }
+
+    /// Places the rows of a batch by their times and keys; the times, where there are any.
+    pub(super) fn place(&mut self, batch: &RecordBatch) -> Result<Option<TimestampNanosecondArray>> {
+        let rows = batch.num_rows();
+        let times = self.shape.time.as_ref().map(|(time, _)| time.evaluate(batch)?.into_array(rows));
+        let times = times.transpose()?.map(|times| times.as_primitive::<TimestampNanosecondType>().clone());
+        let values: &[i64] = times.as_ref().map_or(&[], |times| times.values());
+        let (outer, inner) = (Self::keys(&self.shape.outer, batch)?, self.inner_keys(batch)?);
+        self.placed.clear();
+        self.groups.place_rows(values, (&outer, &inner), rows, &mut self.placed)?;
+        Ok(times)
+    }
+}
+
+impl Reduce for Sampler {
+    fn update(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        if let Some((time, _)) = &self.shape.time {
+            let times = time.evaluate(batch)?.into_array(batch.num_rows())?;
+            if times.null_count() > 0 {
+                let timed = filter_record_batch(batch, &is_not_null(&times)?)?;
+                return self.update(&timed);
+            }
+        }
+        self.place(batch)?;
+        self.take_values(batch)
+    }
+
+    fn finish(&mut self) -> Result<RecordBatch> {
+        let schema = Arc::clone(&self.shape.output);
+        let total = self.groups.len();
+        if total == 0 {
+            return Ok(RecordBatch::new_empty(schema));
+        }
+        let finished = self.groups.finish()?;
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+        if self.shape.time.is_some() {
+            let buckets = TimestampNanosecondArray::from(finished.buckets);
+            columns.push(Arc::new(match schema.field(0).data_type() {
+                DataType::Timestamp(_, zone) => buckets.with_timezone_opt(zone.clone()),
+                _ => buckets,
+            }));
+        }
+        columns.extend(finished.keys);
+        let ordered = finished.order.iter().enumerate().all(|(row, group)| row == *group);
+        let order = UInt64Array::from_iter_values(finished.order.iter().map(|group| *group as u64));
+        for kernel in &mut self.kernels {
+            let values = kernel.finish(total)?;
+            columns.push(if ordered { values } else { take(&values, &order, None)? });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(total));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+}
