@@ -112,6 +112,23 @@ impl Segment {
         part.blocks(column, rows).map(Some)
     }
 
+    /// Values of a column in stored type, of several ranges of rows (ascending, apart), one after the other.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    ///
+    /// # Panics
+    /// Where `column` or `ranges` are not the segment's.
+    pub fn read_ranges(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+        if let [rows] = ranges {
+            return self.read(column, rows.clone());
+        }
+        let arrays: Vec<ArrayRef> =
+            ranges.iter().map(|rows| self.read(column, rows.clone())).collect::<Result<_>>()?;
+        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        Ok(arrow_select::concat::concat(&arrays)?)
+    }
+
     /// Values of a column in stored type.
     ///
     /// # Errors

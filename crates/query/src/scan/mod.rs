@@ -16,6 +16,7 @@ mod merge;
 mod natural;
 mod newest;
 mod selected;
+mod series;
 mod statistics;
 
 pub(crate) use constraint::Constraint;
