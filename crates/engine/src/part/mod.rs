@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Enter at [`Part::write`] and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
-//! ranges, [`Part::prune`] drops blocks, [`Part::read`] decodes.
+//! ranges, [`Part::prune`] drops blocks, [`Part::read_ranges`] decodes.
 
 mod block;
 mod codec;

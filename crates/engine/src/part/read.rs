@@ -1,6 +1,6 @@
 //! Reading rows of a column into an Arrow array: only the blocks touched are decoded.
 
-use super::codec::{HEADER_BYTES, bit, kind, text, value};
+use super::codec::{HEADER_BYTES, kind, text, value};
 use super::page::Block;
 use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
@@ -19,122 +19,151 @@ impl Part {
     /// Rows `rows` of a column, in stored types.
     ///
     /// # Errors
-    /// [`EngineError::Damaged`] where a block cannot be read; [`EngineError::Arrow`] for rows or a column
-    /// the part does not have, or text of more than 2 GiB.
+    /// Those of [`Self::read_ranges`].
     pub fn read(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
-        let known = self.schema.columns().get(column);
-        let inside = rows.start <= rows.end && rows.end as u64 <= self.summary.rows;
-        let Some(column_type) = known.map(|column| column.column_type).filter(|_| inside) else {
-            let message = format!("no rows {rows:?} of column {column} in {}", self.path.display());
-            return Err(EngineError::Arrow(ArrowError::InvalidArgumentError(message)));
-        };
-        Ok(match column_type {
-            ColumnType::Boolean => self.read_bits(column, rows)?,
-            ColumnType::Int8 => self.read_primitive::<Int8Type>(column, rows)?,
-            ColumnType::Int16 => self.read_primitive::<Int16Type>(column, rows)?,
-            ColumnType::Int32 => self.read_primitive::<Int32Type>(column, rows)?,
-            ColumnType::Int64 => self.read_primitive::<Int64Type>(column, rows)?,
-            ColumnType::UInt8 => self.read_primitive::<UInt8Type>(column, rows)?,
-            ColumnType::UInt16 => self.read_primitive::<UInt16Type>(column, rows)?,
-            ColumnType::UInt32 | ColumnType::Symbol => self.read_primitive::<UInt32Type>(column, rows)?,
-            ColumnType::UInt64 => self.read_primitive::<UInt64Type>(column, rows)?,
-            ColumnType::Float32 => self.read_primitive::<Float32Type>(column, rows)?,
-            ColumnType::Float64 => self.read_primitive::<Float64Type>(column, rows)?,
-            ColumnType::Date => self.read_primitive::<Date32Type>(column, rows)?,
-            ColumnType::Timestamp => self.read_primitive::<TimestampNanosecondType>(column, rows)?,
+        self.read_ranges(column, std::slice::from_ref(&rows))
+    }
+
+    /// The rows of several ranges (ascending, apart) of a column, one after the other, in stored types.
+    ///
+    /// A block is decoded once, however many of the ranges lie in it.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] where a block cannot be read; [`EngineError::Arrow`] for rows or a column
+    /// the part does not have, ranges that go back, or text of more than 2 GiB.
+    pub fn read_ranges(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+        Ok(match self.column_type(column, ranges)? {
+            ColumnType::Boolean => self.read_bits(column, ranges)?,
+            ColumnType::Int8 => self.read_primitive::<Int8Type>(column, ranges)?,
+            ColumnType::Int16 => self.read_primitive::<Int16Type>(column, ranges)?,
+            ColumnType::Int32 => self.read_primitive::<Int32Type>(column, ranges)?,
+            ColumnType::Int64 => self.read_primitive::<Int64Type>(column, ranges)?,
+            ColumnType::UInt8 => self.read_primitive::<UInt8Type>(column, ranges)?,
+            ColumnType::UInt16 => self.read_primitive::<UInt16Type>(column, ranges)?,
+            ColumnType::UInt32 | ColumnType::Symbol => self.read_primitive::<UInt32Type>(column, ranges)?,
+            ColumnType::UInt64 => self.read_primitive::<UInt64Type>(column, ranges)?,
+            ColumnType::Float32 => self.read_primitive::<Float32Type>(column, ranges)?,
+            ColumnType::Float64 => self.read_primitive::<Float64Type>(column, ranges)?,
+            ColumnType::Date => self.read_primitive::<Date32Type>(column, ranges)?,
+            ColumnType::Timestamp => self.read_primitive::<TimestampNanosecondType>(column, ranges)?,
             ColumnType::Decimal { precision, scale } => {
-                let (values, nulls) = self.read_values::<i128>(column, rows)?;
+                let (values, nulls) = self.read_values::<i128>(column, ranges)?;
                 let array = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), nulls);
                 Arc::new(array.with_precision_and_scale(precision, scale)?)
             }
-            ColumnType::Uuid => self.read_sixteen_bytes(column, rows)?,
-            ColumnType::Varchar | ColumnType::Binary => self.read_text(column, column_type, rows)?,
+            ColumnType::Uuid => self.read_sixteen_bytes(column, ranges)?,
+            column_type @ (ColumnType::Varchar | ColumnType::Binary) => {
+                self.read_text(column, column_type, ranges)?
+            }
         })
     }
 
-    /// Visits the blocks that hold `rows`: the block, and the rows of it that are wanted.
+    /// The type of a column, where it and the rows of `ranges` are the part's.
+    fn column_type(&self, column: usize, ranges: &[Range<usize>]) -> Result<ColumnType> {
+        let known = self.schema.columns().get(column);
+        let inside = ranges.iter().all(|rows| rows.start <= rows.end && rows.end as u64 <= self.summary.rows);
+        let ascending = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
+        known.map(|column| column.column_type).filter(|_| inside && ascending).ok_or_else(|| {
+            let message = format!("no rows {ranges:?} of column {column} in {}", self.path.display());
+            EngineError::Arrow(ArrowError::InvalidArgumentError(message))
+        })
+    }
+
+    /// Visits the blocks that hold rows of `ranges`, each once: the block, and which of its rows are wanted.
     fn each_block(
         &self,
         column: usize,
-        rows: Range<usize>,
-        mut visit: impl FnMut(&Block<'_>, Range<usize>) -> Result<()>,
+        ranges: &[Range<usize>],
+        mut visit: impl FnMut(&Block<'_>, &[Range<usize>]) -> Result<()>,
     ) -> Result<()> {
-        let mut row = rows.start;
-        while let Some(slice) = self.slice_of(row).filter(|_| row < rows.end) {
+        let mut wanted = Wanted { ranges, inside: Vec::new(), row: 0 };
+        while let Some((slice, mut row)) = wanted.next_row().and_then(|row| Some((self.slice_of(row)?, row)))
+        {
             let whole = &self.slices[slice].rows;
             let page = self.page(slice, column)?;
-            while row < rows.end.min(whole.end) {
+            while row < whole.end {
                 let block = (row - whole.start) / BLOCK_ROWS;
                 let start = whole.start + block * BLOCK_ROWS;
-                let end = rows.end.min(start + BLOCK_ROWS).min(whole.end);
-                visit(&page.block(block)?, row - start..end - start)?;
-                row = end;
+                visit(&page.block(block)?, wanted.take(start..whole.end.min(start + BLOCK_ROWS)))?;
+                let Some(next) = wanted.next_row() else { return Ok(()) };
+                row = next;
             }
         }
         Ok(())
     }
 
-    fn read_primitive<A: ArrowPrimitiveType>(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef>
+    fn read_primitive<A: ArrowPrimitiveType>(
+        &self,
+        column: usize,
+        ranges: &[Range<usize>],
+    ) -> Result<ArrayRef>
     where
         A::Native: value::Value,
     {
-        let (values, nulls) = self.read_values::<A::Native>(column, rows)?;
+        let (values, nulls) = self.read_values::<A::Native>(column, ranges)?;
         Ok(Arc::new(PrimitiveArray::<A>::new(ScalarBuffer::from(values), nulls)))
     }
 
     fn read_values<V: value::Value>(
         &self,
         column: usize,
-        rows: Range<usize>,
+        ranges: &[Range<usize>],
     ) -> Result<(Vec<V>, Option<NullBuffer>)> {
-        let mut values: Vec<V> = Vec::with_capacity(rows.len());
-        let mut validity = Validity::new(rows.len());
+        let rows = count(ranges);
+        let mut values: Vec<V> = Vec::with_capacity(rows);
+        let mut validity = Validity::new(rows);
         // Decoded where the cache is warm, then copied: cheaper than clearing the target first.
         let mut decoded = [V::default(); BLOCK_ROWS];
-        self.each_block(column, rows, |block, wanted| {
-            let Some(body) = validity.body(self, block, &wanted)? else {
-                values.resize(values.len() + wanted.len(), V::default());
+        self.each_block(column, ranges, |block, wanted| {
+            let Some(body) = validity.body(self, block, wanted)? else {
+                values.resize(values.len() + count(wanted), V::default());
                 return Ok(());
             };
             let decoded = &mut decoded[..block.rows];
             value::decode(body, decoded).map_err(|damage| self.damaged(block.offset, damage.0))?;
-            values.extend_from_slice(&decoded[wanted]);
+            for rows in wanted {
+                values.extend_from_slice(&decoded[rows.clone()]);
+            }
             Ok(())
         })?;
         Ok((values, validity.finish()))
     }
 
-    fn read_sixteen_bytes(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
-        let (values, nulls) = self.read_values::<[u8; 16]>(column, rows)?;
+    fn read_sixteen_bytes(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+        let (values, nulls) = self.read_values::<[u8; 16]>(column, ranges)?;
         let bytes = Buffer::from_vec(values.into_flattened());
         Ok(Arc::new(FixedSizeBinaryArray::try_new(16, bytes, nulls)?))
     }
 
-    fn read_bits(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
-        let mut values = BooleanBufferBuilder::new(rows.len());
-        let mut validity = Validity::new(rows.len());
-        self.each_block(column, rows, |block, wanted| {
-            let Some(body) = validity.body(self, block, &wanted)? else {
-                values.append_n(wanted.len(), false);
+    fn read_bits(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+        let rows = count(ranges);
+        let mut values = BooleanBufferBuilder::new(rows);
+        let mut validity = Validity::new(rows);
+        self.each_block(column, ranges, |block, wanted| {
+            let Some(body) = validity.body(self, block, wanted)? else {
+                values.append_n(count(wanted), false);
                 return Ok(());
             };
             let bits = body.get(HEADER_BYTES..HEADER_BYTES + block.rows.div_ceil(8));
             let Some(bits) = bits.filter(|_| body[0] == kind::BITS) else {
                 return Err(self.damaged(block.offset, "an encoding this type does not have"));
             };
-            values.append_packed_range(wanted, bits);
+            for rows in wanted {
+                values.append_packed_range(rows.clone(), bits);
+            }
             Ok(())
         })?;
         Ok(Arc::new(BooleanArray::new(values.finish(), validity.finish())))
     }
 
-    fn read_text(&self, column: usize, column_type: ColumnType, rows: Range<usize>) -> Result<ArrayRef> {
-        let mut lengths_all: Vec<usize> = Vec::with_capacity(rows.len());
+    fn read_text(&self, column: usize, column_type: ColumnType, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+        let rows = count(ranges);
+        let mut lengths_all: Vec<usize> = Vec::with_capacity(rows);
         let mut data = Vec::new();
-        let mut validity = Validity::new(rows.len());
-        self.each_block(column, rows, |block, wanted| {
-            let Some(body) = validity.body(self, block, &wanted)? else {
-                lengths_all.resize(lengths_all.len() + wanted.len(), 0);
+        let mut validity = Validity::new(rows);
+        self.each_block(column, ranges, |block, wanted| {
+            let Some(body) = validity.body(self, block, wanted)? else {
+                lengths_all.resize(lengths_all.len() + count(wanted), 0);
                 return Ok(());
             };
             let damaged = |damage: super::codec::Damage| self.damaged(block.offset, damage.0);
@@ -146,12 +175,10 @@ impl Part {
             };
             let before = data.len();
             text::decode(body[0], rest, lengths, &mut data).map_err(damaged)?;
-            let bytes =
-                |range: Range<usize>| lengths[range].iter().map(|&length| length as usize).sum::<usize>();
-            let (skipped, kept) = (bytes(0..wanted.start), bytes(wanted.clone()));
-            data.drain(before..before + skipped);
-            data.truncate(before + kept);
-            lengths_all.extend(lengths[wanted].iter().map(|&length| length as usize));
+            keep_text(&mut data, before, lengths, wanted);
+            for rows in wanted {
+                lengths_all.extend(lengths[rows.clone()].iter().map(|&length| length as usize));
+            }
             Ok(())
         })?;
         if i32::try_from(data.len()).is_err() {
@@ -163,6 +190,62 @@ impl Part {
             ColumnType::Varchar => Arc::new(StringArray::try_new(offsets, data.into(), nulls)?),
             _ => Arc::new(BinaryArray::try_new(offsets, data.into(), nulls)?),
         })
+    }
+}
+
+/// Rows in `ranges`.
+fn count(ranges: &[Range<usize>]) -> usize {
+    ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
+/// Of a block's text, which begins at `start` of `data`, keeps that of the rows wanted.
+fn keep_text(data: &mut Vec<u8>, start: usize, lengths: &[u32], wanted: &[Range<usize>]) {
+    let bytes = |rows: Range<usize>| lengths[rows].iter().map(|&length| length as usize).sum::<usize>();
+    let (mut row, mut at, mut kept) = (0, start, start);
+    for rows in wanted {
+        at += bytes(row..rows.start);
+        let size = bytes(rows.clone());
+        if at > kept {
+            data.copy_within(at..at + size, kept);
+        }
+        (row, at, kept) = (rows.end, at + size, kept + size);
+    }
+    data.truncate(kept);
+}
+
+/// Hands out ranges of rows block by block.
+struct Wanted<'a> {
+    /// What is left: the first one may have been handed out in part.
+    ranges: &'a [Range<usize>],
+    /// The stretches of the block at hand, counted from its first row.
+    inside: Vec<Range<usize>>,
+    /// The row after the last one handed out.
+    row: usize,
+}
+
+impl Wanted<'_> {
+    /// The first row not handed out yet.
+    fn next_row(&mut self) -> Option<usize> {
+        while let [first, rest @ ..] = self.ranges {
+            let row = first.start.max(self.row);
+            if row < first.end {
+                return Some(row);
+            }
+            self.ranges = rest;
+        }
+        None
+    }
+
+    /// What is wanted of a block of these rows.
+    fn take(&mut self, block: Range<usize>) -> &[Range<usize>] {
+        self.inside.clear();
+        while let Some(row) = self.next_row().filter(|row| *row < block.end) {
+            // There is a first range, as it has a next row.
+            let end = self.ranges.first().map_or(row, |first| first.end.min(block.end));
+            self.inside.push(row - block.start..end - block.start);
+            self.row = end;
+        }
+        &self.inside
     }
 }
 
@@ -184,14 +267,14 @@ impl Validity {
         &mut self,
         part: &Part,
         block: &Block<'a>,
-        wanted: &Range<usize>,
+        wanted: &[Range<usize>],
     ) -> Result<Option<&'a [u8]>> {
         let nulls = usize::from(block.stats.nulls);
-        let seen = self.seen;
-        self.seen += wanted.len();
+        let (seen, taken) = (self.seen, count(wanted));
+        self.seen += taken;
         if nulls == 0 {
             if let Some(bits) = &mut self.bits {
-                bits.append_n(wanted.len(), true);
+                bits.append_n(taken, true);
             }
             if block.bytes.len() < HEADER_BYTES {
                 return Err(part.damaged(block.offset, "a block ends before its values do"));
@@ -205,15 +288,15 @@ impl Validity {
             bits
         });
         if nulls >= block.rows {
-            bits.append_n(wanted.len(), false);
+            bits.append_n(taken, false);
             return Ok(None);
         }
         let at = block.rows.div_ceil(64) * 8;
         let split = block.bytes.split_at_checked(at).filter(|(_, body)| body.len() >= HEADER_BYTES);
         let (valid, body) =
             split.ok_or_else(|| part.damaged(block.offset, "a block ends before its values do"))?;
-        for row in wanted.clone() {
-            bits.append(bit(valid, row));
+        for rows in wanted {
+            bits.append_packed_range(rows.clone(), valid);
         }
         Ok(Some(body))
     }

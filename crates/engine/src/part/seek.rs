@@ -65,7 +65,7 @@ impl<'a> PartTimes<'a> {
         let block = place / BLOCK_ROWS;
         if self.decoded != Some(block) {
             let page = self.part.page(self.slice, self.column)?;
-            if place % BLOCK_ROWS == 0 {
+            if place.is_multiple_of(BLOCK_ROWS) {
                 return Ok(page.stats(block)?.first.cast_signed());
             }
             self.decode(&page, block)?;

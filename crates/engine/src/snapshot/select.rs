@@ -5,7 +5,8 @@ use super::{Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
 use crate::recent::Run;
-use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_array::{Array, ArrayRef, UInt32Array, make_array};
+use arrow_data::transform::MutableArrayData;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::{SymbolId, TimeRange};
@@ -112,23 +113,6 @@ impl Segment {
         part.blocks(column, rows).map(Some)
     }
 
-    /// Values of a column in stored type, of several ranges of rows (ascending, apart), one after the other.
-    ///
-    /// # Errors
-    /// Where the part is damaged.
-    ///
-    /// # Panics
-    /// Where `column` or `ranges` are not the segment's.
-    pub fn read_ranges(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
-        if let [rows] = ranges {
-            return self.read(column, rows.clone());
-        }
-        let arrays: Vec<ArrayRef> =
-            ranges.iter().map(|rows| self.read(column, rows.clone())).collect::<Result<_>>()?;
-        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-        Ok(arrow_select::concat::concat(&arrays)?)
-    }
-
     /// Values of a column in stored type.
     ///
     /// # Errors
@@ -137,17 +121,42 @@ impl Segment {
     /// # Panics
     /// Where `column` or `rows` are not the segment's.
     pub fn read(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
+        self.read_ranges(column, std::slice::from_ref(&rows))
+    }
+
+    /// Values of a column in stored type, of several ranges of rows (ascending, apart), one after the other.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    ///
+    /// # Panics
+    /// Where `column` or `ranges` are not the segment's.
+    pub fn read_ranges(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
         match &self.source {
-            SegmentSource::Part { part, .. } => part.read(column, rows),
+            SegmentSource::Part { part, .. } => part.read_ranges(column, ranges),
             SegmentSource::Run { run, chosen: RunRows::All } => {
-                Ok(run.batch().columns()[column].slice(rows.start, rows.len()))
+                slices(&run.batch().columns()[column], ranges)
             }
             SegmentSource::Run { run, chosen: RunRows::Listed(listed) } => {
-                let listed = listed.slice(rows.start, rows.len());
+                let listed = slices(listed, ranges)?;
                 Ok(arrow_select::take::take(&run.batch().columns()[column], &listed, None)?)
             }
         }
     }
+}
+
+/// Rows of an array, one range after the other: not copied where there is one only.
+fn slices(array: &dyn Array, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+    if let [rows] = ranges {
+        return Ok(array.slice(rows.start, rows.len()));
+    }
+    let data = array.to_data();
+    let rows = ranges.iter().map(ExactSizeIterator::len).sum();
+    let mut copy = MutableArrayData::new(vec![&data], false, rows);
+    for rows in ranges {
+        copy.try_extend(0, rows.start, rows.end)?;
+    }
+    Ok(make_array(copy.freeze()))
 }
 
 impl TableSnapshot {
@@ -293,4 +302,18 @@ fn prune(part: &Part, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec
         left = left.into_iter().flat_map(|rows| part.prune(bound, rows)).collect();
     }
     kept.append(&mut left);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_follow_each_other() {
+        let array = UInt32Array::from(vec![Some(0), Some(1), None, Some(3), Some(4), Some(5)]);
+        let taken = slices(&array, &[0..2, 2..2, 2..3, 5..6]).unwrap();
+        assert_eq!(taken.as_ref(), &UInt32Array::from(vec![Some(0), Some(1), None, Some(5)]) as &dyn Array);
+        assert_eq!(slices(&array, &[]).unwrap().len(), 0);
+        assert_eq!(slices(&array, std::slice::from_ref(&(1..4))).unwrap().len(), 3);
+    }
 }

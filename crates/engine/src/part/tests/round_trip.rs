@@ -254,7 +254,28 @@ fn check(shape: &Shape, slice_rows: usize, threads: usize) {
         for row in from..to {
             assert_eq!(cell(&some, row - from), cell(&array, row), "{name} row {row} of {from}..{to}");
         }
+        check_ranges(&part, column, &array, &mut random);
         check_stats(&part, column, &mut random);
+    }
+}
+
+/// Ranges far apart, touching and empty, of a few rows and of many: what [`Part::read`] gives for each.
+fn check_ranges(part: &Part, column: usize, all: &ArrayRef, random: &mut Random) {
+    let longest = [3, 40, 2_000][random.below(3) as usize];
+    let (mut ranges, mut row) = (Vec::new(), 0);
+    while ranges.len() < 200 {
+        let start = row + random.below(longest) as usize * random.below(2) as usize;
+        row = start + random.below(longest) as usize;
+        if row > all.len() {
+            break;
+        }
+        ranges.push(start..row);
+    }
+    let read = part.read_ranges(column, &ranges).unwrap();
+    let rows: Vec<usize> = ranges.iter().cloned().flatten().collect();
+    assert_eq!(read.len(), rows.len());
+    for (at, row) in rows.into_iter().enumerate() {
+        assert_eq!(cell(&read, at), cell(all, row), "row {row} of {ranges:?}");
     }
 }
 
@@ -290,6 +311,10 @@ fn rows_and_columns_out_of_range_are_errors() {
     let part = open(write(&schema, &batches(&shape, &schema), 100, 1), &schema).unwrap();
     assert!(part.read(0, 5..11).is_err());
     assert!(part.read(99, 0..1).is_err());
+    assert_eq!(part.read_ranges(0, &[]).unwrap().len(), 0);
+    assert_eq!(part.read_ranges(0, &[0..0, 2..5, 5..6, 10..10]).unwrap().len(), 4);
+    assert!(part.read_ranges(0, &[2..5, 4..6]).is_err());
+    assert!(part.read_ranges(0, &[2..5, 9..11]).is_err());
     assert_eq!(part.column_stats(99).rows, 0);
     assert!(part.series(9).is_empty());
     assert_eq!(part.seek(3..3, TimeRange::ALL).unwrap(), 3..3);
