@@ -27,6 +27,7 @@ mod stats;
 mod write;
 
 pub use prune::{BlockSummary, ColumnBound};
+pub use read::Fixed;
 pub use seek::PartTimes;
 pub use series::{SeriesEntry, SeriesIndex};
 

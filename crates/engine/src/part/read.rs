@@ -10,10 +10,16 @@ use arrow_array::types::{
 };
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType};
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::ColumnType;
+
+/// An Arrow type of numbers that a part stores: every primitive type that a [`ColumnType`] is stored as.
+#[allow(private_bounds, reason = "how values are decoded stays in this module")]
+pub trait Fixed: ArrowPrimitiveType<Native: value::Value> {}
+
+impl<A: ArrowPrimitiveType<Native: value::Value>> Fixed for A {}
 
 impl Part {
     /// Rows `rows` of a column, in stored types.
@@ -56,6 +62,33 @@ impl Part {
                 self.read_text(column, column_type, ranges)?
             }
         })
+    }
+
+    /// The rows of several ranges of a column whose values are `A`, into a buffer that the caller uses again:
+    /// for work that goes over values once and keeps none of them.
+    ///
+    /// What `values` held before is gone; the place of a NULL holds some value. Returns the validity where
+    /// there are NULLs.
+    ///
+    /// # Errors
+    /// Those of [`Self::read_ranges`]; [`EngineError::Arrow`] for a column of another type.
+    pub fn read_into<A: Fixed>(
+        &self,
+        column: usize,
+        ranges: &[Range<usize>],
+        values: &mut Vec<A::Native>,
+    ) -> Result<Option<NullBuffer>> {
+        let stored = self.column_type(column, ranges)?.stored_type();
+        let same = match &stored {
+            DataType::Decimal128(_, _) => matches!(A::DATA_TYPE, DataType::Decimal128(_, _)),
+            stored => *stored == A::DATA_TYPE,
+        };
+        if !same {
+            let message = format!("column {column} of {} is {stored}", self.path.display());
+            return Err(EngineError::Arrow(ArrowError::InvalidArgumentError(message)));
+        }
+        values.clear();
+        self.append_values(column, ranges, values)
     }
 
     /// The type of a column, where it and the rows of `ranges` are the part's.
@@ -109,8 +142,19 @@ impl Part {
         column: usize,
         ranges: &[Range<usize>],
     ) -> Result<(Vec<V>, Option<NullBuffer>)> {
+        let mut values = Vec::new();
+        let nulls = self.append_values(column, ranges, &mut values)?;
+        Ok((values, nulls))
+    }
+
+    fn append_values<V: value::Value>(
+        &self,
+        column: usize,
+        ranges: &[Range<usize>],
+        values: &mut Vec<V>,
+    ) -> Result<Option<NullBuffer>> {
         let rows = count(ranges);
-        let mut values: Vec<V> = Vec::with_capacity(rows);
+        values.reserve_exact(rows);
         let mut validity = Validity::new(rows);
         // Decoded where the cache is warm, then copied: cheaper than clearing the target first.
         let mut decoded = [V::default(); BLOCK_ROWS];
@@ -126,7 +170,7 @@ impl Part {
             }
             Ok(())
         })?;
-        Ok((values, validity.finish()))
+        Ok(validity.finish())
     }
 
     fn read_sixteen_bytes(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
