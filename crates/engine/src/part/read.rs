@@ -1,6 +1,7 @@
 //! Reading rows of a column into an Arrow array: only the blocks touched are decoded.
 
-use super::codec::{HEADER_BYTES, kind, text, value};
+use super::codec::slots::{append, first, scratch};
+use super::codec::{Decoded, HEADER_BYTES, kind, text, value};
 use super::page::Block;
 use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
@@ -156,19 +157,12 @@ impl Part {
         let rows = count(ranges);
         values.reserve_exact(rows);
         let mut validity = Validity::new(rows);
-        // Decoded where the cache is warm, then copied: cheaper than clearing the target first.
-        let mut decoded = [V::default(); BLOCK_ROWS];
         self.each_block(column, ranges, |block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 values.resize(values.len() + count(wanted), V::default());
                 return Ok(());
             };
-            let decoded = &mut decoded[..block.rows];
-            value::decode(body, decoded).map_err(|damage| self.damaged(block.offset, damage.0))?;
-            for rows in wanted {
-                values.extend_from_slice(&decoded[rows.clone()]);
-            }
-            Ok(())
+            decode_wanted(body, block.rows, wanted, values).map_err(|what| self.damaged(block.offset, what.0))
         })?;
         Ok(validity.finish())
     }
@@ -211,14 +205,14 @@ impl Part {
                 return Ok(());
             };
             let damaged = |damage: super::codec::Damage| self.damaged(block.offset, damage.0);
-            let mut lengths = [0_u32; BLOCK_ROWS];
-            let lengths = &mut lengths[..block.rows];
+            let mut lengths = scratch::<u32, BLOCK_ROWS>();
             let rest = body.get(HEADER_BYTES..).filter(|_| matches!(body[0], kind::TEXT | kind::TEXT_ZSTD));
             let Some(rest) = rest else {
                 return Err(self.damaged(block.offset, "an encoding this type does not have"));
             };
             let before = data.len();
-            text::decode(body[0], rest, lengths, &mut data).map_err(damaged)?;
+            let lengths = first(&mut lengths, block.rows).map_err(damaged)?;
+            let lengths = text::decode(body[0], rest, lengths, &mut data).map_err(damaged)?;
             keep_text(&mut data, before, lengths, wanted);
             for rows in wanted {
                 lengths_all.extend(lengths[rows.clone()].iter().map(|&length| length as usize));
@@ -240,6 +234,24 @@ impl Part {
 /// Rows in `ranges`.
 fn count(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
+/// Appends the rows wanted of a block: straight to their place where that is all of them.
+fn decode_wanted<V: value::Value>(
+    body: &[u8],
+    rows: usize,
+    wanted: &[Range<usize>],
+    values: &mut Vec<V>,
+) -> Decoded<()> {
+    if count(wanted) == rows {
+        return append(values, rows, |slots| value::decode(body, slots));
+    }
+    let mut decoded = scratch::<V, BLOCK_ROWS>();
+    let decoded = value::decode(body, first(&mut decoded, rows)?)?;
+    for rows in wanted {
+        values.extend_from_slice(&decoded[rows.clone()]);
+    }
+    Ok(())
 }
 
 /// Of a block's text, which begins at `start` of `data`, keeps that of the rows wanted.

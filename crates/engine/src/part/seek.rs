@@ -1,5 +1,6 @@
 //! From a stretch of time to the rows of one series entry inside it.
 
+use super::codec::slots::append;
 use super::codec::value;
 use super::page::Page;
 use super::{BLOCK_ROWS, Part};
@@ -40,14 +41,13 @@ pub struct PartTimes<'a> {
     slice: usize,
     column: usize,
     decoded: Option<usize>,
-    /// Rows of the decoded block.
-    held: usize,
-    times: Box<[i64; BLOCK_ROWS]>,
+    /// Those of the decoded block.
+    times: Vec<i64>,
 }
 
 impl<'a> PartTimes<'a> {
     fn new(part: &'a Part, slice: usize, column: usize) -> Self {
-        Self { part, slice, column, decoded: None, held: 0, times: Box::new([0; BLOCK_ROWS]) }
+        Self { part, slice, column, decoded: None, times: Vec::new() }
     }
 
     /// [`Part::seek`] in this slice.
@@ -129,10 +129,10 @@ impl<'a> PartTimes<'a> {
     /// The same where the decoded block has the answer.
     fn lower_bound_at_hand(&self, rows: &Range<usize>, time: i64, origin: usize) -> Option<usize> {
         let start = origin + self.decoded? * BLOCK_ROWS;
-        if rows.start < start || rows.start >= start + self.held {
+        if rows.start < start || rows.start >= start + self.times.len() {
             return None;
         }
-        let end = rows.end.min(start + self.held);
+        let end = rows.end.min(start + self.times.len());
         let times = &self.times[rows.start - start..end - start];
         let inside = end == rows.end || times.last().is_some_and(|last| *last >= time);
         inside.then(|| rows.start + times.partition_point(|&ts| ts < time))
@@ -140,10 +140,11 @@ impl<'a> PartTimes<'a> {
 
     fn decode(&mut self, page: &Page<'_>, block: usize) -> Result<()> {
         let found = page.block(block)?;
-        let times = &mut self.times[..found.rows];
         self.decoded = None;
-        value::decode(found.bytes, times).map_err(|damage| self.part.damaged(found.offset, damage.0))?;
-        (self.decoded, self.held) = (Some(block), found.rows);
+        self.times.clear();
+        append(&mut self.times, found.rows, |slots| value::decode(found.bytes, slots))
+            .map_err(|damage| self.part.damaged(found.offset, damage.0))?;
+        self.decoded = Some(block);
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ mod natural;
 mod newest;
 mod ranges;
 mod selected;
+mod series;
 mod statistics;
 
 pub(crate) use constraint::Constraint;

@@ -1,0 +1,125 @@
+//! Where the rows of each series lie among those a scan selects: what operators read that work series by
+//! series (windows, as-of joins) instead of in the order of the segments.
+
+use super::selected::Selected;
+use crate::error::external;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::UInt32Type;
+use datafusion::common::{HashMap, Result};
+use std::ops::Range;
+use tickstone_engine::Segment;
+use tickstone_model::{NULL_SYMBOL, SymbolId};
+
+/// Rows of one series in one segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SeriesPiece {
+    /// Index among the selected segments.
+    pub(crate) segment: usize,
+    /// Rows of it, ascending in time.
+    pub(crate) rows: PieceRows,
+}
+
+/// Which rows of a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PieceRows {
+    /// Those of one range, in a part.
+    Range(Range<usize>),
+    /// These, ascending, in a run.
+    Listed(Vec<u32>),
+}
+
+impl PieceRows {
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            PieceRows::Range(rows) => rows.len(),
+            PieceRows::Listed(rows) => rows.len(),
+        }
+    }
+}
+
+/// The rows of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Series {
+    /// Its ids, a key column each; [`NULL_SYMBOL`] for NULL.
+    pub(crate) ids: Box<[SymbolId]>,
+    /// Its pieces in the order of the segments: partitions in time, within one in order of arrival.
+    pub(crate) pieces: Vec<SeriesPiece>,
+    /// Rows in all of them.
+    pub(crate) rows: usize,
+}
+
+/// The series that a selection leaves, in order of their ids.
+#[derive(Debug)]
+pub(crate) struct SeriesRanges {
+    /// All of them.
+    pub(crate) series: Vec<Series>,
+}
+
+impl SeriesRanges {
+    /// The rows by the columns `keys` of the table; `None` where one of them is not of its series key.
+    ///
+    /// Nothing is read of parts but their index; of runs, the ids.
+    pub(crate) fn of(selected: &Selected, keys: &[usize]) -> Result<Option<Self>> {
+        let series_key = selected.table.schema().series();
+        let place = |key: &usize| series_key.iter().position(|column| column == key);
+        let Some(places) = keys.iter().map(place).collect::<Option<Vec<usize>>>() else { return Ok(None) };
+        let mut found = Found::default();
+        for (segment, of) in selected.segments.iter().enumerate() {
+            for (range, rows) in of.rows().iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+                let ids: Option<Box<[SymbolId]>> =
+                    places.iter().map(|place| of.series_id(range, *place)).collect();
+                match ids.filter(|_| of.is_part()) {
+                    Some(ids) => {
+                        found.add(ids, SeriesPiece { segment, rows: PieceRows::Range(rows.clone()) });
+                    }
+                    None => found.add_run(segment, of, keys, rows)?,
+                }
+            }
+        }
+        let mut series = found.series;
+        series.sort_unstable_by(|a, b| a.ids.cmp(&b.ids));
+        Ok(Some(Self { series }))
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    series: Vec<Series>,
+    by_ids: HashMap<Box<[SymbolId]>, usize>,
+}
+
+impl Found {
+    fn of(&mut self, ids: Box<[SymbolId]>) -> &mut Series {
+        let next = self.series.len();
+        let at = *self.by_ids.entry(ids.clone()).or_insert(next);
+        if at == next {
+            self.series.push(Series { ids, pieces: Vec::new(), rows: 0 });
+        }
+        &mut self.series[at]
+    }
+
+    fn add(&mut self, ids: Box<[SymbolId]>, piece: SeriesPiece) {
+        let series = self.of(ids);
+        series.rows += piece.rows.len();
+        series.pieces.push(piece);
+    }
+
+    /// The rows of a run, which are of any series.
+    fn add_run(&mut self, segment: usize, of: &Segment, keys: &[usize], rows: &Range<usize>) -> Result<()> {
+        let columns = keys.iter().map(|key| of.read(*key, rows.clone()).map_err(external));
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        let mut listed: HashMap<Box<[SymbolId]>, Vec<u32>> = HashMap::new();
+        for row in 0..rows.len() {
+            let ids = columns.iter().map(|ids| {
+                let ids = ids.as_primitive::<UInt32Type>();
+                if ids.is_null(row) { NULL_SYMBOL } else { ids.value(row) }
+            });
+            listed.entry(ids.collect()).or_default().push((rows.start + row) as u32);
+        }
+        for (ids, rows) in listed {
+            self.add(ids, SeriesPiece { segment, rows: PieceRows::Listed(rows) });
+        }
+        Ok(())
+    }
+}
