@@ -34,6 +34,8 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use std::sync::Arc;
 
@@ -53,6 +55,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut relations = builder.relation_planners().take().unwrap_or_default();
     relations.insert(0, Arc::new(relation::Relations::default()));
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
+    let physical = builder.physical_optimizers().take().unwrap_or_default().rules;
     let mut literals: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypedLiterals)];
     literals.extend(builder.analyzer().take().unwrap_or_default().rules);
     let builder = builder
@@ -60,7 +63,8 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_config(config)
         .with_relation_planners(relations)
         .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))
-        .with_optimizer_rules(rules);
+        .with_optimizer_rules(rules)
+        .with_physical_optimizer_rules(with_our_physical_rule(physical));
     crate::functions::install(builder)
 }
 
@@ -71,6 +75,15 @@ fn with_our_rules(
     let after = rules.iter().position(|rule| rule.name() == PushDownFilter::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
+    rules
+}
+
+/// Puts our rule before the one that adds sorts and exchanges, which then adds what the joins chosen need.
+fn with_our_physical_rule(
+    mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
+    rules.insert(before.unwrap_or(0), Arc::new(asof::rule::ChooseAsOfJoin));
     rules
 }
 

@@ -18,7 +18,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
@@ -160,7 +160,7 @@ impl ScanExec {
     }
 
     /// Most rows it yields.
-    pub(super) fn fetch_limit(&self) -> Option<usize> {
+    pub(crate) fn fetch_limit(&self) -> Option<usize> {
         self.fetch
     }
 
@@ -190,6 +190,17 @@ impl ScanExec {
         let properties = properties(&self.selected, &self.schema, &self.projection, ordered, 1);
         let metrics = ExecutionPlanMetricsSet::new();
         Self { order, shares, properties, metrics, ..self.clone() }
+    }
+
+    /// The same rows in order of time, counted as read by this scan: for an operator that decides when it runs.
+    pub(crate) fn in_time_order(&self) -> Self {
+        Self { metrics: self.metrics.clone(), ..self.with_order(ScanOrder::Time) }
+    }
+
+    /// For an operator that reads what is selected by itself: notes that it begins, and counts the rows it reads.
+    pub(crate) fn begin_reading(&self) -> Count {
+        self.count_selection();
+        BaselineMetrics::new(&self.metrics, 0).output_rows().clone()
     }
 
     fn rows(&self, share: &Range<usize>) -> usize {

@@ -16,7 +16,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::aggregate::LoweredAggregate;
+use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
@@ -53,6 +53,18 @@ impl SampleByExec {
     ) -> Self {
         let properties = Arc::new(grid_properties(schema, keys.len()));
         Self { input, time, keys, aggregates, bucketing, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    pub(crate) fn keys(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.keys
+    }
+
+    pub(crate) fn aggregates(&self) -> impl Iterator<Item = &AggregateFunctionExpr> {
+        self.aggregates.iter().map(|lowered| lowered.aggregate.as_ref())
     }
 }
 
