@@ -132,23 +132,26 @@ pub(crate) struct PieceReader {
     selected: Arc<Selected>,
     columns: Columns,
     timestamp: usize,
+    /// The columns of the key, which are not read.
+    keys: Vec<usize>,
     /// Types of the columns as they are stored.
     types: Vec<DataType>,
 }
 
 impl PieceReader {
-    /// A reader of the columns `columns` of the scan's table, which are those of `schema`.
+    /// A reader of the columns `columns` of the scan's table, which are those of `schema`; of the columns
+    /// `keys` of the table its user knows the ids.
     ///
     /// # Errors
     /// Where the table has no designated timestamp.
-    pub(crate) fn new(scan: &ScanExec, columns: &[usize], schema: SchemaRef) -> Result<Self> {
+    pub(crate) fn new(scan: &ScanExec, columns: &[usize], keys: &[usize], schema: SchemaRef) -> Result<Self> {
         let selected = Arc::clone(scan.selected());
         let table = selected.table.schema();
         let timestamp =
             table.timestamp().ok_or_else(|| internal_datafusion_err!("series without a timestamp"))?;
         let types = columns.iter().map(|column| table.columns()[*column].column_type.stored_type()).collect();
         let columns = Columns::new(&selected.table, schema, columns);
-        Ok(Self { selected, columns, timestamp, types })
+        Ok(Self { selected, columns, timestamp, keys: keys.to_vec(), types })
     }
 
     /// A segment.
@@ -196,9 +199,22 @@ impl PieceReader {
         Ok(times.values().clone())
     }
 
-    /// All columns of rows whose times were read, in stored types.
-    pub(crate) fn read(&self, rows: &SegmentRows, times: &ScalarBuffer<i64>) -> Result<Vec<ArrayRef>> {
+    /// How many columns its user knows.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// All columns of rows whose times and keys (their ids) are known, in stored types.
+    pub(crate) fn read(
+        &self,
+        rows: &SegmentRows,
+        times: &ScalarBuffer<i64>,
+        keys: &[ArrayRef],
+    ) -> Result<Vec<ArrayRef>> {
         let columns = self.columns.indices().map(|column| {
+            if let Some(key) = self.keys.iter().position(|key| *key == column) {
+                return Ok(Arc::clone(&keys[key]));
+            }
             if column == self.timestamp {
                 return Ok(Arc::new(TimestampNanosecondArray::new(times.clone(), None)) as ArrayRef);
             }

@@ -1,18 +1,19 @@
 //! One task: from the pieces of its series to joined rows.
 
 use super::SEARCH_RATIO;
-use super::standing::{Edge, Found, Source, Standing, Stretch, Times};
+use super::standing::{Found, Source, Standing, Stretch, Times};
 use super::tasks::{Plan, Task};
-use crate::operators::gather::gather;
+use crate::operators::gather::MISSING;
 use crate::operators::pinned::{NOWHERE, Place};
 use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, by_segment};
-use datafusion::arrow::array::{ArrayRef, BooleanArray};
-use datafusion::arrow::buffer::ScalarBuffer;
-use datafusion::arrow::compute::filter;
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array, new_null_array};
+use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
+use datafusion::arrow::compute::{concat, filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{HashMap, Result};
-use tickstone_model::TimeRange;
+use std::sync::Arc;
+use tickstone_model::{NULL_SYMBOL, TimeRange};
 
 /// Left rows of one segment with their right rows.
 #[derive(Debug)]
@@ -109,11 +110,50 @@ impl Plan {
         let mut places: Vec<Vec<Place>> = left.times.iter().map(|times| vec![NOWHERE; times.len()]).collect();
         let mut read = Read { left: left.times.iter().map(|times| times.len()).sum(), right: 0 };
         let wanted = self.find(task, &left, &mut places, &mut read)?;
-        let taken = wanted.segments.iter().map(|(segment, rows)| self.right.take(*segment, rows));
-        let taken = taken.collect::<Result<Vec<_>>>()?;
-        let lists = left.lists.iter().zip(left.times).zip(places);
-        let joined = lists.map(|((list, times), places)| self.joined(list, times, &places, &taken, arrival));
+        let keys = self.left_keys(task, &left);
+        let taken = self.take(&wanted)?;
+        let lists = left.lists.iter().zip(left.times).zip(&keys).zip(places);
+        let joined = lists.map(|(((list, times), keys), places)| {
+            let columns = self.left.edge(self.left.read(list, &times, keys)?)?;
+            let joined = Joined { columns, rows: list.rows, times, arrival: Vec::new() };
+            self.joined(joined, arrival.then_some(list), &places, &taken)
+        });
         Ok((joined.collect::<Result<_>>()?, read))
+    }
+
+    /// The left keys, which need not be read, by list and key.
+    fn left_keys(&self, task: &Task, left: &Left) -> Vec<Vec<ArrayRef>> {
+        let keys = self.left.keys();
+        let mut ids: Vec<Vec<Vec<u32>>> =
+            left.lists.iter().map(|list| vec![vec![NULL_SYMBOL; list.rows]; keys]).collect();
+        for (pair, pieces) in self.pairs[task.pairs.clone()].iter().zip(&left.pairs) {
+            for (key, id) in self.left_series[pair.left].ids.iter().enumerate() {
+                pieces.iter().for_each(|piece| ids[piece.list][key][piece.rows.clone()].fill(*id));
+            }
+        }
+        let array = |ids: Vec<u32>| -> ArrayRef {
+            let nulls = ids.contains(&NULL_SYMBOL);
+            let nulls = nulls.then(|| ids.iter().map(|id| *id != NULL_SYMBOL).collect::<NullBuffer>());
+            Arc::new(UInt32Array::new(ids.into(), nulls))
+        };
+        ids.into_iter().map(|keys| keys.into_iter().map(array).collect()).collect()
+    }
+
+    /// The right rows that are wanted.
+    fn take(&self, wanted: &Wanted) -> Result<Taken> {
+        let rows = wanted.segments.iter().map(|(segment, rows)| self.right.take(*segment, rows));
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        let columns = self.right.types().iter().enumerate().map(|(at, data_type)| {
+            let arrays: Vec<&dyn Array> = rows.iter().map(|columns| columns[at].as_ref()).collect();
+            Ok(if arrays.is_empty() { new_null_array(data_type, 0) } else { concat(&arrays)? })
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        let mut start = 0;
+        let starts = wanted.segments.iter().map(|(_, rows)| {
+            start += rows.len();
+            (start - rows.len()) as u64
+        });
+        Ok(Taken { columns, starts: starts.collect() })
     }
 
     fn left_rows(&self, task: &Task) -> Result<Left> {
@@ -205,17 +245,12 @@ impl Plan {
         places: &mut [Place],
         wanted: &mut Wanted,
     ) -> Result<()> {
-        let strict = self.options.strict;
         let tolerance = self.options.tolerance.unwrap_or(i64::MAX);
-        let Some(first) = times.first() else { return Ok(()) };
-        standing.begin(Edge::of(*first, strict));
-        for (time, place) in times.iter().zip(places) {
-            let found = standing.find(Edge::of(*time, strict))?;
-            if let Some(found) = found.filter(|found| time.saturating_sub(found.time) <= tolerance) {
-                *place = wanted.add(&found);
+        standing.find_each(times, self.options.strict, |at, found| {
+            if times[at].saturating_sub(found.time) <= tolerance {
+                places[at] = wanted.add(&found);
             }
-        }
-        Ok(())
+        })
     }
 
     /// The rows of a right series that may stand for left rows between two times (both inside).
@@ -242,16 +277,17 @@ impl Plan {
         bounds: (i64, i64),
         reads: &mut Vec<(usize, Rows<'a>)>,
     ) -> Result<()> {
-        let rows: usize =
-            stretches.iter().flat_map(|stretch| &stretch.pieces).map(|piece| piece.rows.len()).sum();
-        let searched = rows / SEARCH_RATIO > left_rows;
-        for piece in stretches.iter_mut().flat_map(|stretch| &mut stretch.pieces) {
-            if searched && matches!(piece.rows, Rows::Range(_)) {
-                continue;
-            }
+        let mut pieces: Vec<&mut Candidate<'a>> =
+            stretches.iter_mut().flat_map(|stretch| &mut stretch.pieces).collect();
+        let mut rows = 0;
+        for piece in &mut pieces {
             if piece.rows.len() >= self.narrowed_rows_min {
                 self.narrow(piece, bounds)?;
             }
+            rows += piece.rows.len();
+        }
+        let searched = rows / SEARCH_RATIO > left_rows;
+        for piece in pieces.into_iter().filter(|piece| !searched || matches!(piece.rows, Rows::Listed(_))) {
             piece.read = Some(reads.len());
             reads.push((piece.segment, piece.rows.clone()));
         }
@@ -276,25 +312,40 @@ impl Plan {
         Ok(())
     }
 
-    /// The left rows of a list with the right rows at their places.
+    /// Left rows with the right rows at their places; `list` has their numbers, where these are asked for.
     fn joined(
         &self,
-        list: &SegmentRows,
-        times: ScalarBuffer<i64>,
+        mut left: Joined,
+        list: Option<&SegmentRows>,
         places: &[Place],
-        taken: &[Vec<ArrayRef>],
-        arrival: bool,
+        taken: &Taken,
     ) -> Result<Joined> {
-        let mut columns = self.left.edge(self.left.read(list, &times)?)?;
-        let stored = self.right.types().iter().enumerate().map(|(at, data_type)| {
-            let arrays: Vec<&ArrayRef> = taken.iter().map(|columns| &columns[at]).collect();
-            gather(&arrays, places, data_type)
-        });
-        columns.extend(self.right.edge(stored.collect::<Result<_>>()?)?);
-        let segment = (list.segment as u64) << ROW_BITS;
-        let arrived = list.numbers().filter(|_| arrival).map(|row| segment | row as u64);
-        let joined = Joined { columns, rows: list.rows, times, arrival: arrived.collect() };
-        if self.options.inner && places.contains(&NOWHERE) { joined.only(places) } else { Ok(joined) }
+        if let Some(list) = list {
+            let segment = (list.segment as u64) << ROW_BITS;
+            left.arrival = list.numbers().map(|row| segment | row as u64).collect();
+        }
+        let numbers = taken.numbers(places);
+        let stored = taken.columns.iter().map(|column| Ok(take(column, &numbers, None)?));
+        left.columns.extend(self.right.edge(stored.collect::<Result<_>>()?)?);
+        if self.options.inner && numbers.null_count() > 0 { left.only(places) } else { Ok(left) }
+    }
+}
+
+/// The right rows of a task, by segment in the order they are wanted.
+struct Taken {
+    columns: Vec<ArrayRef>,
+    /// Where those of each segment begin.
+    starts: Vec<u64>,
+}
+
+impl Taken {
+    /// The places as numbers of rows, NULL where there is none.
+    fn numbers(&self, places: &[Place]) -> UInt64Array {
+        let number = |place: &Place| self.starts.get(place.0).map_or(0, |start| start + place.1 as u64);
+        let numbers: Vec<u64> = places.iter().map(number).collect();
+        let missing = places.iter().any(|place| place.0 == MISSING);
+        let nulls = missing.then(|| places.iter().map(|place| place.0 != MISSING).collect::<NullBuffer>());
+        UInt64Array::new(numbers.into(), nulls)
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Rows of a task for each row of a batch.
-const TASK_BATCHES: usize = 8;
+const TASK_BATCHES: usize = 16;
 
 /// One execution of a join by series.
 #[derive(Debug)]

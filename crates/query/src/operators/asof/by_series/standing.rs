@@ -96,6 +96,7 @@ fn look<'s, 'a>(of: &'a Segment, open: &'s mut Option<PartTimes<'a>>) -> Result<
 }
 
 /// The first place from `start` on whose time is not before `before`: most often it is near.
+#[inline]
 fn gallop(times: &[i64], start: usize, before: i64) -> usize {
     let (mut start, mut step) = (start, 8);
     while start + step < times.len() && times[start + step - 1] < before {
@@ -120,6 +121,36 @@ impl Stretch<'_> {
         self.sources.iter_mut().for_each(|source| source.next = 0);
     }
 
+    /// Finds the row that stands for each of the left rows at `times`: that of `before` where it is none of these.
+    fn find_each(
+        &mut self,
+        times: &[i64],
+        strict: bool,
+        mut before: Before<'_, '_>,
+        mut found: impl FnMut(usize, Found),
+    ) -> Result<()> {
+        if let [Source { segment, rows, times: Times::Known(known), next }] = &mut self.sources[..] {
+            for (place, time) in times.iter().enumerate() {
+                *next = Edge::of(*time, strict).before.map_or(known.len(), |edge| gallop(known, *next, edge));
+                let last = next.checked_sub(1);
+                let row = match last {
+                    Some(at) => Some(Found { time: known[at], segment: *segment, row: rows.row(at) }),
+                    None => before.row()?,
+                };
+                row.into_iter().for_each(|row| found(place, row));
+            }
+            return Ok(());
+        }
+        for (place, time) in times.iter().enumerate() {
+            let row = match self.find(Edge::of(*time, strict))? {
+                Some(row) => Some(row),
+                None => before.row()?,
+            };
+            row.into_iter().for_each(|row| found(place, row));
+        }
+        Ok(())
+    }
+
     /// The row that stands at the edge, of this stretch.
     fn find(&mut self, edge: Edge) -> Result<Option<Found>> {
         let mut best: Option<Found> = None;
@@ -134,51 +165,81 @@ impl Stretch<'_> {
     }
 }
 
+/// The last row of the stretch before, which stands where none of the one at hand does yet.
+struct Before<'s, 'a> {
+    stretch: Option<&'s mut Stretch<'a>>,
+    /// The row, once it was asked for.
+    row: Option<Found>,
+}
+
+impl Before<'_, '_> {
+    fn row(&mut self) -> Result<Option<Found>> {
+        if let (Some(stretch), None) = (&mut self.stretch, self.row) {
+            self.row = stretch.find(Edge { before: None })?;
+        }
+        Ok(self.row)
+    }
+}
+
 /// All right rows of one series that may stand for some left rows.
 #[derive(Debug)]
 pub(super) struct Standing<'a> {
     stretches: Vec<Stretch<'a>>,
     /// The last stretch that may begin before the edge.
     at: usize,
-    /// The last row of the stretch before, once it was asked for.
-    before: Option<Found>,
 }
 
 impl<'a> Standing<'a> {
     /// Over stretches in order of time.
     pub(super) fn new(stretches: Vec<Stretch<'a>>) -> Self {
-        Self { stretches, at: 0, before: None }
+        Self { stretches, at: 0 }
+    }
+
+    /// Finds the row that stands for each of the left rows at `times`, which ascend; `found` is told the place
+    /// of the left row.
+    pub(super) fn find_each(
+        &mut self,
+        times: &[i64],
+        strict: bool,
+        mut found: impl FnMut(usize, Found),
+    ) -> Result<()> {
+        let Some(first) = times.first() else { return Ok(()) };
+        self.begin(Edge::of(*first, strict));
+        let mut at = 0;
+        while let Some(time) = times.get(at) {
+            self.go_on(Edge::of(*time, strict));
+            // So far no later stretch begins.
+            let end = self.stretches.get(self.at + 1).map_or(times.len(), |next| {
+                at + times[at..].partition_point(|time| !Edge::of(*time, strict).is_after(next.first))
+            });
+            let (past, rest) = self.stretches.split_at_mut(self.at);
+            let Some(stretch) = rest.first_mut() else { return Ok(()) };
+            let before = Before { stretch: past.last_mut(), row: None };
+            stretch.find_each(&times[at..end], strict, before, |place, row| found(at + place, row))?;
+            at = end;
+        }
+        Ok(())
     }
 
     /// Begins anew, for left rows from the edge on.
-    pub(super) fn begin(&mut self, edge: Edge) {
+    fn begin(&mut self, edge: Edge) {
         let begun = self.stretches.partition_point(|stretch| edge.is_after(stretch.first));
         self.enter(begun.saturating_sub(1));
     }
 
     fn enter(&mut self, at: usize) {
         self.at = at;
-        self.before = None;
         if let Some(stretch) = self.stretches.get_mut(at) {
             stretch.rewind();
         }
     }
 
-    /// The row that stands at the edge, which is none before that of the last call.
-    pub(super) fn find(&mut self, edge: Edge) -> Result<Option<Found>> {
+    /// Goes on to the last stretch that may begin before the edge.
+    fn go_on(&mut self, edge: Edge) {
         while self.stretches.get(self.at + 1).is_some_and(|next| edge.is_after(next.first)) {
             self.close_before();
             self.enter(self.at + 1);
         }
-        let Some(stretch) = self.stretches.get_mut(self.at) else { return Ok(None) };
-        let found = stretch.find(edge)?;
-        if found.is_some() || self.at == 0 {
-            return Ok(found);
-        }
-        if self.before.is_none() {
-            self.before = self.stretches[self.at - 1].find(Edge { before: None })?;
-        }
-        Ok(self.before)
     }
 
     /// Lets go of the blocks that the stretch before holds decoded.
@@ -216,9 +277,11 @@ mod tests {
         let stretches = vec![Stretch { first: 1, sources }, Stretch { first: 7, sources: last }];
         let mut standing = Standing::new(stretches);
         let mut stands = |time, strict| {
-            let edge = Edge::of(time, strict);
-            standing.begin(edge);
-            standing.find(edge).unwrap().map(|found| (found.segment, found.row))
+            let mut stands = None;
+            standing
+                .find_each(&[time], strict, |_, found| stands = Some((found.segment, found.row)))
+                .unwrap();
+            stands
         };
         assert_eq!(stands(0, false), None);
         assert_eq!(stands(1, true), None);
@@ -227,5 +290,9 @@ mod tests {
         assert_eq!(stands(4, true), Some((1, 0)));
         assert_eq!(stands(7, true), Some((0, 2)));
         assert_eq!(stands(i64::MAX, false), Some((2, 2)));
+        let mut all = Vec::new();
+        let times = [0, 1, 3, 4, 6, 6, 7, 20];
+        standing.find_each(&times, false, |at, found| all.push((at, found.time))).unwrap();
+        assert_eq!(all, [(1, 1), (2, 2), (3, 4), (4, 6), (5, 6), (6, 7), (7, 9)]);
     }
 }

@@ -59,8 +59,8 @@ impl Plan {
         let right_columns: Vec<usize> = join.right_columns.iter().map(|at| right.columns[*at]).collect();
         let pairs = pairs(sides, &left_series, &right_series, join.options.inner);
         let mut plan = Self {
-            left: PieceReader::new(&left.scan, &left.columns, join.left_schema())?,
-            right: PieceReader::new(&right.scan, &right_columns, right_schema)?,
+            left: PieceReader::new(&left.scan, &left.columns, &left.keys, join.left_schema())?,
+            right: PieceReader::new(&right.scan, &right_columns, &[], right_schema)?,
             left_series,
             right_series,
             pairs,
