@@ -34,7 +34,7 @@ pub use engine::{Commit, Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};
 pub use load::BulkLoad;
 pub use manifest::ImportRecord;
-pub use part::ColumnBound;
+pub use part::{ColumnBound, PartTimes};
 pub use snapshot::{PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
 pub use tape::change::ImportSource;
 pub use transaction::Transaction;

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 import tickstone
-from tickstone.testing import STATES, Mismatch, State, assert_same, check, strategies
+from tickstone.testing import STATES, Mismatch, State, asking, assert_same, check, strategies
 from tickstone.testing.states import TestTable, arrival
 
 NAN = float("nan")
@@ -51,6 +51,48 @@ def test_equal_answers(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]
 def test_different_answers(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> None:
     with pytest.raises(Mismatch):
         assert_same(ours, theirs)
+
+
+def as_table(rows: list[tuple[Any, ...]]) -> pa.Table:
+    """Rows as Arrow, which are compared column by column first."""
+    return pa.table({str(at): pa.array(column) for at, column in enumerate(zip(*rows, strict=True))})
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ([("a", 1.0), ("b", 2.0)], [("b", 2.0 + 1e-12), ("a", 1.0)]),
+        ([("a", NAN), ("b", None), ("c", math.inf)], [("c", math.inf), ("b", None), ("a", NAN)]),
+        ([(1.0, 5.0), (1.0 + 1e-12, 4.0)], [(1.0, 4.0), (1.0, 5.0)]),
+    ],
+)
+def test_equal_tables(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> None:
+    assert_same(as_table(ours), as_table(theirs))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ([("a", 1.0), ("b", 2.0)], [("b", 1.0), ("a", 2.0)]),
+        ([("a", 1.0), ("a", 1.0)], [("a", 1.0), ("b", 1.0)]),
+        ([("a", 1.0)], [("a", 1.00000001)]),
+        ([("a", math.inf)], [("a", 1e300)]),
+        ([("a", math.inf)], [("a", -math.inf)]),
+        ([("a", NAN)], [("a", 1.0)]),
+        ([("a", None), ("a", 1.0)], [("a", NAN), ("a", 1.0)]),
+        ([(1, None)], [(1, 0)]),
+    ],
+)
+def test_different_tables(ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> None:
+    with pytest.raises(Mismatch):
+        assert_same(as_table(ours), as_table(theirs))
+
+
+def test_exact_allows_no_difference() -> None:
+    for make in (list, as_table):
+        assert_same(make([(0.5, NAN)]), make([(0.5, NAN)]), exact=True)
+        with pytest.raises(Mismatch):
+            assert_same(make([(0.1 + 0.2,)]), make([(0.3,)]), exact=True)
 
 
 def test_order_counts_only_if_asked_for() -> None:
@@ -104,6 +146,18 @@ def test_every_peer_and_state_is_asked() -> None:
     assert answer.column_names == ["symbol", "total"]
 
 
+def test_many_questions_about_the_same_rows() -> None:
+    with asking(trades=TRADES, series=["symbol"]) as ask:
+        assert list(ask.states) == list(STATES)
+        for threshold in (0, 2, 4, 9):
+            counted = f"SELECT count(*) FROM trades WHERE price > {threshold}"
+            ask.check(counted, duckdb=counted)
+        with pytest.raises(Mismatch, match="state memory, against duckdb"):
+            ask.check("SELECT max(price) FROM trades", duckdb="SELECT min(price) FROM trades")
+        with pytest.raises(ValueError, match="no peer"):
+            ask.check("SELECT max(price) FROM trades")
+
+
 @pytest.mark.parametrize("peer", ["duckdb", "polars", "pandas", "expect"])
 def test_a_wrong_peer_is_found(peer: str) -> None:
     wrong: dict[str, Any] = {
@@ -126,7 +180,7 @@ def test_states_that_disagree_are_found() -> None:
 
 
 def test_the_states() -> None:
-    assert list(STATES) == ["memory", "parts", "half", "shuffled", "reopened", "frames"]
+    assert list(STATES) == ["memory", "parts", "half", "shuffled", "overlapping", "reopened", "frames"]
 
 
 @given(strategies.quotes())

@@ -24,6 +24,7 @@ mod read;
 mod seek;
 mod series;
 mod stats;
+mod take;
 mod write;
 
 pub use prune::{BlockSummary, ColumnBound};

@@ -5,7 +5,7 @@ use super::{Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
 use crate::recent::Run;
-use arrow_array::{Array, ArrayRef, UInt32Array, make_array};
+use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, make_array};
 use arrow_data::transform::MutableArrayData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -104,6 +104,19 @@ impl Segment {
         part.times(*slice)
     }
 
+    /// The designated timestamp of a row of a run; `None` for a part, and where the table has none.
+    ///
+    /// # Panics
+    /// Where `row` is not the segment's.
+    pub fn run_time(&self, row: usize) -> Option<i64> {
+        let SegmentSource::Run { run, chosen } = &self.source else { return None };
+        let row = match chosen {
+            RunRows::All => row,
+            RunRows::Listed(listed) => listed.value(row) as usize,
+        };
+        run.batch().times().map(|times| times[row])
+    }
+
     /// The blocks that hold `rows` of a column, with what is known of all their rows; `None` for a run.
     ///
     /// # Errors
@@ -142,6 +155,26 @@ impl Segment {
                 Ok(arrow_select::take::take(&run.batch().columns()[column], &listed, None)?)
             }
         }
+    }
+
+    /// Values of a column in stored type, of single rows in any order.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    ///
+    /// # Panics
+    /// Where `column` or `rows` are not the segment's.
+    pub fn take(&self, column: usize, rows: &[usize]) -> Result<ArrayRef> {
+        let (run, rows) = match &self.source {
+            SegmentSource::Part { part, .. } => return part.take(column, rows),
+            SegmentSource::Run { run, chosen: RunRows::All } => {
+                (run, UInt64Array::from_iter_values(rows.iter().map(|row| *row as u64)))
+            }
+            SegmentSource::Run { run, chosen: RunRows::Listed(listed) } => {
+                (run, UInt64Array::from_iter_values(rows.iter().map(|row| u64::from(listed.value(*row)))))
+            }
+        };
+        Ok(arrow_select::take::take(&run.batch().columns()[column], &rows, None)?)
     }
 }
 

@@ -38,6 +38,7 @@ use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -88,6 +89,8 @@ fn with_our_physical_rules(
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let after = rules.iter().position(|rule| rule.name() == AggregateStatistics::new().name());
     rules.insert(after.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
+    let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
+    rules.insert(before.unwrap_or(0), Arc::new(asof::rule::ChooseAsOfJoin));
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::OrderOfScan));

@@ -63,13 +63,23 @@ impl Columns {
 
     /// A batch of columns in stored types.
     pub(super) fn batch(&self, stored: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let columns = self.edge(stored)?;
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(from_arrow)
+    }
+
+    /// Columns in stored types as the edge shows them.
+    pub(super) fn edge(&self, stored: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let columns = self.columns.iter().zip(stored).map(|(column, array)| match &column.symbols {
             Some(symbols) => symbol_array(&array, symbols),
             None => Ok(array),
         });
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(from_arrow)
+        columns.collect()
+    }
+
+    /// The columns as indices in the table.
+    pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
+        self.columns.iter().map(|column| column.index)
     }
 }
 

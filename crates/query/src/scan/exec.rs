@@ -160,7 +160,7 @@ impl ScanExec {
     }
 
     /// Most rows it yields.
-    pub(super) fn fetch_limit(&self) -> Option<usize> {
+    pub(crate) fn fetch_limit(&self) -> Option<usize> {
         self.fetch
     }
 
@@ -200,6 +200,17 @@ impl ScanExec {
         (is_time && self.fetch.is_none()).then(|| self.with_order(order))
     }
 
+    /// The same rows in order of time, counted as read by this scan: for an operator that decides when it runs.
+    pub(crate) fn in_time_order(&self) -> Self {
+        Self { metrics: self.metrics.clone(), ..self.with_order(ScanOrder::Time) }
+    }
+
+    /// For an operator that reads what is selected by itself: notes that it begins, and counts the rows it reads.
+    pub(crate) fn begin_reading(&self) -> Count {
+        self.count_selection();
+        BaselineMetrics::new(&self.metrics, 0).output_rows().clone()
+    }
+
     fn rows(&self, share: &Range<usize>) -> usize {
         share.len().min(self.fetch.unwrap_or(usize::MAX))
     }
@@ -230,12 +241,6 @@ impl ScanExec {
     /// How many outputs it has.
     pub(crate) fn outputs(&self) -> usize {
         self.shares.len()
-    }
-
-    /// Notes in its metrics what an operator that reads for itself will read; there the operator counts rows.
-    pub(super) fn begin(&self) -> BaselineMetrics {
-        self.count_selection();
-        BaselineMetrics::new(&self.metrics, 0)
     }
 
     /// Notes what it reads of the table in its metrics.

@@ -11,7 +11,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
 use datafusion::common::Result;
-use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::metrics::Count;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::Segment;
@@ -37,7 +37,7 @@ pub(crate) struct RangeReader {
     narrow: Columns,
     wide: Columns,
     schema: SchemaRef,
-    progress: BaselineMetrics,
+    progress: Count,
 }
 
 impl RangeReader {
@@ -56,7 +56,7 @@ impl RangeReader {
         let bytes = scan.bytes_read();
         let narrow = Columns::new(&selected.table, of_parts, &projection[..narrow], bytes.clone());
         let wide = Columns::new(&selected.table, Arc::clone(&schema), &projection, bytes);
-        Some(Self { selected, narrow, wide, schema, progress: scan.begin() })
+        Some(Self { selected, narrow, wide, schema, progress: scan.begin_reading() })
     }
 
     /// All columns.
@@ -135,6 +135,6 @@ impl RangeReader {
 
     /// Notes that so many rows are done with, read or not.
     pub(crate) fn done(&self, rows: usize) {
-        self.progress.record_output(rows);
+        self.progress.add(rows);
     }
 }

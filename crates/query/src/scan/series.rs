@@ -87,15 +87,21 @@ impl SeriesRanges {
 struct Found {
     series: Vec<Series>,
     by_ids: HashMap<Box<[SymbolId]>, usize>,
+    /// The series met after the one met last: most segments have the same series in the same order.
+    next: usize,
 }
 
 impl Found {
     fn of(&mut self, ids: Box<[SymbolId]>) -> &mut Series {
-        let next = self.series.len();
-        let at = *self.by_ids.entry(ids.clone()).or_insert(next);
-        if at == next {
+        let is_next = |at: usize| self.series.get(at).is_some_and(|series| series.ids == ids);
+        let at = match [self.next, 0].into_iter().find(|at| is_next(*at)) {
+            Some(at) => at,
+            None => *self.by_ids.entry(ids.clone()).or_insert(self.series.len()),
+        };
+        if at == self.series.len() {
             self.series.push(Series { ids, pieces: Vec::new(), rows: 0 });
         }
+        self.next = at + 1;
         &mut self.series[at]
     }
 
@@ -110,12 +116,20 @@ impl Found {
         let columns = keys.iter().map(|key| of.read(*key, rows.clone()).map_err(external));
         let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
         let mut listed: HashMap<Box<[SymbolId]>, Vec<u32>> = HashMap::new();
+        let mut ids: Vec<SymbolId> = Vec::new();
         for row in 0..rows.len() {
-            let ids = columns.iter().map(|ids| {
+            ids.clear();
+            ids.extend(columns.iter().map(|ids| {
                 let ids = ids.as_primitive::<UInt32Type>();
                 if ids.is_null(row) { NULL_SYMBOL } else { ids.value(row) }
-            });
-            listed.entry(ids.collect()).or_default().push((rows.start + row) as u32);
+            }));
+            let row = (rows.start + row) as u32;
+            match listed.get_mut(&ids[..]) {
+                Some(listed) => listed.push(row),
+                None => {
+                    listed.insert(ids.as_slice().into(), vec![row]);
+                }
+            }
         }
         for (ids, rows) in listed {
             self.add(ids, SeriesPiece { segment, rows: PieceRows::Listed(rows) });

@@ -221,6 +221,22 @@ fn check_stats(part: &Part, column: usize, random: &mut Random) {
     }
 }
 
+fn check_take(part: &Part, column: usize, all: &ArrayRef, random: &mut Random) {
+    let rows = part.summary().rows;
+    for most in [0, 3, 200] {
+        let mut picked: Vec<usize> = (0..most.min(rows)).map(|_| random.below(rows) as usize).collect();
+        if random.below(2) == 0 {
+            picked.sort_unstable();
+        }
+        let taken = part.take(column, &picked).unwrap();
+        assert_eq!((taken.len(), taken.data_type()), (picked.len(), all.data_type()));
+        for (at, row) in picked.iter().enumerate() {
+            assert_eq!(cell(&taken, at), cell(all, *row), "row {row}");
+        }
+    }
+    assert!(part.take(column, &[rows as usize]).is_err());
+}
+
 fn check(shape: &Shape, slice_rows: usize, threads: usize) {
     let schema = schema(shape);
     let batches = batches(shape, &schema);
@@ -255,6 +271,7 @@ fn check(shape: &Shape, slice_rows: usize, threads: usize) {
             assert_eq!(cell(&some, row - from), cell(&array, row), "{name} row {row} of {from}..{to}");
         }
         check_ranges(&part, column, &array, &mut random);
+        check_take(&part, column, &array, &mut random);
         check_stats(&part, column, &mut random);
     }
 }

@@ -5,6 +5,7 @@ NULL and NaN are told apart. The order of the rows counts only if it is asked fo
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 from collections import Counter, defaultdict
@@ -13,6 +14,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 __all__ = ["Mismatch", "TOLERANCE", "assert_same", "rows_of"]
 
@@ -69,25 +71,25 @@ def plain_value(value: Any) -> Any:
     return value
 
 
-def same_value(ours: Any, theirs: Any) -> bool:
-    """Whether two values count as equal."""
+def same_value(ours: Any, theirs: Any, tolerance: float = TOLERANCE) -> bool:
+    """Whether two values count as equal, doubles within a relative `tolerance`."""
     if ours is None or theirs is None:
         return ours is theirs
     if isinstance(ours, float) and isinstance(theirs, float):
         both_nan = math.isnan(ours) and math.isnan(theirs)
-        return both_nan or math.isclose(ours, theirs, rel_tol=TOLERANCE, abs_tol=0)
+        return both_nan or math.isclose(ours, theirs, rel_tol=tolerance, abs_tol=0)
     if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
-        return len(ours) == len(theirs) and all(map(same_value, ours, theirs))
+        return same_row(tuple(ours), tuple(theirs), tolerance)
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        return same_value(list(ours.values()), list(theirs.values()))
+        return same_row(tuple(ours.values()), tuple(theirs.values()), tolerance)
     if isinstance(ours, bool) != isinstance(theirs, bool):
         return False
     return bool(ours == theirs)
 
 
-def same_row(ours: Row, theirs: Row) -> bool:
+def same_row(ours: Row, theirs: Row, tolerance: float = TOLERANCE) -> bool:
     """Whether two rows count as equal."""
-    return len(ours) == len(theirs) and all(map(same_value, ours, theirs))
+    return len(ours) == len(theirs) and all(same_value(a, b, tolerance) for a, b in zip(ours, theirs))
 
 
 def assert_same(
@@ -95,27 +97,86 @@ def assert_same(
     theirs: Any,
     *,
     ordered: bool = False,
+    exact: bool = False,
     nan_is_null: bool = False,
     what: str = "",
     names: tuple[str, str] = ("ours", "theirs"),
 ) -> None:
     """Asserts that two answers hold the same rows, in the same order if `ordered`.
 
-    Takes what `rows_of` takes. `nan_is_null` is for systems that cannot tell the two apart. Raises Mismatch.
+    Takes what `rows_of` takes. `exact` allows doubles no difference: for sums and quotients of numbers that are
+    small multiples of a power of two, whose every order of adding gives the same. `nan_is_null` is for systems
+    that cannot tell the two apart. Raises Mismatch.
     """
+    tolerance = 0.0 if exact else TOLERANCE
+    if surely_same(ours, theirs, tolerance, ordered=ordered):
+        return
     our_rows, their_rows = rows_of(ours), rows_of(theirs)
     if nan_is_null:
         our_rows, their_rows = without_nan(our_rows), without_nan(their_rows)
     if ordered:
         pairs = list(zip(our_rows, their_rows))
-        our_rest = [mine for mine, other in pairs if not same_row(mine, other)] + our_rows[len(pairs) :]
-        their_rest = [other for mine, other in pairs if not same_row(mine, other)] + their_rows[len(pairs) :]
+        our_rest = [mine for mine, other in pairs if not same_row(mine, other, tolerance)] + our_rows[len(pairs) :]
+        their_rest = [other for mine, other in pairs if not same_row(mine, other, tolerance)] + their_rows[len(pairs) :]
     else:
-        our_rest, their_rest = unmatched(our_rows, their_rows)
+        our_rest, their_rest = unmatched(our_rows, their_rows, tolerance)
     if our_rest or their_rest:
         columns = column_names(ours) or column_names(theirs)
         sides = [(names[0], our_rows, our_rest), (names[1], their_rows, their_rest)]
-        raise Mismatch(difference(what, columns, sides, ordered=ordered))
+        raise Mismatch(difference(what, columns, sides, ordered=ordered, tolerance=tolerance))
+
+
+def surely_same(ours: Any, theirs: Any, tolerance: float, *, ordered: bool) -> bool:
+    """Whether two tables, both sorted if the order does not count, are the same row by row. False says nothing: a
+    little difference may sort rows elsewhere, and not every type is known here. Quick, for large answers."""
+    if not isinstance(ours, pa.Table) or not isinstance(theirs, pa.Table):
+        return False
+    if ours.num_rows != theirs.num_rows or ours.num_columns != theirs.num_columns:
+        return False
+    sides = [plain_arrays(ours), plain_arrays(theirs)]
+    if [array.type for array in sides[0]] != [array.type for array in sides[1]]:
+        return False
+    if any(array.type not in (pa.int64(), pa.float64(), pa.string(), pa.bool_()) for array in sides[0]):
+        return False
+    if not ordered and ours.num_rows > 1:
+        places = sorted(range(len(sides[0])), key=lambda at: sides[0][at].type == pa.float64())
+        keys = [(str(at), "ascending") for at in places]
+        tables = [pa.table({str(at): array for at, array in enumerate(side)}) for side in sides]
+        sides = [table.sort_by(keys).columns for table in tables]
+    return all(same_arrays(mine, other, tolerance) for mine, other in zip(*sides))
+
+
+def plain_arrays(table: pa.Table) -> list[Any]:
+    """The columns, their times, integers and whole decimals as 64 bits, dictionaries as their values, text as one
+    type."""
+    arrays = []
+    for column in table.columns:
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            column = column.cast(kind.value_type)
+        if pa.types.is_timestamp(kind):
+            column = column.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())
+        elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            with contextlib.suppress(pa.ArrowInvalid):
+                column = column.cast(pa.int64())
+        elif kind in (pa.large_string(), pa.string_view()):
+            column = column.cast(pa.string())
+        arrays.append(column.combine_chunks())
+    return arrays
+
+
+def same_arrays(ours: Any, theirs: Any, tolerance: float) -> bool:
+    """Whether two arrays of one type hold the same values, as `same_value` says."""
+    if ours.type != pa.float64():
+        return bool(ours.equals(theirs))
+    if not ours.is_null().equals(theirs.is_null()):
+        return False
+    both_nan = pc.and_(pc.is_nan(ours), pc.is_nan(theirs))
+    size = pc.max_element_wise(pc.abs(ours), pc.abs(theirs))
+    # Infinities are equal or as far apart as can be.
+    near = pc.and_(pc.less_equal(pc.abs(pc.subtract(ours, theirs)), pc.multiply(size, tolerance)), pc.is_finite(size))
+    same = pc.or_(pc.or_(both_nan, pc.equal(ours, theirs)), near)
+    return bool(pc.all(same, min_count=0).as_py())
 
 
 def without_nan(rows: Iterable[Row]) -> list[Row]:
@@ -123,7 +184,7 @@ def without_nan(rows: Iterable[Row]) -> list[Row]:
     return [tuple(None if isinstance(v, float) and math.isnan(v) else v for v in row) for row in rows]
 
 
-def unmatched(ours: Sequence[Row], theirs: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+def unmatched(ours: Sequence[Row], theirs: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
     """The rows of either side that have no equal on the other, each row used once."""
     width = max((len(row) for row in (*ours[:1], *theirs[:1])), default=0)
     exact = [
@@ -139,7 +200,7 @@ def unmatched(ours: Sequence[Row], theirs: Sequence[Row]) -> tuple[list[Row], li
     our_rest: list[Row] = []
     their_rest: list[Row] = []
     for mine, others in groups.values():
-        left = matched_group(mine, others)
+        left = matched_group(mine, others, tolerance)
         our_rest += left[0]
         their_rest += left[1]
     return our_rest, their_rest
@@ -150,18 +211,18 @@ def inexact(value: Any) -> bool:
     return isinstance(value, (float, list, dict))
 
 
-def matched_group(ours: list[Row], theirs: list[Row]) -> tuple[list[Row], list[Row]]:
+def matched_group(ours: list[Row], theirs: list[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
     """What is left of two lists of rows with the same exact values after pairing equals."""
     ours, theirs = sorted(ours, key=sort_key), sorted(theirs, key=sort_key)
-    if len(ours) == len(theirs) and all(map(same_row, ours, theirs)):
+    if len(ours) == len(theirs) and all(same_row(a, b, tolerance) for a, b in zip(ours, theirs)):
         return [], []
     if max(len(ours), len(theirs)) > MATCHED_ROWS_MAX:
-        pairs = [(mine, other) for mine, other in zip(ours, theirs) if not same_row(mine, other)]
+        pairs = [(mine, other) for mine, other in zip(ours, theirs) if not same_row(mine, other, tolerance)]
         shorter = min(len(ours), len(theirs))
         return [pair[0] for pair in pairs] + ours[shorter:], [pair[1] for pair in pairs] + theirs[shorter:]
     rest, left = [], list(theirs)
     for mine in ours:
-        at = next((at for at, other in enumerate(left) if same_row(mine, other)), None)
+        at = next((at for at, other in enumerate(left) if same_row(mine, other, tolerance)), None)
         if at is None:
             rest.append(mine)
         else:
@@ -182,14 +243,19 @@ def column_names(answer: Any) -> list[str]:
 
 
 def difference(
-    what: str, columns: list[str], sides: list[tuple[str, list[Row], list[Row]]], *, ordered: bool
+    what: str,
+    columns: list[str],
+    sides: list[tuple[str, list[Row], list[Row]]],
+    *,
+    ordered: bool,
+    tolerance: float,
 ) -> str:
     """The message of a mismatch."""
     counts = ", ".join(f"{name} has {len(rows)} rows, {len(rest)} of them alone" for name, rows, rest in sides)
     lines = [f"{what}: {counts}" if what else counts]
     if columns:
         lines.append(f"  columns: {', '.join(columns)}")
-    blamed = blame(columns, sides[0][2], sides[1][2])
+    blamed = blame(columns, sides[0][2], sides[1][2], tolerance)
     if blamed:
         lines.append(f"  differs in: {blamed}")
     for name, _, rest in sides:
@@ -201,12 +267,12 @@ def difference(
     return "\n".join(lines)
 
 
-def blame(columns: list[str], ours: list[Row], theirs: list[Row]) -> str:
+def blame(columns: list[str], ours: list[Row], theirs: list[Row], tolerance: float) -> str:
     """The columns in which each lone row differs from the most similar one of the other side."""
     counted: Counter[int] = Counter()
     for mine in ours[:50]:
         differing: list[list[int]] = [
-            [at for at, (a, b) in enumerate(zip(mine, other)) if not same_value(a, b)]
+            [at for at, (a, b) in enumerate(zip(mine, other)) if not same_value(a, b, tolerance)]
             for other in theirs[:50]
             if len(other) == len(mine)
         ]

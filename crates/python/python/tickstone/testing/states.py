@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,10 +17,14 @@ import pyarrow as pa
 
 import tickstone
 
-__all__ = ["STATES", "State", "TestTable"]
+__all__ = ["STATES", "State", "TestTable", "overlapping"]
 
 # Pieces in which the shuffled rows arrive.
 PIECES = 3
+# Shares of the shuffled rows that become parts, one after the other, and runs: each of these more than twice as
+# long as those after it together, so that they are not merged.
+SEALED_SHARES = (0.4, 0.2, 0.15)
+RUN_SHARES = (0.17, 0.06, 0.02)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class TestTable:
 
     rows: pa.Table
     timestamp: str | None
-    series: str | None
+    series: str | Sequence[str] | None
 
 
 Tables: TypeAlias = Mapping[str, TestTable]
@@ -97,6 +101,20 @@ def shuffled(database: tickstone.Database, tables: Tables) -> None:
                 database.seal()
 
 
+def overlapping(database: tickstone.Database, tables: Tables) -> None:
+    """Several parts whose times overlap, and several runs over the same times; equal times in their order."""
+    for name, table in tables.items():
+        rows = table.rows.take(pa.array(arrival(table), pa.int64()))
+        at, share = 0, 0.0
+        for place, piece in enumerate(SEALED_SHARES + RUN_SHARES):
+            share += piece
+            end = round(rows.num_rows * share)
+            append(database, name, table, rows.slice(at, end - at))
+            at = end
+            if place < len(SEALED_SHARES):
+                database.seal(name)
+
+
 def arrival(table: TestTable) -> list[int]:
     """A random order of the rows in which those with equal times keep theirs; the same for the same rows."""
     count = table.rows.num_rows
@@ -125,6 +143,7 @@ STATES: dict[str, State] = {
         State("parts", parts),
         State("half", half),
         State("shuffled", shuffled),
+        State("overlapping", overlapping),
         State("reopened", half, reopened=True),
         State("frames", frames),
     )

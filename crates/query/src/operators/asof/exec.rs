@@ -1,13 +1,15 @@
 //! The operator of ASOF JOIN.
 
+use super::by_series::Running;
 use super::merge::Merge;
 use super::node::AsOfOptions;
 use crate::operators::TIME_ORDER;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
@@ -26,9 +28,25 @@ use std::sync::Arc;
 /// The key expressions of one side, in the order of the join's keys.
 pub(super) type KeyExprs = Vec<Arc<dyn PhysicalExpr>>;
 
-/// Merges two inputs that come in time order; yields the left rows in their order.
+/// How the rows are matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Both inputs come in time order and are merged; the left rows keep their order.
+    Merge,
+    /// Series by series, out of the segments of two scans; rows come in no order.
+    BySeries,
+    /// Series by series, the rows put in time order at the end; where they are too many for that, and that is
+    /// only known now, by merging.
+    BySeriesInOrder,
+}
+
+/// Most left rows that are put in order at the end.
+pub(super) const ORDERED_ROWS_MAX: u64 = 1 << 20;
+
+/// Yields the left rows, each with the right row that stood at its time.
 #[derive(Debug, Clone)]
 pub(crate) struct AsOfJoinExec {
+    way: Way,
     left: Arc<dyn ExecutionPlan>,
     right: Arc<dyn ExecutionPlan>,
     pub(super) times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
@@ -37,10 +55,12 @@ pub(crate) struct AsOfJoinExec {
     pub(super) right_columns: Vec<usize>,
     pub(super) options: AsOfOptions,
     properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
+    pub(super) metrics: ExecutionPlanMetricsSet,
+    pub(super) running: Arc<Running>,
 }
 
 impl AsOfJoinExec {
+    /// Merges its inputs.
     pub(crate) fn try_new(
         (left, right): (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
         times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
@@ -49,27 +69,35 @@ impl AsOfJoinExec {
         options: AsOfOptions,
         schema: SchemaRef,
     ) -> Result<Self> {
-        let mut equivalences = EquivalenceProperties::new(schema);
-        // Left columns have the same places in the output, and left rows keep their order.
-        equivalences.add_orderings(left.output_ordering().cloned());
-        equivalences.add_orderings(by_time(&times.0));
-        let properties = PlanProperties::new(
-            equivalences,
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        let metrics = ExecutionPlanMetricsSet::new();
+        let properties = properties(Way::Merge, [&left, &right], &times.0, schema);
         Ok(Self {
+            way: Way::Merge,
             left,
             right,
             times,
             keys,
             right_columns,
             options,
-            properties: Arc::new(properties),
-            metrics,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+            running: Arc::default(),
         })
+    }
+
+    /// The same join in another way.
+    pub(super) fn with_way(&self, way: Way) -> Self {
+        let properties = properties(way, self.inputs(), &self.times.0, self.schema());
+        let (metrics, running) = (ExecutionPlanMetricsSet::new(), Arc::default());
+        Self { way, properties, metrics, running, ..self.clone() }
+    }
+
+    pub(super) fn inputs(&self) -> [&Arc<dyn ExecutionPlan>; 2] {
+        [&self.left, &self.right]
+    }
+
+    /// The places of the left keys among the columns of either input and of the output.
+    pub(super) fn left_keys(&self) -> impl Iterator<Item = Option<usize>> {
+        self.keys.0.iter().map(|key| key.downcast_ref::<Column>().map(Column::index))
     }
 
     pub(super) fn right_schema(&self) -> SchemaRef {
@@ -79,6 +107,33 @@ impl AsOfJoinExec {
     pub(super) fn left_schema(&self) -> SchemaRef {
         self.left.schema()
     }
+}
+
+fn properties(
+    way: Way,
+    [left, right]: [&Arc<dyn ExecutionPlan>; 2],
+    time: &Arc<dyn PhysicalExpr>,
+    schema: SchemaRef,
+) -> Arc<PlanProperties> {
+    let mut equivalences = EquivalenceProperties::new(schema);
+    // Left columns have the same places in the output.
+    if way == Way::Merge {
+        equivalences.add_orderings(left.output_ordering().cloned());
+    }
+    let partitions = |input: &Arc<dyn ExecutionPlan>| input.output_partitioning().partition_count();
+    let partitions = match way {
+        Way::BySeries => partitions(left).max(partitions(right)),
+        Way::Merge | Way::BySeriesInOrder => {
+            equivalences.add_orderings(by_time(time));
+            1
+        }
+    };
+    let emission = match way {
+        Way::BySeriesInOrder => EmissionType::Final,
+        Way::Merge | Way::BySeries => EmissionType::Incremental,
+    };
+    let partitioning = Partitioning::UnknownPartitioning(partitions);
+    Arc::new(PlanProperties::new(equivalences, partitioning, emission, Boundedness::Bounded))
 }
 
 fn by_time(time: &Arc<dyn PhysicalExpr>) -> Option<LexOrdering> {
@@ -93,7 +148,12 @@ impl DisplayAs for AsOfJoinExec {
             let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{left} = {right}")?;
         }
-        write!(f, "], {}", self.options)
+        write!(f, "], {}", self.options)?;
+        match self.way {
+            Way::Merge => Ok(()),
+            Way::BySeries => f.write_str(", by series"),
+            Way::BySeriesInOrder => f.write_str(", by series, then in time order"),
+        }
     }
 }
 
@@ -111,15 +171,22 @@ impl ExecutionPlan for AsOfJoinExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition, Distribution::SinglePartition])
+        let each = match self.way {
+            Way::Merge => Distribution::SinglePartition,
+            Way::BySeries | Way::BySeriesInOrder => Distribution::UnspecifiedDistribution,
+        };
+        InputDistributionRequirements::new(vec![each.clone(), each])
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        if self.way != Way::Merge {
+            return vec![None, None];
+        }
         [&self.times.0, &self.times.1].map(|time| by_time(time).map(OrderingRequirements::from)).to_vec()
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true, false]
+        vec![self.way == Way::Merge, false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -146,18 +213,12 @@ impl ExecutionPlan for AsOfJoinExec {
         let [left, right] = <[_; 2]>::try_from(children).map_err(|given| {
             datafusion::common::internal_datafusion_err!("AsOfJoinExec has two inputs, not {}", given.len())
         })?;
-        if options.children_properties == ChildrenPropertiesMode::Keep {
-            let metrics = ExecutionPlanMetricsSet::new();
-            return Ok(Arc::new(Self { left, right, metrics, ..Self::clone(&self) }));
-        }
-        Ok(Arc::new(Self::try_new(
-            (left, right),
-            self.times.clone(),
-            self.keys.clone(),
-            self.right_columns.clone(),
-            self.options,
-            self.schema(),
-        )?))
+        let (metrics, running) = (ExecutionPlanMetricsSet::new(), Arc::default());
+        let moved = Self { left, right, metrics, running, ..Self::clone(&self) };
+        Ok(Arc::new(match options.children_properties {
+            ChildrenPropertiesMode::Keep => moved,
+            ChildrenPropertiesMode::Recompute => moved.with_way(self.way),
+        }))
     }
 
     fn with_new_children(
@@ -168,10 +229,29 @@ impl ExecutionPlan for AsOfJoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        match self.way {
+            Way::Merge => self.merge(self.inputs(), partition, &context),
+            Way::BySeries => self.by_series(partition, &context),
+            Way::BySeriesInOrder => self.by_series_in_order(&context),
+        }
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+impl AsOfJoinExec {
+    pub(super) fn merge(
+        &self,
+        [left, right]: [&Arc<dyn ExecutionPlan>; 2],
+        partition: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let left = self.left.execute(partition, Arc::clone(&context))?;
-        let right = self.right.execute(partition, Arc::clone(&context))?;
-        let reservation = MemoryConsumer::new("AsOfJoinExec").register(context.memory_pool());
+        let left = left.execute(partition, Arc::clone(context))?;
+        let right = right.execute(partition, Arc::clone(context))?;
+        let reservation = self.reservation(context);
         let merge = Merge::try_new(self, left, right, reservation, baseline)?;
         let stream = futures::stream::try_unfold(merge, |mut merge| async move {
             Ok(merge.next().await?.map(|batch| (batch, merge)))
@@ -179,7 +259,7 @@ impl ExecutionPlan for AsOfJoinExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
     }
 
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+    pub(super) fn reservation(&self, context: &Arc<TaskContext>) -> MemoryReservation {
+        MemoryConsumer::new("AsOfJoinExec").register(context.memory_pool())
     }
 }

@@ -1,18 +1,22 @@
 //! ASOF JOIN: to each left row the newest right row of its key that is not newer.
 //!
-//! Both sides come in time order (the operator asks for it, and a scan can give it without a sort) and
-//! are merged in one pass: O(left + right), with one right row a key kept.
+//! Where both sides are scans and the keys are of their series keys, it is done series by series, each on
+//! its own ([`by_series`]). Otherwise both sides come in time order (the operator asks for it, and a scan
+//! can give it without a sort) and are merged in one pass: O(left + right), with one right row a key kept
+//! ([`merge`]). [`rule`] chooses.
 //!
 //! - On equal times the right row that came last wins.
 //! - NULL keys and NULL times never match.
 //! - `USING (k)` and `ON (k)` merge the key columns: the output has the left side's only.
 //! - The output's designated timestamp is the left side's.
 
+mod by_series;
 pub(crate) mod exec;
 mod merge;
 pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod pushdown;
+pub(crate) mod rule;
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::aggregate::LoweredAggregate;
+use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
@@ -77,6 +77,18 @@ impl SampleByExec {
         let outer = self.keys.iter().cloned().enumerate().collect();
         let (time, output) = (self.time.clone(), self.schema());
         Ok(Shape { input, time, outer, inner: Vec::new(), aggregates, exprs, output })
+    }
+
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    pub(crate) fn keys(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.keys
+    }
+
+    pub(crate) fn aggregates(&self) -> impl Iterator<Item = &AggregateFunctionExpr> {
+        self.aggregates.iter().map(|lowered| lowered.aggregate.as_ref())
     }
 }
 

@@ -1,0 +1,177 @@
+//! Runs a join by series: workers take tasks until none is left.
+
+use super::join::Joined;
+use super::order::Sorted;
+use super::running::Work;
+use super::sides::{Sides, in_time_order};
+use crate::operators::asof::exec::{AsOfJoinExec, ORDERED_ROWS_MAX};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::internal_datafusion_err;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::buffer::BufferExec;
+use datafusion::physical_plan::coop::make_cooperative;
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::TryStreamExt;
+use std::sync::Arc;
+
+/// Bytes of rows that each input may be ahead where two scans are merged that were to be joined by series.
+const AHEAD_BYTES: usize = 64 << 20;
+
+/// Batches of rows for which a join by series, whose rows are put in order, is done by several workers.
+const WORKER_BATCHES_MIN: u64 = 8;
+
+impl AsOfJoinExec {
+    fn sides(&self) -> Result<Sides> {
+        Sides::of(self)
+            .ok_or_else(|| internal_datafusion_err!("AsOfJoinExec by series is not above two scans"))
+    }
+
+    pub(in super::super) fn by_series(
+        &self,
+        partition: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let partitions = self.properties().partitioning.partition_count();
+        let batch_rows = context.session_config().batch_size().max(1);
+        let work = self
+            .running
+            .join(partition, partitions, || Ok(Work::new(self, self.sides()?, batch_rows, false)))?;
+        let worker = Worker {
+            work,
+            reservation: self.reservation(context),
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+        };
+        let schema = self.schema();
+        let tasks = futures::stream::try_unfold(worker, |worker| async move {
+            Ok::<_, DataFusionError>(worker.next()?.map(|joined| (joined, worker)))
+        });
+        let batches = tasks.map_ok(move |joined| {
+            let schema = Arc::clone(&schema);
+            let batches = joined.into_iter().map(move |joined| joined.batch(Arc::clone(&schema)));
+            futures::stream::iter(batches.flat_map(move |batch| in_batches(batch, batch_rows)))
+        });
+        let rows = RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten());
+        Ok(make_cooperative(Box::pin(rows)))
+    }
+
+    pub(in super::super) fn by_series_in_order(
+        &self,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let sides = self.sides()?;
+        let rows = sides.left.rows().unwrap_or(u64::MAX);
+        if rows > ORDERED_ROWS_MAX {
+            let ahead = |input: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
+                Ok(Arc::new(BufferExec::new(in_time_order(input)?, AHEAD_BYTES)))
+            };
+            let [left, right] = self.inputs();
+            return self.merge([&ahead(left)?, &ahead(right)?], 0, context);
+        }
+        let batch_rows = context.session_config().batch_size().max(1);
+        let wide =
+            rows + sides.right.rows().unwrap_or(0) > (batch_rows as u64).saturating_mul(WORKER_BATCHES_MIN);
+        let workers = if wide { context.session_config().target_partitions().max(1) } else { 1 };
+        let work = Arc::new(Work::new(self, sides, batch_rows, true));
+        let baseline = BaselineMetrics::new(&self.metrics, 0);
+        let worker = || Worker {
+            work: Arc::clone(&work),
+            reservation: self.reservation(context),
+            baseline: baseline.intermediate(),
+        };
+        let workers: Vec<Worker> = (0..workers).map(|_| worker()).collect();
+        let schema = self.schema();
+        let sorted = async move {
+            let (joined, reservations) = join_all(workers).await?;
+            let _timer = baseline.elapsed_compute().timer();
+            let sorted = Sorted::new(joined, schema);
+            baseline.record_output(sorted.rows());
+            Ok::<_, DataFusionError>((sorted, reservations))
+        };
+        let batches = futures::stream::once(sorted).map_ok(move |(sorted, reservations)| {
+            let starts = (0..sorted.rows()).step_by(batch_rows);
+            futures::stream::iter(starts.map(move |start| {
+                // Rows stay accounted for as long as they are held.
+                let _held = &reservations;
+                sorted.batch(start..sorted.rows().min(start + batch_rows))
+            }))
+        });
+        let rows = RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten());
+        Ok(make_cooperative(Box::pin(rows)))
+    }
+}
+
+/// One of those who do the tasks of a join by series.
+struct Worker {
+    work: Arc<Work>,
+    reservation: MemoryReservation,
+    baseline: BaselineMetrics,
+}
+
+impl Worker {
+    /// The rows of the next task.
+    fn next(&self) -> Result<Option<Vec<Joined>>> {
+        let _timer = self.baseline.elapsed_compute().timer();
+        let Some(joined) = self.work.next()? else {
+            self.reservation.free();
+            return Ok(None);
+        };
+        self.reservation.try_resize(size(&joined))?;
+        self.baseline.record_output(joined.iter().map(|joined| joined.rows).sum());
+        Ok(Some(joined))
+    }
+
+    /// The rows of all tasks that are left to it.
+    async fn all(self) -> Result<(Vec<Joined>, MemoryReservation)> {
+        let mut all = Vec::new();
+        loop {
+            let timer = self.baseline.elapsed_compute().timer();
+            let Some(joined) = self.work.next()? else { break };
+            self.reservation.try_grow(size(&joined))?;
+            all.extend(joined);
+            drop(timer);
+            tokio::task::yield_now().await;
+        }
+        Ok((all, self.reservation))
+    }
+}
+
+fn size(joined: &[Joined]) -> usize {
+    joined.iter().map(Joined::size).sum()
+}
+
+/// The rows of all workers, each a task of its own where there are several.
+async fn join_all(workers: Vec<Worker>) -> Result<(Vec<Joined>, Vec<MemoryReservation>)> {
+    let (mut all, mut reservations) = (Vec::new(), Vec::new());
+    let mut others = workers.into_iter();
+    let first = others.next();
+    let others: Vec<_> = others.map(|worker| SpawnedTask::spawn(worker.all())).collect();
+    let mut take = |(joined, reservation): (Vec<Joined>, MemoryReservation)| {
+        all.extend(joined);
+        reservations.push(reservation);
+    };
+    if let Some(first) = first {
+        take(first.all().await?);
+    }
+    for other in others {
+        let rows =
+            other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+        take(rows?);
+    }
+    Ok((all, reservations))
+}
+
+/// A batch in pieces of at most so many rows.
+fn in_batches(batch: Result<RecordBatch>, most: usize) -> Vec<Result<RecordBatch>> {
+    match batch {
+        Ok(batch) => {
+            let starts = (0..batch.num_rows()).step_by(most);
+            starts.map(|start| Ok(batch.slice(start, most.min(batch.num_rows() - start)))).collect()
+        }
+        Err(error) => vec![Err(error)],
+    }
+}

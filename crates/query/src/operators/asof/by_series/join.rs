@@ -1,0 +1,410 @@
+//! One task: from the pieces of its series to joined rows.
+
+use super::SEARCH_RATIO;
+use super::standing::{Found, Source, Standing, Stretch, Times};
+use super::tasks::{Plan, Task};
+use crate::operators::gather::MISSING;
+use crate::operators::pinned::{NOWHERE, Place};
+use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, by_segment};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array, new_null_array};
+use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
+use datafusion::arrow::compute::{concat, filter, take};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::{HashMap, Result};
+use std::sync::Arc;
+use tickstone_model::{NULL_SYMBOL, TimeRange};
+
+/// Left rows of one segment with their right rows.
+#[derive(Debug)]
+pub(in super::super) struct Joined {
+    pub(in super::super) columns: Vec<ArrayRef>,
+    pub(in super::super) rows: usize,
+    /// The left rows' times.
+    pub(super) times: ScalarBuffer<i64>,
+    /// The left rows' numbers in the order the scan has them, which is that of arrival within a series.
+    pub(super) arrival: Vec<u64>,
+}
+
+/// What a task has read, in rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Read {
+    pub(super) left: usize,
+    pub(super) right: usize,
+}
+
+/// The left rows of a task.
+struct Left {
+    /// By segment.
+    lists: Vec<SegmentRows>,
+    times: Vec<ScalarBuffer<i64>>,
+    /// The pieces of each pair of the task, in order.
+    pairs: Vec<Vec<PlacedPiece>>,
+}
+
+impl Left {
+    /// The least and the greatest time of a pair; `None` where it has no rows.
+    fn bounds(&self, pair: usize) -> Option<(i64, i64)> {
+        let times = |piece: &PlacedPiece| &self.times[piece.list][piece.rows.clone()];
+        let pieces = self.pairs[pair].iter().map(times);
+        let bounds = pieces.filter_map(|times| Some((*times.first()?, *times.last()?)));
+        bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    fn rows(&self, pair: usize) -> usize {
+        self.pairs[pair].iter().map(|piece| piece.rows.len()).sum()
+    }
+}
+
+/// Rows of a right segment that may stand.
+struct Candidate<'a> {
+    segment: usize,
+    rows: Rows<'a>,
+    /// Its place among those whose times are read; `None` where they are looked at.
+    read: Option<usize>,
+}
+
+/// Candidates that overlap in time.
+struct Candidates<'a> {
+    bounds: (i64, i64),
+    pieces: Vec<Candidate<'a>>,
+}
+
+/// The right rows that were found, by segment in the order they are needed.
+#[derive(Default)]
+struct Wanted {
+    segments: Vec<(usize, Vec<usize>)>,
+    places: HashMap<usize, usize>,
+    /// The segment of the last row, and its place.
+    last: Option<(usize, usize)>,
+    /// How many there are.
+    rows: usize,
+}
+
+impl Wanted {
+    fn add(&mut self, found: &Found) -> Place {
+        let at = match self.last {
+            Some((segment, at)) if segment == found.segment => at,
+            _ => {
+                let next = self.segments.len();
+                let at = *self.places.entry(found.segment).or_insert(next);
+                if at == next {
+                    self.segments.push((found.segment, Vec::new()));
+                }
+                self.last = Some((found.segment, at));
+                at
+            }
+        };
+        self.rows += 1;
+        let rows = &mut self.segments[at].1;
+        rows.push(found.row);
+        (at, rows.len() - 1)
+    }
+}
+
+impl Plan {
+    /// The joined rows of a task, and how many rows were read for them; where `arrival` is asked for, with
+    /// what puts them in order.
+    pub(super) fn run(&self, task: &Task, arrival: bool) -> Result<(Vec<Joined>, Read)> {
+        let left = self.left_rows(task)?;
+        let mut places: Vec<Vec<Place>> = left.times.iter().map(|times| vec![NOWHERE; times.len()]).collect();
+        let mut read = Read { left: left.times.iter().map(|times| times.len()).sum(), right: 0 };
+        let wanted = self.find(task, &left, &mut places, &mut read)?;
+        let keys = self.left_keys(task, &left);
+        let taken = self.take(&wanted)?;
+        let lists = left.lists.iter().zip(left.times).zip(&keys).zip(places);
+        let joined = lists.map(|(((list, times), keys), places)| {
+            let columns = self.left.edge(self.left.read(list, &times, keys)?)?;
+            let joined = Joined { columns, rows: list.rows, times, arrival: Vec::new() };
+            self.joined(joined, arrival.then_some(list), &places, &taken)
+        });
+        Ok((joined.collect::<Result<_>>()?, read))
+    }
+
+    /// The left keys, which need not be read, by list and key.
+    fn left_keys(&self, task: &Task, left: &Left) -> Vec<Vec<ArrayRef>> {
+        let keys = self.left.keys();
+        let mut ids: Vec<Vec<Vec<u32>>> =
+            left.lists.iter().map(|list| vec![vec![NULL_SYMBOL; list.rows]; keys]).collect();
+        for (pair, pieces) in self.pairs[task.pairs.clone()].iter().zip(&left.pairs) {
+            for (key, id) in self.left_series[pair.left].ids.iter().enumerate() {
+                pieces.iter().for_each(|piece| ids[piece.list][key][piece.rows.clone()].fill(*id));
+            }
+        }
+        let array = |ids: Vec<u32>| -> ArrayRef {
+            let nulls = ids.contains(&NULL_SYMBOL);
+            let nulls = nulls.then(|| ids.iter().map(|id| *id != NULL_SYMBOL).collect::<NullBuffer>());
+            Arc::new(UInt32Array::new(ids.into(), nulls))
+        };
+        ids.into_iter().map(|keys| keys.into_iter().map(array).collect()).collect()
+    }
+
+    /// The right rows that are wanted.
+    fn take(&self, wanted: &Wanted) -> Result<Taken> {
+        let rows = wanted.segments.iter().map(|(segment, rows)| self.right.take(*segment, rows));
+        let rows = rows.collect::<Result<Vec<_>>>()?;
+        let columns = self.right.types().iter().enumerate().map(|(at, data_type)| {
+            let arrays: Vec<&dyn Array> = rows.iter().map(|columns| columns[at].as_ref()).collect();
+            Ok(if arrays.is_empty() { new_null_array(data_type, 0) } else { concat(&arrays)? })
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        let mut start = 0;
+        let starts = wanted.segments.iter().map(|(_, rows)| {
+            start += rows.len();
+            (start - rows.len()) as u64
+        });
+        Ok(Taken { columns, starts: starts.collect() })
+    }
+
+    fn left_rows(&self, task: &Task) -> Result<Left> {
+        let mut pieces: Vec<(usize, Rows<'_>)> = Vec::new();
+        let mut ends = Vec::with_capacity(task.pairs.len());
+        for pair in &self.pairs[task.pairs.clone()] {
+            for piece in &self.left_series[pair.left].pieces {
+                let rows = self.left_rows_in(piece.segment, Rows::from(&piece.rows), task.time)?;
+                if rows.len() > 0 {
+                    pieces.push((piece.segment, rows));
+                }
+            }
+            ends.push(pieces.len());
+        }
+        let (lists, places) = by_segment(pieces.iter().map(|(segment, rows)| (*segment, rows)));
+        let times = lists.iter().map(|list| self.left.times(list)).collect::<Result<_>>()?;
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let pairs = starts.zip(&ends).map(|(start, end)| places[start..*end].to_vec()).collect();
+        Ok(Left { lists, times, pairs })
+    }
+
+    /// The rows of a left piece whose time lies in a range.
+    fn left_rows_in<'a>(&self, segment: usize, rows: Rows<'a>, time: TimeRange) -> Result<Rows<'a>> {
+        let (first, last) = self.left.bounds(segment);
+        let start = match first >= time.from {
+            true => 0,
+            false if last < time.from => rows.len(),
+            false => self.left.lower_bound(segment, &rows, time.from)?,
+        };
+        let end = match time.to == TimeRange::ALL.to || last < time.to {
+            true => rows.len(),
+            false if first >= time.to => start,
+            false => self.left.lower_bound(segment, &rows, time.to)?,
+        };
+        Ok(rows.slice(start..end.max(start)))
+    }
+
+    /// Finds the right row of each left row.
+    fn find(&self, task: &Task, left: &Left, places: &mut [Vec<Place>], read: &mut Read) -> Result<Wanted> {
+        let mut reads: Vec<(usize, Rows<'_>)> = Vec::new();
+        let mut all: Vec<(usize, Vec<Candidates<'_>>)> = Vec::new();
+        for (at, pair) in self.pairs[task.pairs.clone()].iter().enumerate() {
+            let (Some(right), Some(bounds)) = (pair.right, left.bounds(at)) else { continue };
+            let mut candidates = self.candidates(&self.right_series[right], bounds);
+            self.choose(&mut candidates, left.rows(at), bounds, &mut reads)?;
+            all.push((at, candidates));
+        }
+        let (lists, placed) = by_segment(reads.iter().map(|(segment, rows)| (*segment, rows)));
+        let times = lists.iter().map(|list| self.right.times(list)).collect::<Result<Vec<_>>>()?;
+        read.right += lists.iter().map(|list| list.rows).sum::<usize>();
+        let known = |at: usize| &times[placed[at].list][placed[at].rows.clone()];
+        let mut wanted = Wanted::default();
+        for (at, candidates) in all {
+            let sought =
+                candidates.iter().flat_map(|stretch| &stretch.pieces).any(|piece| piece.read.is_none());
+            let before = wanted.rows;
+            let stretches = candidates.into_iter().map(|stretch| Stretch {
+                first: stretch.bounds.0,
+                sources: stretch.pieces.into_iter().map(|piece| self.source(piece, &known)).collect(),
+            });
+            let mut standing = Standing::new(stretches.collect());
+            for piece in &left.pairs[at] {
+                let times = &left.times[piece.list][piece.rows.clone()];
+                self.find_piece(
+                    &mut standing,
+                    times,
+                    &mut places[piece.list][piece.rows.clone()],
+                    &mut wanted,
+                )?;
+            }
+            read.right += if sought { wanted.rows - before } else { 0 };
+        }
+        Ok(wanted)
+    }
+
+    fn source<'a>(&'a self, piece: Candidate<'a>, known: &impl Fn(usize) -> &'a [i64]) -> Source<'a> {
+        let times = match piece.read {
+            Some(at) => Times::Known(known(at)),
+            None => Times::Sought { of: self.right.segment(piece.segment), open: None },
+        };
+        Source::new(piece.segment, piece.rows, times)
+    }
+
+    /// Finds the right row of each of some left rows that ascend in time.
+    fn find_piece(
+        &self,
+        standing: &mut Standing<'_>,
+        times: &[i64],
+        places: &mut [Place],
+        wanted: &mut Wanted,
+    ) -> Result<()> {
+        let tolerance = self.options.tolerance.unwrap_or(i64::MAX);
+        standing.find_each(times, self.options.strict, |at, found| {
+            if times[at].saturating_sub(found.time) <= tolerance {
+                places[at] = wanted.add(&found);
+            }
+        })
+    }
+
+    /// The rows of a right series that may stand for left rows between two times (both inside).
+    fn candidates<'a>(&self, series: &'a Series, (first, last): (i64, i64)) -> Vec<Candidates<'a>> {
+        let pieces = series.pieces.iter().map(|piece| {
+            let rows = Rows::from(&piece.rows);
+            (self.right.bounds(piece.segment), Candidate { segment: piece.segment, rows, read: None })
+        });
+        let mut stretches = stretches(pieces.collect());
+        stretches.truncate(stretches.partition_point(|stretch| stretch.bounds.0 <= last));
+        // Of what ends before the left rows begin, only the last may stand.
+        let over = stretches.partition_point(|stretch| stretch.bounds.1 < first);
+        let oldest = self.options.tolerance.map_or(i64::MIN, |tolerance| first.saturating_sub(tolerance));
+        let stale = stretches.partition_point(|stretch| stretch.bounds.1 < oldest);
+        stretches.drain(..stale.max(over.saturating_sub(1)));
+        stretches
+    }
+
+    /// Chooses how the times of right rows are found, and adds those that are read to `reads`.
+    fn choose<'a>(
+        &self,
+        stretches: &mut [Candidates<'a>],
+        left_rows: usize,
+        bounds: (i64, i64),
+        reads: &mut Vec<(usize, Rows<'a>)>,
+    ) -> Result<()> {
+        let mut pieces: Vec<&mut Candidate<'a>> =
+            stretches.iter_mut().flat_map(|stretch| &mut stretch.pieces).collect();
+        let mut rows = 0;
+        for piece in &mut pieces {
+            if piece.rows.len() >= self.narrowed_rows_min {
+                self.narrow(piece, bounds)?;
+            }
+            rows += piece.rows.len();
+        }
+        let searched = rows / SEARCH_RATIO > left_rows;
+        for piece in pieces.into_iter().filter(|piece| !searched || matches!(piece.rows, Rows::Listed(_))) {
+            piece.read = Some(reads.len());
+            reads.push((piece.segment, piece.rows.clone()));
+        }
+        Ok(())
+    }
+
+    /// Leaves out rows after the left ones, and all but the last before them.
+    fn narrow(&self, piece: &mut Candidate<'_>, (first, last): (i64, i64)) -> Result<()> {
+        let (begins, ends) = self.right.bounds(piece.segment);
+        let start = match () {
+            () if begins >= first => 0,
+            () if ends < first => piece.rows.len(),
+            () => self.right.lower_bound(piece.segment, &piece.rows, first)?,
+        };
+        let end = match last.checked_add(1).filter(|past| ends >= *past) {
+            Some(past) => self.right.lower_bound(piece.segment, &piece.rows, past)?,
+            None => piece.rows.len(),
+        };
+        let start = start.saturating_sub(1);
+        // A row is always left, so that the piece has a place.
+        piece.rows = piece.rows.slice(start..end.max(start + 1));
+        Ok(())
+    }
+
+    /// Left rows with the right rows at their places; `list` has their numbers, where these are asked for.
+    fn joined(
+        &self,
+        mut left: Joined,
+        list: Option<&SegmentRows>,
+        places: &[Place],
+        taken: &Taken,
+    ) -> Result<Joined> {
+        if let Some(list) = list {
+            let segment = (list.segment as u64) << ROW_BITS;
+            left.arrival = list.numbers().map(|row| segment | row as u64).collect();
+        }
+        let numbers = taken.numbers(places);
+        let stored = taken.columns.iter().map(|column| Ok(take(column, &numbers, None)?));
+        left.columns.extend(self.right.edge(stored.collect::<Result<_>>()?)?);
+        if self.options.inner && numbers.null_count() > 0 { left.only(places) } else { Ok(left) }
+    }
+}
+
+/// The right rows of a task, by segment in the order they are wanted.
+struct Taken {
+    columns: Vec<ArrayRef>,
+    /// Where those of each segment begin.
+    starts: Vec<u64>,
+}
+
+impl Taken {
+    /// The places as numbers of rows, NULL where there is none.
+    fn numbers(&self, places: &[Place]) -> UInt64Array {
+        let number = |place: &Place| self.starts.get(place.0).map_or(0, |start| start + place.1 as u64);
+        let numbers: Vec<u64> = places.iter().map(number).collect();
+        let missing = places.iter().any(|place| place.0 == MISSING);
+        let nulls = missing.then(|| places.iter().map(|place| place.0 != MISSING).collect::<NullBuffer>());
+        UInt64Array::new(numbers.into(), nulls)
+    }
+}
+
+/// Bits of an arrival number that are the row in its segment.
+const ROW_BITS: u32 = 40;
+
+impl Joined {
+    /// The rows that have a place.
+    fn only(self, places: &[Place]) -> Result<Self> {
+        let found: BooleanArray = places.iter().map(|place| Some(*place != NOWHERE)).collect();
+        let columns = self.columns.iter().map(|column| Ok(filter(column, &found)?));
+        let columns = columns.collect::<Result<_>>()?;
+        let times: ScalarBuffer<i64> = kept(&self.times, places).collect();
+        let arrival = kept(&self.arrival, places).collect();
+        Ok(Self { columns, rows: times.len(), times, arrival })
+    }
+
+    /// The rows as a batch.
+    pub(in super::super) fn batch(self, schema: SchemaRef) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        Ok(RecordBatch::try_new_with_options(schema, self.columns, &options)?)
+    }
+
+    /// Bytes it holds, roughly.
+    pub(in super::super) fn size(&self) -> usize {
+        let columns: usize = self.columns.iter().map(|column| column.get_array_memory_size()).sum();
+        columns + self.times.len() * 8 + self.arrival.len() * 8
+    }
+}
+
+/// The values of rows that have a place.
+fn kept<T: Copy>(values: &[T], places: &[Place]) -> impl Iterator<Item = T> {
+    values.iter().zip(places).filter(|(_, place)| **place != NOWHERE).map(|(value, _)| *value)
+}
+
+/// Pieces that overlap in time, together, in order of time; `pieces` are in order of arrival, with bounds of
+/// their times. One that begins where another ends follows it, if it also arrived after it.
+fn stretches<'a>(pieces: Vec<((i64, i64), Candidate<'a>)>) -> Vec<Candidates<'a>> {
+    let mut order: Vec<((i64, i64), usize, Candidate<'a>)> =
+        pieces.into_iter().enumerate().map(|(at, (bounds, piece))| (bounds, at, piece)).collect();
+    order.sort_by_key(|(bounds, at, _)| (*bounds, *at));
+    let mut stretches: Vec<Candidates<'a>> = Vec::new();
+    // The last to arrive of those in the last stretch.
+    let mut latest = 0;
+    for (bounds, at, piece) in order {
+        match stretches.last_mut() {
+            Some(last) if bounds.0 < last.bounds.1 || bounds.0 == last.bounds.1 && at < latest => {
+                last.bounds.1 = last.bounds.1.max(bounds.1);
+                last.pieces.push(piece);
+                latest = latest.max(at);
+            }
+            _ => {
+                stretches.push(Candidates { bounds, pieces: vec![piece] });
+                latest = at;
+            }
+        }
+    }
+    for stretch in &mut stretches {
+        stretch.pieces.sort_by_key(|piece| piece.segment);
+    }
+    stretches
+}

@@ -1,0 +1,33 @@
+//! ASOF JOIN series by series: where both sides are scans and the keys are of their series keys, the rows of
+//! a key lie together and in order of time on either side, so that no row of another is looked at.
+//!
+//! ```text
+//! sides (what each scan selects) ─► plan: pairs of series ─► tasks ─► join: a task's rows ─► exec
+//! ```
+//!
+//! - `sides`: whether two inputs are such scans; - `tasks`: which series of one side is which of the other,
+//!   and how the work is cut;
+//! - `standing`: the right rows of one series, searched by times that ascend;
+//! - `join`: one task from pieces to rows; - `order`: rows of all tasks back in order of time;
+//! - `running`: what the partitions of one execution share; `execute`: their streams.
+//!
+//! A task has a bounded number of rows: a series with more is cut by time, and each stretch begins with the
+//! right row that stands at its start. Right rows are read once where they are about as many as the left
+//! ones, and searched where they are many more.
+
+mod execute;
+mod join;
+mod order;
+mod running;
+mod sides;
+mod standing;
+mod tasks;
+
+pub(super) use running::Running;
+pub(super) use sides::Sides;
+
+/// How many right rows a left row may stand against where they are still read one after the other.
+const SEARCH_RATIO: usize = 32;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! What the partitions of one execution share: the plan, which the first of them makes, and the next task.
+
+use super::join::Joined;
+use super::sides::Sides;
+use super::tasks::Plan;
+use crate::operators::asof::exec::AsOfJoinExec;
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::metrics::Count;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Rows of a task for each row of a batch.
+const TASK_BATCHES: usize = 16;
+
+/// One execution of a join by series.
+#[derive(Debug)]
+pub(in super::super) struct Work {
+    join: AsOfJoinExec,
+    sides: Sides,
+    task_rows: usize,
+    plan: OnceLock<Result<Plan, Arc<DataFusionError>>>,
+    next: AtomicUsize,
+    /// Whether rows are to be put in order.
+    arrival: bool,
+    /// Rows read of the left and the right scan.
+    read: (Count, Count),
+}
+
+impl Work {
+    /// An execution of `join` over its `sides`, which are counted as read from now on.
+    pub(in super::super) fn new(join: &AsOfJoinExec, sides: Sides, batch_rows: usize, arrival: bool) -> Self {
+        let read = (sides.left.scan.begin_reading(), sides.right.scan.begin_reading());
+        let task_rows = batch_rows.saturating_mul(TASK_BATCHES);
+        let (plan, next) = (OnceLock::new(), AtomicUsize::new(0));
+        Self { join: join.clone(), sides, task_rows, plan, next, arrival, read }
+    }
+
+    fn plan(&self) -> Result<&Plan> {
+        let plan = || Plan::new(&self.join, &self.sides, self.task_rows).map_err(Arc::new);
+        self.plan.get_or_init(plan).as_ref().map_err(|error| DataFusionError::Shared(Arc::clone(error)))
+    }
+
+    /// The rows of the next task that nobody has taken; `None` where there is none.
+    pub(in super::super) fn next(&self) -> Result<Option<Vec<Joined>>> {
+        let plan = self.plan()?;
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(task) = plan.tasks.get(at) else { return Ok(None) };
+        let (joined, read) = plan.run(task, self.arrival)?;
+        self.read.0.add(read.left);
+        self.read.1.add(read.right);
+        Ok(Some(joined))
+    }
+}
+
+/// The execution at hand.
+#[derive(Debug, Default)]
+pub(in super::super) struct Running(Mutex<Option<(Vec<bool>, Arc<Work>)>>);
+
+impl Running {
+    /// The work that `partition` takes part in: a new one where it has its share of the last already.
+    pub(in super::super) fn join(
+        &self,
+        partition: usize,
+        partitions: usize,
+        begin: impl FnOnce() -> Result<Work>,
+    ) -> Result<Arc<Work>> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((taken, work)) = running.as_mut()
+            && let Some(taken) = taken.get_mut(partition)
+            && !std::mem::replace(taken, true)
+        {
+            return Ok(Arc::clone(work));
+        }
+        let work = Arc::new(begin()?);
+        let mut taken = vec![false; partitions];
+        taken[partition] = true;
+        *running = Some((taken, Arc::clone(&work)));
+        Ok(work)
+    }
+}

@@ -1,0 +1,174 @@
+//! Which series of the left side is which of the right, and how the work is cut.
+
+use super::SEARCH_RATIO;
+use super::sides::{Side, Sides};
+use crate::operators::asof::exec::AsOfJoinExec;
+use crate::operators::asof::node::AsOfOptions;
+use crate::scan::{PieceReader, Rows, Series, SeriesRanges};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{HashMap, Result, internal_datafusion_err};
+use std::ops::Range;
+use std::sync::Arc;
+use tickstone_model::{NULL_SYMBOL, SymbolId, TimeRange};
+
+/// A task begins anew at most so many times for the rows it should have.
+const SAMPLES: usize = 4;
+
+/// What share of a task's rows a piece must have for a search in it to pay.
+const NARROWED_SHARE: usize = 16;
+
+/// A series of the left side, and the one of the right with the same key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) left: usize,
+    pub(super) right: Option<usize>,
+}
+
+/// Work of bounded size: the left rows of some pairs in a stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) pairs: Range<usize>,
+    pub(super) time: TimeRange,
+}
+
+/// A join by series: what is read of each side, and its tasks.
+#[derive(Debug)]
+pub(in super::super) struct Plan {
+    pub(super) left: PieceReader,
+    pub(super) right: PieceReader,
+    pub(super) left_series: Vec<Series>,
+    pub(super) right_series: Vec<Series>,
+    pub(super) pairs: Vec<Pair>,
+    pub(super) tasks: Vec<Task>,
+    /// Pieces of fewer right rows are read whole, not searched for where the left rows begin and end.
+    pub(super) narrowed_rows_min: usize,
+    pub(super) options: AsOfOptions,
+}
+
+impl Plan {
+    /// The plan of a join over two sides, in tasks of about `task_rows` rows.
+    pub(super) fn new(join: &AsOfJoinExec, sides: &Sides, task_rows: usize) -> Result<Self> {
+        let Sides { left, right } = sides;
+        let of = |side: &Side| -> Result<Vec<Series>> {
+            let ranges = SeriesRanges::of(side.scan.selected(), &side.keys)?;
+            let ranges = ranges.ok_or_else(|| internal_datafusion_err!("keys are not of the series key"))?;
+            Ok(ranges.series)
+        };
+        let (left_series, right_series) = (of(left)?, of(right)?);
+        let right_schema = picked(&join.right_schema(), &join.right_columns)?;
+        let right_columns: Vec<usize> = join.right_columns.iter().map(|at| right.columns[*at]).collect();
+        let pairs = pairs(sides, &left_series, &right_series, join.options.inner);
+        let mut plan = Self {
+            left: PieceReader::new(&left.scan, &left.columns, &left.keys, join.left_schema())?,
+            right: PieceReader::new(&right.scan, &right_columns, &[], right_schema)?,
+            left_series,
+            right_series,
+            pairs,
+            tasks: Vec::new(),
+            narrowed_rows_min: task_rows / NARROWED_SHARE,
+            options: join.options,
+        };
+        plan.tasks = plan.cut(task_rows.max(1))?;
+        Ok(plan)
+    }
+
+    /// Rows of the right series of a pair.
+    fn right_rows(&self, pair: Pair) -> usize {
+        pair.right.map_or(0, |right| self.right_series[right].rows)
+    }
+
+    /// All pairs in tasks of about `task_rows` rows.
+    fn cut(&self, task_rows: usize) -> Result<Vec<Task>> {
+        let mut tasks: Vec<Task> = Vec::new();
+        let (mut first, mut open) = (0, 0);
+        let task = |pairs: Range<usize>| Task { pairs, time: TimeRange::ALL };
+        for (at, pair) in self.pairs.iter().enumerate() {
+            let (left, right) = (self.left_series[pair.left].rows, self.right_rows(*pair));
+            let searched = right / SEARCH_RATIO > left;
+            let weight = if searched { left * SEARCH_RATIO } else { left + right };
+            if open > 0 && open + weight > task_rows {
+                tasks.push(task(first..at));
+                (first, open) = (at, 0);
+            }
+            if weight > 2 * task_rows {
+                tasks.extend(self.stretches(at, searched, task_rows)?);
+                first = at + 1;
+            } else {
+                open += weight.max(1);
+            }
+        }
+        if open > 0 {
+            tasks.push(task(first..self.pairs.len()));
+        }
+        Ok(tasks)
+    }
+
+    /// The tasks of one pair, by time: cut where samples of its times say that about enough rows lie between.
+    fn stretches(&self, at: usize, searched: bool, task_rows: usize) -> Result<Vec<Task>> {
+        let pair = self.pairs[at];
+        let step = (task_rows / SAMPLES).max(1);
+        let left_step = if searched { (step / SEARCH_RATIO).max(1) } else { step };
+        let mut samples = Vec::new();
+        sample(&self.left, &self.left_series[pair.left], left_step, &mut samples)?;
+        if let Some(right) = pair.right.filter(|_| !searched) {
+            sample(&self.right, &self.right_series[right], step, &mut samples)?;
+        }
+        samples.sort_unstable();
+        let mut edges = vec![TimeRange::ALL.from];
+        edges.extend(samples.into_iter().skip(SAMPLES - 1).step_by(SAMPLES));
+        edges.push(TimeRange::ALL.to);
+        edges.dedup();
+        let task = |edge: &[i64]| Task { pairs: at..at + 1, time: TimeRange::new(edge[0], edge[1]) };
+        Ok(edges.windows(2).map(task).collect())
+    }
+}
+
+/// The schema of some columns.
+fn picked(schema: &SchemaRef, columns: &[usize]) -> Result<SchemaRef> {
+    let picked: Schema = schema.project(columns)?;
+    Ok(Arc::new(picked))
+}
+
+/// Adds the time of every `step`th row of a series.
+fn sample(reader: &PieceReader, series: &Series, step: usize, samples: &mut Vec<i64>) -> Result<()> {
+    let mut next = step;
+    for piece in &series.pieces {
+        let rows = Rows::from(&piece.rows);
+        while next < rows.len() {
+            samples.push(reader.time(piece.segment, rows.row(next))?);
+            next += step;
+        }
+        next -= rows.len();
+    }
+    Ok(())
+}
+
+/// The left series with their right ones, in the order of the side with more rows, so that what its neighbours
+/// share is decoded once; an inner join leaves out those that have none.
+fn pairs(sides: &Sides, left: &[Series], right: &[Series], inner: bool) -> Vec<Pair> {
+    let by_ids: HashMap<&[SymbolId], usize> =
+        right.iter().enumerate().map(|(at, series)| (&series.ids[..], at)).collect();
+    let partner = |series: &Series| by_ids.get(&*translate(sides, &series.ids)?).copied();
+    let mut pairs: Vec<Pair> =
+        left.iter().enumerate().map(|(left, series)| Pair { left, right: partner(series) }).collect();
+    if inner {
+        pairs.retain(|pair| pair.right.is_some());
+    }
+    let rows = |series: &[Series]| series.iter().map(|series| series.rows).sum::<usize>();
+    if rows(right) > rows(left) {
+        pairs.sort_by_key(|pair| pair.right.unwrap_or(usize::MAX));
+    }
+    pairs
+}
+
+/// The right side's ids of the symbols with these ids on the left; `None` where it has no such row, or one is
+/// NULL.
+fn translate(sides: &Sides, ids: &[SymbolId]) -> Option<Box<[SymbolId]>> {
+    let keys = sides.left.keys.iter().zip(&sides.right.keys);
+    let translated = ids.iter().zip(keys).map(|(id, (left, right))| {
+        let dictionary = sides.left.scan.selected().table.dictionary(*left)?;
+        let symbol = dictionary.symbol(*id).filter(|_| *id != NULL_SYMBOL)?;
+        sides.right.scan.selected().table.dictionary(*right)?.id(&symbol)
+    });
+    translated.collect()
+}

@@ -1,0 +1,175 @@
+//! Chooses how each ASOF JOIN of a physical plan is done: by series wherever its inputs allow that and nobody
+//! above relies on rows that come in order of time one by one.
+//!
+//! Walks down from the root with what is needed of the rows' order. The rows of the whole plan are needed in
+//! order, as a user who reads them without ORDER BY has always had them so.
+
+use super::by_series::Sides;
+use super::exec::{AsOfJoinExec, ORDERED_ROWS_MAX, Way};
+use crate::operators::latest::exec::LatestOnExec;
+use crate::operators::sample::exec::SampleByExec;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use std::sync::Arc;
+
+/// See the file's header.
+#[derive(Debug, Default)]
+pub(crate) struct ChooseAsOfJoin;
+
+/// What is needed of the order in which rows come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    /// Nothing.
+    Any,
+    /// They are in order of time, all of them.
+    Time,
+    /// They are in order of time, and perhaps only the first few are read.
+    FirstOfTime,
+}
+
+impl PhysicalOptimizerRule for ChooseAsOfJoin {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(choose(&plan, Order::Time)?.unwrap_or(plan))
+    }
+
+    fn name(&self) -> &str {
+        "ChooseAsOfJoin"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The plan with its joins done in the best way; `None` where it stays as it is.
+fn choose(plan: &Arc<dyn ExecutionPlan>, needed: Order) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(join) = plan.downcast_ref::<AsOfJoinExec>()
+        && let Some(way) = way(join, needed)
+    {
+        return Ok(Some(Arc::new(join.with_way(way))));
+    }
+    let mut children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
+    let mut changed = false;
+    for (at, child) in children.iter_mut().enumerate() {
+        if let Some(chosen) = choose(child, needed_of_child(plan, at, needed)?)? {
+            *child = chosen;
+            changed = true;
+        }
+    }
+    changed.then(|| Arc::clone(plan).replace_children(children, crate::operators::recompute())).transpose()
+}
+
+/// The way of a join by series; `None` where it is to be merged.
+fn way(join: &AsOfJoinExec, needed: Order) -> Option<Way> {
+    let sides = Sides::of(join)?;
+    match needed {
+        Order::Any => Some(Way::BySeries),
+        // In a plan that is kept it is known later how many rows there are.
+        Order::Time if sides.left.rows().is_none_or(|rows| rows <= ORDERED_ROWS_MAX) => {
+            Some(Way::BySeriesInOrder)
+        }
+        Order::Time | Order::FirstOfTime => None,
+    }
+}
+
+/// The order that a node needs of one of its inputs, where `needed` is what is needed of its own rows.
+fn needed_of_child(node: &Arc<dyn ExecutionPlan>, at: usize, needed: Order) -> Result<Order> {
+    if let Some(sort) = node.downcast_ref::<SortExec>() {
+        let input = sort.input().equivalence_properties();
+        return Ok(match (input.ordering_satisfy(sort.expr().clone())?, sort.fetch()) {
+            (false, _) => Order::Any,
+            (true, None) => Order::Time,
+            (true, Some(_)) => Order::FirstOfTime,
+        });
+    }
+    if node.downcast_ref::<GlobalLimitExec>().is_some() || node.downcast_ref::<LocalLimitExec>().is_some() {
+        return Ok(Order::FirstOfTime);
+    }
+    if node.downcast_ref::<UnionExec>().is_some() {
+        return Ok(needed);
+    }
+    let asks = node.required_input_ordering().get(at).is_some_and(Option::is_some) || heeds_arrival(node);
+    let own = if asks { Order::Time } else { Order::Any };
+    let keeps = node.maintains_input_order().get(at).copied().unwrap_or(false);
+    Ok(own.max(if keeps { needed } else { Order::Any }))
+}
+
+/// Whether what a node yields depends on the order of its input though it does not ask for one.
+fn heeds_arrival(node: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return !aggregate.aggr_expr().iter().all(|aggregate| is_free(aggregate));
+    }
+    if let Some(sample) = node.downcast_ref::<SampleByExec>() {
+        // Rows of one series come in order also from a join by series.
+        return !sample.aggregates().all(is_free) && !is_by_series(sample);
+    }
+    node.downcast_ref::<LatestOnExec>().is_some()
+        || node.downcast_ref::<WindowAggExec>().is_some()
+        || node.downcast_ref::<BoundedWindowAggExec>().is_some()
+}
+
+/// Aggregates whose value does not depend on the order of rows, but for rounding.
+const FREE: [&str; 24] = [
+    "approx_distinct",
+    "approx_median",
+    "approx_percentile_cont",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar",
+    "covar_pop",
+    "covar_samp",
+    "max",
+    "median",
+    "min",
+    "percentile_cont",
+    "stddev",
+    "stddev_pop",
+    "sum",
+    "var",
+    "var_pop",
+    "vwap",
+];
+
+fn is_free(aggregate: &AggregateFunctionExpr) -> bool {
+    FREE.contains(&aggregate.fun().name())
+}
+
+/// Whether a sample's keys hold the keys of the join that it samples, so that a group is of one series.
+fn is_by_series(sample: &SampleByExec) -> bool {
+    let keys: Vec<Option<usize>> = sample.keys().iter().map(|key| index_of(key)).collect();
+    let mut input = sample.input();
+    let mut places = keys;
+    while let Some(projection) = input.downcast_ref::<ProjectionExec>() {
+        let below =
+            |place: usize| projection.expr().get(place).and_then(|projected| index_of(&projected.expr));
+        places = places.into_iter().map(|place| place.and_then(below)).collect();
+        input = projection.input();
+    }
+    let Some(join) = input.downcast_ref::<AsOfJoinExec>() else { return false };
+    join.left_keys().all(|key| key.is_some() && places.contains(&key))
+}
+
+fn index_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+    expr.downcast_ref::<Column>().map(Column::index)
+}

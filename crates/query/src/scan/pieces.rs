@@ -1,0 +1,248 @@
+//! Reads chosen pieces of series: what operators use that work series by series and decide themselves which
+//! rows they need.
+//!
+//! Pieces of many series are put together by segment ([`by_segment`]), so that each segment is read once and
+//! a block that neighbours share is decoded once.
+
+use super::columns::Columns;
+use super::exec::ScanExec;
+use super::selected::Selected;
+use super::series::PieceRows;
+use crate::error::external;
+use datafusion::arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
+use datafusion::arrow::buffer::ScalarBuffer;
+use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use datafusion::common::{Result, internal_datafusion_err};
+use std::ops::Range;
+use std::sync::Arc;
+use tickstone_engine::Segment;
+
+/// Rows of one segment, ascending in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Rows<'a> {
+    /// Adjacent ones, of a part.
+    Range(Range<usize>),
+    /// Listed ones, of a run.
+    Listed(&'a [u32]),
+}
+
+impl Rows<'_> {
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Rows::Range(rows) => rows.len(),
+            Rows::Listed(rows) => rows.len(),
+        }
+    }
+
+    /// The row at a place.
+    pub(crate) fn row(&self, at: usize) -> usize {
+        match self {
+            Rows::Range(rows) => rows.start + at,
+            Rows::Listed(rows) => rows[at] as usize,
+        }
+    }
+
+    /// Those at some places.
+    #[must_use]
+    pub(crate) fn slice(&self, at: Range<usize>) -> Self {
+        match self {
+            Rows::Range(rows) => Rows::Range(rows.start + at.start..rows.start + at.end),
+            Rows::Listed(rows) => Rows::Listed(&rows[at]),
+        }
+    }
+}
+
+impl<'a> From<&'a PieceRows> for Rows<'a> {
+    fn from(rows: &'a PieceRows) -> Self {
+        match rows {
+            PieceRows::Range(rows) => Rows::Range(rows.clone()),
+            PieceRows::Listed(rows) => Rows::Listed(rows),
+        }
+    }
+}
+
+/// Rows of one segment that are read together.
+#[derive(Debug)]
+pub(crate) struct SegmentRows {
+    /// Index among the selected segments.
+    pub(crate) segment: usize,
+    /// How many.
+    pub(crate) rows: usize,
+    /// In a part: ascending, apart.
+    ranges: Vec<Range<usize>>,
+    /// In a run.
+    listed: Vec<usize>,
+}
+
+impl SegmentRows {
+    /// Adds rows; those of a part come after all that are there.
+    fn add(&mut self, rows: &Rows<'_>) -> Range<usize> {
+        match rows {
+            Rows::Range(rows) => match self.ranges.last_mut() {
+                Some(last) if last.end == rows.start => last.end = rows.end,
+                _ => self.ranges.push(rows.clone()),
+            },
+            Rows::Listed(rows) => self.listed.extend(rows.iter().map(|row| *row as usize)),
+        }
+        let start = self.rows;
+        self.rows += rows.len();
+        start..self.rows
+    }
+
+    /// The rows as numbers of the segment, in the order they are read.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.ranges.iter().cloned().flatten().chain(self.listed.iter().copied())
+    }
+}
+
+/// Where a piece is among rows put together by segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlacedPiece {
+    /// The place of its segment in the list.
+    pub(crate) list: usize,
+    /// Its rows among those read of the segment.
+    pub(crate) rows: Range<usize>,
+}
+
+/// Puts pieces (a segment, rows of it) together by segment: what is to be read of each, and for each piece
+/// where its rows are in that.
+pub(crate) fn by_segment<'a>(
+    pieces: impl ExactSizeIterator<Item = (usize, &'a Rows<'a>)> + Clone,
+) -> (Vec<SegmentRows>, Vec<PlacedPiece>) {
+    let mut order: Vec<(usize, usize, usize)> =
+        pieces.clone().enumerate().map(|(at, (segment, rows))| (segment, rows.row(0), at)).collect();
+    order.sort_unstable();
+    let pieces: Vec<(usize, &Rows<'_>)> = pieces.collect();
+    let mut lists: Vec<SegmentRows> = Vec::new();
+    let mut places = vec![PlacedPiece { list: 0, rows: 0..0 }; pieces.len()];
+    for (segment, _, at) in order {
+        if lists.last().is_none_or(|last| last.segment != segment) {
+            lists.push(SegmentRows { segment, rows: 0, ranges: Vec::new(), listed: Vec::new() });
+        }
+        let list = lists.len() - 1;
+        places[at] = PlacedPiece { list, rows: lists[list].add(pieces[at].1) };
+    }
+    (lists, places)
+}
+
+/// Reads pieces of what a scan selects.
+#[derive(Debug)]
+pub(crate) struct PieceReader {
+    selected: Arc<Selected>,
+    columns: Columns,
+    timestamp: usize,
+    /// The columns of the key, which are not read.
+    keys: Vec<usize>,
+    /// Types of the columns as they are stored.
+    types: Vec<DataType>,
+}
+
+impl PieceReader {
+    /// A reader of the columns `columns` of the scan's table, which are those of `schema`; of the columns
+    /// `keys` of the table its user knows the ids.
+    ///
+    /// # Errors
+    /// Where the table has no designated timestamp.
+    pub(crate) fn new(scan: &ScanExec, columns: &[usize], keys: &[usize], schema: SchemaRef) -> Result<Self> {
+        let selected = Arc::clone(scan.selected());
+        let table = selected.table.schema();
+        let timestamp =
+            table.timestamp().ok_or_else(|| internal_datafusion_err!("series without a timestamp"))?;
+        let types = columns.iter().map(|column| table.columns()[*column].column_type.stored_type()).collect();
+        let columns = Columns::new(&selected.table, schema, columns);
+        Ok(Self { selected, columns, timestamp, keys: keys.to_vec(), types })
+    }
+
+    /// A segment.
+    pub(crate) fn segment(&self, segment: usize) -> &Segment {
+        &self.selected.segments[segment]
+    }
+
+    /// Bounds of the times of a segment, both inside.
+    pub(crate) fn bounds(&self, segment: usize) -> (i64, i64) {
+        self.selected.times(self.segment(segment)).unwrap_or((i64::MIN, i64::MAX))
+    }
+
+    /// The types of the columns as they are stored.
+    pub(crate) fn types(&self) -> &[DataType] {
+        &self.types
+    }
+
+    /// The place of the first of some rows at or after `time`, the end where there is none.
+    pub(crate) fn lower_bound(&self, segment: usize, rows: &Rows<'_>, time: i64) -> Result<usize> {
+        let of = self.segment(segment);
+        match rows {
+            Rows::Range(rows) => {
+                let mut times = of.part_times().ok_or_else(without_times)?;
+                Ok(times.lower_bound(rows, time).map_err(external)? - rows.start)
+            }
+            Rows::Listed(rows) => {
+                Ok(rows.partition_point(|row| of.run_time(*row as usize).is_some_and(|at| at < time)))
+            }
+        }
+    }
+
+    /// The time of a row.
+    pub(crate) fn time(&self, segment: usize, row: usize) -> Result<i64> {
+        let of = self.segment(segment);
+        match of.part_times() {
+            Some(mut times) => times.time(row).map_err(external),
+            None => of.run_time(row).ok_or_else(without_times),
+        }
+    }
+
+    /// The times of rows.
+    pub(crate) fn times(&self, rows: &SegmentRows) -> Result<ScalarBuffer<i64>> {
+        let times = self.column(rows, self.timestamp)?;
+        let times = times.as_primitive_opt::<TimestampNanosecondType>().ok_or_else(without_times)?;
+        Ok(times.values().clone())
+    }
+
+    /// How many columns its user knows.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// All columns of rows whose times and keys (their ids) are known, in stored types.
+    pub(crate) fn read(
+        &self,
+        rows: &SegmentRows,
+        times: &ScalarBuffer<i64>,
+        keys: &[ArrayRef],
+    ) -> Result<Vec<ArrayRef>> {
+        let columns = self.columns.indices().map(|column| {
+            if let Some(key) = self.keys.iter().position(|key| *key == column) {
+                return Ok(Arc::clone(&keys[key]));
+            }
+            if column == self.timestamp {
+                return Ok(Arc::new(TimestampNanosecondArray::new(times.clone(), None)) as ArrayRef);
+            }
+            self.column(rows, column)
+        });
+        columns.collect()
+    }
+
+    fn column(&self, rows: &SegmentRows, column: usize) -> Result<ArrayRef> {
+        let of = self.segment(rows.segment);
+        match of.is_part() {
+            true => of.read_ranges(column, &rows.ranges).map_err(external),
+            false => of.take(column, &rows.listed).map_err(external),
+        }
+    }
+
+    /// All columns of single rows of a segment, in stored types.
+    pub(crate) fn take(&self, segment: usize, rows: &[usize]) -> Result<Vec<ArrayRef>> {
+        let of = self.segment(segment);
+        self.columns.indices().map(|column| of.take(column, rows).map_err(external)).collect()
+    }
+
+    /// Columns in stored types as the edge shows them.
+    pub(crate) fn edge(&self, stored: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        self.columns.edge(stored)
+    }
+}
+
+fn without_times() -> datafusion::error::DataFusionError {
+    internal_datafusion_err!("rows without designated timestamps")
+}
