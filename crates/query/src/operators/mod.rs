@@ -1,6 +1,7 @@
 //! Time-series operators inside DataFusion's planner.
 //!
-//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF JOIN) from marker to rows:
+//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF JOIN) from marker to rows, and the
+//! window functions over series ([`window`]), which SQL has already:
 //!
 //! ```text
 //! marker relation -> relation (RelationPlanner) -> sample | latest | asof :: node (extension node)
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! Never rewrites results; never touches storage: what an operator needs of its input, such as time
-//! order, it says in its properties. Every operator runs in one partition.
+//! order, it says in its properties. All but the windows yield one partition.
 //!
 //! Enter at [`install`], which the session calls once.
 
@@ -24,6 +25,7 @@ mod relation;
 mod sample;
 #[cfg(test)]
 mod speed;
+mod window;
 
 pub(crate) use asof::plan::interval_nanos;
 
@@ -55,7 +57,9 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let mut literals: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypedLiterals)];
     literals.extend(builder.analyzer().take().unwrap_or_default().rules);
+    let physical = window::rule::with_rule(builder.physical_optimizers().take());
     let builder = builder
+        .with_physical_optimizer_rules(physical)
         .with_analyzer_rules(literals)
         .with_config(config)
         .with_relation_planners(relations)

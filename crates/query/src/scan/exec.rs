@@ -160,7 +160,7 @@ impl ScanExec {
     }
 
     /// Most rows it yields.
-    pub(super) fn fetch_limit(&self) -> Option<usize> {
+    pub(crate) fn fetch_limit(&self) -> Option<usize> {
         self.fetch
     }
 
@@ -180,6 +180,14 @@ impl ScanExec {
     /// The order in which it yields rows.
     pub fn order(&self) -> ScanOrder {
         self.order
+    }
+
+    /// Where an operator that reads the rows in the scan's stead, from `output` of its own, counts them.
+    pub(crate) fn read_by_another(&self, output: usize) -> BaselineMetrics {
+        if output == 0 {
+            self.count_selection();
+        }
+        BaselineMetrics::new(&self.metrics, output)
     }
 
     /// The same rows in another order, from one output partition.

@@ -17,9 +17,11 @@ mod natural;
 mod newest;
 mod selected;
 mod series;
+mod series_reader;
 mod statistics;
 
 pub(crate) use constraint::Constraint;
 pub use exec::{ScanExec, ScanOrder};
 pub(crate) use newest::NewestRows;
 pub use selected::Selected;
+pub(crate) use series_reader::{Reach, SeriesReader, SeriesTask};

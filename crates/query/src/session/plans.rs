@@ -32,9 +32,10 @@ use tickstone_engine::Snapshot;
 const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 21] = [
+const KEPT_NODES: [&str; 22] = [
     "ScanExec",
     "SampleByExec",
+    "SeriesWindowExec",
     "FillExec",
     "LatestOnExec",
     "AsOfJoinExec",
