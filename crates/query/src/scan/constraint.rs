@@ -76,6 +76,9 @@ impl Constraint {
             }
             Expr::InList(InList { expr, list, negated: false }) => {
                 let column = column_of(table, expr)?;
+                if table.schema().series().contains(&column) {
+                    return Self::symbols(table, column, list);
+                }
                 let mut each = list
                     .iter()
                     .map(|value| Self::comparison(table, column, Operator::Eq, &literal_of(value)?));
@@ -84,6 +87,17 @@ impl Constraint {
             }
             _ => None,
         }
+    }
+
+    /// One of several symbols, which may be many.
+    fn symbols(table: &TableSnapshot, column: usize, list: &[Expr]) -> Option<Self> {
+        let dictionary = table.dictionary(column)?;
+        let id = |value: &Expr| Some(dictionary.id(text_of(&literal_of(value)?)?));
+        let ids = list.iter().map(id).collect::<Option<Vec<Option<SymbolId>>>>()?;
+        let mut ids: Vec<SymbolId> = ids.into_iter().flatten().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Some(Self { series: BTreeMap::from([(column, ids)]), ..Self::any() })
     }
 
     fn comparison(table: &TableSnapshot, column: usize, op: Operator, value: &ScalarValue) -> Option<Self> {

@@ -20,6 +20,7 @@ use datafusion::arrow::datatypes::TimestampNanosecondType;
 use datafusion::common::{Result, internal_datafusion_err};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+use tickstone_engine::Segment;
 use tickstone_model::NULL_SYMBOL;
 
 /// Rows that must lie together, on average, for copying ranges to be quicker than picking rows.
@@ -207,7 +208,7 @@ impl SeriesReader {
             TaskRows::Whole(series) => &self.series[series.clone()],
             TaskRows::Cut(series) => std::slice::from_ref(series),
         };
-        let sources = Sources::of(series, self.selected.segments.len());
+        let sources = Sources::of(series, &self.selected.segments);
         let mut stretches = sources.stretches(series);
         let mut ends = Vec::with_capacity(series.len());
         let mut end = 0;
@@ -239,22 +240,20 @@ impl SeriesReader {
     }
 
     fn column(&self, sources: &Sources, slot: usize, stretches: &[Stretch], rows: usize) -> Result<ArrayRef> {
-        let arrays = sources.segments.iter().map(|source| self.source(source, slot));
+        let arrays = sources.arrays.iter().map(|(segment, rows)| self.array(*segment, rows, slot));
         join(&arrays.collect::<Result<Vec<_>>>()?, stretches, rows)
     }
 
-    fn source(&self, source: &Source, slot: usize) -> Result<ArrayRef> {
-        let segment = &self.selected.segments[source.segment];
-        let column = self.column_at(slot);
-        if segment.is_part() {
-            return segment.read_ranges(column, &source.spans).map_err(external);
+    fn array(&self, segment: usize, rows: &Range<usize>, slot: usize) -> Result<ArrayRef> {
+        let (of, column) = (&self.selected.segments[segment], self.column_at(slot));
+        if of.is_part() {
+            return of.read(column, rows.clone()).map_err(external);
         }
-        let known = &self.runs[source.segment * (self.projection.len() + 1) + slot];
+        let known = &self.runs[segment * (self.projection.len() + 1) + slot];
         if let Some(array) = known.get() {
             return Ok(Arc::clone(array));
         }
-        let end = segment.rows().last().map_or(0, |rows| rows.end);
-        let array = segment.read(column, 0..end).map_err(external)?;
+        let array = of.read(column, rows.clone()).map_err(external)?;
         Ok(Arc::clone(known.get_or_init(|| array)))
     }
 }
@@ -305,80 +304,72 @@ fn in_order(selected: &Selected) -> bool {
 
 /// What a task reads of the segments.
 struct Sources {
-    /// Those of which it reads something.
-    segments: Vec<Source>,
-    /// For each segment its place among them.
-    places: Vec<u32>,
-}
-
-struct Source {
-    segment: usize,
-    /// The rows read of a part, ascending and apart.
-    spans: Vec<Range<usize>>,
-    /// Where each span begins among the rows read.
-    offsets: Vec<usize>,
+    /// Segment and rows of each array that is read: of a part, rows between which no whole block lies that is
+    /// not wanted; of a run all.
+    arrays: Vec<(usize, Range<usize>)>,
+    /// For each segment the first array of it.
+    first: Vec<usize>,
 }
 
 impl Sources {
-    fn of(series: &[Series], segments: usize) -> Self {
-        const NONE: u32 = u32::MAX;
-        let mut all = Self { segments: Vec::new(), places: vec![NONE; segments] };
+    fn of(series: &[Series], segments: &[Segment]) -> Self {
+        let mut spans: Vec<Vec<Range<usize>>> = vec![Vec::new(); segments.len()];
         for piece in series.iter().flat_map(|series| &series.pieces) {
-            let place = &mut all.places[piece.segment];
-            if *place == NONE {
-                *place = all.segments.len() as u32;
-                all.segments.push(Source { segment: piece.segment, spans: Vec::new(), offsets: Vec::new() });
-            }
-            if let PieceRows::Range(rows) = &piece.rows {
-                all.segments[*place as usize].spans.push(rows.clone());
+            let spans = &mut spans[piece.segment];
+            match &piece.rows {
+                PieceRows::Range(rows) => spans.push(rows.clone()),
+                PieceRows::Listed(_) if spans.is_empty() => {
+                    spans.push(0..segments[piece.segment].rows().last().map_or(0, |rows| rows.end));
+                }
+                PieceRows::Listed(_) => {}
             }
         }
-        all.segments.iter_mut().for_each(Source::join_spans);
-        all
+        let (mut arrays, mut first) = (Vec::new(), Vec::with_capacity(spans.len()));
+        for (segment, mut spans) in spans.into_iter().enumerate() {
+            join_spans(&mut spans);
+            first.push(arrays.len());
+            arrays.extend(spans.into_iter().map(|span| (segment, span)));
+        }
+        Self { arrays, first }
     }
 
     /// The rows of the series as they lie in what is read, one series after the other.
     fn stretches(&self, series: &[Series]) -> Vec<Stretch> {
         let mut stretches = Vec::new();
         for piece in series.iter().flat_map(|series| &series.pieces) {
-            let source = self.places[piece.segment] as usize;
             match &piece.rows {
                 PieceRows::Range(rows) => {
-                    let from = self.segments[source].offset(rows.start);
+                    let source = self.array_of(piece.segment, rows.start);
+                    let from = rows.start - self.arrays[source].1.start;
                     stretches.push(Stretch { source, from, rows: rows.len() });
                 }
                 PieceRows::Listed(rows) => {
+                    let source = self.first[piece.segment];
                     rows.iter().for_each(|row| push(&mut stretches, source, *row as usize));
                 }
             }
         }
         stretches
     }
+
+    /// The array in which a row of a part is.
+    fn array_of(&self, segment: usize, row: usize) -> usize {
+        let first = self.first[segment];
+        let end = self.first.get(segment + 1).copied().unwrap_or(self.arrays.len());
+        first + self.arrays[first..end].partition_point(|(_, span)| span.start <= row) - 1
+    }
 }
 
-impl Source {
-    /// Joins the spans that no block lies between: the blocks at their ends are decoded whole anyway.
-    fn join_spans(&mut self) {
-        self.spans.sort_unstable_by_key(|span| span.start);
-        self.spans.dedup_by(|next, span| {
-            let near = next.start.saturating_sub(span.end) < BLOCK_ROWS;
-            if near {
-                span.end = next.end;
-            }
-            near
-        });
-        let mut offset = 0;
-        for span in &self.spans {
-            self.offsets.push(offset);
-            offset += span.len();
+/// Joins the spans of a part that no block lies between: the blocks at their ends are decoded whole anyway.
+fn join_spans(spans: &mut Vec<Range<usize>>) {
+    spans.sort_unstable_by_key(|span| span.start);
+    spans.dedup_by(|next, span| {
+        let near = next.start.saturating_sub(span.end) < BLOCK_ROWS;
+        if near {
+            span.end = next.end;
         }
-    }
-
-    /// Where a row is among those read.
-    fn offset(&self, row: usize) -> usize {
-        let span = self.spans.partition_point(|span| span.start <= row) - 1;
-        self.offsets[span] + row - self.spans[span].start
-    }
+        near
+    });
 }
 
 /// Adds one row, to the last stretch where it follows that.

@@ -29,7 +29,10 @@ use std::task::{Context, Poll};
 
 /// Rows that a worker reads at once: few enough to stay in the cache, many enough that the blocks a task
 /// shares with its neighbours do not count.
-const TASK_ROWS: usize = if cfg!(test) { 16 } else { 131_072 };
+const TASK_ROWS: usize = if cfg!(test) { 16 } else { 61_440 };
+
+/// Batches that are yielded as one: rows of a task lie together already, and each batch costs something.
+const BATCHES_AT_ONCE: usize = 4;
 
 /// What happens to rows between the scan and the windows.
 #[derive(Debug, Clone)]
@@ -105,10 +108,7 @@ impl SeriesWindowExec {
 
     /// With more functions on top, and the schema that the rows then have.
     pub(super) fn with_windows(&self, windows: &[Arc<dyn WindowExpr>], schema: SchemaRef) -> Result<Self> {
-        let input = match (self.stages.last(), self.layers.last()) {
-            (Some(below), _) => Arc::clone(&below.schema),
-            (None, _) => self.row_schema(),
-        };
+        let input = self.stages.last().map_or_else(|| self.row_schema(), |below| Arc::clone(&below.schema));
         let kernels = windows.iter().map(|window| Kernel::new(window, &input));
         let stage = Stage { kernels: kernels.collect::<Result<_>>()?, schema: Arc::clone(&schema) };
         let mut stages = self.stages.clone();
@@ -270,7 +270,7 @@ impl ExecutionPlan for SeriesWindowExec {
             time: self.time,
             work: self.work(partition),
             schema: self.schema(),
-            batch_rows: context.session_config().batch_size().max(1),
+            batch_rows: context.session_config().batch_size().max(1).saturating_mul(BATCHES_AT_ONCE),
             ready: None,
             reservation: MemoryConsumer::new("SeriesWindowExec").register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),

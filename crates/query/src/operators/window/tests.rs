@@ -23,11 +23,14 @@ fn any_commits() -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
     prop::collection::vec((prop::collection::vec(any_row(), 0..40), any::<bool>()), 0..4)
 }
 
-/// A table `t` of these rows; `n` counts them as they arrive. Without `ties` no two times are equal.
+/// A table `t` of these rows, in slices of a few; `n` counts them as they arrive. Without `ties` no two times are equal.
 fn database(commits: &[(Vec<Row>, bool)], ties: bool) -> Database {
+    database_with(commits, ties, None)
+}
+
+fn database_with(commits: &[(Vec<Row>, bool)], ties: bool, query_memory_bytes: Option<usize>) -> Database {
     let engine = EngineOptions { background: false, threads: 1, slice_rows: 16, ..EngineOptions::default() };
-    let options =
-        DatabaseOptions { query_threads: Some(2), wide_rows_min: 1, engine, ..DatabaseOptions::default() };
+    let options = DatabaseOptions { query_threads: Some(2), wide_rows_min: 1, engine, query_memory_bytes };
     let database = Database::in_memory(options).unwrap();
     run(
         &database,
@@ -267,4 +270,60 @@ fn explain_counts_the_rows_read() {
     let sql = "EXPLAIN ANALYZE SELECT sum(k) OVER (PARTITION BY s ORDER BY ts) FROM t";
     let text = run(&some(), sql).concat().concat();
     assert!(text.contains("rows_selected=40") && text.matches("output_rows=40").count() >= 2, "{text}");
+}
+
+#[test]
+fn descending_windows_are_turned_round() {
+    let database = some();
+    for (function, frame) in [
+        ("sum(k)", "ROWS 2 PRECEDING"),
+        ("lag(k, 2, -1)", ""),
+        ("lead(k)", ""),
+        ("first_value(k)", "ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING"),
+        ("max(k)", "RANGE BETWEEN INTERVAL '5 seconds' PRECEDING AND CURRENT ROW"),
+        ("count(*)", ""),
+    ] {
+        let sql = |keys: &str| {
+            format!("SELECT n, {function} OVER (PARTITION BY {keys} ORDER BY ts DESC {frame}) FROM t")
+        };
+        assert!(plan(&database, &sql("s")).contains("SeriesWindowExec"), "{function}");
+        let expected = by_number(run(&database, &sql("s, s IS NULL")));
+        assert_eq!(by_number(run(&database, &sql("s"))), expected, "{function} {frame}");
+    }
+    let text = plan(&database, "SELECT row_number() OVER (PARTITION BY s ORDER BY ts DESC) FROM t");
+    assert!(!text.contains("SeriesWindowExec"), "{text}");
+}
+
+#[test]
+fn what_leaves_a_frame_is_gone() {
+    let values = [1e300, f64::INFINITY, 2.0, f64::NAN, -1e300, 3.0];
+    let rows: Vec<Row> = (0..60)
+        .map(|at| (at, Some("A"), Some(values.get(at as usize).copied().unwrap_or(0.1)), Some(1), None))
+        .collect();
+    let database = database(&[(rows, true)], false);
+    for rows in [3, 30] {
+        let sql = format!(
+            "SELECT n, sum(x) OVER w, avg(x) OVER w, vwap(x, k) OVER w FROM t \
+             WINDOW w AS (PARTITION BY s ORDER BY ts ROWS {rows} PRECEDING)"
+        );
+        let last = by_number(run(&database, &sql)).pop().unwrap();
+        let expected = 0.1 * f64::from(rows + 1);
+        assert!(same(&last[1], &expected.to_string()), "{last:?}");
+        assert!(same(&last[2], "0.1") && same(&last[3], "0.1"), "{last:?}");
+    }
+}
+
+#[test]
+fn too_little_memory_is_an_error() {
+    let rows: Vec<Row> = (0..60).map(|at| (at, Some("A"), Some(0.5), Some(at), None)).collect();
+    let database = database_with(&[(rows, true)], false, Some(1_000));
+    let mut session = database.session();
+    let sql = "SELECT sum(x) OVER (PARTITION BY s, v ORDER BY ts) FROM t";
+    let error = database.runtime().block_on(async {
+        match session.run(session.parse(sql).unwrap().remove(0)).await.unwrap() {
+            Outcome::Rows { stream, .. } => stream.try_collect::<Vec<_>>().await.unwrap_err().to_string(),
+            Outcome::Done { .. } => String::new(),
+        }
+    });
+    assert!(error.contains("memory"), "{error}");
 }
