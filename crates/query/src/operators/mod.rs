@@ -1,6 +1,7 @@
 //! Time-series operators inside DataFusion's planner.
 //!
-//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF JOIN) from marker to rows:
+//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF JOIN) from marker to rows, and the
+//! window functions over series ([`window`]), which SQL has already:
 //!
 //! ```text
 //! marker relation -> relation (RelationPlanner) -> sample | latest | asof :: node (extension node)
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! Never rewrites results; never touches storage: what an operator needs of its input, such as time
-//! order, it says in its properties. Every operator runs in one partition.
+//! order, it says in its properties. All but the windows yield one partition.
 //!
 //! Enter at [`install`], which the session calls once.
 
@@ -25,6 +26,7 @@ mod relation;
 mod sample;
 #[cfg(test)]
 mod speed;
+mod window;
 
 pub(crate) use asof::plan::interval_nanos;
 pub(crate) use sample::exec::SampleByExec;
@@ -90,7 +92,9 @@ fn with_our_physical_rules(
     let after = rules.iter().position(|rule| rule.name() == AggregateStatistics::new().name());
     rules.insert(after.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
     let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
-    rules.insert(before.unwrap_or(0), Arc::new(asof::rule::ChooseAsOfJoin));
+    let before = before.unwrap_or(0);
+    rules.insert(before, Arc::new(asof::rule::ChooseAsOfJoin));
+    rules.insert(before, Arc::new(window::rule::WindowsBySeries));
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::OrderOfScan));

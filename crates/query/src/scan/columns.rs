@@ -26,7 +26,7 @@ pub(super) struct Piece {
 pub(super) struct Columns {
     schema: SchemaRef,
     columns: Vec<Column>,
-    /// Counts the bytes of the values read.
+    /// Counts the bytes of the values that leave.
     bytes: Count,
 }
 
@@ -39,7 +39,7 @@ struct Column {
 }
 
 impl Columns {
-    /// The columns `projection` of `table`; `schema` is theirs. What is read of them is counted in `bytes`.
+    /// The columns `projection` of `table`; `schema` is theirs. The bytes of their values are counted.
     pub(super) fn new(table: &TableSnapshot, schema: SchemaRef, projection: &[usize], bytes: Count) -> Self {
         let column = |&index: &usize| Column { index, symbols: table.dictionary(index).map(|d| d.values()) };
         Self { schema, columns: projection.iter().map(column).collect(), bytes }
@@ -56,9 +56,7 @@ impl Columns {
     }
 
     fn each(&self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Vec<ArrayRef>> {
-        let stored = self.columns.iter().map(|column| read(column.index)).collect::<Result<Vec<_>>>()?;
-        self.bytes.add(stored.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum());
-        Ok(stored)
+        self.indices().map(read).collect()
     }
 
     /// A batch of columns in stored types.
@@ -70,6 +68,8 @@ impl Columns {
 
     /// Columns in stored types as the edge shows them.
     pub(super) fn edge(&self, stored: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(0);
+        self.bytes.add(stored.iter().map(bytes).sum());
         let columns = self.columns.iter().zip(stored).map(|(column, array)| match &column.symbols {
             Some(symbols) => symbol_array(&array, symbols),
             None => Ok(array),

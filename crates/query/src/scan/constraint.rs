@@ -76,13 +76,28 @@ impl Constraint {
             }
             Expr::InList(InList { expr, list, negated: false }) => {
                 let column = column_of(table, expr)?;
-                let each = list
+                if table.schema().series().contains(&column) {
+                    return Self::symbols(table, column, list);
+                }
+                let mut each = list
                     .iter()
                     .map(|value| Self::comparison(table, column, Operator::Eq, &literal_of(value)?));
-                Self::any_of(each.collect::<Option<Vec<Self>>>()?)
+                let first = each.next()??;
+                each.try_fold(first, |all, one| all.or(one?))
             }
             _ => None,
         }
+    }
+
+    /// One of several symbols, which may be many.
+    fn symbols(table: &TableSnapshot, column: usize, list: &[Expr]) -> Option<Self> {
+        let dictionary = table.dictionary(column)?;
+        let id = |value: &Expr| Some(dictionary.id(text_of(&literal_of(value)?)?));
+        let ids = list.iter().map(id).collect::<Option<Vec<Option<SymbolId>>>>()?;
+        let mut ids: Vec<SymbolId> = ids.into_iter().flatten().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Some(Self { series: BTreeMap::from([(column, ids)]), ..Self::any() })
     }
 
     fn comparison(table: &TableSnapshot, column: usize, op: Operator, value: &ScalarValue) -> Option<Self> {
@@ -125,23 +140,6 @@ impl Constraint {
         self
     }
 
-    /// Rows in one of several: neighbours are joined in pairs, so that a list of a thousand symbols is not
-    /// sorted a thousand times.
-    fn any_of(mut each: Vec<Self>) -> Option<Self> {
-        while each.len() > 1 {
-            let mut pairs = each.into_iter();
-            let mut joined = Vec::with_capacity(pairs.len().div_ceil(2));
-            while let Some(first) = pairs.next() {
-                joined.push(match pairs.next() {
-                    Some(second) => first.or(second)?,
-                    None => first,
-                });
-            }
-            each = joined;
-        }
-        each.pop()
-    }
-
     /// Rows in either, where that can be said: ids of one series column, or stretches of time
     /// (the gap between them makes it inexact).
     fn or(self, other: Self) -> Option<Self> {
@@ -163,8 +161,7 @@ impl Constraint {
         for (column, ids) in other.series {
             let mine = series.entry(column).or_default();
             mine.extend(ids);
-            // Two ascending lists: the stable sort merges them.
-            mine.sort();
+            mine.sort_unstable();
             mine.dedup();
         }
         Some(Self { series, exact, ..self })

@@ -182,6 +182,14 @@ impl ScanExec {
         self.order
     }
 
+    /// Where an operator that reads the rows in the scan's stead, from `output` of its own, counts them.
+    pub(crate) fn read_by_another(&self, output: usize) -> BaselineMetrics {
+        if output == 0 {
+            self.count_selection();
+        }
+        BaselineMetrics::new(&self.metrics, output)
+    }
+
     /// The same rows in another order, from one output partition.
     #[must_use]
     pub fn with_order(&self, order: ScanOrder) -> Self {

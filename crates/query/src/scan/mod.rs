@@ -19,6 +19,7 @@ mod pieces;
 mod ranges;
 mod selected;
 mod series;
+mod series_reader;
 mod statistics;
 
 pub(crate) use constraint::Constraint;
@@ -29,3 +30,4 @@ pub(crate) use pieces::{PieceReader, PlacedPiece, Rows, SegmentRows, by_segment}
 pub(crate) use ranges::{RangeReader, Unit};
 pub use selected::Selected;
 pub(crate) use series::{Series, SeriesRanges};
+pub(crate) use series_reader::{Reach, SeriesReader, SeriesTask};

@@ -150,7 +150,7 @@ impl PieceReader {
         let timestamp =
             table.timestamp().ok_or_else(|| internal_datafusion_err!("series without a timestamp"))?;
         let types = columns.iter().map(|column| table.columns()[*column].column_type.stored_type()).collect();
-        let columns = Columns::new(&selected.table, schema, columns);
+        let columns = Columns::new(&selected.table, schema, columns, scan.bytes_read());
         Ok(Self { selected, columns, timestamp, keys: keys.to_vec(), types })
     }
 

@@ -27,16 +27,17 @@ use sqlparser::ast::Statement;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use tickstone_engine::Snapshot;
+use tickstone_engine::{Snapshot, TableSnapshot};
 
 /// Most statements known at once.
 const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 22] = [
+const KEPT_NODES: [&str; 23] = [
     "ScanExec",
     "SampleByExec",
     "GroupByExec",
+    "SeriesWindowExec",
     "FillExec",
     "LatestOnExec",
     "AsOfJoinExec",
@@ -161,26 +162,42 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>) -> bool {
     kept && scans > 0 && !(totals && unfiltered)
 }
 
+/// What the literals of one statement select in one snapshot, so far: by table and filters.
+#[derive(Debug, Default)]
+pub(super) struct Selections(Vec<(Vec<Expr>, Arc<Selected>)>);
+
+impl Selections {
+    fn of(&self, table: &TableSnapshot, filters: &[Expr]) -> Option<Arc<Selected>> {
+        let same = |(of, selected): &&(Vec<Expr>, Arc<Selected>)| {
+            selected.table.id() == table.id() && of.as_slice() == filters
+        };
+        self.0.iter().find(same).map(|(_, selected)| Arc::clone(selected))
+    }
+}
+
 /// The scans of a template with the rows that a statement's literals select, in the order of the plan;
 /// `None` where the template does not fit them.
 pub(super) fn select(
     plan: &Arc<dyn ExecutionPlan>,
     snapshot: &Snapshot,
     literals: &[Literal],
+    selections: &mut Selections,
 ) -> Result<Option<Vec<Arc<ScanExec>>>> {
     let mut scans = Vec::new();
-    if select_below(plan, snapshot, literals, &mut scans)? { Ok(Some(scans)) } else { Ok(None) }
+    let fits = select_below(plan, snapshot, literals, selections, &mut scans)?;
+    Ok(fits.then_some(scans))
 }
 
 fn select_below(
     plan: &Arc<dyn ExecutionPlan>,
     snapshot: &Snapshot,
     literals: &[Literal],
+    selections: &mut Selections,
     scans: &mut Vec<Arc<ScanExec>>,
 ) -> Result<bool> {
     let Some(scan) = plan.downcast_ref::<ScanExec>() else {
         for child in plan.children() {
-            if !select_below(child, snapshot, literals, scans)? {
+            if !select_below(child, snapshot, literals, selections, scans)? {
                 return Ok(false);
             }
         }
@@ -189,6 +206,10 @@ fn select_below(
     let known = &scan.selected().table;
     let table = snapshot.table(known.schema().name()).filter(|table| table.id() == known.id());
     let (Some(table), Some(filters)) = (table, scan.filters()) else { return Ok(false) };
+    if let Some(selected) = selections.of(table, filters) {
+        scans.push(Arc::new(scan.bind(selected)));
+        return Ok(true);
+    }
     let mut constraint = Constraint::any();
     for filter in filters {
         let Some(bound) = with_values(filter, &|id, data_type| literal_of(literals, id)?.value(data_type))
@@ -207,7 +228,9 @@ fn select_below(
     } else {
         Selected::new(table, constraint.into_selection()).map_err(external)?
     };
-    scans.push(Arc::new(scan.bind(Arc::new(selected))));
+    let selected = Arc::new(selected);
+    selections.0.push((filters.to_vec(), Arc::clone(&selected)));
+    scans.push(Arc::new(scan.bind(selected)));
     Ok(true)
 }
 

@@ -1,6 +1,6 @@
 //! Queries: from a syntax tree to a stream.
 
-use super::plans::{self, KeptPlans, Known, PlanKey};
+use super::plans::{self, KeptPlans, Known, PlanKey, Selections};
 use super::template::take_literals;
 use super::{Outcome, QueryProgress, Session};
 use crate::error::Result;
@@ -70,14 +70,19 @@ impl Session {
             Some(Known::Once) => Arc::default(),
         };
         let Some(narrow) = self.template(&key, &kept, false).await else { return Ok(None) };
-        let Some(mut scans) = plans::select(&narrow, &snapshot, &literals)? else { return Ok(None) };
+        let mut selections = Selections::default();
+        let Some(mut scans) = plans::select(&narrow, &snapshot, &literals, &mut selections)? else {
+            return Ok(None);
+        };
         let rows: u64 = scans.iter().map(|scan| scan.selected().rows).sum();
         let wide = rows >= self.database.options().wide_rows_min;
         let mut template = narrow;
         if wide {
             let Some(plan) = self.template(&key, &kept, true).await else { return Ok(None) };
-            let Some(selected) = plans::select(&plan, &snapshot, &literals)? else { return Ok(None) };
-            (template, scans) = (plan, selected);
+            let Some(bound) = plans::select(&plan, &snapshot, &literals, &mut selections)? else {
+                return Ok(None);
+            };
+            (template, scans) = (plan, bound);
         }
         let plan = plans::bind(&template, &mut scans.into_iter())?;
         let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;

@@ -68,6 +68,16 @@ fn kept_plans_answer_as_new_ones() {
     check("SELECT * FROM t WHERE ts < ? LATEST ON ts PARTITION BY s", &times, true);
     check("SELECT a.ts, b.px FROM t a ASOF JOIN t b ON (s) WHERE a.ts >= ? ORDER BY a.ts, a.n", &times, true);
     check("SELECT s, avg(n) FROM t WHERE ts >= ? AND s IN ('A', 'B') GROUP BY s ORDER BY s", &times, true);
+    check(
+        "SELECT n, sum(n) OVER (PARTITION BY s ORDER BY ts ROWS 3 PRECEDING) FROM t WHERE ts >= ? ORDER BY n",
+        &times,
+        true,
+    );
+    check(
+        "SELECT n, max(px) OVER (PARTITION BY s ORDER BY ts) FROM t WHERE s IN (?, 'A') ORDER BY n",
+        &symbols[..3],
+        true,
+    );
     check("SELECT ts, lag(px) OVER (ORDER BY ts, n) FROM t WHERE s = ? ORDER BY ts", &symbols[..3], true);
 }
 

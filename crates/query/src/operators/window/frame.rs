@@ -1,0 +1,125 @@
+//! Which rows of its series a window function sees from each row.
+
+use crate::operators::interval_nanos;
+use crate::scan::Reach;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+
+/// Most rows of a frame that is folded anew for each row, which needs no state and no branches.
+const SHORT_ROWS_MAX: i64 = 16;
+
+/// A frame; an end of it that is `None` is open, as far as the series goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// From so many rows after the current one (negative: before it) to so many, both inside.
+    Rows { from: Option<i64>, to: Option<i64> },
+    /// From so many nanoseconds after the current row's time to so many, both inside.
+    Times { from: Option<i64>, to: Option<i64> },
+}
+
+impl Frame {
+    /// The frame of a window that is in order of time where `ordered`; `None` where it is of another kind.
+    pub(super) fn of(frame: &WindowFrame, ordered: bool) -> Option<Self> {
+        match frame.units {
+            WindowFrameUnits::Rows => {
+                let rows = |value: &ScalarValue| match value {
+                    ScalarValue::UInt64(Some(rows)) => i64::try_from(*rows).ok(),
+                    _ => None,
+                };
+                let (from, to) = (bound(&frame.start_bound, rows)?, bound(&frame.end_bound, rows)?);
+                Some(Frame::Rows { from, to })
+            }
+            // Without an order all rows are peers.
+            WindowFrameUnits::Range if !ordered => {
+                let peers = |bound: &WindowFrameBound| {
+                    bound.is_unbounded() || matches!(bound, WindowFrameBound::CurrentRow)
+                };
+                let all = peers(&frame.start_bound) && peers(&frame.end_bound);
+                all.then_some(Frame::Rows { from: None, to: None })
+            }
+            WindowFrameUnits::Range => {
+                let nanos = |value: &ScalarValue| interval_nanos(value).filter(|nanos| *nanos >= 0);
+                let (from, to) = (bound(&frame.start_bound, nanos)?, bound(&frame.end_bound, nanos)?);
+                Some(Frame::Times { from, to })
+            }
+            WindowFrameUnits::Groups => None,
+        }
+    }
+
+    /// Whether the current row is always in it, so that it is never empty.
+    pub(super) fn has_current(self) -> bool {
+        let (Frame::Rows { from, to } | Frame::Times { from, to }) = self;
+        from.is_none_or(|from| from <= 0) && to.is_none_or(|to| to >= 0)
+    }
+
+    /// How far it reaches from the current row; `None` where that has no end, or is not a number of rows.
+    pub(super) fn reach(self) -> Option<Reach> {
+        match self {
+            Frame::Rows { from: Some(from), to: Some(to) } => Some(Reach {
+                before: usize::try_from(from.saturating_neg()).unwrap_or(0),
+                after: usize::try_from(to).unwrap_or(0),
+            }),
+            _ => None,
+        }
+    }
+
+    /// The first and the last row, where there are few of them, counted from the current one.
+    pub(super) fn short(self) -> Option<(i64, i64)> {
+        match self {
+            Frame::Rows { from: Some(from), to: Some(to) } => {
+                (to.checked_sub(from)? < SHORT_ROWS_MAX).then_some((from, to))
+            }
+            _ => None,
+        }
+    }
+
+    /// Where the frame of each row of a series begins and ends. Neither ever moves back.
+    #[inline]
+    pub(super) fn each(self, rows: usize, times: &[i64], mut visit: impl FnMut(usize, usize)) {
+        match self {
+            Frame::Rows { from, to } => {
+                for row in 0..rows {
+                    let start = from.map_or(0, |from| place(row, from, rows));
+                    let end = to.map_or(rows, |to| place(row, to.saturating_add(1), rows));
+                    visit(start, end);
+                }
+            }
+            Frame::Times { from, to } => {
+                let (mut start, mut end) = (0, if to.is_none() { rows } else { 0 });
+                for time in &times[..rows] {
+                    if let Some(from) = from {
+                        let first = time.saturating_add(from);
+                        while start < rows && times[start] < first {
+                            start += 1;
+                        }
+                    }
+                    if let Some(to) = to {
+                        let last = time.saturating_add(to);
+                        while end < rows && times[end] <= last {
+                            end += 1;
+                        }
+                    }
+                    visit(start, end);
+                }
+            }
+        }
+    }
+}
+
+/// The place `by` rows after `row`, within a series of `rows`.
+#[inline]
+pub(super) fn place(row: usize, by: i64, rows: usize) -> usize {
+    let place = (row as i64).saturating_add(by);
+    if place <= 0 { 0 } else { (place as usize).min(rows) }
+}
+
+/// How far a bound is from the current row; `Some(None)` where it is open, `None` where it is not known.
+#[expect(clippy::option_option, reason = "not known and without end are two things")]
+fn bound(of: &WindowFrameBound, size: impl Fn(&ScalarValue) -> Option<i64>) -> Option<Option<i64>> {
+    Some(match of {
+        WindowFrameBound::CurrentRow => Some(0),
+        open if open.is_unbounded() => None,
+        WindowFrameBound::Preceding(value) => Some(-size(value)?),
+        WindowFrameBound::Following(value) => Some(size(value)?),
+    })
+}

@@ -1,0 +1,437 @@
+//! Rows series by series, each in order of time: what operators read that work on one series at a time.
+//!
+//! A *task* is a stretch of neighbouring series with about so many rows, or a stretch of one that has more.
+//! Its rows lie in many segments, a few of each: every segment is read once a task, in ranges that pass over
+//! only what is worth passing over, and the pieces of each series are then copied next to each other. Where
+//! segments overlap in time, a series whose rows did not come out in order is sorted, ties in order of arrival.
+
+use super::columns::Columns;
+use super::exec::ScanExec;
+use super::natural::BLOCK_ROWS;
+use super::selected::Selected;
+use super::series::{PieceRows, Series, SeriesPiece, SeriesRanges};
+use crate::error::{external, from_arrow};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, UInt32Array, make_array,
+};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::interleave;
+use datafusion::arrow::datatypes::TimestampNanosecondType;
+use datafusion::common::{Result, internal_datafusion_err};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+use tickstone_engine::Segment;
+use tickstone_model::NULL_SYMBOL;
+
+/// Rows that must lie together, on average, for copying ranges to be quicker than picking rows.
+const COPY_ROWS_MIN: usize = 4;
+
+/// Units that a task of a series that is cut is made of: what one needs of another is read in whole units.
+const UNITS: usize = 16;
+
+/// Reads what a scan selects by series.
+#[derive(Debug)]
+pub(crate) struct SeriesReader {
+    selected: Arc<Selected>,
+    columns: Columns,
+    /// Columns of the table that are yielded.
+    projection: Arc<[usize]>,
+    /// Columns of the table that make a series here.
+    keys: Vec<usize>,
+    series: Vec<Series>,
+    /// The designated timestamp.
+    timestamp: usize,
+    /// Whether the keys are the whole series key: if not, pieces of one segment may overlap in time.
+    whole_key: bool,
+    /// Whether the pieces of a series follow each other in time.
+    in_order: bool,
+    /// Columns of runs, which are read whole, once: by segment, then as they are asked for.
+    runs: Vec<OnceLock<ArrayRef>>,
+}
+
+/// Rows to be read together.
+#[derive(Debug)]
+pub(crate) struct SeriesTask {
+    of: TaskRows,
+    /// How many.
+    pub(crate) rows: usize,
+    /// Those of them that the task is about: the others are read for what they say about these.
+    pub(crate) kept: Range<usize>,
+}
+
+#[derive(Debug)]
+enum TaskRows {
+    /// All of some neighbouring series.
+    Whole(Range<usize>),
+    /// Some of one.
+    Cut(Series),
+}
+
+/// How far from a row others may lie that it cannot do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Reach {
+    /// Rows before it.
+    pub(crate) before: usize,
+    /// Rows after it.
+    pub(crate) after: usize,
+}
+
+/// Rows of some series, one series after the other, each in order of time.
+#[derive(Debug)]
+pub(crate) struct SeriesRows {
+    /// The rows.
+    pub(crate) batch: RecordBatch,
+    /// Where each series ends.
+    pub(crate) ends: Vec<usize>,
+}
+
+/// Adjacent rows of one of the arrays that were read.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    source: usize,
+    from: usize,
+    rows: usize,
+}
+
+impl SeriesReader {
+    /// A reader of what `scan` selects, by the columns `keys` of the table; `None` where they are not of its
+    /// series key, or the table has no designated timestamp.
+    pub(crate) fn new(scan: &ScanExec, keys: &[usize]) -> Result<Option<Self>> {
+        let selected = Arc::clone(scan.selected());
+        let Some(timestamp) = selected.table.schema().timestamp() else { return Ok(None) };
+        let Some(found) = SeriesRanges::of(&selected, keys)? else { return Ok(None) };
+        let projection: Arc<[usize]> = scan.projection().into();
+        let whole_key = selected.table.schema().series().iter().all(|column| keys.contains(column));
+        let slots = selected.segments.len() * (projection.len() + 1);
+        Ok(Some(Self {
+            columns: Columns::new(&selected.table, scan.row_schema(), &projection, scan.bytes_read()),
+            whole_key,
+            in_order: whole_key && in_order(&selected),
+            runs: (0..slots).map(|_| OnceLock::new()).collect(),
+            series: found.series,
+            keys: keys.to_vec(),
+            projection,
+            timestamp,
+            selected,
+        }))
+    }
+
+    /// All series in tasks of about `rows` rows. One that has more is cut where it can be, if no row needs
+    /// others that are further away than `reach`; each cut then comes with the rows around it that it needs.
+    pub(crate) fn tasks(&self, rows: usize, reach: Option<Reach>) -> Vec<SeriesTask> {
+        let reach = reach.filter(|reach| reach.before.saturating_add(reach.after) <= rows);
+        let mut tasks: Vec<SeriesTask> = Vec::new();
+        for (index, series) in self.series.iter().enumerate() {
+            if let Some(reach) = reach.filter(|_| series.rows > rows) {
+                tasks.extend(self.cut(series, rows, reach));
+                continue;
+            }
+            match tasks.last_mut() {
+                Some(SeriesTask { of: TaskRows::Whole(whole), rows: held, kept })
+                    if whole.end == index && *held + series.rows <= rows =>
+                {
+                    whole.end = index + 1;
+                    *held += series.rows;
+                    kept.end = *held;
+                }
+                _ => {
+                    let of = TaskRows::Whole(index..index + 1);
+                    tasks.push(SeriesTask { of, rows: series.rows, kept: 0..series.rows });
+                }
+            }
+        }
+        tasks
+    }
+
+    /// One series in tasks of about `rows` rows.
+    fn cut(&self, series: &Series, rows: usize, reach: Reach) -> Vec<SeriesTask> {
+        let units = self.units(&series.pieces, rows);
+        let sizes: Vec<usize> = units.iter().map(|unit| count(unit)).collect();
+        let mut tasks = Vec::new();
+        let mut next = 0;
+        while next < units.len() {
+            let first = next;
+            let mut kept = 0;
+            while next < units.len() && (next == first || kept + sizes[next] <= rows) {
+                kept += sizes[next];
+                next += 1;
+            }
+            let before = short_of(sizes[..first].iter().rev(), reach.before);
+            let after = short_of(sizes[next..].iter(), reach.after);
+            let pieces: Vec<SeriesPiece> = units[first - before..next + after].concat();
+            let rows = count(&pieces);
+            let skipped: usize = sizes[first - before..first].iter().sum();
+            let of = TaskRows::Cut(Series { ids: series.ids.clone(), pieces, rows });
+            tasks.push(SeriesTask { of, rows, kept: skipped..skipped + kept });
+        }
+        tasks
+    }
+
+    /// The pieces of a series in units that follow each other in time, of at most about `rows` rows where
+    /// they do not overlap.
+    fn units(&self, pieces: &[SeriesPiece], rows: usize) -> Vec<Vec<SeriesPiece>> {
+        let times = |piece: &SeriesPiece| {
+            self.selected.times(&self.selected.segments[piece.segment]).unwrap_or((i64::MIN, i64::MAX))
+        };
+        // Two pieces of one series in one segment follow each other whatever its bounds are.
+        let same_as_next = |at: usize| {
+            self.whole_key && pieces.get(at + 1).is_some_and(|next| next.segment == pieces[at].segment)
+        };
+        let mut first_after = vec![i64::MAX; pieces.len() + 1];
+        for (at, piece) in pieces.iter().enumerate().rev() {
+            let same = same_as_next(at);
+            first_after[at] =
+                if same { first_after[at + 1] } else { first_after[at + 1].min(times(piece).0) };
+        }
+        let mut units = Vec::new();
+        let (mut unit, mut last) = (Vec::new(), i64::MIN);
+        for (at, piece) in pieces.iter().enumerate() {
+            last = last.max(times(piece).1);
+            unit.push(piece.clone());
+            if !same_as_next(at) && last <= first_after[at + 1] {
+                let unit = std::mem::take(&mut unit);
+                let follow = unit.len() == 1
+                    || self.whole_key && unit.iter().all(|other| other.segment == piece.segment);
+                match follow {
+                    true => units.append(&mut split(unit, rows.div_ceil(UNITS).max(1))),
+                    false => units.push(unit),
+                }
+            }
+        }
+        units.extend((!unit.is_empty()).then_some(unit));
+        units
+    }
+
+    /// The rows of a task.
+    pub(crate) fn read(&self, task: &SeriesTask) -> Result<SeriesRows> {
+        let series = match &task.of {
+            TaskRows::Whole(series) => &self.series[series.clone()],
+            TaskRows::Cut(series) => std::slice::from_ref(series),
+        };
+        let sources = Sources::of(series, &self.selected.segments);
+        let mut stretches = sources.stretches(series);
+        let mut ends = Vec::with_capacity(series.len());
+        let mut end = 0;
+        for series in series {
+            end += series.rows;
+            ends.push(end);
+        }
+        if !self.in_order {
+            let times = self.column(&sources, self.projection.len(), &stretches, end)?;
+            let times = times.as_primitive::<TimestampNanosecondType>().values();
+            stretches = by_time(stretches, times, &ends);
+        }
+        let columns = (0..self.projection.len()).map(|slot| match self.key_of(slot) {
+            Some(key) => Ok(repeated(series, key, end)),
+            None => self.column(&sources, slot, &stretches, end),
+        });
+        let batch = self.columns.batch(columns.collect::<Result<_>>()?, end)?;
+        Ok(SeriesRows { batch, ends })
+    }
+
+    /// The place among the keys of the column at `slot`, where it is one.
+    fn key_of(&self, slot: usize) -> Option<usize> {
+        self.keys.iter().position(|key| *key == self.projection[slot])
+    }
+
+    /// The column of the table at `slot`, the designated timestamp after all that are yielded.
+    fn column_at(&self, slot: usize) -> usize {
+        self.projection.get(slot).copied().unwrap_or(self.timestamp)
+    }
+
+    fn column(&self, sources: &Sources, slot: usize, stretches: &[Stretch], rows: usize) -> Result<ArrayRef> {
+        let arrays = sources.arrays.iter().map(|(segment, rows)| self.array(*segment, rows, slot));
+        join(&arrays.collect::<Result<Vec<_>>>()?, stretches, rows)
+    }
+
+    fn array(&self, segment: usize, rows: &Range<usize>, slot: usize) -> Result<ArrayRef> {
+        let (of, column) = (&self.selected.segments[segment], self.column_at(slot));
+        if of.is_part() {
+            return of.read(column, rows.clone()).map_err(external);
+        }
+        let known = &self.runs[segment * (self.projection.len() + 1) + slot];
+        if let Some(array) = known.get() {
+            return Ok(Arc::clone(array));
+        }
+        let array = of.read(column, rows.clone()).map_err(external)?;
+        Ok(Arc::clone(known.get_or_init(|| array)))
+    }
+}
+
+/// Rows of all pieces.
+fn count(pieces: &[SeriesPiece]) -> usize {
+    pieces.iter().map(|piece| piece.rows.len()).sum()
+}
+
+/// How many of the units it takes for so many rows, if there are as many.
+fn short_of<'a>(units: impl Iterator<Item = &'a usize>, rows: usize) -> usize {
+    let mut held = 0;
+    let enough = units.take_while(|unit| {
+        let more = held < rows;
+        held += **unit;
+        more
+    });
+    enough.count()
+}
+
+/// Pieces that follow each other in units of at most `rows` rows.
+fn split(pieces: Vec<SeriesPiece>, rows: usize) -> Vec<Vec<SeriesPiece>> {
+    let cut = |SeriesPiece { segment, rows: of }| -> Vec<Vec<SeriesPiece>> {
+        let unit = |rows| vec![SeriesPiece { segment, rows }];
+        match of {
+            PieceRows::Range(whole) => {
+                let starts = whole.clone().step_by(rows);
+                starts.map(|from| unit(PieceRows::Range(from..whole.end.min(from + rows)))).collect()
+            }
+            PieceRows::Listed(listed) => {
+                listed.chunks(rows).map(|rows| unit(PieceRows::Listed(rows.to_vec()))).collect()
+            }
+        }
+    };
+    pieces.into_iter().flat_map(cut).collect()
+}
+
+/// Whether each segment begins, in time, no earlier than the one ahead of it ends.
+fn in_order(selected: &Selected) -> bool {
+    let mut last = i64::MIN;
+    selected.segments.iter().filter(|segment| segment.row_count() > 0).all(|segment| {
+        let Some((first, end)) = selected.times(segment) else { return false };
+        let follows = last <= first;
+        last = end;
+        follows
+    })
+}
+
+/// What a task reads of the segments.
+struct Sources {
+    /// Segment and rows of each array that is read: of a part, rows between which no whole block lies that is
+    /// not wanted; of a run all.
+    arrays: Vec<(usize, Range<usize>)>,
+    /// For each segment the first array of it.
+    first: Vec<usize>,
+}
+
+impl Sources {
+    fn of(series: &[Series], segments: &[Segment]) -> Self {
+        let mut spans: Vec<Vec<Range<usize>>> = vec![Vec::new(); segments.len()];
+        for piece in series.iter().flat_map(|series| &series.pieces) {
+            let spans = &mut spans[piece.segment];
+            match &piece.rows {
+                PieceRows::Range(rows) => spans.push(rows.clone()),
+                PieceRows::Listed(_) if spans.is_empty() => {
+                    spans.push(0..segments[piece.segment].rows().last().map_or(0, |rows| rows.end));
+                }
+                PieceRows::Listed(_) => {}
+            }
+        }
+        let (mut arrays, mut first) = (Vec::new(), Vec::with_capacity(spans.len()));
+        for (segment, mut spans) in spans.into_iter().enumerate() {
+            join_spans(&mut spans);
+            first.push(arrays.len());
+            arrays.extend(spans.into_iter().map(|span| (segment, span)));
+        }
+        Self { arrays, first }
+    }
+
+    /// The rows of the series as they lie in what is read, one series after the other.
+    fn stretches(&self, series: &[Series]) -> Vec<Stretch> {
+        let mut stretches = Vec::new();
+        for piece in series.iter().flat_map(|series| &series.pieces) {
+            match &piece.rows {
+                PieceRows::Range(rows) => {
+                    let source = self.array_of(piece.segment, rows.start);
+                    let from = rows.start - self.arrays[source].1.start;
+                    stretches.push(Stretch { source, from, rows: rows.len() });
+                }
+                PieceRows::Listed(rows) => {
+                    let source = self.first[piece.segment];
+                    rows.iter().for_each(|row| push(&mut stretches, source, *row as usize));
+                }
+            }
+        }
+        stretches
+    }
+
+    /// The array in which a row of a part is.
+    fn array_of(&self, segment: usize, row: usize) -> usize {
+        let first = self.first[segment];
+        let end = self.first.get(segment + 1).copied().unwrap_or(self.arrays.len());
+        first + self.arrays[first..end].partition_point(|(_, span)| span.start <= row) - 1
+    }
+}
+
+/// Joins the spans of a part that no block lies between: the blocks at their ends are decoded whole anyway.
+fn join_spans(spans: &mut Vec<Range<usize>>) {
+    spans.sort_unstable_by_key(|span| span.start);
+    spans.dedup_by(|next, span| {
+        let near = next.start.saturating_sub(span.end) < BLOCK_ROWS;
+        if near {
+            span.end = next.end;
+        }
+        near
+    });
+}
+
+/// Adds one row, to the last stretch where it follows that.
+fn push(stretches: &mut Vec<Stretch>, source: usize, row: usize) {
+    match stretches.last_mut() {
+        Some(last) if last.source == source && last.from + last.rows == row => last.rows += 1,
+        _ => stretches.push(Stretch { source, from: row, rows: 1 }),
+    }
+}
+
+/// The stretches with the rows of each series in order of time, equal times as they came.
+fn by_time(stretches: Vec<Stretch>, times: &[i64], ends: &[usize]) -> Vec<Stretch> {
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let unsorted = |(start, end): (usize, &usize)| !times[start..*end].is_sorted();
+    if !starts.clone().zip(ends).any(unsorted) {
+        return stretches;
+    }
+    let rows: Vec<(usize, usize)> = each_row(&stretches).collect();
+    let mut sorted = Vec::with_capacity(stretches.len());
+    let mut order = Vec::new();
+    for (start, &end) in starts.zip(ends) {
+        order.clear();
+        order.extend(start..end);
+        order.sort_by_key(|row| times[*row]);
+        order.iter().for_each(|row| push(&mut sorted, rows[*row].0, rows[*row].1));
+    }
+    sorted
+}
+
+/// Array and place in it of each row.
+fn each_row(stretches: &[Stretch]) -> impl Iterator<Item = (usize, usize)> {
+    stretches.iter().flat_map(|of| (of.from..of.from + of.rows).map(|row| (of.source, row)))
+}
+
+/// The stretches of the arrays, one after the other.
+fn join(arrays: &[ArrayRef], stretches: &[Stretch], rows: usize) -> Result<ArrayRef> {
+    match stretches {
+        [only] => return Ok(arrays[only.source].slice(only.from, only.rows)),
+        _ if rows < COPY_ROWS_MIN * stretches.len() => {
+            let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+            let rows: Vec<(usize, usize)> = each_row(stretches).collect();
+            return interleave(&arrays, &rows).map_err(from_arrow);
+        }
+        _ => {}
+    }
+    let data: Vec<_> = arrays.iter().map(|array| array.to_data()).collect();
+    let mut joined = MutableArrayData::new(data.iter().collect(), false, rows);
+    for of in stretches {
+        joined
+            .try_extend(of.source, of.from, of.from + of.rows)
+            .map_err(|error| internal_datafusion_err!("rows of a series cannot be joined: {error}"))?;
+    }
+    Ok(make_array(joined.freeze()))
+}
+
+/// The id that each series has in one of the keys, on all its rows.
+fn repeated(series: &[Series], key: usize, rows: usize) -> ArrayRef {
+    let mut ids = Vec::with_capacity(rows);
+    for series in series {
+        ids.resize(ids.len() + series.rows, series.ids[key]);
+    }
+    let missing = series.iter().any(|series| series.ids[key] == NULL_SYMBOL);
+    let nulls = missing.then(|| NullBuffer::from_iter(ids.iter().map(|id| *id != NULL_SYMBOL)));
+    Arc::new(UInt32Array::new(ids.into(), nulls))
+}
