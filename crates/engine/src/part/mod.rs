@@ -28,6 +28,7 @@ mod take;
 mod write;
 
 pub use prune::{BlockSummary, ColumnBound};
+pub use read::Fixed;
 pub use seek::PartTimes;
 pub use series::{SeriesEntry, SeriesIndex};
 

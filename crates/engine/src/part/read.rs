@@ -1,6 +1,7 @@
 //! Reading rows of a column into an Arrow array: only the blocks touched are decoded.
 
-use super::codec::{HEADER_BYTES, kind, text, value};
+use super::codec::slots::{append, first, scratch};
+use super::codec::{Decoded, HEADER_BYTES, kind, text, value};
 use super::page::Block;
 use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
@@ -10,10 +11,16 @@ use arrow_array::types::{
 };
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, DataType};
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::ColumnType;
+
+/// An Arrow type of numbers that a part stores: every primitive type that a [`ColumnType`] is stored as.
+#[allow(private_bounds, reason = "how values are decoded stays in this module")]
+pub trait Fixed: ArrowPrimitiveType<Native: value::Value> {}
+
+impl<A: ArrowPrimitiveType<Native: value::Value>> Fixed for A {}
 
 impl Part {
     /// Rows `rows` of a column, in stored types.
@@ -56,6 +63,33 @@ impl Part {
                 self.read_text(column, column_type, ranges)?
             }
         })
+    }
+
+    /// The rows of several ranges of a column whose values are `A`, into a buffer that the caller uses again:
+    /// for work that goes over values once and keeps none of them.
+    ///
+    /// What `values` held before is gone; the place of a NULL holds some value. Returns the validity where
+    /// there are NULLs.
+    ///
+    /// # Errors
+    /// Those of [`Self::read_ranges`]; [`EngineError::Arrow`] for a column of another type.
+    pub fn read_into<A: Fixed>(
+        &self,
+        column: usize,
+        ranges: &[Range<usize>],
+        values: &mut Vec<A::Native>,
+    ) -> Result<Option<NullBuffer>> {
+        let stored = self.column_type(column, ranges)?.stored_type();
+        let same = match &stored {
+            DataType::Decimal128(_, _) => matches!(A::DATA_TYPE, DataType::Decimal128(_, _)),
+            stored => *stored == A::DATA_TYPE,
+        };
+        if !same {
+            let message = format!("column {column} of {} is {stored}", self.path.display());
+            return Err(EngineError::Arrow(ArrowError::InvalidArgumentError(message)));
+        }
+        values.clear();
+        self.append_values(column, ranges, values)
     }
 
     /// The type of a column, where it and the rows of `ranges` are the part's.
@@ -109,24 +143,28 @@ impl Part {
         column: usize,
         ranges: &[Range<usize>],
     ) -> Result<(Vec<V>, Option<NullBuffer>)> {
+        let mut values = Vec::new();
+        let nulls = self.append_values(column, ranges, &mut values)?;
+        Ok((values, nulls))
+    }
+
+    fn append_values<V: value::Value>(
+        &self,
+        column: usize,
+        ranges: &[Range<usize>],
+        values: &mut Vec<V>,
+    ) -> Result<Option<NullBuffer>> {
         let rows = count(ranges);
-        let mut values: Vec<V> = Vec::with_capacity(rows);
+        values.reserve_exact(rows);
         let mut validity = Validity::new(rows);
-        // Decoded where the cache is warm, then copied: cheaper than clearing the target first.
-        let mut decoded = [V::default(); BLOCK_ROWS];
         self.each_block(column, ranges, |block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 values.resize(values.len() + count(wanted), V::default());
                 return Ok(());
             };
-            let decoded = &mut decoded[..block.rows];
-            value::decode(body, decoded).map_err(|damage| self.damaged(block.offset, damage.0))?;
-            for rows in wanted {
-                values.extend_from_slice(&decoded[rows.clone()]);
-            }
-            Ok(())
+            decode_wanted(body, block.rows, wanted, values).map_err(|what| self.damaged(block.offset, what.0))
         })?;
-        Ok((values, validity.finish()))
+        Ok(validity.finish())
     }
 
     fn read_sixteen_bytes(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
@@ -167,14 +205,14 @@ impl Part {
                 return Ok(());
             };
             let damaged = |damage: super::codec::Damage| self.damaged(block.offset, damage.0);
-            let mut lengths = [0_u32; BLOCK_ROWS];
-            let lengths = &mut lengths[..block.rows];
+            let mut lengths = scratch::<u32, BLOCK_ROWS>();
             let rest = body.get(HEADER_BYTES..).filter(|_| matches!(body[0], kind::TEXT | kind::TEXT_ZSTD));
             let Some(rest) = rest else {
                 return Err(self.damaged(block.offset, "an encoding this type does not have"));
             };
             let before = data.len();
-            text::decode(body[0], rest, lengths, &mut data).map_err(damaged)?;
+            let lengths = first(&mut lengths, block.rows).map_err(damaged)?;
+            let lengths = text::decode(body[0], rest, lengths, &mut data).map_err(damaged)?;
             keep_text(&mut data, before, lengths, wanted);
             for rows in wanted {
                 lengths_all.extend(lengths[rows.clone()].iter().map(|&length| length as usize));
@@ -196,6 +234,24 @@ impl Part {
 /// Rows in `ranges`.
 fn count(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
+}
+
+/// Appends the rows wanted of a block: straight to their place where that is all of them.
+fn decode_wanted<V: value::Value>(
+    body: &[u8],
+    rows: usize,
+    wanted: &[Range<usize>],
+    values: &mut Vec<V>,
+) -> Decoded<()> {
+    if count(wanted) == rows {
+        return append(values, rows, |slots| value::decode(body, slots));
+    }
+    let mut decoded = scratch::<V, BLOCK_ROWS>();
+    let decoded = value::decode(body, first(&mut decoded, rows)?)?;
+    for rows in wanted {
+        values.extend_from_slice(&decoded[rows.clone()]);
+    }
+    Ok(())
 }
 
 /// Of a block's text, which begins at `start` of `data`, keeps that of the rows wanted.

@@ -1,5 +1,6 @@
 //! From a stretch of time to the rows of one series entry inside it.
 
+use super::codec::slots::append;
 use super::codec::value;
 use super::page::Page;
 use super::{BLOCK_ROWS, Part};
@@ -48,12 +49,12 @@ pub struct PartTimes<'a> {
     slice: usize,
     column: usize,
     decoded: Option<usize>,
-    times: Box<[i64; BLOCK_ROWS]>,
+    times: Vec<i64>,
 }
 
 impl<'a> PartTimes<'a> {
     fn new(part: &'a Part, slice: usize, column: usize) -> Self {
-        Self { part, slice, column, decoded: None, times: Box::new([0; BLOCK_ROWS]) }
+        Self { part, slice, column, decoded: None, times: Vec::new() }
     }
 
     /// The timestamp of a row of the slice.
@@ -115,9 +116,10 @@ impl<'a> PartTimes<'a> {
 
     fn decode(&mut self, page: &Page<'_>, block: usize) -> Result<()> {
         let found = page.block(block)?;
-        let times = &mut self.times[..found.rows];
         self.decoded = None;
-        value::decode(found.bytes, times).map_err(|damage| self.part.damaged(found.offset, damage.0))?;
+        self.times.clear();
+        append(&mut self.times, found.rows, |slots| value::decode(found.bytes, slots))
+            .map_err(|damage| self.part.damaged(found.offset, damage.0))?;
         self.decoded = Some(block);
         Ok(())
     }

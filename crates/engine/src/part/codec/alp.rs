@@ -6,10 +6,12 @@
 //! exceptions, stored whole with their place.
 
 use super::ints::{self, IntPlan};
-use super::lane::with_words;
+use super::lane::Finish;
+use super::slots::{Plain, Slot};
 use super::{Damage, Decoded, split};
 use crate::part::BLOCK_ROWS;
 use crate::part::layout::{pad, u16_at, u64_at};
+use std::marker::PhantomData;
 
 /// `f` of a plan that divides.
 const DIVIDE: u8 = 0xff;
@@ -35,7 +37,7 @@ pub(in crate::part) struct AlpPlan {
 }
 
 /// A float column's native type; a FLOAT is computed as a double and rounded.
-pub(in crate::part) trait Real: Copy + Default + Send + 'static {
+pub(in crate::part) trait Real: Plain {
     /// Bytes of the type.
     const BYTES: usize;
     fn to_f64(self) -> f64;
@@ -47,9 +49,11 @@ pub(in crate::part) trait Real: Copy + Default + Send + 'static {
 
 impl Real for f64 {
     const BYTES: usize = 8;
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self
     }
+    #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value
     }
@@ -63,9 +67,11 @@ impl Real for f64 {
 
 impl Real for f32 {
     const BYTES: usize = 4;
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
+    #[inline(always)]
     fn from_f64(value: f64) -> Self {
         value as f32
     }
@@ -177,63 +183,73 @@ pub(in crate::part) fn encode<R: Real>(
     [plan.e, plan.f]
 }
 
-/// Decodes exactly `values.len()` values (at most 1,024) from what [`encode`] wrote.
-pub(in crate::part) fn decode<R: Real>(parameters: [u8; 2], bytes: &[u8], values: &mut [R]) -> Decoded<()> {
+/// Decodes exactly `slots.len()` values (at most 1,024) from what [`encode`] wrote.
+pub(in crate::part) fn decode<'s, R: Real>(
+    parameters: [u8; 2],
+    bytes: &[u8],
+    slots: &'s mut [Slot<R>],
+) -> Decoded<&'s mut [R]> {
     let [e, f] = parameters;
     let known = usize::from(e) <= MAX_POWER && (f == DIVIDE || f <= e);
     let (count, rest) = split(bytes, 8)?;
     let exceptions = usize::try_from(u64_at(count, 0)).unwrap_or(usize::MAX);
-    if !known || exceptions > BLOCK_ROWS || values.len() > BLOCK_ROWS {
+    if !known || exceptions > BLOCK_ROWS || slots.len() > BLOCK_ROWS {
         return Err(Damage("an unknown decimal encoding"));
     }
     let (places, rest) = split(rest, (exceptions * 2).next_multiple_of(8))?;
     let (whole, rest) = split(rest, (exceptions * R::BYTES).next_multiple_of(8))?;
-    with_words::<u64>(values.len(), |integers| {
-        ints::decode(rest, integers)?;
-        to_reals(AlpPlan { e, f }, integers, values);
-        Ok(())
-    })?;
+    let values = if f == DIVIDE {
+        ints::decode(rest, Quotient { divisor: POWERS[usize::from(e)], real: PhantomData }, slots)?
+    } else {
+        let (up, down) = (POWERS[usize::from(f)], INVERSES[usize::from(e)]);
+        ints::decode(rest, Product { up, down, real: PhantomData }, slots)?
+    };
     for (place, bytes) in places.chunks_exact(2).zip(whole.chunks_exact(R::BYTES)).take(exceptions) {
-        let slot =
+        let value =
             values.get_mut(usize::from(u16_at(place, 0))).ok_or(Damage("an exception past its block"))?;
         let mut wide = [0; 8];
         wide[..R::BYTES].copy_from_slice(bytes);
-        *slot = R::from_bits64(u64::from_le_bytes(wide));
+        *value = R::from_bits64(u64::from_le_bytes(wide));
     }
-    Ok(())
+    Ok(values)
 }
 
-fn to_reals<R: Real>(plan: AlpPlan, integers: &[u64], values: &mut [R]) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, which is all that calling it asks for.
-        unsafe { to_reals_avx2(plan, integers, values) };
-        return;
-    }
-    to_reals_anywhere(plan, integers, values);
-}
-
-/// The same loop, compiled for four doubles at once.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn to_reals_avx2<R: Real>(plan: AlpPlan, integers: &[u64], values: &mut [R]) {
-    to_reals_anywhere(plan, integers, values);
-}
-
+/// The double of an integer below 2^51: adding [`MAGIC`]'s bits makes MAGIC + integer, without a conversion that
+/// has no vector form.
 #[inline(always)]
-fn to_reals_anywhere<R: Real>(plan: AlpPlan, integers: &[u64], values: &mut [R]) {
-    // Integers are below 2^51, so adding MAGIC's bits makes MAGIC + integer, without a conversion that
-    // has no vector form.
-    let real = |word: u64| f64::from_bits(word.wrapping_add(MAGIC.to_bits())) - MAGIC;
-    if plan.f == DIVIDE {
-        let divisor = POWERS[usize::from(plan.e)];
-        for (value, &word) in values.iter_mut().zip(integers) {
-            *value = R::from_f64(real(word) / divisor);
-        }
-    } else {
-        let (up, down) = (POWERS[usize::from(plan.f)], INVERSES[usize::from(plan.e)]);
-        for (value, &word) in values.iter_mut().zip(integers) {
-            *value = R::from_f64(real(word) * up * down);
-        }
+fn real(word: u64) -> f64 {
+    f64::from_bits(word.wrapping_add(MAGIC.to_bits())) - MAGIC
+}
+
+/// An integer becomes a decimal by two products.
+#[derive(Debug, Clone, Copy)]
+struct Product<R> {
+    up: f64,
+    down: f64,
+    real: PhantomData<R>,
+}
+
+impl<R: Real> Finish<u64> for Product<R> {
+    type Value = R;
+
+    #[inline(always)]
+    fn finish(self, word: u64) -> R {
+        R::from_f64(real(word) * self.up * self.down)
+    }
+}
+
+/// An integer becomes a decimal by division.
+#[derive(Debug, Clone, Copy)]
+struct Quotient<R> {
+    divisor: f64,
+    real: PhantomData<R>,
+}
+
+impl<R: Real> Finish<u64> for Quotient<R> {
+    type Value = R;
+
+    #[inline(always)]
+    fn finish(self, word: u64) -> R {
+        R::from_f64(real(word) / self.divisor)
     }
 }

@@ -5,7 +5,10 @@
 //! themselves only, and a mixture of small and large ones costs little more than each by itself. DELTA does the
 //! same to the differences of neighbours.
 
-use super::lane::{Lane, pack, packed_bytes, unpack, with_words};
+use super::lane::{Finish, Lane, Same, pack, packed_bytes, unpack};
+use super::marks::{ASTRAY, put_marked};
+use super::simd::{self, Kernel, PADDING, STEP, Simd};
+use super::slots::{Slot, fill, first, padded, scratch};
 use super::{Damage, Decoded, split};
 use crate::part::BLOCK_ROWS;
 use crate::part::layout::{u16_at, u64_at};
@@ -203,22 +206,66 @@ fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
     pack(packing.wide, &distances, out);
 }
 
-/// Decodes exactly `words.len()` words from what [`encode`] wrote; bytes past it are padding.
-pub(in crate::part) fn decode<L: Lane>(bytes: &[u8], words: &mut [L]) -> Decoded<()> {
+/// A word from what was packed for it, then what becomes of it.
+#[derive(Debug, Clone, Copy)]
+struct Above<L, F> {
+    base: L,
+    finish: F,
+}
+
+impl<L: Lane, F: Finish<L>> Finish<L> for Above<L, F> {
+    type Value = F::Value;
+
+    #[inline(always)]
+    fn finish(self, word: L) -> F::Value {
+        self.finish.finish(word.plus(self.base))
+    }
+}
+
+/// As [`Above`], where what was packed is scaled.
+#[derive(Debug, Clone, Copy)]
+struct Scaled<L, F> {
+    base: L,
+    scale: L,
+    finish: F,
+}
+
+impl<L: Lane, F: Finish<L>> Finish<L> for Scaled<L, F> {
+    type Value = F::Value;
+
+    #[inline(always)]
+    fn finish(self, word: L) -> F::Value {
+        self.finish.finish(word.times(self.scale).plus(self.base))
+    }
+}
+
+/// A body's header, and what follows it.
+struct Body<'a, L> {
+    base: L,
+    scale: L,
+    width: usize,
+    exceptions: usize,
+    /// Bits of an exception.
+    wide: usize,
+    marked: bool,
+    /// The packed words, and all that comes after them.
+    rest: &'a [u8],
+}
+
+/// Decodes exactly `slots.len()` words from what [`encode`] wrote; bytes past it are padding.
+pub(in crate::part) fn decode<'s, L: Lane, F: Finish<L>>(
+    bytes: &[u8],
+    finish: F,
+    slots: &'s mut [Slot<F::Value>],
+) -> Decoded<&'s mut [F::Value]> {
     let (header, rest) = split(bytes, 8)?;
     let (code, width, exceptions) = (header[0], usize::from(header[1]), usize::from(u16_at(header, 2)));
     let (base, rest) = split(rest, 8)?;
     let base = L::from_u64(u64_at(base, 0));
     if code == CONSTANT {
-        words.fill(base);
-        return Ok(());
+        return Ok(fill(slots, finish.finish(base)));
     }
-    if code > DELTA
-        || width > L::WIDTH
-        || exceptions > words.len()
-        || words.len() > BLOCK_ROWS
-        || header[4] > SCALED | MARKED
-    {
+    if code > DELTA || exceptions > slots.len() || slots.len() > BLOCK_ROWS || header[4] > SCALED | MARKED {
         return Err(Damage("an unknown integer encoding"));
     }
     let (scale, rest) = if header[4] & SCALED != 0 {
@@ -227,72 +274,93 @@ pub(in crate::part) fn decode<L: Lane>(bytes: &[u8], words: &mut [L]) -> Decoded
     } else {
         (L::from_u64(1), rest)
     };
-    let (first, rest) = if code == DELTA { split(rest, 8)? } else { (&[][..], rest) };
-    let (packed, rest) = split(rest, packed_bytes(width, words.len()))?;
-    if scale.to_u64() == 1 {
-        unpack(width, packed, base, words)?;
-    } else {
-        unpack(width, packed, L::default(), words)?;
-        for word in words.iter_mut() {
-            *word = word.times(scale).plus(base);
-        }
+    let (wide, marked) = (usize::from(header[5]), header[4] & MARKED != 0);
+    let body = Body { base, scale, width, exceptions, wide, marked, rest };
+    if code == REFERENCE {
+        return body.decode(finish, slots);
     }
-    if exceptions > 0 {
-        let wide = usize::from(header[5]);
-        let marked = header[4] & MARKED != 0;
-        with_words(exceptions, |found: &mut [L]| patch(rest, marked, wide, base, found, words))?;
-    }
-    if code == DELTA {
-        accumulate(L::from_u64(u64_at(first, 0)), words);
-    }
-    Ok(())
+    let (start, rest) = split(rest, 8)?;
+    let mut steps = scratch::<L, BLOCK_ROWS>();
+    let steps = Body { rest, ..body }.decode(Same, first(&mut steps, slots.len())?)?;
+    simd::run(Accumulate { start: L::from_u64(u64_at(start, 0)), steps, finish, slots })
 }
 
-/// Puts the exceptions, decoded into `found`, in their places.
-fn patch<L: Lane>(
-    bytes: &[u8],
-    marked: bool,
-    wide: usize,
-    base: L,
-    found: &mut [L],
-    words: &mut [L],
-) -> Decoded<()> {
-    let place_bytes =
-        if marked { packed_bytes(1, words.len()) } else { packed_bytes(PLACE_BITS, found.len()) };
-    let (places, rest) = split(bytes, place_bytes)?;
-    let (distances, _) = split(rest, packed_bytes(wide, found.len()))?;
-    unpack(wide, distances, base, found)?;
-    let astray = Damage("exceptions past their block");
-    if !marked {
-        return with_words::<u32>(found.len(), |numbers| {
-            unpack(PLACE_BITS, places, 0, numbers)?;
-            for (&place, &word) in numbers.iter().zip(found.iter()) {
-                *words.get_mut(place as usize).ok_or(astray)? = word;
+impl<L: Lane> Body<'_, L> {
+    fn decode<F: Finish<L>>(self, finish: F, slots: &mut [Slot<F::Value>]) -> Decoded<&mut [F::Value]> {
+        let Self { base, scale, width, .. } = self;
+        let (packed, rest) = split(self.rest, packed_bytes(width, slots.len()))?;
+        let above = Above { base, finish };
+        let values = if scale.to_u64() == 1 {
+            unpack(width, packed, above, slots)?
+        } else {
+            unpack(width, packed, Scaled { base, scale, finish }, slots)?
+        };
+        if self.exceptions > 0 {
+            self.patch(rest, above, values)?;
+        }
+        Ok(values)
+    }
+
+    /// Puts the exceptions in their places.
+    fn patch<F: Finish<L>>(&self, bytes: &[u8], above: F, values: &mut [F::Value]) -> Decoded<()> {
+        let count = self.exceptions;
+        let place_bytes =
+            if self.marked { packed_bytes(1, values.len()) } else { packed_bytes(PLACE_BITS, count) };
+        let (places, rest) = split(bytes, place_bytes)?;
+        let (distances, _) = split(rest, packed_bytes(self.wide, count))?;
+        let mut found = scratch::<F::Value, { BLOCK_ROWS + PADDING }>();
+        let found = padded(first(&mut found, count + PADDING)?, PADDING, |slots| {
+            unpack(self.wide, distances, above, slots)
+        })?;
+        if self.marked {
+            return put_marked(places, count, found, values);
+        }
+        let mut numbers = scratch::<u32, BLOCK_ROWS>();
+        let numbers = unpack::<u32, _>(PLACE_BITS, places, Same, first(&mut numbers, count)?)?;
+        for (&place, &value) in numbers.iter().zip(found.iter()) {
+            *values.get_mut(place as usize).ok_or(ASTRAY)? = value;
+        }
+        Ok(())
+    }
+}
+
+/// Sums up steps from the second on, onto `start`.
+struct Accumulate<'a, 's, L, F: Finish<L>> {
+    start: L,
+    steps: &'a mut [L],
+    finish: F,
+    slots: &'s mut [Slot<F::Value>],
+}
+
+impl<'s, L: Lane, F: Finish<L>> Kernel for Accumulate<'_, 's, L, F> {
+    type Output = Decoded<&'s mut [F::Value]>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> Self::Output {
+        let Self { start, steps, finish, slots } = self;
+        if let Some(step) = steps.first_mut() {
+            *step = start;
+        }
+        let mut sum = L::default();
+        let (full, last) = steps.as_chunks_mut::<STEP>();
+        let (targets, rest) = slots.as_chunks_mut::<STEP>();
+        for (words, target) in full.iter_mut().zip(targets) {
+            sum = L::sums(simd, sum, words);
+            for (slot, &word) in target.iter_mut().zip(words.iter()) {
+                slot.write(finish.finish(word));
             }
-            Ok(())
-        });
-    }
-    let mut found = found.iter();
-    for (index, chunk) in places.chunks_exact(8).enumerate() {
-        let mut marks = chunk.try_into().map_or(0, u64::from_le_bytes);
-        while marks != 0 {
-            let place = index * 64 + marks.trailing_zeros() as usize;
-            *words.get_mut(place).ok_or(astray)? = *found.next().ok_or(astray)?;
-            marks &= marks - 1;
         }
-    }
-    if found.next().is_some() { Err(astray) } else { Ok(()) }
-}
-
-fn accumulate<L: Lane>(first: L, words: &mut [L]) {
-    let mut value = first;
-    let mut rest = words.iter_mut();
-    if let Some(word) = rest.next() {
-        *word = first;
-    }
-    for word in rest {
-        value = value.plus(*word);
-        *word = value;
+        let mut words = [L::default(); STEP];
+        words[..last.len()].copy_from_slice(last);
+        L::sums(simd, sum, &mut words);
+        for (slot, &word) in rest.iter_mut().zip(&words) {
+            slot.write(finish.finish(word));
+        }
+        if steps.len() != slots.len() {
+            return Err(Damage("differences that are not as many as values"));
+        }
+        // SAFETY: there are as many steps as slots, so the full chunks pair up, and the rest is a chunk at most.
+        Ok(unsafe { slots.assume_init_mut() })
     }
 }
 

@@ -3,20 +3,21 @@
 //! A full block (1,024 words) is packed in the FastLanes layout, which unpacks without a dependency
 //! from one word to the next; a shorter one word by word, least significant bit first.
 
+use super::simd::{self, Kernel, ROW_BYTES, SHIFTED_BITS, STEP, Simd};
+use super::slots::{Plain, Slot, fill, write_all};
 use super::{Damage, Decoded};
 use crate::part::BLOCK_ROWS;
-use fastlanes::{BitPacking, FoR};
+use fastlanes::BitPacking;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 #[cfg(target_endian = "big")]
 compile_error!("parts are little-endian and read in place");
 
 /// An unsigned word that integers are packed as; signed ones as two's complement.
-pub(in crate::part) trait Lane: Copy + Eq + Default + Debug + Send + 'static {
+pub(in crate::part) trait Lane: Plain + Eq + Debug {
     /// Bits of the word.
     const WIDTH: usize;
-    /// Bytes of the word.
-    const BYTES: usize = Self::WIDTH / 8;
 
     fn from_u64(word: u64) -> Self;
     fn to_u64(self) -> u64;
@@ -26,39 +27,72 @@ pub(in crate::part) trait Lane: Copy + Eq + Default + Debug + Send + 'static {
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
 
+    /// See [`Simd::unpack_row_u64`]; writes the first words of `words`, one for each lane.
+    fn unpack_row<S: Simd>(
+        simd: S,
+        packed: [&[u8; ROW_BYTES]; 2],
+        shift: usize,
+        mask: Self,
+        words: &mut [Self],
+    );
+    /// Makes each word the sum of itself, those before it and `before`; returns the last.
+    fn sums<S: Simd>(simd: S, before: Self, words: &mut [Self; STEP]) -> Self;
+
     /// Packs a full block at `width` bits.
     fn pack_block(width: usize, words: &[Self; BLOCK_ROWS], out: &mut Vec<u8>);
-    /// Unpacks a full block and adds `base` to each word.
-    fn unpack_block(width: usize, packed: &[u8], base: Self, words: &mut [Self; BLOCK_ROWS]) -> Decoded<()>;
 }
 
 macro_rules! lane {
-    ($word:ty, $signed:ty) => {
+    ($word:ty, $sums:ident, $unpack_row:ident) => {
         impl Lane for $word {
             const WIDTH: usize = <$word>::BITS as usize;
 
+            #[inline(always)]
             fn from_u64(word: u64) -> Self {
                 word as $word
             }
 
+            #[inline(always)]
             fn to_u64(self) -> u64 {
                 u64::from(self)
             }
 
+            #[inline(always)]
             fn to_i64(self) -> i64 {
                 i64::from(self.cast_signed())
             }
 
+            #[inline(always)]
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
 
+            #[inline(always)]
             fn minus(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
 
+            #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self.wrapping_mul(other)
+            }
+
+            #[inline(always)]
+            fn unpack_row<S: Simd>(
+                simd: S,
+                packed: [&[u8; ROW_BYTES]; 2],
+                shift: usize,
+                mask: Self,
+                words: &mut [Self],
+            ) {
+                if let Some(words) = words.first_chunk_mut() {
+                    simd.$unpack_row(packed, shift, mask, words);
+                }
+            }
+
+            #[inline(always)]
+            fn sums<S: Simd>(simd: S, before: Self, words: &mut [Self; STEP]) -> Self {
+                simd.$sums(before, words)
             }
 
             fn pack_block(width: usize, words: &[Self; BLOCK_ROWS], out: &mut Vec<u8>) {
@@ -71,49 +105,11 @@ macro_rules! lane {
                     out.extend_from_slice(&word.to_le_bytes());
                 }
             }
-
-            fn unpack_block(
-                width: usize,
-                packed: &[u8],
-                base: Self,
-                words: &mut [Self; BLOCK_ROWS],
-            ) -> Decoded<()> {
-                if width > Self::WIDTH || packed.len() != width * BLOCK_ROWS / 8 {
-                    return Err(Damage("a packed block of a wrong size"));
-                }
-                let mut copy = [0 as $word; BLOCK_ROWS];
-                // SAFETY: every bit pattern is a valid word, and the target is little-endian (above).
-                let (before, aligned, after) = unsafe { packed.align_to::<$word>() };
-                let source = if before.is_empty() && after.is_empty() {
-                    aligned
-                } else {
-                    for (word, bytes) in copy.iter_mut().zip(packed.chunks_exact(Self::BYTES)) {
-                        *word = bytes.try_into().map_or(0, <$word>::from_le_bytes);
-                    }
-                    &copy[..packed.len() / Self::BYTES]
-                };
-                // SAFETY: `source` has 1,024 * width / BITS words (checked above), `words` 1,024, and
-                // width <= BITS.
-                unsafe { <$word>::unchecked_unfor_pack(width, source, base, words) };
-                Ok(())
-            }
         }
     };
 }
-lane!(u32, i32);
-lane!(u64, i64);
-
-/// Lends `count` words (at most 1,024), cleared: a small array for few, as clearing costs.
-pub(in crate::part) fn with_words<L: Lane>(
-    count: usize,
-    work: impl FnOnce(&mut [L]) -> Decoded<()>,
-) -> Decoded<()> {
-    match count {
-        ..129 => work(&mut [L::default(); 128][..count]),
-        129..=BLOCK_ROWS => work(&mut [L::default(); BLOCK_ROWS][..count]),
-        _ => Err(Damage("a block of too many values")),
-    }
-}
+lane!(u32, sums_u32, unpack_row_u32);
+lane!(u64, sums_u64, unpack_row_u64);
 
 /// Bytes that `count` words of `width` bits take.
 pub(in crate::part) fn packed_bytes(width: usize, count: usize) -> usize {
@@ -140,58 +136,135 @@ pub(in crate::part) fn pack<L: Lane>(width: usize, words: &[L], out: &mut Vec<u8
     }
 }
 
-/// Unpacks what [`pack`] wrote and adds `base` to each word; `packed` is exactly those bytes.
-pub(in crate::part) fn unpack<L: Lane>(width: usize, packed: &[u8], base: L, words: &mut [L]) -> Decoded<()> {
-    if let Ok(block) = <&mut [L; BLOCK_ROWS]>::try_from(&mut *words) {
-        return L::unpack_block(width, packed, base, block);
-    }
-    if width > L::WIDTH || packed.len() != packed_bytes(width, words.len()) {
-        return Err(Damage("packed values of a wrong size"));
-    }
-    if width == 0 {
-        words.fill(base);
-        return Ok(());
-    }
-    let mask = if width == 64 { u64::MAX } else { (1 << width) - 1 };
-    if width > SHIFTED_BITS {
-        unpack_wide(width, packed, mask, base, words);
-        return Ok(());
-    }
-    // Every word lies within eight bytes: loads that do not depend on each other. The last ones may reach
-    // past the end and go the long way.
-    let near_end = words.len().min(packed.len().saturating_sub(7) * 8 / width);
-    let (near, far) = words.split_at_mut(near_end);
-    for (index, word) in near.iter_mut().enumerate() {
-        let at = index * width;
-        let bytes = packed.get(at / 8..at / 8 + 8).and_then(|bytes| bytes.try_into().ok());
-        *word = L::from_u64(bytes.map_or(0, u64::from_le_bytes) >> (at % 8) & mask).plus(base);
-    }
-    for (index, word) in far.iter_mut().enumerate() {
-        let at = (near_end + index) * width;
-        let mut bytes = [0; 8];
-        let rest = packed.get(at / 8..).unwrap_or_default();
-        let held = rest.len().min(8);
-        bytes[..held].copy_from_slice(&rest[..held]);
-        *word = L::from_u64(u64::from_le_bytes(bytes) >> (at % 8) & mask).plus(base);
-    }
-    Ok(())
+/// What becomes of a word once it is unpacked: a value of the column, made while the word is in a register.
+pub(in crate::part) trait Finish<L>: Copy {
+    type Value: Plain;
+    /// Must be `#[inline(always)]`: it becomes part of a kernel's loop.
+    fn finish(self, word: L) -> Self::Value;
 }
 
-/// Widest words of which each lies within eight bytes, wherever it begins.
-const SHIFTED_BITS: usize = 57;
+/// The word itself.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::part) struct Same;
 
-fn unpack_wide<L: Lane>(width: usize, packed: &[u8], mask: u64, base: L, words: &mut [L]) {
-    let mut source = packed.chunks_exact(8).map(|c| c.try_into().map_or(0, u64::from_le_bytes));
-    let (mut pending, mut left) = (0_u128, 0);
-    for word in words {
-        if left < width {
-            pending |= u128::from(source.next().unwrap_or(0)) << left;
-            left += 64;
-        }
-        *word = L::from_u64(low_word(pending) & mask).plus(base);
-        pending >>= width;
-        left -= width;
+impl<L: Lane> Finish<L> for Same {
+    type Value = L;
+
+    #[inline(always)]
+    fn finish(self, word: L) -> L {
+        word
     }
+}
+
+/// Unpacks what [`pack`] wrote; `packed` is exactly those bytes.
+pub(in crate::part) fn unpack<'s, L: Lane, F: Finish<L>>(
+    width: usize,
+    packed: &[u8],
+    finish: F,
+    slots: &'s mut [Slot<F::Value>],
+) -> Decoded<&'s mut [F::Value]> {
+    if width > L::WIDTH || slots.len() > BLOCK_ROWS || packed.len() != packed_bytes(width, slots.len()) {
+        return Err(Damage("packed values of a wrong size"));
+    }
+    match (width, slots.len()) {
+        (0, _) => Ok(fill(slots, finish.finish(L::default()))),
+        (_, BLOCK_ROWS) => simd::run(UnpackBlock { width, packed, finish, slots, lane: PhantomData }),
+        (..=SHIFTED_BITS, _) => simd::run(UnpackShort { width, packed, finish, slots, lane: PhantomData }),
+        _ => unpack_wide(width, packed, finish, slots),
+    }
+}
+
+/// Values that every eighth row makes, side by side.
+const STRETCH: usize = 128;
+
+/// Where in a stretch the words of each of its rows begin, in sixteens (docs/formats/part.md).
+const ORDER: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+
+/// Unpacks a block in the FastLanes layout: all lanes of a row have the same shift and lie side by side.
+struct UnpackBlock<'a, 's, L, F: Finish<L>> {
+    width: usize,
+    packed: &'a [u8],
+    finish: F,
+    slots: &'s mut [Slot<F::Value>],
+    lane: PhantomData<L>,
+}
+
+impl<'s, L: Lane, F: Finish<L>> Kernel for UnpackBlock<'_, 's, L, F> {
+    type Output = Decoded<&'s mut [F::Value]>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> Self::Output {
+        let Self { width, packed, finish, slots, .. } = self;
+        let (packed, _) = packed.as_chunks::<ROW_BYTES>();
+        if packed.len() != width || slots.len() != BLOCK_ROWS || width == 0 || width > L::WIDTH {
+            return Err(Damage("packed values of a wrong size"));
+        }
+        let mask = L::from_u64(u64::MAX >> (64 - width));
+        // Every eighth row makes a stretch of the block: through memory, so that finishing is a loop of its own.
+        let mut words = [L::default(); STRETCH];
+        for (first, target) in slots.as_chunks_mut::<STRETCH>().0.iter_mut().enumerate() {
+            for (eight, &place) in ORDER.iter().enumerate().take(L::WIDTH / 8) {
+                let at = (eight * 8 + first) * width;
+                // Where a value lies in one word both are that word, and what comes in from the right is masked.
+                let (low, high) = (&packed[at / L::WIDTH], &packed[(at + width - 1) / L::WIDTH]);
+                L::unpack_row(simd, [low, high], at % L::WIDTH, mask, &mut words[place * 16..]);
+            }
+            for (slot, &word) in target.iter_mut().zip(&words) {
+                slot.write(finish.finish(word));
+            }
+        }
+        // SAFETY: the stretches are the whole block, of 1,024 values (above).
+        Ok(unsafe { slots.assume_init_mut() })
+    }
+}
+
+/// Unpacks words that stand one after the other.
+struct UnpackShort<'a, 's, L, F: Finish<L>> {
+    width: usize,
+    packed: &'a [u8],
+    finish: F,
+    slots: &'s mut [Slot<F::Value>],
+    lane: PhantomData<L>,
+}
+
+impl<'s, L: Lane, F: Finish<L>> Kernel for UnpackShort<'_, 's, L, F> {
+    type Output = Decoded<&'s mut [F::Value]>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> Self::Output {
+        let Self { width, packed, finish, slots, .. } = self;
+        let mask = u64::MAX >> (64 - width);
+        let mut words = [0; STEP];
+        for (step, target) in slots.chunks_mut(STEP).enumerate() {
+            let rest = packed.get(step * STEP / 8 * width..).unwrap_or_default();
+            simd.unpack_step(width, rest, target.len(), &mut words);
+            for (slot, &word) in target.iter_mut().zip(&words) {
+                slot.write(finish.finish(L::from_u64(word & mask)));
+            }
+        }
+        // SAFETY: the chunks are all of the slots, and a chunk is no longer than `words`.
+        Ok(unsafe { slots.assume_init_mut() })
+    }
+}
+
+/// Unpacks words of more than [`SHIFTED_BITS`] bits: mostly few exceptions, which are far from all else.
+fn unpack_wide<'s, L: Lane, F: Finish<L>>(
+    width: usize,
+    packed: &[u8],
+    finish: F,
+    slots: &'s mut [Slot<F::Value>],
+) -> Decoded<&'s mut [F::Value]> {
+    let (packed, _) = packed.as_chunks::<8>();
+    let mask = u64::MAX >> (64 - width);
+    let word = |index: usize| packed.get(index).map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let values = (0..slots.len()).map(|index| {
+        let at = index * width;
+        let (right, left) = ((at % 64) as u32, (64 - at % 64) as u32);
+        // As in a block: where a value lies in one word, what comes in from the right is masked.
+        let value = word(at / 64) >> right | word((at + width - 1) / 64).wrapping_shl(left);
+        finish.finish(L::from_u64(value & mask))
+    });
+    write_all(slots, values)
 }
 
 fn low_word(value: u128) -> u64 {

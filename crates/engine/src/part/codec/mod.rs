@@ -7,11 +7,15 @@
 //!
 //! - `lane`: bit packing of 32- and 64-bit words; - `ints`: constant, frame of reference, delta;
 //! - `alp`: doubles that are decimals at heart; - `value`: which of them a type uses, runs, raw;
-//! - `text`: strings and binary.
+//! - `text`: strings and binary; - `slots`: memory to be filled; - `simd`: the processor's vectors;
+//! - `marks`: values placed by one bit a row.
 
 pub(super) mod alp;
 pub(super) mod ints;
 pub(super) mod lane;
+mod marks;
+mod simd;
+pub(super) mod slots;
 pub(super) mod text;
 pub(super) mod value;
 

@@ -1,20 +1,45 @@
 //! Each encoding by itself: what goes in comes out, and random bytes never panic.
 
-use super::value::{Plan, Value, decode, encode};
+use super::lane::{Lane, Same};
+use super::slots::{Slot, scratch};
+use super::value::{Plan, Value, encode};
 use super::*;
+use crate::part::BLOCK_ROWS;
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-/// Encodes, decodes, and gives the kind chosen and the size.
+/// Slots for the values of a block.
+fn slots<T>(rows: usize) -> Vec<Slot<T>> {
+    scratch::<T, BLOCK_ROWS>().into_iter().take(rows).collect()
+}
+
+/// Encodes, decodes at each level, and gives the kind chosen and the size.
 fn check<V: Value + Debug>(values: &[V]) -> (u8, usize) {
     let mut bytes = Vec::new();
     encode(values, Plan::of(&[values.to_vec()]), &mut bytes);
-    let mut read = vec![V::default(); values.len()];
-    decode(&bytes, &mut read).unwrap();
-    for (row, (read, written)) in read.iter().zip(values).enumerate() {
-        assert!(read.same(*written), "row {row}: {read:?} for {written:?}");
-    }
+    simd::with_each_level(|level| {
+        let mut slots = slots(values.len());
+        let read = value::decode::<V>(&bytes, &mut slots).unwrap();
+        for (row, (read, written)) in read.iter().zip(values).enumerate() {
+            assert!(read.same(*written), "{level:?} row {row}: {read:?} for {written:?}");
+        }
+    });
     (bytes[0], bytes.len())
+}
+
+/// Decodes what may be damaged: the same at each level.
+fn check_any<V: Value + Debug>(bytes: &[u8], rows: usize) {
+    let mut first: Option<Decoded<Vec<V>>> = None;
+    simd::with_each_level(|level| {
+        let mut slots = slots(rows);
+        let read = value::decode::<V>(bytes, &mut slots).map(|values| values.to_vec());
+        let Some(first) = &first else { return first = Some(read) };
+        let same = match (first, &read) {
+            (Ok(first), Ok(read)) => first.iter().zip(read).all(|(first, read)| first.same(*read)),
+            (first, read) => first.is_err() && read.is_err(),
+        };
+        assert!(same, "{level:?}: {read:?} for {first:?}");
+    });
 }
 
 #[test]
@@ -84,11 +109,85 @@ fn true_reals_stay_raw() {
     assert_eq!(check(&reals), (kind::RAW, 8 + 8 * 1_024));
 }
 
+/// Words of `width` bits that look random.
+fn words_of<L: Lane>(width: usize, rows: usize) -> Vec<L> {
+    let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
+    let word = |row: u64| (row + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ row << 17;
+    (0..rows as u64).map(|row| L::from_u64(word(row ^ (width as u64) << 32) & mask)).collect()
+}
+
+/// Packs words and unpacks them at each level.
+fn check_packed<L: Lane>(width: usize, rows: usize) {
+    let words = words_of::<L>(width, rows);
+    let mut packed = Vec::new();
+    lane::pack(width, &words, &mut packed);
+    assert_eq!(packed.len(), lane::packed_bytes(width, rows));
+    simd::with_each_level(|level| {
+        let mut slots = slots(rows);
+        let read = lane::unpack::<L, _>(width, &packed, Same, &mut slots).unwrap();
+        assert_eq!(read, words, "{level:?}: {rows} words of {width} bits");
+    });
+}
+
+#[test]
+fn words_of_every_width_and_number_are_unpacked() {
+    let edges = [1, 2, 7, 8, 9, 15, 63, 64, 65, 127, 128, 129, 500, 1_000, 1_017, 1_023, 1_024];
+    for width in 0..=64 {
+        for rows in edges.into_iter().chain((1..=1_024).filter(|rows| rows % 37 == width % 37)) {
+            check_packed::<u64>(width, rows);
+            if width <= 32 {
+                check_packed::<u32>(width, rows);
+            }
+        }
+    }
+}
+
+#[test]
+fn full_blocks_are_those_of_fastlanes() {
+    for width in 0..=64 {
+        let words = words_of::<u64>(width, BLOCK_ROWS);
+        let mut packed = vec![0; width * BLOCK_ROWS / 64];
+        // SAFETY: there are 1,024 words, and room for as many of `width` bits.
+        unsafe { <u64 as fastlanes::BitPacking>::unchecked_pack(width, &words, &mut packed) };
+        let bytes: Vec<u8> = packed.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut theirs = vec![0; BLOCK_ROWS];
+        // SAFETY: as above, the other way round.
+        unsafe { <u64 as fastlanes::BitPacking>::unchecked_unpack(width, &packed, &mut theirs) };
+        simd::with_each_level(|_| {
+            let mut slots = slots(BLOCK_ROWS);
+            assert_eq!(lane::unpack::<u64, _>(width, &bytes, Same, &mut slots).unwrap(), theirs);
+        });
+    }
+    for width in 0..=32 {
+        let words = words_of::<u32>(width, BLOCK_ROWS);
+        let mut packed = vec![0; width * BLOCK_ROWS / 32];
+        // SAFETY: there are 1,024 words, and room for as many of `width` bits.
+        unsafe { <u32 as fastlanes::BitPacking>::unchecked_pack(width, &words, &mut packed) };
+        let bytes: Vec<u8> = packed.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut theirs = vec![0; BLOCK_ROWS];
+        // SAFETY: as above, the other way round.
+        unsafe { <u32 as fastlanes::BitPacking>::unchecked_unpack(width, &packed, &mut theirs) };
+        simd::with_each_level(|_| {
+            let mut slots = slots(BLOCK_ROWS);
+            assert_eq!(lane::unpack::<u32, _>(width, &bytes, Same, &mut slots).unwrap(), theirs);
+        });
+    }
+}
+
+#[test]
+fn packed_words_of_a_wrong_size_are_damage() {
+    for (width, bytes, rows) in [(5, 632, 1_023), (5, 632, 1_024), (65, 8, 1), (3, 0, 1), (3, 16, 8)] {
+        assert!(lane::unpack::<u64, _>(width, &vec![0; bytes], Same, &mut slots(rows)).is_err());
+    }
+    assert!(lane::unpack::<u32, _>(33, &[0; 8], Same, &mut slots(1)).is_err());
+    assert!(lane::unpack::<u64, _>(1, &[0; 136], Same, &mut vec![Slot::uninit(); 1_025]).is_err());
+}
+
 fn styled(style: u8, words: &[u64]) -> Vec<u64> {
     words
         .iter()
         .enumerate()
-        .map(|(row, &word)| match style % 6 {
+        .map(|(row, &word)| match style % 8 {
             0 => word,
             1 => word % 100,
             2 => 5_000_000 + row as u64 * 1_000 + word % 50,
@@ -100,6 +199,9 @@ fn styled(style: u8, words: &[u64]) -> Vec<u64> {
                 }
             }
             4 => word % 3 * 1_000_000_007,
+            // Far and near by turns: exceptions that bits mark, of words and of differences.
+            5 => (word % 3).pow(2) * 1_000_003 + word % 5,
+            6 => 7_000 * row as u64 + word % 2 * (word % 977_000_000),
             _ => words[row / 20 * 20 % words.len()],
         })
         .collect()
@@ -127,15 +229,41 @@ proptest! {
     }
 
     #[test]
+    fn damage_is_the_same_at_each_level(
+        words in prop::collection::vec(any::<u64>(), 1..1_100), style: u8, full: bool,
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), in_header: bool,
+    ) {
+        let mut words = styled(style, &words);
+        words.resize(if full { 1_024 } else { words.len().min(1_024) }, 77);
+        let damage = |bytes: &mut Vec<u8>| {
+            let length = if in_header { bytes.len().min(40) } else { bytes.len() };
+            for (place, byte) in &flips {
+                bytes[place.index(length)] ^= byte;
+            }
+        };
+        fn both<V: Value + Debug>(values: Vec<V>, damage: impl Fn(&mut Vec<u8>)) {
+            let mut bytes = Vec::new();
+            encode(&values, Plan::of(std::slice::from_ref(&values)), &mut bytes);
+            damage(&mut bytes);
+            check_any::<V>(&bytes, values.len());
+        }
+        both(words.iter().map(|&w| w as i64).collect(), damage);
+        both(words.iter().map(|&w| w as u32).collect(), damage);
+        both(words.iter().map(|&w| (w % 1_000_000) as f64 / 1e3).collect(), damage);
+        both(words.iter().map(|&w| (w % 1_000_000) as f32 / 1e3).collect(), damage);
+        both(words.iter().map(|&w| i128::from(w as i64)).collect(), damage);
+    }
+
+    #[test]
     fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..600), kind in 0_u8..10, rows in 1_usize..1_025) {
         if let Some(first) = bytes.first_mut() {
             *first = kind;
         }
-        let _ = decode(&bytes, &mut vec![0_i64; rows]);
-        let _ = decode(&bytes, &mut vec![0_u32; rows]);
-        let _ = decode(&bytes, &mut vec![0_f64; rows]);
-        let _ = decode(&bytes, &mut vec![0_i128; rows]);
-        let _ = text::decode(kind, &bytes, &mut vec![0; rows], &mut Vec::new());
+        check_any::<i64>(&bytes, rows);
+        check_any::<u32>(&bytes, rows);
+        check_any::<f64>(&bytes, rows);
+        check_any::<i128>(&bytes, rows);
+        let _ = text::decode(kind, &bytes, &mut slots(rows), &mut Vec::new());
     }
 
     #[test]
@@ -143,8 +271,8 @@ proptest! {
         let lengths: Vec<u32> = values.iter().map(|value| value.len() as u32).collect();
         let mut bytes = Vec::new();
         let code = text::encode(&lengths, values.concat().as_bytes(), &mut bytes);
-        let (mut read, mut data) = (vec![0; values.len()], Vec::new());
-        text::decode(code, &bytes, &mut read, &mut data).unwrap();
+        let (mut read, mut data) = (slots(values.len()), Vec::new());
+        let read = text::decode(code, &bytes, &mut read, &mut data).unwrap();
         prop_assert_eq!(read, lengths);
         prop_assert_eq!(data, values.concat().into_bytes());
     }

@@ -1,8 +1,9 @@
 //! Strings and binary: lengths by the integer codec, bytes as they are or compressed by zstd.
 
 use super::ints::{self, IntPlan};
+use super::lane::Same;
+use super::slots::Slot;
 use super::{Damage, Decoded, kind, split};
-use crate::part::BLOCK_ROWS;
 use crate::part::layout::{pad, u32_at};
 
 /// Below this many bytes of text zstd is not tried.
@@ -31,20 +32,17 @@ pub(in crate::part) fn encode(lengths: &[u32], data: &[u8], out: &mut Vec<u8>) -
 }
 
 /// Decodes the lengths into `lengths` and appends the bytes to `data`.
-pub(in crate::part) fn decode(
+pub(in crate::part) fn decode<'s>(
     code: u8,
     bytes: &[u8],
-    lengths: &mut [u32],
+    lengths: &'s mut [Slot<u32>],
     data: &mut Vec<u8>,
-) -> Decoded<()> {
+) -> Decoded<&'s [u32]> {
     let (sizes, rest) = split(bytes, 16)?;
     let size = |index: usize| u32_at(sizes, index * 4) as usize;
     let (packed, rest) = split(rest, size(0))?;
     let (stored, _) = split(rest, size(2))?;
-    if lengths.len() > BLOCK_ROWS {
-        return Err(Damage("a block of too many values"));
-    }
-    ints::decode::<u32>(packed, lengths)?;
+    let lengths: &[u32] = ints::decode::<u32, _>(packed, Same, lengths)?;
     let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     if total != size(1) as u64 {
         return Err(Damage("lengths of text that do not add up"));
@@ -61,5 +59,5 @@ pub(in crate::part) fn decode(
     if data.len() - before != size(1) {
         return Err(Damage("text of a wrong size"));
     }
-    Ok(())
+    Ok(lengths)
 }

@@ -6,11 +6,14 @@
 
 use super::alp::{self, AlpPlan, Real};
 use super::ints::{self, IntPlan, PLACE_BITS};
-use super::lane::{self, Lane, with_words};
-use super::{Damage, Decoded, HEADER_BYTES, bit, kind, split};
+use super::lane::{self, Finish, Lane, Same};
+use super::simd::PADDING;
+use super::slots::{Plain, Slot, first, padded, scratch, write_all};
+use super::{Damage, Decoded, HEADER_BYTES, kind, marks, split};
 use crate::part::BLOCK_ROWS;
 use crate::part::layout::{pad, u16_at};
 use crate::part::stats::Measured;
+use std::marker::PhantomData;
 
 /// Most runs marked by places: one bit a row takes no more than places of more runs.
 const MOST_PLACES: usize = BLOCK_ROWS / PLACE_BITS + 1;
@@ -53,7 +56,7 @@ impl Default for Plan {
 }
 
 /// A fixed-size value of a column.
-pub(in crate::part) trait Value: Measured + Default + Send + Sync + 'static {
+pub(in crate::part) trait Value: Measured + Plain {
     /// Bytes of a raw value.
     const BYTES: usize;
 
@@ -70,7 +73,7 @@ pub(in crate::part) trait Value: Measured + Default + Send + Sync + 'static {
     /// Appends a packed payload and returns kind and parameters, `None` where the type has none for these.
     fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]>;
     /// Decodes what [`Self::pack`] wrote.
-    fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()>;
+    fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]>;
 }
 
 /// Appends the body of `values` (1 to 1,024).
@@ -170,156 +173,74 @@ fn encode_runs<V: Value>(values: &[V], runs: usize, plan: Plan, out: &mut Vec<u8
     encode_flat(&heads, plan, true, out);
 }
 
-/// Decodes exactly `values.len()` values (1 to 1,024) from what [`encode`] wrote.
-pub(in crate::part) fn decode<V: Value>(bytes: &[u8], values: &mut [V]) -> Decoded<()> {
+/// Decodes exactly `slots.len()` values (1 to 1,024) from what [`encode`] wrote.
+pub(in crate::part) fn decode<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
     let (header, rest) = split(bytes, HEADER_BYTES)?;
     if header[0] != kind::RUNS {
-        return decode_flat(bytes, values);
+        return decode_flat(bytes, slots);
     }
-    let runs = usize::from(u16_at(header, 4));
-    if runs == 0 || runs > values.len() || values.len() > BLOCK_ROWS {
+    let (as_places, runs) = (header[1] == 1, usize::from(u16_at(header, 4)));
+    if runs == 0 || runs > slots.len() || slots.len() > BLOCK_ROWS {
         return Err(Damage("more runs than values"));
     }
-    // The smallest that holds the runs: clearing it is a good part of the work.
-    match runs {
-        ..65 => decode_runs::<V, 64>(header[1] == 1, runs, rest, values),
-        65..257 => decode_runs::<V, 256>(header[1] == 1, runs, rest, values),
-        _ => decode_runs::<V, BLOCK_ROWS>(header[1] == 1, runs, rest, values),
-    }
-}
-
-/// Decodes at most `N` (a power of two) runs.
-fn decode_runs<V: Value, const N: usize>(
-    as_places: bool,
-    runs: usize,
-    bytes: &[u8],
-    values: &mut [V],
-) -> Decoded<()> {
     let mark_bytes =
-        if as_places { lane::packed_bytes(PLACE_BITS, runs) } else { values.len().div_ceil(64) * 8 };
-    let (marks, rest) = split(bytes, mark_bytes)?;
-    let mut heads = [V::default(); N];
-    decode_flat(rest, heads.get_mut(..runs).ok_or(Damage("more runs than values"))?)?;
+        if as_places { lane::packed_bytes(PLACE_BITS, runs) } else { slots.len().div_ceil(64) * 8 };
+    let (marks, rest) = split(rest, mark_bytes)?;
+    let mut heads = scratch::<V, { BLOCK_ROWS + PADDING }>();
+    let heads = padded(first(&mut heads, runs + PADDING)?, PADDING, |slots| decode_flat(rest, slots))?;
     if as_places {
-        spread_places(marks, &heads, runs, values)
+        spread_places(marks, runs, heads, slots)
     } else {
-        spread_bits(marks, &heads, runs, values)
+        marks::spread(marks, runs, heads, slots)
     }
 }
 
 /// Few runs are filled one by one; more become bits first.
-fn spread_places<V: Value, const N: usize>(
-    marks: &[u8],
-    heads: &[V; N],
+fn spread_places<'s, V: Value>(
+    places: &[u8],
     runs: usize,
-    values: &mut [V],
-) -> Decoded<()> {
-    let mut starts = [0_u32; MOST_PLACES];
+    heads: &[V],
+    slots: &'s mut [Slot<V>],
+) -> Decoded<&'s mut [V]> {
+    let mut starts = scratch::<u32, MOST_PLACES>();
     let starts = starts.get_mut(..runs).ok_or(Damage("more run marks than places are used for"))?;
-    lane::unpack(PLACE_BITS, marks, 0, starts)?;
+    let starts = lane::unpack(PLACE_BITS, places, Same, starts)?;
     if runs > FILLED_RUNS {
         let mut bits = [0_u8; BLOCK_ROWS / 8];
         for &start in starts.iter() {
             bits[start as usize / 8 % (BLOCK_ROWS / 8)] |= 1 << (start % 8);
         }
-        return spread_bits(&bits[..values.len().div_ceil(64) * 8], heads, runs, values);
+        return marks::spread(&bits, runs, heads, slots);
     }
-    let ends = starts.iter().skip(1).map(|&start| start as usize).chain([values.len()]);
-    for ((&start, end), &head) in starts.iter().zip(ends).zip(heads) {
-        values.get_mut(start as usize..end).ok_or(Damage("runs out of order"))?.fill(head);
-    }
-    if starts.first() != Some(&0) {
-        return Err(Damage("runs that do not begin at the first row"));
-    }
-    Ok(())
+    marks::fill_runs(starts, heads, slots)
 }
 
-/// For each byte of marks: how many are set up to and including each bit.
-static MARKS_UP_TO: [[u8; 8]; 256] = marks_up_to();
-
-const fn marks_up_to() -> [[u8; 8]; 256] {
-    let mut table = [[0; 8]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut place, mut count) = (0, 0);
-        while place < 8 {
-            count += (byte >> place & 1) as u8;
-            table[byte][place] = count;
-            place += 1;
-        }
-        byte += 1;
-    }
-    table
-}
-
-/// Eight rows a step: one addition between steps, and no branch to mispredict whatever the runs.
-fn spread_bits<V: Value, const N: usize>(
-    marks: &[u8],
-    heads: &[V; N],
-    runs: usize,
-    values: &mut [V],
-) -> Decoded<()> {
-    let mut before = N - 1;
-    for (stretch, &byte) in values.chunks_mut(8).zip(marks) {
-        let counts = &MARKS_UP_TO[usize::from(byte)];
-        for (value, &count) in stretch.iter_mut().zip(counts) {
-            *value = heads[(before + usize::from(count)) % N];
-        }
-        before += usize::from(counts[7]);
-    }
-    if !bit(marks, 0) || before + 1 - N != runs {
-        return Err(Damage("run marks that do not match the runs"));
-    }
-    Ok(())
-}
-
-fn decode_flat<V: Value>(bytes: &[u8], values: &mut [V]) -> Decoded<()> {
+fn decode_flat<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
     let (header, rest) = split(bytes, HEADER_BYTES)?;
     if header[0] != kind::DICTIONARY {
-        return decode_plain(bytes, values);
+        return decode_plain(bytes, slots);
     }
     let (width, count) = (usize::from(header[1]), usize::from(u16_at(header, 4)));
-    let (packed, rest) = split(rest, lane::packed_bytes(width, values.len()))?;
-    match count {
-        ..129 => decode_dictionary::<V, 128>(width, count, packed, rest, values),
-        _ => decode_dictionary::<V, BLOCK_ROWS>(width, count, packed, rest, values),
+    let (packed, rest) = split(rest, lane::packed_bytes(width, slots.len()))?;
+    let mut distinct = scratch::<V, BLOCK_ROWS>();
+    let distinct = distinct.get_mut(..count).ok_or(Damage("a dictionary of too many values"))?;
+    let distinct: &[V] = decode_plain(rest, distinct)?;
+    let mut numbers = scratch::<u32, BLOCK_ROWS>();
+    let numbers = lane::unpack(width, packed, Same, first(&mut numbers, slots.len())?)?;
+    let most = numbers.iter().max().map_or(0, |&most| most as usize);
+    if most >= count {
+        return Err(Damage("a number past its dictionary"));
     }
+    write_all(slots, numbers.iter().map(|&number| distinct[(number as usize).min(most)]))
 }
 
-/// Decodes values by a dictionary of `count` values, at most `N` (a power of two).
-fn decode_dictionary<V: Value, const N: usize>(
-    width: usize,
-    count: usize,
-    packed: &[u8],
-    bytes: &[u8],
-    values: &mut [V],
-) -> Decoded<()> {
-    let mut distinct = [V::default(); N];
-    decode_plain(bytes, distinct.get_mut(..count).ok_or(Damage("a dictionary of too many values"))?)?;
-    with_words::<u32>(values.len(), |numbers| {
-        lane::unpack(width, packed, 0, numbers)?;
-        let mut most = 0;
-        for (value, &number) in values.iter_mut().zip(numbers.iter()) {
-            most = most.max(number);
-            *value = distinct[number as usize % N];
-        }
-        if most as usize >= count {
-            return Err(Damage("a number past its dictionary"));
-        }
-        Ok(())
-    })
-}
-
-fn decode_plain<V: Value>(bytes: &[u8], values: &mut [V]) -> Decoded<()> {
+fn decode_plain<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
     let (header, rest) = split(bytes, HEADER_BYTES)?;
     if header[0] != kind::RAW {
-        return V::unpack([header[0], header[1], header[2]], rest, values);
+        return V::unpack([header[0], header[1], header[2]], rest, slots);
     }
-    let (raw, _) = split(rest, values.len() * V::BYTES)?;
-    for (value, bytes) in values.iter_mut().zip(raw.chunks_exact(V::BYTES)) {
-        *value = V::read_raw(bytes);
-    }
-    Ok(())
+    let (raw, _) = split(rest, slots.len() * V::BYTES)?;
+    write_all(slots, raw.chunks_exact(V::BYTES).map(V::read_raw))
 }
 
 macro_rules! raw_number {
@@ -336,22 +257,23 @@ macro_rules! raw_number {
     };
 }
 
-fn unpack_words<L: Lane, V: Copy>(
+/// A word is cut to the type that it was widened from.
+#[derive(Debug, Clone, Copy)]
+struct Cut<V>(PhantomData<V>);
+
+/// Decodes integers of `L` that are widened `V`.
+fn unpack_words<'s, L: Lane, V: Value>(
     header: [u8; 3],
     bytes: &[u8],
-    values: &mut [V],
-    from: impl Fn(L) -> V,
-) -> Decoded<()> {
-    if header[0] != kind::INTS || values.len() > BLOCK_ROWS {
+    slots: &'s mut [Slot<V>],
+) -> Decoded<&'s mut [V]>
+where
+    Cut<V>: Finish<L, Value = V>,
+{
+    if header[0] != kind::INTS {
         return Err(Damage("an encoding this type does not have"));
     }
-    with_words::<L>(values.len(), |words| {
-        ints::decode(bytes, words)?;
-        for (value, &word) in values.iter_mut().zip(words.iter()) {
-            *value = from(word);
-        }
-        Ok(())
-    })
+    ints::decode::<L, _>(bytes, Cut(PhantomData), slots)
 }
 
 macro_rules! integer_value {
@@ -381,8 +303,17 @@ macro_rules! integer_value {
                 Some([kind::INTS, 0, 0])
             }
 
-            fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()> {
-                unpack_words(header, bytes, values, |word: $lane| word as $native)
+            fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
+                unpack_words::<$lane, _>(header, bytes, slots)
+            }
+        }
+
+        impl Finish<$lane> for Cut<$native> {
+            type Value = $native;
+
+            #[inline(always)]
+            fn finish(self, word: $lane) -> $native {
+                word as $native
             }
         }
     )*};
@@ -424,11 +355,20 @@ macro_rules! real_value {
                 Some([kind::ALP, e, f])
             }
 
-            fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()> {
+            fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
                 match header {
-                    [kind::ALP, e, f] => alp::decode([e, f], bytes, values),
-                    _ => unpack_words(header, bytes, values, |word: u64| Self::from_bits64(word)),
+                    [kind::ALP, e, f] => alp::decode([e, f], bytes, slots),
+                    _ => unpack_words::<u64, _>(header, bytes, slots),
                 }
+            }
+        }
+
+        impl Finish<u64> for Cut<$native> {
+            type Value = $native;
+
+            #[inline(always)]
+            fn finish(self, word: u64) -> $native {
+                <$native>::from_bits64(word)
             }
         }
     )*};
@@ -459,8 +399,17 @@ impl Value for i128 {
         Some([kind::INTS, 0, 0])
     }
 
-    fn unpack(header: [u8; 3], bytes: &[u8], values: &mut [Self]) -> Decoded<()> {
-        unpack_words(header, bytes, values, |word: u64| i128::from(word.cast_signed()))
+    fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
+        unpack_words::<u64, _>(header, bytes, slots)
+    }
+}
+
+impl Finish<u64> for Cut<i128> {
+    type Value = i128;
+
+    #[inline(always)]
+    fn finish(self, word: u64) -> i128 {
+        i128::from(word.cast_signed())
     }
 }
 
@@ -491,7 +440,7 @@ impl Value for [u8; 16] {
         None
     }
 
-    fn unpack(_: [u8; 3], _: &[u8], _: &mut [Self]) -> Decoded<()> {
+    fn unpack<'s>(_: [u8; 3], _: &[u8], _: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
         Err(Damage("an encoding this type does not have"))
     }
 }

@@ -294,6 +294,14 @@ fn check_ranges(part: &Part, column: usize, all: &ArrayRef, random: &mut Random)
     for (at, row) in rows.into_iter().enumerate() {
         assert_eq!(cell(&read, at), cell(all, row), "row {row} of {ranges:?}");
     }
+    if let Some(array) = read.as_primitive_opt::<Float64Type>() {
+        let mut values = vec![1.5; 7];
+        let nulls = part.read_into::<Float64Type>(column, &ranges, &mut values).unwrap();
+        assert_eq!(nulls.as_ref(), array.nulls());
+        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&values), bits(array.values()));
+        assert!(part.read_into::<UInt64Type>(column, &ranges, &mut Vec::new()).is_err());
+    }
 }
 
 proptest! {
