@@ -40,14 +40,15 @@ pub struct PartTimes<'a> {
     part: &'a Part,
     slice: usize,
     column: usize,
-    decoded: Option<usize>,
-    /// Those of the decoded block.
+    /// The first row of the block whose times are decoded.
+    decoded_start: Option<usize>,
     times: Vec<i64>,
+    rows_decoded: usize,
 }
 
 impl<'a> PartTimes<'a> {
     fn new(part: &'a Part, slice: usize, column: usize) -> Self {
-        Self { part, slice, column, decoded: None, times: Vec::new() }
+        Self { part, slice, column, decoded_start: None, times: Vec::new(), rows_decoded: 0 }
     }
 
     /// [`Part::seek`] in this slice.
@@ -71,9 +72,10 @@ impl<'a> PartTimes<'a> {
     /// # Errors
     /// [`crate::EngineError::Damaged`] where the index or the block cannot be read.
     pub fn time(&mut self, row: usize) -> Result<i64> {
-        let place = row - self.part.slices[self.slice].rows.start;
+        let origin = self.part.slices[self.slice].rows.start;
+        let place = row - origin;
         let block = place / BLOCK_ROWS;
-        if self.decoded != Some(block) {
+        if self.decoded_start != Some(origin + block * BLOCK_ROWS) {
             let page = self.part.page(self.slice, self.column)?;
             if place.is_multiple_of(BLOCK_ROWS) {
                 return Ok(page.stats(block)?.first.cast_signed());
@@ -85,19 +87,34 @@ impl<'a> PartTimes<'a> {
 
     /// The first row of `rows` at or after `time`, `rows.end` where there is none.
     ///
-    /// Blocks are searched in steps that double, so that an edge nearby is found at once; at most one block
-    /// is decoded.
+    /// Steps that double find an edge nearby at once, in the block that is decoded or by the blocks' statistics;
+    /// at most one block is decoded.
     ///
     /// # Errors
     /// [`crate::EngineError::Damaged`] where the index or the block cannot be read.
+    #[inline]
     pub fn lower_bound(&mut self, rows: &Range<usize>, time: i64) -> Result<usize> {
         if rows.is_empty() {
             return Ok(rows.end);
         }
-        let origin = self.part.slices[self.slice].rows.start;
-        if let Some(found) = self.lower_bound_at_hand(rows, time, origin) {
-            return Ok(found);
+        match self.lower_bound_decoded(rows, time) {
+            Some(found) => Ok(found),
+            None => self.lower_bound_by_blocks(rows, time),
         }
+    }
+
+    /// [`Self::lower_bound`] where it lies in the block that is decoded.
+    #[inline]
+    fn lower_bound_decoded(&self, rows: &Range<usize>, time: i64) -> Option<usize> {
+        let start = rows.start.checked_sub(self.decoded_start?)?;
+        let end = self.times.len().min(rows.end - self.decoded_start?);
+        let times = self.times.get(start..end).filter(|times| !times.is_empty())?;
+        let is_here = end + self.decoded_start? == rows.end || times[times.len() - 1] >= time;
+        is_here.then(|| rows.start + gallop(times, time))
+    }
+
+    fn lower_bound_by_blocks(&mut self, rows: &Range<usize>, time: i64) -> Result<usize> {
+        let origin = self.part.slices[self.slice].rows.start;
         let page = self.part.page(self.slice, self.column)?;
         let (first, last) = ((rows.start - origin) / BLOCK_ROWS, (rows.end - 1 - origin) / BLOCK_ROWS);
         // The first timestamps of all blocks but the first belong to `rows`.
@@ -119,32 +136,38 @@ impl<'a> PartTimes<'a> {
         if block < last && page.stats(block)?.last.cast_signed() < time {
             return Ok(inside.end);
         }
-        if self.decoded != Some(block) {
+        if self.decoded_start != Some(block_start) {
             self.decode(&page, block)?;
         }
         let times = &self.times[inside.start - block_start..inside.end - block_start];
         Ok(inside.start + times.partition_point(|&ts| ts < time))
     }
 
-    /// The same where the decoded block has the answer.
-    fn lower_bound_at_hand(&self, rows: &Range<usize>, time: i64, origin: usize) -> Option<usize> {
-        let start = origin + self.decoded? * BLOCK_ROWS;
-        if rows.start < start || rows.start >= start + self.times.len() {
-            return None;
-        }
-        let end = rows.end.min(start + self.times.len());
-        let times = &self.times[rows.start - start..end - start];
-        let inside = end == rows.end || times.last().is_some_and(|last| *last >= time);
-        inside.then(|| rows.start + times.partition_point(|&ts| ts < time))
-    }
-
     fn decode(&mut self, page: &Page<'_>, block: usize) -> Result<()> {
         let found = page.block(block)?;
-        self.decoded = None;
+        self.decoded_start = None;
         self.times.clear();
         append(&mut self.times, found.rows, |slots| value::decode(found.bytes, slots))
             .map_err(|damage| self.part.damaged(found.offset, damage.0))?;
-        self.decoded = Some(block);
+        self.decoded_start = Some(self.part.slices[self.slice].rows.start + block * BLOCK_ROWS);
+        self.rows_decoded += found.rows;
         Ok(())
     }
+
+    /// Rows of all blocks decoded so far.
+    pub fn rows_decoded(&self) -> usize {
+        self.rows_decoded
+    }
+}
+
+/// The first place of ascending times not before `time`, which most often is near.
+#[inline]
+fn gallop(times: &[i64], time: i64) -> usize {
+    let (mut start, mut step) = (0, 8);
+    while start + step < times.len() && times[start + step - 1] < time {
+        start += step;
+        step *= 2;
+    }
+    let end = times.len().min(start + step);
+    start + times[start..end].partition_point(|ts| *ts < time)
 }

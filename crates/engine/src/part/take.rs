@@ -1,6 +1,6 @@
 //! Single rows of a column, picked from the blocks that hold them: nothing else is decoded or copied.
 
-use super::codec::slots::append;
+use super::codec::slots::{first, scratch};
 use super::codec::{HEADER_BYTES, bit, value};
 use super::page::{Block, Page};
 use super::{BLOCK_ROWS, Part};
@@ -73,7 +73,7 @@ impl Part {
     ) -> Result<(Vec<V>, Option<NullBuffer>)> {
         let mut values: Vec<V> = Vec::with_capacity(rows.len());
         let mut valid: Option<BooleanBufferBuilder> = None;
-        let mut decoded: Vec<V> = Vec::new();
+        let mut slots = scratch::<V, BLOCK_ROWS>();
         let mut page: Option<(usize, Page<'_>)> = None;
         let mut rest = rows;
         while let Some(&row) = rest.first() {
@@ -99,9 +99,8 @@ impl Part {
                 values.resize(values.len() + here.len(), V::default());
                 continue;
             };
-            decoded.clear();
-            append(&mut decoded, block.rows, |slots| value::decode(bytes, slots))
-                .map_err(|damage| self.damaged(block.offset, damage.0))?;
+            let decoded = first(&mut slots, block.rows).and_then(|slots| value::decode(bytes, slots));
+            let decoded = decoded.map_err(|damage| self.damaged(block.offset, damage.0))?;
             values.extend(here.iter().map(|row| decoded[row - held.start]));
         }
         let nulls = valid.map(|mut valid| NullBuffer::new(valid.finish()));

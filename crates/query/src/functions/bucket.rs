@@ -71,6 +71,11 @@ impl Bucketing {
         (start, self.next(start))
     }
 
+    /// How long each bucket is, ns; `None` where they follow a calendar.
+    pub(crate) fn width(&self) -> Option<i64> {
+        self.stride.nanos().filter(|_| self.zone.is_none())
+    }
+
     /// Start of the bucket that holds `ts`.
     pub(crate) fn start(&self, ts: i64) -> i64 {
         match (self.zone, self.stride.nanos()) {

@@ -47,11 +47,28 @@ struct Group {
 /// The numbers of groups.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Those of small ids: by bucket, then outer and inner id, each a place.
-    by_place: HashMap<i64, Vec<u32>>,
-    /// Places made so far.
-    places: usize,
+    /// Those of small ids and of buckets on the grid, by place.
+    places: Vec<u32>,
+    grid: Option<Grid>,
     rest: HashMap<Group, u32>,
+}
+
+/// The buckets there can be: so many of one width.
+#[derive(Debug, Clone, Copy)]
+struct Grid {
+    first: i64,
+    step: i64,
+    count: usize,
+}
+
+impl Grid {
+    /// Which of the buckets, counted from 0.
+    fn place(&self, bucket: i64) -> Option<usize> {
+        let away = bucket.checked_sub(self.first)?;
+        // The first bucket of all time is cut short: those after it are not on its grid.
+        let place = usize::try_from(away / self.step).ok().filter(|_| away % self.step == 0)?;
+        (place < self.count).then_some(place)
+    }
 }
 
 impl Numbers {
@@ -64,25 +81,26 @@ impl Numbers {
 
     /// The number of a group, [`Self::NONE`] where it has none yet.
     fn of(&mut self, group: Group) -> &mut u32 {
-        let place = group.outer as usize * Self::INNER + group.inner as usize;
-        if (group.inner as usize) < Self::INNER {
-            let of_bucket = self.by_place.entry(group.bucket).or_default();
-            if place >= of_bucket.len() {
-                let length = (place + 1).next_multiple_of(64 * Self::INNER);
-                if self.places + length - of_bucket.len() <= Self::PLACES_MAX {
-                    self.places += length - of_bucket.len();
-                    of_bucket.resize(length, Self::NONE);
+        match self.place(group) {
+            Some(place) => {
+                if place >= self.places.len() {
+                    self.places.resize(place + 1, Self::NONE);
                 }
+                &mut self.places[place]
             }
-            if place < of_bucket.len() {
-                return &mut of_bucket[place];
-            }
+            None => self.rest.entry(group).or_insert(Self::NONE),
         }
-        self.rest.entry(group).or_insert(Self::NONE)
+    }
+
+    fn place(&self, group: Group) -> Option<usize> {
+        let grid = self.grid.as_ref().filter(|_| (group.inner as usize) < Self::INNER)?;
+        let key = group.outer as usize * Self::INNER + group.inner as usize;
+        let place = key * grid.count + grid.place(group.bucket)?;
+        (place < Self::PLACES_MAX).then_some(place)
     }
 
     fn size(&self) -> usize {
-        self.places * 4 + self.rest.capacity() * 32 + self.by_place.capacity() * 40
+        self.places.capacity() * 4 + self.rest.capacity() * 32
     }
 }
 
@@ -203,6 +221,25 @@ impl Groups {
     /// The bucket that holds `ts`: its start and the start of the next one.
     pub(super) fn bucket(&self, ts: i64) -> (i64, i64) {
         self.bucketing.map_or(ALL_TIME, |bucketing| bucketing.bucket(ts))
+    }
+
+    /// Expects rows of these times (both inside): where buckets are of one width, groups get places.
+    pub(super) fn expect(&mut self, (first, last): (i64, i64)) {
+        let step = match &self.bucketing {
+            Some(bucketing) => bucketing.width(),
+            None => Some(i64::MAX),
+        };
+        let low = self.bucket(first).0;
+        let Some(step) = step else { return };
+        let count = last.checked_sub(low).and_then(|span| usize::try_from(span / step + 1).ok());
+        let grid = |count| Grid { first: low, step, count };
+        self.numbers.grid = match self.bucketing {
+            None => Some(grid(1)),
+            Some(_) => count.filter(|count| *count <= Numbers::PLACES_MAX).map(grid),
+        };
+        for (number, group) in (0..).zip(&self.groups) {
+            *self.numbers.of(*group) = number;
+        }
     }
 
     /// Whether rows fall into buckets.
@@ -351,21 +388,16 @@ impl Groups {
         // Without groups there are no values.
         let columns: Vec<_> = columns.into_iter().flatten().collect();
         let id = |outer: bool, group: &Group| if outer { group.outer } else { group.inner };
-        let mut order: Vec<usize> = (0..self.groups.len()).collect();
         let rank = |at: usize, group: &Group| {
             columns.get(at).map_or(0, |(outer, _, ranks)| ranks[id(*outer, group) as usize])
         };
-        if columns.len() <= 2 {
+        let order: Vec<usize> = if columns.len() <= 2 {
             let key = |group: &Group| (group.bucket, rank(0, group), rank(1, group));
-            let keys: Vec<_> = self.groups.iter().map(key).collect();
-            if !keys.is_sorted() {
-                order.sort_unstable_by_key(|&group| keys[group]);
-            }
+            in_order(self.groups.iter().map(key))
         } else {
             let key = |group: &Group| (0..columns.len()).map(|at| rank(at, group)).collect::<Vec<u32>>();
-            let keys: Vec<_> = self.groups.iter().map(|group| (group.bucket, key(group))).collect();
-            order.sort_unstable_by(|&a, &b| keys[a].cmp(&keys[b]));
-        }
+            in_order(self.groups.iter().map(|group| (group.bucket, key(group))))
+        };
         let buckets = order.iter().map(|&group| self.groups[group].bucket).collect();
         let keys = columns.iter().map(|(outer, values, _)| {
             let rows =
@@ -375,6 +407,15 @@ impl Groups {
         let keys = keys.collect::<Result<_>>()?;
         Ok(Finished { order, buckets, keys })
     }
+}
+
+/// The places of keys in their order.
+fn in_order<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<usize> {
+    let mut keyed: Vec<(K, u32)> = keys.zip(0..).collect();
+    if !keyed.is_sorted() {
+        keyed.sort_unstable();
+    }
+    keyed.into_iter().map(|(_, place)| place as usize).collect()
 }
 
 /// How many of the times, which are in order, are before `high`; at least the first is.

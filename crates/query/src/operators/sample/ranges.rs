@@ -272,8 +272,12 @@ pub(super) async fn run(
 ) -> Result<RecordBatch> {
     let units: Arc<[Unit]> = plan.reader.units().into();
     let workers = workers.min(units.len()).max(1);
-    let worker =
-        || Ok::<_, DataFusionError>(Worker::new(&plan, Sampler::try_new(&plan.shape, reservation())?));
+    let worker = || {
+        Ok::<_, DataFusionError>(Worker::new(
+            &plan,
+            Sampler::try_new(&plan.shape, reservation())?.expect(plan.reader.bounds()),
+        ))
+    };
     let first = worker()?;
     let shares = Arc::new(Shares::new(units, workers, first.is_free_of_order()));
     let mut others = Vec::new();

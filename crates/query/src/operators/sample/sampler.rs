@@ -103,6 +103,14 @@ impl Sampler {
         Ok(Self { shape: Arc::clone(shape), kernels, groups, placed: Placed::default(), reservation })
     }
 
+    /// Expects rows of these times, both inside.
+    pub(super) fn expect(mut self, times: Option<(i64, i64)>) -> Self {
+        if let Some(times) = times {
+            self.groups.expect(times);
+        }
+        self
+    }
+
     /// Takes in what another has of later rows.
     pub(super) fn merge(&mut self, other: Self) -> Result<()> {
         let groups = self.groups.merge(&other.groups)?;

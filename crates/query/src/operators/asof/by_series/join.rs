@@ -1,7 +1,6 @@
 //! One task: from the pieces of its series to joined rows.
 
-use super::SEARCH_RATIO;
-use super::standing::{Found, Source, Standing, Stretch, Times};
+use super::standing::{Found, Limits, Looks, Source, Standing, Stretch};
 use super::tasks::{Plan, Task};
 use crate::operators::gather::MISSING;
 use crate::operators::pinned::{NOWHERE, Place};
@@ -50,18 +49,12 @@ impl Left {
         let bounds = pieces.filter_map(|times| Some((*times.first()?, *times.last()?)));
         bounds.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
-
-    fn rows(&self, pair: usize) -> usize {
-        self.pairs[pair].iter().map(|piece| piece.rows.len()).sum()
-    }
 }
 
 /// Rows of a right segment that may stand.
 struct Candidate<'a> {
     segment: usize,
     rows: Rows<'a>,
-    /// Its place among those whose times are read; `None` where they are looked at.
-    read: Option<usize>,
 }
 
 /// Candidates that overlap in time.
@@ -77,8 +70,6 @@ struct Wanted {
     places: HashMap<usize, usize>,
     /// The segment of the last row, and its place.
     last: Option<(usize, usize)>,
-    /// How many there are.
-    rows: usize,
 }
 
 impl Wanted {
@@ -95,7 +86,6 @@ impl Wanted {
                 at
             }
         };
-        self.rows += 1;
         let rows = &mut self.segments[at].1;
         rows.push(found.row);
         (at, rows.len() - 1)
@@ -193,71 +183,43 @@ impl Plan {
 
     /// Finds the right row of each left row.
     fn find(&self, task: &Task, left: &Left, places: &mut [Vec<Place>], read: &mut Read) -> Result<Wanted> {
-        let mut reads: Vec<(usize, Rows<'_>)> = Vec::new();
-        let mut all: Vec<(usize, Vec<Candidates<'_>>)> = Vec::new();
+        let limits = Limits { strict: self.options.strict, tolerance: self.options.tolerance };
+        let (mut wanted, mut looks) = (Wanted::default(), Looks::default());
+        let mut candidate_rows = 0;
         for (at, pair) in self.pairs[task.pairs.clone()].iter().enumerate() {
             let (Some(right), Some(bounds)) = (pair.right, left.bounds(at)) else { continue };
-            let mut candidates = self.candidates(&self.right_series[right], bounds);
-            self.choose(&mut candidates, left.rows(at), bounds, &mut reads)?;
-            all.push((at, candidates));
-        }
-        let (lists, placed) = by_segment(reads.iter().map(|(segment, rows)| (*segment, rows)));
-        let times = lists.iter().map(|list| self.right.times(list)).collect::<Result<Vec<_>>>()?;
-        read.right += lists.iter().map(|list| list.rows).sum::<usize>();
-        let known = |at: usize| &times[placed[at].list][placed[at].rows.clone()];
-        let mut wanted = Wanted::default();
-        for (at, candidates) in all {
-            let sought =
-                candidates.iter().flat_map(|stretch| &stretch.pieces).any(|piece| piece.read.is_none());
-            let before = wanted.rows;
-            let stretches = candidates.into_iter().map(|stretch| Stretch {
-                first: stretch.bounds.0,
-                sources: stretch.pieces.into_iter().map(|piece| self.source(piece, &known)).collect(),
-            });
-            let mut standing = Standing::new(stretches.collect());
+            let candidates = self.candidates(&self.right_series[right], bounds);
+            let pieces = candidates.iter().flat_map(|stretch| &stretch.pieces);
+            candidate_rows += pieces.map(|piece| piece.rows.len()).sum::<usize>();
+            let mut standing = self.standing(candidates);
             for piece in &left.pairs[at] {
                 let times = &left.times[piece.list][piece.rows.clone()];
-                self.find_piece(
-                    &mut standing,
-                    times,
-                    &mut places[piece.list][piece.rows.clone()],
-                    &mut wanted,
-                )?;
+                let places = &mut places[piece.list][piece.rows.clone()];
+                let found = |at: usize, found| places[at] = wanted.add(&found);
+                standing.find_each(times, limits, &mut looks, found)?;
             }
-            read.right += if sought { wanted.rows - before } else { 0 };
         }
+        // Blocks hold rows of other series too.
+        let in_runs = wanted.segments.iter().filter(|(segment, _)| !self.right.segment(*segment).is_part());
+        let in_runs: usize = in_runs.map(|(_, rows)| rows.len()).sum();
+        read.right += looks.rows_decoded().min(candidate_rows) + in_runs;
         Ok(wanted)
     }
 
-    fn source<'a>(&'a self, piece: Candidate<'a>, known: &impl Fn(usize) -> &'a [i64]) -> Source<'a> {
-        let times = match piece.read {
-            Some(at) => Times::Known(known(at)),
-            None => Times::Sought { of: self.right.segment(piece.segment), open: None },
-        };
-        Source::new(piece.segment, piece.rows, times)
-    }
-
-    /// Finds the right row of each of some left rows that ascend in time.
-    fn find_piece(
-        &self,
-        standing: &mut Standing<'_>,
-        times: &[i64],
-        places: &mut [Place],
-        wanted: &mut Wanted,
-    ) -> Result<()> {
-        let tolerance = self.options.tolerance.unwrap_or(i64::MAX);
-        standing.find_each(times, self.options.strict, |at, found| {
-            if times[at].saturating_sub(found.time) <= tolerance {
-                places[at] = wanted.add(&found);
-            }
-        })
+    fn standing<'a>(&'a self, candidates: Vec<Candidates<'a>>) -> Standing<'a> {
+        let source =
+            |piece: Candidate<'a>| Source::new(piece.segment, self.right.segment(piece.segment), piece.rows);
+        let stretches = candidates
+            .into_iter()
+            .map(|stretch| Stretch::new(stretch.bounds.0, stretch.pieces.into_iter().map(source).collect()));
+        Standing::new(stretches.collect())
     }
 
     /// The rows of a right series that may stand for left rows between two times (both inside).
     fn candidates<'a>(&self, series: &'a Series, (first, last): (i64, i64)) -> Vec<Candidates<'a>> {
         let pieces = series.pieces.iter().map(|piece| {
             let rows = Rows::from(&piece.rows);
-            (self.right.bounds(piece.segment), Candidate { segment: piece.segment, rows, read: None })
+            (self.right.bounds(piece.segment), Candidate { segment: piece.segment, rows })
         });
         let mut stretches = stretches(pieces.collect());
         stretches.truncate(stretches.partition_point(|stretch| stretch.bounds.0 <= last));
@@ -267,49 +229,6 @@ impl Plan {
         let stale = stretches.partition_point(|stretch| stretch.bounds.1 < oldest);
         stretches.drain(..stale.max(over.saturating_sub(1)));
         stretches
-    }
-
-    /// Chooses how the times of right rows are found, and adds those that are read to `reads`.
-    fn choose<'a>(
-        &self,
-        stretches: &mut [Candidates<'a>],
-        left_rows: usize,
-        bounds: (i64, i64),
-        reads: &mut Vec<(usize, Rows<'a>)>,
-    ) -> Result<()> {
-        let mut pieces: Vec<&mut Candidate<'a>> =
-            stretches.iter_mut().flat_map(|stretch| &mut stretch.pieces).collect();
-        let mut rows = 0;
-        for piece in &mut pieces {
-            if piece.rows.len() >= self.narrowed_rows_min {
-                self.narrow(piece, bounds)?;
-            }
-            rows += piece.rows.len();
-        }
-        let searched = rows / SEARCH_RATIO > left_rows;
-        for piece in pieces.into_iter().filter(|piece| !searched || matches!(piece.rows, Rows::Listed(_))) {
-            piece.read = Some(reads.len());
-            reads.push((piece.segment, piece.rows.clone()));
-        }
-        Ok(())
-    }
-
-    /// Leaves out rows after the left ones, and all but the last before them.
-    fn narrow(&self, piece: &mut Candidate<'_>, (first, last): (i64, i64)) -> Result<()> {
-        let (begins, ends) = self.right.bounds(piece.segment);
-        let start = match () {
-            () if begins >= first => 0,
-            () if ends < first => piece.rows.len(),
-            () => self.right.lower_bound(piece.segment, &piece.rows, first)?,
-        };
-        let end = match last.checked_add(1).filter(|past| ends >= *past) {
-            Some(past) => self.right.lower_bound(piece.segment, &piece.rows, past)?,
-            None => piece.rows.len(),
-        };
-        let start = start.saturating_sub(1);
-        // A row is always left, so that the piece has a place.
-        piece.rows = piece.rows.slice(start..end.max(start + 1));
-        Ok(())
     }
 
     /// Left rows with the right rows at their places; `list` has their numbers, where these are asked for.

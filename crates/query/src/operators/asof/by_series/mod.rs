@@ -12,8 +12,7 @@
 //! - `running`: what the partitions of one execution share; `execute`: their streams.
 //!
 //! A task has a bounded number of rows: a series with more is cut by time, and each stretch begins with the
-//! right row that stands at its start. Right rows are read once where they are about as many as the left
-//! ones, and searched where they are many more.
+//! right row that stands at its start. Of right rows only the blocks are decoded that hold one that stands.
 
 mod execute;
 mod join;
@@ -25,9 +24,6 @@ mod tasks;
 
 pub(super) use running::Running;
 pub(super) use sides::Sides;
-
-/// How many right rows a left row may stand against where they are still read one after the other.
-const SEARCH_RATIO: usize = 32;
 
 #[cfg(test)]
 mod tests;

@@ -2,12 +2,19 @@
 //!
 //! Rows come from several segments. Those that overlap in time form a stretch, and stretches follow each
 //! other; in a stretch each segment's rows are a source with a place of its own, and of rows with equal times
-//! that of the later segment stands.
+//! that of the later segment stands. The times of a part are looked at a block at a time, those passed over
+//! are not: by the blocks' statistics a place far away is found as if it were near.
 
 use crate::error::external;
 use crate::scan::Rows;
-use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
 use tickstone_engine::{PartTimes, Segment};
+
+/// Most blocks of times that are held decoded at once, one a segment.
+const OPEN_MAX: usize = 512;
 
 /// How far in time right rows stand: those before it.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +25,7 @@ pub(super) struct Edge {
 
 impl Edge {
     /// The edge for a left row at `time`.
-    pub(super) fn of(time: i64, strict: bool) -> Self {
+    fn of(time: i64, strict: bool) -> Self {
         Self { before: if strict { Some(time) } else { time.checked_add(1) } }
     }
 
@@ -27,96 +34,132 @@ impl Edge {
     }
 }
 
+/// Which right rows may stand for a left row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Whether they must be earlier, not equal.
+    pub(super) strict: bool,
+    /// How much earlier they may be.
+    pub(super) tolerance: Option<i64>,
+}
+
 /// A right row that stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
-    pub(super) time: i64,
     pub(super) segment: usize,
     pub(super) row: usize,
+}
+
+/// The times of parts as far as they are looked at, for all series of a task, since neighbours share blocks.
+#[derive(Debug, Default)]
+pub(super) struct Looks<'a> {
+    open: HashMap<usize, PartTimes<'a>>,
+    /// Rows decoded of what is open no more.
+    closed: usize,
+}
+
+impl<'a> Looks<'a> {
+    fn at(&mut self, source: &Source<'a>) -> Result<&mut PartTimes<'a>> {
+        if self.open.len() >= OPEN_MAX && !self.open.contains_key(&source.segment) {
+            self.closed = self.rows_decoded();
+            self.open.clear();
+        }
+        match self.open.entry(source.segment) {
+            Entry::Occupied(open) => Ok(open.into_mut()),
+            Entry::Vacant(place) => match source.of.part_times() {
+                Some(times) => Ok(place.insert(times)),
+                None => internal_err!("a part without times"),
+            },
+        }
+    }
+
+    /// Rows of all blocks decoded.
+    pub(super) fn rows_decoded(&self) -> usize {
+        self.closed + self.open.values().map(PartTimes::rows_decoded).sum::<usize>()
+    }
 }
 
 /// Rows of one segment.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
-    pub(super) segment: usize,
-    pub(super) rows: Rows<'a>,
-    pub(super) times: Times<'a>,
+    segment: usize,
+    of: &'a Segment,
+    rows: Rows<'a>,
     /// The place of the first row that does not stand yet.
     next: usize,
 }
 
-/// The times of a source.
-#[derive(Debug)]
-pub(super) enum Times<'a> {
-    /// All of them.
-    Known(&'a [i64]),
-    /// Those of a part, looked at where they are needed; opened with the first look.
-    Sought { of: &'a Segment, open: Option<PartTimes<'a>> },
-}
-
 impl<'a> Source<'a> {
-    pub(super) fn new(segment: usize, rows: Rows<'a>, times: Times<'a>) -> Self {
-        Self { segment, rows, times, next: 0 }
+    /// The rows `rows` of the segment `of`, whose number is `segment`.
+    pub(super) fn new(segment: usize, of: &'a Segment, rows: Rows<'a>) -> Self {
+        Self { segment, of, rows, next: 0 }
     }
 
     /// Goes on to the first row at or past the edge.
-    fn advance(&mut self, edge: Edge) -> Result<()> {
-        let Some(before) = edge.before else {
-            self.next = self.rows.len();
-            return Ok(());
-        };
-        self.next = match &mut self.times {
-            Times::Known(times) => gallop(times, self.next, before),
-            Times::Sought { of, open } => {
-                let (first, end) = (self.rows.row(0), self.rows.row(0) + self.rows.len());
-                let times = look(of, open)?;
-                times.lower_bound(&(first + self.next..end), before).map_err(external)? - first
+    fn advance(&mut self, edge: Edge, looks: &mut Looks<'a>) -> Result<()> {
+        self.next = match (edge.before, &self.rows) {
+            (None, rows) => rows.len(),
+            (Some(_), Rows::Range(rows)) => {
+                lower_bound(looks.at(self)?, rows.start + self.next..rows.end, edge)? - rows.start
+            }
+            (Some(before), Rows::Listed(rows)) => {
+                let is_before = |row: &u32| self.of.run_time(*row as usize).is_some_and(|time| time < before);
+                gallop(rows, self.next, is_before)
             }
         };
         Ok(())
     }
 
-    /// The last row that stands.
-    fn last(&mut self) -> Result<Option<Found>> {
-        let Some(at) = self.next.checked_sub(1) else { return Ok(None) };
-        let row = self.rows.row(at);
-        let time = match &mut self.times {
-            Times::Known(times) => times[at],
-            Times::Sought { of, open } => look(of, open)?.time(row).map_err(external)?,
-        };
-        Ok(Some(Found { time, segment: self.segment, row }))
+    /// The row at the place before the next.
+    fn last(&self) -> Option<Found> {
+        let at = self.next.checked_sub(1)?;
+        Some(Found { segment: self.segment, row: self.rows.row(at) })
+    }
+
+    fn time(&self, row: usize, looks: &mut Looks<'a>) -> Result<i64> {
+        if !self.of.is_part() {
+            let time = self.of.run_time(row);
+            return time.ok_or_else(|| internal_datafusion_err!("a run without times"));
+        }
+        looks.at(self)?.time(row).map_err(external)
     }
 }
 
-fn look<'s, 'a>(of: &'a Segment, open: &'s mut Option<PartTimes<'a>>) -> Result<&'s mut PartTimes<'a>> {
-    if open.is_none() {
-        *open = of.part_times();
-    }
-    open.as_mut().ok_or_else(|| internal_datafusion_err!("a part without designated timestamps"))
-}
-
-/// The first place from `start` on whose time is not before `before`: most often it is near.
+/// The first of a part's rows at or past the edge.
 #[inline]
-fn gallop(times: &[i64], start: usize, before: i64) -> usize {
+fn lower_bound(times: &mut PartTimes<'_>, rows: Range<usize>, edge: Edge) -> Result<usize> {
+    match edge.before {
+        Some(before) => times.lower_bound(&rows, before).map_err(external),
+        None => Ok(rows.end),
+    }
+}
+
+/// The first place from `start` on where `is_before` does not hold: most often it is near.
+fn gallop<T>(values: &[T], start: usize, is_before: impl Fn(&T) -> bool) -> usize {
     let (mut start, mut step) = (start, 8);
-    while start + step < times.len() && times[start + step - 1] < before {
+    while start + step < values.len() && is_before(&values[start + step - 1]) {
         start += step;
         step *= 2;
     }
-    let end = times.len().min(start + step);
-    start + times[start..end].partition_point(|time| *time < before)
+    let end = values.len().min(start + step);
+    start + values[start..end].partition_point(is_before)
 }
 
 /// Sources that overlap in time.
 #[derive(Debug)]
 pub(super) struct Stretch<'a> {
     /// No row is before it.
-    pub(super) first: i64,
+    first: i64,
     /// In order of arrival.
-    pub(super) sources: Vec<Source<'a>>,
+    sources: Vec<Source<'a>>,
 }
 
-impl Stretch<'_> {
+impl<'a> Stretch<'a> {
+    /// Of sources in order of arrival, none of which begins before `first`.
+    pub(super) fn new(first: i64, sources: Vec<Source<'a>>) -> Self {
+        Self { first, sources }
+    }
+
     fn rewind(&mut self) {
         self.sources.iter_mut().for_each(|source| source.next = 0);
     }
@@ -125,40 +168,73 @@ impl Stretch<'_> {
     fn find_each(
         &mut self,
         times: &[i64],
-        strict: bool,
-        mut before: Before<'_, '_>,
+        limits: Limits,
+        mut before: Before<'_, 'a>,
+        looks: &mut Looks<'a>,
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
-        if let [Source { segment, rows, times: Times::Known(known), next }] = &mut self.sources[..] {
-            for (place, time) in times.iter().enumerate() {
-                *next = Edge::of(*time, strict).before.map_or(known.len(), |edge| gallop(known, *next, edge));
-                let last = next.checked_sub(1);
-                let row = match last {
-                    Some(at) => Some(Found { time: known[at], segment: *segment, row: rows.row(at) }),
-                    None => before.row()?,
-                };
-                row.into_iter().for_each(|row| found(place, row));
-            }
-            return Ok(());
-        }
         for (place, time) in times.iter().enumerate() {
-            let row = match self.find(Edge::of(*time, strict))? {
+            let row = match self.find(Edge::of(*time, limits.strict), limits, looks)? {
                 Some(row) => Some(row),
-                None => before.row()?,
+                None => before.row(limits, looks)?,
             };
-            row.into_iter().for_each(|row| found(place, row));
+            let fresh = |at: &i64| limits.tolerance.is_none_or(|most| time.saturating_sub(*at) <= most);
+            if let Some((_, row)) = row.filter(|(at, _)| fresh(at)) {
+                found(place, row);
+            }
         }
         Ok(())
     }
 
-    /// The row that stands at the edge, of this stretch.
-    fn find(&mut self, edge: Edge) -> Result<Option<Found>> {
-        let mut best: Option<Found> = None;
+    /// [`Self::find_each`] where there is one source, in a part, and the time of the row does not matter.
+    fn find_each_alone(
+        &mut self,
+        times: &[i64],
+        limits: Limits,
+        mut before: Before<'_, 'a>,
+        looks: &mut Looks<'a>,
+        mut found: impl FnMut(usize, Found),
+    ) -> Result<()> {
+        let [source] = &mut self.sources[..] else { return Ok(()) };
+        let Rows::Range(rows) = source.rows.clone() else { return Ok(()) };
+        let mut next = rows.start + source.next;
+        let mut places = times.iter().map(|time| Edge::of(*time, limits.strict)).enumerate();
+        // Until the first row of this stretch stands.
+        while next == rows.start
+            && let Some((place, edge)) = places.next()
+        {
+            next = lower_bound(looks.at(source)?, next..rows.end, edge)?;
+            if next > rows.start {
+                found(place, Found { segment: source.segment, row: next - 1 });
+            } else if let Some((_, row)) = before.row(limits, looks)? {
+                found(place, row);
+            }
+        }
+        let looks = looks.at(source)?;
+        for (place, edge) in places {
+            next = lower_bound(looks, next..rows.end, edge)?;
+            found(place, Found { segment: source.segment, row: next - 1 });
+        }
+        source.next = next - rows.start;
+        Ok(())
+    }
+
+    /// Whether [`Self::find_each_alone`] will do.
+    fn is_alone(&self, limits: Limits) -> bool {
+        let alone = matches!(&self.sources[..], [Source { rows: Rows::Range(_), .. }]);
+        alone && limits.tolerance.is_none()
+    }
+
+    /// The row that stands at the edge, of this stretch, and its time where that matters.
+    fn find(&mut self, edge: Edge, limits: Limits, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
+        let timed = self.sources.len() > 1 || limits.tolerance.is_some();
+        let mut best: Option<(i64, Found)> = None;
         for source in &mut self.sources {
-            source.advance(edge)?;
-            let found = source.last()?;
-            if found.is_some_and(|found| best.is_none_or(|best| found.time >= best.time)) {
-                best = found;
+            source.advance(edge, looks)?;
+            let Some(row) = source.last() else { continue };
+            let time = if timed { source.time(row.row, looks)? } else { i64::MAX };
+            if best.is_none_or(|(newest, _)| time >= newest) {
+                best = Some((time, row));
             }
         }
         Ok(best)
@@ -169,13 +245,13 @@ impl Stretch<'_> {
 struct Before<'s, 'a> {
     stretch: Option<&'s mut Stretch<'a>>,
     /// The row, once it was asked for.
-    row: Option<Found>,
+    row: Option<(i64, Found)>,
 }
 
-impl Before<'_, '_> {
-    fn row(&mut self) -> Result<Option<Found>> {
+impl<'a> Before<'_, 'a> {
+    fn row(&mut self, limits: Limits, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
         if let (Some(stretch), None) = (&mut self.stretch, self.row) {
-            self.row = stretch.find(Edge { before: None })?;
+            self.row = stretch.find(Edge { before: None }, limits, looks)?;
         }
         Ok(self.row)
     }
@@ -200,55 +276,40 @@ impl<'a> Standing<'a> {
     pub(super) fn find_each(
         &mut self,
         times: &[i64],
-        strict: bool,
+        limits: Limits,
+        looks: &mut Looks<'a>,
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
+        let edge = |time: &i64| Edge::of(*time, limits.strict);
         let Some(first) = times.first() else { return Ok(()) };
-        self.begin(Edge::of(*first, strict));
+        let begun = self.stretches.partition_point(|stretch| edge(first).is_after(stretch.first));
+        self.enter(begun.saturating_sub(1));
         let mut at = 0;
         while let Some(time) = times.get(at) {
-            self.go_on(Edge::of(*time, strict));
+            while self.stretches.get(self.at + 1).is_some_and(|next| edge(time).is_after(next.first)) {
+                self.enter(self.at + 1);
+            }
             // So far no later stretch begins.
             let end = self.stretches.get(self.at + 1).map_or(times.len(), |next| {
-                at + times[at..].partition_point(|time| !Edge::of(*time, strict).is_after(next.first))
+                at + times[at..].partition_point(|time| !edge(time).is_after(next.first))
             });
             let (past, rest) = self.stretches.split_at_mut(self.at);
             let Some(stretch) = rest.first_mut() else { return Ok(()) };
             let before = Before { stretch: past.last_mut(), row: None };
-            stretch.find_each(&times[at..end], strict, before, |place, row| found(at + place, row))?;
+            let found = |place, row| found(at + place, row);
+            match stretch.is_alone(limits) {
+                true => stretch.find_each_alone(&times[at..end], limits, before, looks, found)?,
+                false => stretch.find_each(&times[at..end], limits, before, looks, found)?,
+            }
             at = end;
         }
         Ok(())
-    }
-
-    /// Begins anew, for left rows from the edge on.
-    fn begin(&mut self, edge: Edge) {
-        let begun = self.stretches.partition_point(|stretch| edge.is_after(stretch.first));
-        self.enter(begun.saturating_sub(1));
     }
 
     fn enter(&mut self, at: usize) {
         self.at = at;
         if let Some(stretch) = self.stretches.get_mut(at) {
             stretch.rewind();
-        }
-    }
-
-    /// Goes on to the last stretch that may begin before the edge.
-    fn go_on(&mut self, edge: Edge) {
-        while self.stretches.get(self.at + 1).is_some_and(|next| edge.is_after(next.first)) {
-            self.close_before();
-            self.enter(self.at + 1);
-        }
-    }
-
-    /// Lets go of the blocks that the stretch before holds decoded.
-    fn close_before(&mut self) {
-        let Some(stretch) = self.at.checked_sub(1).and_then(|at| self.stretches.get_mut(at)) else { return };
-        for source in &mut stretch.sources {
-            if let Times::Sought { open, .. } = &mut source.times {
-                *open = None;
-            }
         }
     }
 }
@@ -263,36 +324,9 @@ mod tests {
         for start in 0..times.len() {
             for before in times[start]..40 {
                 let expected = times.iter().position(|time| *time >= before).unwrap_or(times.len());
-                assert_eq!(gallop(&times, start, before), expected.max(start));
+                assert_eq!(gallop(&times, start, |time| *time < before), expected.max(start));
             }
         }
-        assert_eq!(gallop(&[], 0, 5), 0);
-    }
-
-    #[test]
-    fn of_equal_times_the_later_source_stands() {
-        let source = |segment, times| Source::new(segment, Rows::Range(0..3), Times::Known(times));
-        let sources = vec![source(0, &[1, 4, 6]), source(1, &[2, 4, 5])];
-        let last = vec![source(2, &[7, 8, 9])];
-        let stretches = vec![Stretch { first: 1, sources }, Stretch { first: 7, sources: last }];
-        let mut standing = Standing::new(stretches);
-        let mut stands = |time, strict| {
-            let mut stands = None;
-            standing
-                .find_each(&[time], strict, |_, found| stands = Some((found.segment, found.row)))
-                .unwrap();
-            stands
-        };
-        assert_eq!(stands(0, false), None);
-        assert_eq!(stands(1, true), None);
-        assert_eq!(stands(1, false), Some((0, 0)));
-        assert_eq!(stands(4, false), Some((1, 1)));
-        assert_eq!(stands(4, true), Some((1, 0)));
-        assert_eq!(stands(7, true), Some((0, 2)));
-        assert_eq!(stands(i64::MAX, false), Some((2, 2)));
-        let mut all = Vec::new();
-        let times = [0, 1, 3, 4, 6, 6, 7, 20];
-        standing.find_each(&times, false, |at, found| all.push((at, found.time))).unwrap();
-        assert_eq!(all, [(1, 1), (2, 2), (3, 4), (4, 6), (5, 6), (6, 7), (7, 9)]);
+        assert_eq!(gallop(&[], 0, |_: &i64| true), 0);
     }
 }

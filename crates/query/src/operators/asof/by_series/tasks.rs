@@ -1,6 +1,5 @@
 //! Which series of the left side is which of the right, and how the work is cut.
 
-use super::SEARCH_RATIO;
 use super::sides::{Side, Sides};
 use crate::operators::asof::exec::AsOfJoinExec;
 use crate::operators::asof::node::AsOfOptions;
@@ -14,8 +13,9 @@ use tickstone_model::{NULL_SYMBOL, SymbolId, TimeRange};
 /// A task begins anew at most so many times for the rows it should have.
 const SAMPLES: usize = 4;
 
-/// What share of a task's rows a piece must have for a search in it to pay.
-const NARROWED_SHARE: usize = 16;
+/// A left row costs at most as much as so many right rows that are read: a block has more, and one of it may
+/// be all that is needed.
+const SEARCH_RATIO: usize = 32;
 
 /// A series of the left side, and the one of the right with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,6 @@ pub(in super::super) struct Plan {
     pub(super) right_series: Vec<Series>,
     pub(super) pairs: Vec<Pair>,
     pub(super) tasks: Vec<Task>,
-    /// Pieces of fewer right rows are read whole, not searched for where the left rows begin and end.
-    pub(super) narrowed_rows_min: usize,
     pub(super) options: AsOfOptions,
 }
 
@@ -65,7 +63,6 @@ impl Plan {
             right_series,
             pairs,
             tasks: Vec::new(),
-            narrowed_rows_min: task_rows / NARROWED_SHARE,
             options: join.options,
         };
         plan.tasks = plan.cut(task_rows.max(1))?;
