@@ -458,7 +458,6 @@ def test_order_by_time_alone(market: Market, order: str, limit: str) -> None:
         )
 
 
-@pytest.mark.xfail(strict=True, reason="rows behind a filter are sorted by time, and equal times lose their order")
 @pytest.mark.parametrize("condition", ["price > 0", "symbol <> 'B'"])
 def test_equal_times_of_a_series_stay_as_they_came(condition: str) -> None:
     """docs/sql/insert.md: rows of one series with equal times stay in the order they came."""
@@ -635,7 +634,6 @@ def ask_joined_where(ask: Asking, tick: str, peer: str) -> None:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="both sides are sorted by time below the join: equal times lose their order")
 @pytest.mark.parametrize("name", ["twice", "crowd", "venues"])
 def test_asof_join_behind_other_conditions(name: str) -> None:
     """Conditions that the scan of a side does not answer alone: on a symbol without being a list of symbols (they are
