@@ -227,7 +227,14 @@ def questions(symbols: Symbols, quotes: pl.DataFrame, trades: pl.DataFrame) -> l
             .agg([pl.col(name).std().alias(f"s_{name}") for name in MEASURED] + [pl.corr(a, b).alias(f"c_{a}_{b}") for a, b in PAIRS]),
             absolute=1e-9,
         ),
-        Question("sum of one DOUBLE column, all rows", Goal("values", 1.2e9), *("SELECT sum(bid) AS v FROM quotes",) * 3, q.select(bid.sum())),
+        # The filter, which all rows pass, keeps Tickstone from answering by the statistics of blocks.
+        Question(
+            "sum of one DOUBLE column, all rows, values read",
+            Goal("values", 1.2e9),
+            "SELECT sum(bid) FILTER (WHERE bid IS NOT NULL) AS v FROM quotes",
+            *("SELECT sum(bid) AS v FROM quotes",) * 2,
+            q.select(bid.sum()),
+        ),
     ]
 
 

@@ -47,9 +47,11 @@ struct Group {
 /// The numbers of groups.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Those of small ids and of buckets on the grid, by place.
+    /// Those of small ids and of buckets on the grid, by place: for each key its buckets.
     places: Vec<u32>,
     grid: Option<Grid>,
+    /// Inner ids below this have places.
+    inner: usize,
     rest: HashMap<Group, u32>,
 }
 
@@ -71,11 +73,12 @@ impl Grid {
     }
 }
 
+/// Places for inner keys: two sides and NULL, and one more.
+const INNER_PLACES: usize = 4;
+
 impl Numbers {
     /// Most places: 16 MiB of them.
     const PLACES_MAX: usize = 1 << 22;
-    /// Inner ids below this have places.
-    const INNER: usize = 4;
     /// No number yet.
     const NONE: u32 = u32::MAX;
 
@@ -93,10 +96,31 @@ impl Numbers {
     }
 
     fn place(&self, group: Group) -> Option<usize> {
-        let grid = self.grid.as_ref().filter(|_| (group.inner as usize) < Self::INNER)?;
-        let key = group.outer as usize * Self::INNER + group.inner as usize;
+        let grid = self.grid.as_ref().filter(|_| (group.inner as usize) < self.inner)?;
+        let key = group.outer as usize * self.inner + group.inner as usize;
         let place = key * grid.count + grid.place(group.bucket)?;
         (place < Self::PLACES_MAX).then_some(place)
+    }
+
+    /// The groups by bucket, then by the place of their keys in `ranks`, where all have places and there are
+    /// not many more places than groups.
+    fn in_order<K: Ord>(&self, groups: &[Group], ranks: impl Fn(&Group) -> K) -> Option<Vec<usize>> {
+        let grid = self.grid.filter(|_| self.rest.is_empty() && self.places.len() <= 8 * groups.len())?;
+        let mut keys: Vec<Option<&Group>> = vec![None; self.places.len().div_ceil(grid.count)];
+        for group in groups {
+            keys[group.outer as usize * self.inner + group.inner as usize] = Some(group);
+        }
+        let ranked = keys.iter().enumerate().filter_map(|(key, group)| Some((ranks((*group)?), key)));
+        let mut ranked: Vec<(K, usize)> = ranked.collect();
+        ranked.sort_unstable();
+        let mut order = Vec::with_capacity(groups.len());
+        for bucket in 0..grid.count {
+            for (_, key) in &ranked {
+                let number = self.places.get(key * grid.count + bucket).copied().unwrap_or(Self::NONE);
+                order.extend((number != Self::NONE).then_some(number as usize));
+            }
+        }
+        Some(order)
     }
 
     fn size(&self) -> usize {
@@ -230,6 +254,7 @@ impl Groups {
             None => Some(i64::MAX),
         };
         let low = self.bucket(first).0;
+        self.numbers.inner = if self.has_inner() { INNER_PLACES } else { 1 };
         let Some(step) = step else { return };
         let count = last.checked_sub(low).and_then(|span| usize::try_from(span / step + 1).ok());
         let grid = |count| Grid { first: low, step, count };
@@ -391,12 +416,13 @@ impl Groups {
         let rank = |at: usize, group: &Group| {
             columns.get(at).map_or(0, |(outer, _, ranks)| ranks[id(*outer, group) as usize])
         };
-        let order: Vec<usize> = if columns.len() <= 2 {
-            let key = |group: &Group| (group.bucket, rank(0, group), rank(1, group));
-            in_order(self.groups.iter().map(key))
-        } else {
-            let key = |group: &Group| (0..columns.len()).map(|at| rank(at, group)).collect::<Vec<u32>>();
-            in_order(self.groups.iter().map(|group| (group.bucket, key(group))))
+        let ranks = |group: &Group| (0..columns.len()).map(|at| rank(at, group)).collect::<Vec<u32>>();
+        let order = match self.numbers.in_order(&self.groups, ranks) {
+            Some(order) => order,
+            None if columns.len() <= 2 => {
+                in_order(self.groups.iter().map(|group| (group.bucket, rank(0, group), rank(1, group))))
+            }
+            None => in_order(self.groups.iter().map(|group| (group.bucket, ranks(group)))),
         };
         let buckets = order.iter().map(|&group| self.groups[group].bucket).collect();
         let keys = columns.iter().map(|(outer, values, _)| {

@@ -9,6 +9,7 @@
 mod ends;
 mod fold;
 mod moments;
+mod pair;
 mod sums;
 
 use super::rows::Rows;
@@ -25,6 +26,7 @@ use tickstone_engine::part::BlockSummary;
 pub(super) use ends::{End, Ends};
 pub(super) use moments::Spreads;
 use moments::{Comoments, Deviation, Moments, Shared};
+pub(super) use pair::Pair;
 use sums::{Counts, Extremes, IntegerSums, Sums, Vwap};
 
 /// One aggregate of all groups.
@@ -50,9 +52,14 @@ pub(super) struct Other {
 }
 
 impl Kernel {
-    /// The kernel of an aggregate over arguments of these types; `by_ends` where it is first or last and is
-    /// told the ends of runs.
-    pub(super) fn try_new(lowered: &LoweredAggregate, types: &[DataType], by_ends: bool) -> Result<Self> {
+    /// The kernel of an aggregate over arguments of these types; `pair` where it is a sum or a mean of what two
+    /// doubles make, `by_ends` where it is first or last and is told the ends of runs.
+    pub(super) fn try_new(
+        lowered: &LoweredAggregate,
+        types: &[DataType],
+        pair: Option<Pair>,
+        by_ends: bool,
+    ) -> Result<Self> {
         let aggregate = &lowered.aggregate;
         let plain = !aggregate.is_distinct() && lowered.order_bys.is_empty();
         let doubles = types.iter().all(|data_type| *data_type == DataType::Float64);
@@ -60,7 +67,7 @@ impl Kernel {
         Ok(match (aggregate.fun().name(), types) {
             (name, [value, ..]) if by_ends => Kernel::Ends(Ends::new(name == "last", value)),
             ("count", [_]) if plain => Kernel::Count(Counts::default()),
-            (name @ ("sum" | "avg"), [_]) if plain && doubles => Kernel::Sum(Sums::new(name == "avg")),
+            (name @ ("sum" | "avg"), [_]) if plain && doubles => Kernel::Sum(Sums::new(name == "avg", pair)),
             ("sum", [DataType::Int64]) if plain => Kernel::IntegerSum(IntegerSums::default()),
             (name @ ("min" | "max"), [_]) if plain && doubles => {
                 Kernel::Extreme(Extremes::new(name == "max"))
@@ -94,6 +101,9 @@ impl Kernel {
         match (self, values) {
             (Kernel::Count(counts), _) => counts.update(rows, counted().as_ref()),
             (Kernel::Sum(sums), [values]) => sums.update(values, rows, counted().as_ref()),
+            (Kernel::Sum(sums), [left, right]) => {
+                sums.update_pair(left, right, rows, counted().as_ref());
+            }
             (Kernel::IntegerSum(sums), [values]) => sums.update(values, rows, counted().as_ref()),
             (Kernel::Extreme(extremes), [values]) => extremes.update(values, rows, counted().as_ref()),
             (Kernel::Vwap(vwap), [prices, sizes]) => vwap.update(prices, sizes, rows, counted().as_ref()),

@@ -387,7 +387,12 @@ impl Worker {
         self.sampler.groups.read_outer(&keys, unit.ranges.len(), &mut self.outer_ids)?;
         let buckets = self.sampler.groups.has_buckets();
         let wants_times = plan.wants_ends();
-        let mut times = plan.reader.segment(unit.segment).part_times().filter(|_| buckets || wants_times);
+        let segment = plan.reader.segment(unit.segment);
+        // Where the whole segment lies in one bucket, no time needs to be looked at.
+        let bounds = segment.times().filter(|_| buckets && !wants_times);
+        let only = bounds.map(|(first, last)| (self.sampler.groups.bucket(first), last));
+        let only = only.filter(|((_, high), last)| last < high).map(|((low, _), _)| low);
+        let mut times = segment.part_times().filter(|_| (buckets && only.is_none()) || wants_times);
         let time = |times: &mut Option<PartTimes<'_>>, row| match times {
             Some(times) => times.time(row).map_err(external),
             None => Ok(0),
@@ -398,11 +403,15 @@ impl Worker {
             let mut start = rows.start;
             while start < rows.end {
                 let first = time(&mut times, start)?;
-                if first < low || first >= high {
-                    (low, high) = self.sampler.groups.bucket(first);
+                match only {
+                    Some(bucket) => low = bucket,
+                    None if first < low || first >= high => {
+                        (low, high) = self.sampler.groups.bucket(first);
+                    }
+                    None => {}
                 }
                 let end = match &mut times {
-                    Some(times) if buckets => {
+                    Some(times) if buckets && only.is_none() => {
                         // At the end of all time a bucket ends before its last instant.
                         let end = times.lower_bound(&(start..rows.end), high).map_err(external)?;
                         end.max(start + 1)

@@ -1,7 +1,7 @@
 //! The state of one execution of SAMPLE BY or GROUP BY, or of one of its workers.
 
 use super::groups::Groups;
-use super::kernel::{End, Kernel, Spreads};
+use super::kernel::{End, Kernel, Pair, Spreads};
 use super::rows::Placed;
 use crate::functions::bucket::Bucketing;
 use crate::operators::reduce::Reduce;
@@ -43,6 +43,8 @@ pub(super) struct Shaped {
     pub(super) filter: Option<usize>,
     /// Types of the arguments, as the aggregate was planned.
     pub(super) types: Vec<DataType>,
+    /// What its argument makes of two doubles, where that is all it does: they are its arguments then.
+    pub(super) pair: Option<Pair>,
     /// Whether it is first or last and is told the ends of runs.
     pub(super) by_ends: bool,
 }
@@ -57,7 +59,14 @@ impl Shaped {
     ) -> Result<Self> {
         let mut arguments = lowered.aggregate.expressions();
         arguments.extend(lowered.order_bys.iter().map(|order| Arc::clone(&order.expr)));
-        let types = arguments.iter().map(|argument| argument.data_type(input)).collect::<Result<_>>()?;
+        let types = arguments.iter().map(|argument| argument.data_type(input)).collect::<Result<Vec<_>>>()?;
+        let mut pair = None;
+        if let ("sum" | "avg", [argument], [DataType::Float64]) =
+            (lowered.aggregate.fun().name(), arguments.as_slice(), types.as_slice())
+            && let Some((left, found, right)) = Pair::of(argument, input)
+        {
+            (arguments, pair) = (vec![left, right], Some(found));
+        }
         if by_ends {
             // The ends come with their times.
             arguments.truncate(1);
@@ -70,12 +79,12 @@ impl Shaped {
         };
         let arguments = arguments.iter().map(&mut place).collect();
         let filter = lowered.filter.as_ref().map(place);
-        Ok(Self { lowered: lowered.clone(), arguments, filter, types, by_ends })
+        Ok(Self { lowered: lowered.clone(), arguments, filter, types, pair, by_ends })
     }
 
     /// A kernel of no groups yet.
     pub(super) fn kernel(&self) -> Result<Kernel> {
-        Kernel::try_new(&self.lowered, &self.types, self.by_ends)
+        Kernel::try_new(&self.lowered, &self.types, self.pair, self.by_ends)
     }
 }
 

@@ -63,9 +63,13 @@ fn lanes(values: &[f64], start: f64, fold: impl Fn(f64, f64) -> f64, join: impl 
 }
 
 /// The sum of products of distances from `from`.
-#[inline]
 pub(super) fn product(a: &[f64], b: &[f64], from: (f64, f64)) -> f64 {
-    let term = |a: f64, b: f64| (a - from.0) * (b - from.1);
+    sum_of(a, b, |a, b| (a - from.0) * (b - from.1))
+}
+
+/// The sum of what `term` makes of each two values.
+#[inline]
+pub(super) fn sum_of(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
     let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| term(*a, *b)).sum();

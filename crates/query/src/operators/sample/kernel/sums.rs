@@ -1,6 +1,7 @@
 //! count, sum, avg, min, max and vwap.
 
 use super::fold;
+use super::pair::Pair;
 use crate::operators::sample::rows::Rows;
 use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -63,12 +64,13 @@ pub(in super::super) struct Sums {
     sums: Vec<f64>,
     counts: Vec<i64>,
     mean: bool,
+    pair: Option<Pair>,
 }
 
 impl Sums {
-    /// avg(x) where `mean`, else sum(x).
-    pub(super) fn new(mean: bool) -> Self {
-        Self { sums: Vec::new(), counts: Vec::new(), mean }
+    /// avg(x) where `mean`, else sum(x); `pair` where x is made of two columns.
+    pub(super) fn new(mean: bool, pair: Option<Pair>) -> Self {
+        Self { sums: Vec::new(), counts: Vec::new(), mean, pair }
     }
 
     pub(super) fn grow(&mut self, total: usize) {
@@ -87,6 +89,35 @@ impl Sums {
             rows.runs(counted, |group, rows| {
                 counts[group] += rows.len() as i64;
                 sums[group] += fold::sum(&values[rows]);
+            });
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_pair(&self) -> bool {
+        self.pair.is_some()
+    }
+
+    /// Takes in what two columns make.
+    pub(super) fn update_pair(
+        &mut self,
+        left: &ArrayRef,
+        right: &ArrayRef,
+        rows: &Rows<'_>,
+        counted: Option<&BooleanBuffer>,
+    ) {
+        let Some(pair) = self.pair else { return };
+        let left = left.as_primitive::<Float64Type>().values();
+        let right = right.as_primitive::<Float64Type>().values();
+        let Self { sums, counts, .. } = self;
+        let one_by_one = rows.each(counted, |group, row| {
+            counts[group] += 1;
+            sums[group] += pair.apply(left[row], right[row]);
+        });
+        if !one_by_one {
+            rows.runs(counted, |group, rows| {
+                counts[group] += rows.len() as i64;
+                sums[group] += pair.total(&left[rows.clone()], &right[rows]);
             });
         }
     }

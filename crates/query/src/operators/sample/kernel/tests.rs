@@ -12,20 +12,24 @@ fn kernels() -> Vec<Kernel> {
     let deviation = |root, sample| Kernel::Moments(Moments::new(Deviation { root, sample }));
     vec![
         Kernel::Count(Counts::default()),
-        Kernel::Sum(Sums::new(false)),
-        Kernel::Sum(Sums::new(true)),
+        Kernel::Sum(Sums::new(false, None)),
+        Kernel::Sum(Sums::new(true, None)),
         Kernel::Extreme(Extremes::new(false)),
         Kernel::Extreme(Extremes::new(true)),
         deviation(true, true),
         deviation(false, false),
         Kernel::Vwap(Vwap::default()),
         Kernel::Comoments(Comoments::default()),
+        Kernel::Sum(Sums::new(false, Some(Pair::Difference))),
+        Kernel::Sum(Sums::new(true, Some(Pair::Product))),
     ]
 }
 
 /// Kernels of two arguments, and the names of their places.
 const VWAP: usize = 7;
 const CORR: usize = 8;
+const DIFFERENCES: usize = 9;
+const PRODUCTS: usize = 10;
 
 /// What the kernel at this place of [`kernels`] gives of the rows of one group.
 fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
@@ -44,6 +48,10 @@ fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
         5 => (rows.len() > 1).then(|| (spread(values) / (rows.len() - 1) as f64).sqrt()),
         6 => (!rows.is_empty()).then(|| spread(values) / rows.len() as f64),
         CORR => correlation(rows),
+        DIFFERENCES => (!rows.is_empty()).then(|| rows.iter().map(|row| row.0 - row.1).sum()),
+        PRODUCTS => {
+            (!rows.is_empty()).then(|| rows.iter().map(|row| row.0 * row.1).sum::<f64>() / rows.len() as f64)
+        }
         _ => {
             let weights: f64 = rows.iter().map(|row| row.1).sum();
             (weights != 0.0).then(|| rows.iter().map(|row| row.0 * row.1).sum::<f64>() / weights)
@@ -70,7 +78,11 @@ fn correlation(rows: &[(f64, f64)]) -> Option<f64> {
 }
 
 fn feed(kernel: &mut Kernel, rows: &[Row], filtered: bool) {
-    let two = matches!(kernel, Kernel::Vwap(_) | Kernel::Comoments(_));
+    let two = match kernel {
+        Kernel::Vwap(_) | Kernel::Comoments(_) => true,
+        Kernel::Sum(sums) => sums.is_pair(),
+        _ => false,
+    };
     let column = |pick: fn(&Row) -> Option<f64>| -> ArrayRef {
         Arc::new(rows.iter().map(pick).collect::<Float64Array>())
     };
@@ -127,7 +139,7 @@ proptest! {
                 .map(|group| {
                     let kept = rows.iter().filter(|row| row.2 == group && (!filtered || row.3 == Some(true)));
                     let counted = kept.filter_map(|row| match at {
-                        VWAP | CORR => Some((row.0?, row.1?)),
+                        VWAP | CORR | DIFFERENCES | PRODUCTS => Some((row.0?, row.1?)),
                         _ => Some((row.0?, 0.0)),
                     });
                     naive(at, &counted.collect::<Vec<_>>())
