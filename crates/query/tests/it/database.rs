@@ -97,6 +97,32 @@ fn order_by_time_needs_no_sort() {
 }
 
 #[test]
+fn questions_by_series_take_the_ways_made_for_them() {
+    let database = open(&MemoryDisk::new());
+    let mut session = filled(&database);
+    for (sql, way, never) in [
+        ("SELECT ts, sym, avg(x) FROM t SAMPLE BY 1h", "by ranges", "by rows"),
+        ("SELECT sym, max(x), last(x) FROM t GROUP BY sym", "GroupByExec", "AggregateExec"),
+        ("SELECT sum(x) FROM t WHERE sym = 'A' AND ts < '2024-01-02'", "by ranges", "AggregateExec"),
+        ("SELECT ts, avg(x) FROM t WHERE x > 3 SAMPLE BY 1h", "by rows", "by ranges"),
+        ("SELECT ts FROM t WHERE x > 3 ORDER BY ts LIMIT 5", "order=time", "SortExec"),
+        ("SELECT ts FROM t WHERE x > 3 ORDER BY ts DESC", "order=time descending", "SortExec"),
+        ("SELECT sum(x) OVER (PARTITION BY sym ORDER BY ts) FROM t", "SeriesWindowExec", "SortExec"),
+        ("SELECT count(*) FROM t a ASOF JOIN t b ON (sym)", "by series", "SortExec"),
+    ] {
+        let plan = explain(&database, &mut session, &format!("EXPLAIN {sql}"));
+        assert!(plan.contains(way) && !plan.contains(never), "{sql}\n{plan}");
+    }
+    // Three whole days of one symbol, 24 rows each: first and last look at two rows of every day.
+    let plan = explain(
+        &database,
+        &mut session,
+        "EXPLAIN ANALYZE SELECT ts, last(x) FROM t WHERE sym = 'B' SAMPLE BY 1d",
+    );
+    assert!(plan.contains("rows_not_read=72") && plan.contains("bytes_read="), "{plan}");
+}
+
+#[test]
 fn whole_table_aggregates_come_from_statistics() {
     let database = open(&MemoryDisk::new());
     let mut session = filled(&database);
