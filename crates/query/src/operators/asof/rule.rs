@@ -157,7 +157,7 @@ fn is_free(aggregate: &AggregateFunctionExpr) -> bool {
 
 /// Whether a sample's keys hold the keys of the join that it samples, so that a group is of one series.
 fn is_by_series(sample: &SampleByExec) -> bool {
-    let keys: Vec<Option<usize>> = sample.keys().iter().map(|key| index_of(key)).collect();
+    let keys: Vec<Option<usize>> = sample.keys().iter().map(index_of).collect();
     let mut input = sample.input();
     let mut places = keys;
     while let Some(projection) = input.downcast_ref::<ProjectionExec>() {

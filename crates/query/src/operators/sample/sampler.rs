@@ -63,9 +63,9 @@ impl Shaped {
         let mut pair = None;
         if let ("sum" | "avg", [argument], [DataType::Float64]) =
             (lowered.aggregate.fun().name(), arguments.as_slice(), types.as_slice())
-            && let Some((left, found, right)) = Pair::of(argument, input)
+            && let Some((found, sides)) = Pair::of(argument, input)
         {
-            (arguments, pair) = (vec![left, right], Some(found));
+            (arguments, pair) = (sides.to_vec(), Some(found));
         }
         if by_ends {
             // The ends come with their times.

@@ -20,7 +20,7 @@ impl Pair {
     pub(in super::super) fn of(
         expr: &Arc<dyn PhysicalExpr>,
         input: &Schema,
-    ) -> Option<(Arc<dyn PhysicalExpr>, Self, Arc<dyn PhysicalExpr>)> {
+    ) -> Option<(Self, [Arc<dyn PhysicalExpr>; 2])> {
         let binary = expr.downcast_ref::<BinaryExpr>()?;
         let operation = match binary.op() {
             Operator::Plus => Self::Sum,
@@ -34,7 +34,7 @@ impl Pair {
                 && side.data_type(input).is_ok_and(|data_type| data_type == DataType::Float64)
         };
         let (left, right) = (binary.left(), binary.right());
-        (column(left) && column(right)).then(|| (Arc::clone(left), operation, Arc::clone(right)))
+        (column(left) && column(right)).then(|| (operation, [Arc::clone(left), Arc::clone(right)]))
     }
 
     /// What it makes of two doubles.
