@@ -70,6 +70,7 @@ impl Parameters {
                     }
                 }
                 Statement::CopyTo { source: CopySource::Query(query), .. } => binder.bind(query.as_mut())?,
+                Statement::Execute { values, .. } => binder.bind(values)?,
                 _ => {}
             }
         }

@@ -18,6 +18,7 @@ mod distinct;
 mod error;
 pub(crate) mod marker;
 mod names;
+mod prepare;
 mod references;
 mod restructure;
 mod statement;
@@ -65,6 +66,15 @@ fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
     }
     if cursor.words(&["SET"]) {
         return copy::set(&mut cursor);
+    }
+    if cursor.words(&["PREPARE"]) {
+        return prepare::prepare(&mut cursor);
+    }
+    if cursor.words(&["EXECUTE"]) {
+        return prepare::execute(&mut cursor);
+    }
+    if cursor.words(&["DEALLOCATE"]) {
+        return prepare::deallocate(&mut cursor);
     }
     if cursor.words(&["BEGIN"]) || cursor.words(&["START"]) {
         return finish(cursor, 1, Statement::Begin);

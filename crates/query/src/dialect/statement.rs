@@ -65,6 +65,25 @@ pub enum Statement {
         /// The table, as written.
         table: String,
     },
+    /// PREPARE name [(types)] AS statement.
+    Prepare {
+        /// Its name, in lower case unless quoted.
+        name: String,
+        /// A query or an INSERT, with placeholders.
+        statement: Box<Statement>,
+    },
+    /// EXECUTE name [(value, …)].
+    Execute {
+        /// Its name, in lower case unless quoted.
+        name: String,
+        /// Literals for `$1`, `$2`, ….
+        values: Vec<ast::Expr>,
+    },
+    /// DEALLOCATE [PREPARE] name, or ALL.
+    Deallocate {
+        /// Its name, in lower case unless quoted; all of them where it is missing.
+        name: Option<String>,
+    },
     /// SET name = value.
     Set {
         /// The setting, in lower case, parts joined by points.

@@ -19,6 +19,7 @@ use crate::Database;
 use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
+use crate::statements::prepare::{Prepared, elsewhere};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
@@ -83,6 +84,7 @@ pub struct Session {
     pub(crate) transaction: Option<Transaction>,
     /// The sync policy of commits where the session sets one; else the table's.
     pub(crate) sync: Option<SyncPolicy>,
+    pub(crate) prepared: Prepared,
 }
 
 impl fmt::Debug for Session {
@@ -95,7 +97,14 @@ impl Session {
     pub(crate) fn new(database: &Database) -> Self {
         let pinned = Arc::new(PinnedSnapshot::new(database));
         let states = States::new(database, &pinned);
-        Self { database: database.clone(), pinned, states, transaction: None, sync: None }
+        Self {
+            database: database.clone(),
+            pinned,
+            states,
+            transaction: None,
+            sync: None,
+            prepared: Prepared::default(),
+        }
     }
 
     /// The statements of a text.
@@ -111,7 +120,13 @@ impl Session {
     ///
     /// # Errors
     /// A [`QueryError`]; nothing of the statement was stored then. A transaction stays open.
-    pub async fn run(&mut self, mut statement: Statement) -> Result<Outcome> {
+    pub async fn run(&mut self, statement: Statement) -> Result<Outcome> {
+        let Statement::Execute { name, values } = statement else { return self.carry_out(statement).await };
+        let statement = self.prepared.bound(&name, &values)?;
+        self.carry_out(statement).await.map_err(|error| elsewhere(error, &name))
+    }
+
+    async fn carry_out(&mut self, mut statement: Statement) -> Result<Outcome> {
         self.pinned.renew();
         self.states.begin();
         let snapshot = self.snapshot();
@@ -149,6 +164,9 @@ impl Session {
     /// The names that a statement reads rows from and that neither the database nor a frame has. Names
     /// that WITH declares are among them.
     pub fn missing_tables(&self, statement: &Statement) -> Vec<String> {
+        if let Statement::Execute { name, .. } = statement {
+            return self.prepared.get(name).map_or_else(|_| Vec::new(), |of| self.missing_tables(of));
+        }
         let snapshot = self.engine().snapshot();
         let is_there = |name: &str| snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
         dialect::tables_read(statement).into_iter().filter(|name| !is_there(name)).collect()

@@ -240,3 +240,38 @@ fn texts_of_a_frame_are_texts() {
     )]);
     check(&mut session, "SELECT upper(v) FROM f WHERE v = 'x'", &["X"]);
 }
+
+#[test]
+fn prepared_statements_take_values() {
+    let database = database();
+    let mut session = database.session();
+    let mut done = |sql: &str| run(&mut session, sql, &Parameters::None).map(drop);
+    done("CREATE TABLE t (ts TIMESTAMP, symbol SYMBOL, x DOUBLE) TIMESTAMP(ts)").unwrap();
+    done("PREPARE add AS INSERT INTO t VALUES ($1, $2, $3)").unwrap();
+    done("EXECUTE add ('2024-01-01', 'A', 1)").unwrap();
+    done("EXECUTE ADD (TIMESTAMP '2024-01-02', 'B', -2.5)").unwrap();
+    done("EXECUTE add ('2024-01-03', NULL, NULL)").unwrap();
+    done("PREPARE one (VARCHAR, DOUBLE) AS SELECT count(*) AS n, sum(x) AS x FROM t WHERE symbol = $1 OR x < $2").unwrap();
+    for (sql, said) in [
+        ("EXECUTE nothing", "there is no prepared statement nothing"),
+        ("EXECUTE one ('A')", "placeholder $2 has no value"),
+        ("EXECUTE one ('A', 1, 2)", "a value was given for $3"),
+        ("EXECUTE one ('A', 1 + 1)", "EXECUTE takes literals"),
+        ("PREPARE one AS SELECT 1", "already"),
+        ("PREPARE other AS DROP TABLE t", "PREPARE takes a query or an INSERT"),
+        ("EXECUTE add ('never', 'A', 1)", "never"),
+        ("DEALLOCATE nothing", "there is no prepared statement"),
+    ] {
+        let error = done(sql).expect_err(sql);
+        assert!(error.to_string().contains(said), "{sql}: {error}");
+    }
+    check(&mut session, "EXECUTE one ('A', -1.5)", &["2 -1.5"]);
+    check(&mut session, "EXECUTE one ('B', -100)", &["1 -2.5"]);
+    let named = Parameters::Positional(vec![ParameterValue::Text("A".into()), ParameterValue::Integer(-9)]);
+    let rows = run(&mut session, "EXECUTE one ($1, $2)", &named).unwrap();
+    assert_eq!(rows[0].num_rows(), 1);
+    run(&mut session, "DEALLOCATE PREPARE one", &Parameters::None).unwrap();
+    assert!(run(&mut session, "EXECUTE one ('A', 1)", &Parameters::None).is_err());
+    run(&mut session, "DEALLOCATE ALL", &Parameters::None).unwrap();
+    assert!(run(&mut session, "EXECUTE add ('2024-01-01', 'A', 1)", &Parameters::None).is_err());
+}

@@ -3,6 +3,7 @@
 mod copy;
 mod create;
 mod insert;
+pub(crate) mod prepare;
 mod show;
 
 use crate::dialect::Statement;
@@ -35,6 +36,9 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::ShowTables => show::tables(session),
         Statement::ShowColumns { table } => show::columns(session, &table),
         Statement::Set { name, value } => set(session, &name, &value),
+        Statement::Prepare { name, statement } => prepare::prepare(session, name, *statement),
+        Statement::Execute { .. } => Err(QueryError::request("a prepared statement is run by its session")),
+        Statement::Deallocate { name } => prepare::deallocate(session, name.as_deref()),
     }
 }
 
