@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A row: its time, its arrival, and where it is: of which task's rows, and which of them.
 type Row = (i64, u64, u32, u32);
@@ -46,6 +47,7 @@ impl Sorted {
             gather(&arrays, &places, field.data_type())
         });
         let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-        Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns.collect::<Result<_>>()?, &options)?)
+        let (columns, schema) = (columns.collect::<Result<_>>()?, Arc::clone(&self.schema));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 }
