@@ -49,6 +49,18 @@ pub(crate) struct Series {
     pub(crate) rows: usize,
 }
 
+impl Series {
+    /// Bytes it holds, roughly.
+    pub(crate) fn size(&self) -> usize {
+        let listed = |piece: &SeriesPiece| match &piece.rows {
+            PieceRows::Range(_) => 0,
+            PieceRows::Listed(rows) => rows.capacity() * size_of::<u32>(),
+        };
+        let pieces = self.pieces.capacity() * size_of::<SeriesPiece>();
+        size_of::<Self>() + pieces + self.pieces.iter().map(listed).sum::<usize>()
+    }
+}
+
 /// The series that a selection leaves, in order of their ids.
 #[derive(Debug)]
 pub(crate) struct SeriesRanges {

@@ -40,8 +40,13 @@ pub(crate) enum Way {
     BySeriesInOrder,
 }
 
-/// Most left rows that are put in order at the end.
-pub(super) const ORDERED_ROWS_MAX: u64 = 1 << 20;
+/// Most left rows that are put in order at the end, in batches: about a million.
+const ORDERED_BATCHES_MAX: u64 = 128;
+
+/// Whether so many left rows are put in order at the end.
+pub(super) fn are_ordered(left_rows: u64, batch_rows: usize) -> bool {
+    left_rows <= ORDERED_BATCHES_MAX.saturating_mul(batch_rows as u64)
+}
 
 /// Yields the left rows, each with the right row that stood at its time.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@
 //! order, as a user who reads them without ORDER BY has always had them so.
 
 use super::by_series::Sides;
-use super::exec::{AsOfJoinExec, ORDERED_ROWS_MAX, Way};
+use super::exec::{AsOfJoinExec, Way, are_ordered};
 use crate::operators::latest::exec::LatestOnExec;
 use crate::operators::sample::exec::SampleByExec;
 use datafusion::config::ConfigOptions;
@@ -42,9 +42,9 @@ impl PhysicalOptimizerRule for ChooseAsOfJoin {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
+        config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(choose(&plan, Order::Time)?.unwrap_or(plan))
+        Ok(choose(&plan, Order::Time, config.execution.batch_size.into())?.unwrap_or(plan))
     }
 
     fn name(&self) -> &str {
@@ -57,16 +57,20 @@ impl PhysicalOptimizerRule for ChooseAsOfJoin {
 }
 
 /// The plan with its joins done in the best way; `None` where it stays as it is.
-fn choose(plan: &Arc<dyn ExecutionPlan>, needed: Order) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn choose(
+    plan: &Arc<dyn ExecutionPlan>,
+    needed: Order,
+    batch_rows: usize,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(join) = plan.downcast_ref::<AsOfJoinExec>()
-        && let Some(way) = way(join, needed)
+        && let Some(way) = way(join, needed, batch_rows)
     {
         return Ok(Some(Arc::new(join.with_way(way))));
     }
     let mut children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
     let mut changed = false;
     for (at, child) in children.iter_mut().enumerate() {
-        if let Some(chosen) = choose(child, needed_of_child(plan, at, needed)?)? {
+        if let Some(chosen) = choose(child, needed_of_child(plan, at, needed)?, batch_rows)? {
             *child = chosen;
             changed = true;
         }
@@ -75,12 +79,12 @@ fn choose(plan: &Arc<dyn ExecutionPlan>, needed: Order) -> Result<Option<Arc<dyn
 }
 
 /// The way of a join by series; `None` where it is to be merged.
-fn way(join: &AsOfJoinExec, needed: Order) -> Option<Way> {
+fn way(join: &AsOfJoinExec, needed: Order, batch_rows: usize) -> Option<Way> {
     let sides = Sides::of(join)?;
     match needed {
         Order::Any => Some(Way::BySeries),
         // In a plan that is kept it is known later how many rows there are.
-        Order::Time if sides.left.rows().is_none_or(|rows| rows <= ORDERED_ROWS_MAX) => {
+        Order::Time if sides.left.rows().is_none_or(|rows| are_ordered(rows, batch_rows)) => {
             Some(Way::BySeriesInOrder)
         }
         Order::Time | Order::FirstOfTime => None,
@@ -157,9 +161,8 @@ fn is_free(aggregate: &AggregateFunctionExpr) -> bool {
 
 /// Whether a sample's keys hold the keys of the join that it samples, so that a group is of one series.
 fn is_by_series(sample: &SampleByExec) -> bool {
-    let keys: Vec<Option<usize>> = sample.keys().iter().map(index_of).collect();
+    let mut places: Vec<Option<usize>> = sample.keys().iter().map(index_of).collect();
     let mut input = sample.input();
-    let mut places = keys;
     while let Some(projection) = input.downcast_ref::<ProjectionExec>() {
         let below =
             |place: usize| projection.expr().get(place).and_then(|projected| index_of(&projected.expr));

@@ -4,7 +4,7 @@ use super::join::Joined;
 use super::order::Sorted;
 use super::running::Work;
 use super::sides::{Sides, in_time_order};
-use crate::operators::asof::exec::{AsOfJoinExec, ORDERED_ROWS_MAX};
+use crate::operators::asof::exec::{AsOfJoinExec, are_ordered};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_datafusion_err;
 use datafusion::common::runtime::SpawnedTask;
@@ -25,6 +25,10 @@ const AHEAD_BYTES: usize = 64 << 20;
 /// Batches of rows for which a join by series, whose rows are put in order, is done by several workers.
 const WORKER_BATCHES_MIN: u64 = 8;
 
+/// What a value without a fixed size may take, and what putting a row in order does.
+const VALUE_BYTES: usize = 32;
+const ROW_BYTES: usize = 48;
+
 impl AsOfJoinExec {
     fn sides(&self) -> Result<Sides> {
         Sides::of(self)
@@ -38,9 +42,9 @@ impl AsOfJoinExec {
     ) -> Result<SendableRecordBatchStream> {
         let partitions = self.properties().partitioning.partition_count();
         let batch_rows = context.session_config().batch_size().max(1);
-        let work = self
-            .running
-            .join(partition, partitions, || Ok(Work::new(self, self.sides()?, batch_rows, false)))?;
+        let work = self.running.join(partition, partitions, || {
+            Ok(Work::new(self, self.sides()?, (batch_rows, false), self.reservation(context)))
+        })?;
         let worker = Worker {
             work,
             reservation: self.reservation(context),
@@ -65,18 +69,18 @@ impl AsOfJoinExec {
     ) -> Result<SendableRecordBatchStream> {
         let sides = self.sides()?;
         let rows = sides.left.rows().unwrap_or(u64::MAX);
-        if rows > ORDERED_ROWS_MAX {
+        let batch_rows = context.session_config().batch_size().max(1);
+        if !are_ordered(rows, batch_rows) || !self.can_hold(rows, context) {
             let ahead = |input: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
                 Ok(Arc::new(BufferExec::new(in_time_order(input)?, AHEAD_BYTES)))
             };
             let [left, right] = self.inputs();
             return self.merge([&ahead(left)?, &ahead(right)?], 0, context);
         }
-        let batch_rows = context.session_config().batch_size().max(1);
         let wide =
             rows + sides.right.rows().unwrap_or(0) > (batch_rows as u64).saturating_mul(WORKER_BATCHES_MIN);
         let workers = if wide { context.session_config().target_partitions().max(1) } else { 1 };
-        let work = Arc::new(Work::new(self, sides, batch_rows, true));
+        let work = Arc::new(Work::new(self, sides, (batch_rows, true), self.reservation(context)));
         let baseline = BaselineMetrics::new(&self.metrics, 0);
         let worker = || Worker {
             work: Arc::clone(&work),
@@ -102,6 +106,19 @@ impl AsOfJoinExec {
         });
         let rows = RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten());
         Ok(make_cooperative(Box::pin(rows)))
+    }
+}
+
+impl AsOfJoinExec {
+    /// Whether there is memory now for so many joined rows.
+    fn can_hold(&self, rows: u64, context: &Arc<TaskContext>) -> bool {
+        let schema = self.schema();
+        let fields = schema.fields().iter();
+        let widths = fields.map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES));
+        let row_bytes = widths.sum::<usize>() + ROW_BYTES;
+        let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
+        // What is held is accounted for as it comes.
+        self.reservation(context).try_grow(bytes).is_ok()
     }
 }
 

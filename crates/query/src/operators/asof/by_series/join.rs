@@ -300,26 +300,18 @@ fn kept<T: Copy>(values: &[T], places: &[Place]) -> impl Iterator<Item = T> {
     values.iter().zip(places).filter(|(_, place)| **place != NOWHERE).map(|(value, _)| *value)
 }
 
-/// Pieces that overlap in time, together, in order of time; `pieces` are in order of arrival, with bounds of
-/// their times. One that begins where another ends follows it, if it also arrived after it.
-fn stretches<'a>(pieces: Vec<((i64, i64), Candidate<'a>)>) -> Vec<Candidates<'a>> {
-    let mut order: Vec<((i64, i64), usize, Candidate<'a>)> =
-        pieces.into_iter().enumerate().map(|(at, (bounds, piece))| (bounds, at, piece)).collect();
-    order.sort_by_key(|(bounds, at, _)| (*bounds, *at));
+/// Pieces that overlap in time or meet, together, in order of time; `pieces` are in order of arrival, with bounds
+/// of their times.
+fn stretches<'a>(mut pieces: Vec<((i64, i64), Candidate<'a>)>) -> Vec<Candidates<'a>> {
+    pieces.sort_by_key(|(bounds, _)| *bounds);
     let mut stretches: Vec<Candidates<'a>> = Vec::new();
-    // The last to arrive of those in the last stretch.
-    let mut latest = 0;
-    for (bounds, at, piece) in order {
+    for (bounds, piece) in pieces {
         match stretches.last_mut() {
-            Some(last) if bounds.0 < last.bounds.1 || bounds.0 == last.bounds.1 && at < latest => {
+            Some(last) if bounds.0 <= last.bounds.1 => {
                 last.bounds.1 = last.bounds.1.max(bounds.1);
                 last.pieces.push(piece);
-                latest = latest.max(at);
             }
-            _ => {
-                stretches.push(Candidates { bounds, pieces: vec![piece] });
-                latest = at;
-            }
+            _ => stretches.push(Candidates { bounds, pieces: vec![piece] }),
         }
     }
     for stretch in &mut stretches {

@@ -47,10 +47,7 @@ impl Sorted {
             gather(&arrays, &places, field.data_type())
         });
         let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(&self.schema),
-            columns.collect::<Result<_>>()?,
-            &options,
-        )?)
+        let (columns, schema) = (columns.collect::<Result<_>>()?, Arc::clone(&self.schema));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 }

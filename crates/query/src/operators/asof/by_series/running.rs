@@ -6,6 +6,7 @@ use super::tasks::Plan;
 use crate::operators::asof::exec::AsOfJoinExec;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::Count;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,6 +21,8 @@ pub(in super::super) struct Work {
     sides: Sides,
     task_rows: usize,
     plan: OnceLock<Result<Plan, Arc<DataFusionError>>>,
+    /// For the plan.
+    held: MemoryReservation,
     next: AtomicUsize,
     /// Whether rows are to be put in order.
     arrival: bool,
@@ -29,16 +32,28 @@ pub(in super::super) struct Work {
 
 impl Work {
     /// An execution of `join` over its `sides`, which are counted as read from now on.
-    pub(in super::super) fn new(join: &AsOfJoinExec, sides: Sides, batch_rows: usize, arrival: bool) -> Self {
+    pub(in super::super) fn new(
+        join: &AsOfJoinExec,
+        sides: Sides,
+        (batch_rows, arrival): (usize, bool),
+        held: MemoryReservation,
+    ) -> Self {
         let read = (sides.left.scan.begin_reading(), sides.right.scan.begin_reading());
         let task_rows = batch_rows.saturating_mul(TASK_BATCHES);
         let (plan, next) = (OnceLock::new(), AtomicUsize::new(0));
-        Self { join: join.clone(), sides, task_rows, plan, next, arrival, read }
+        Self { join: join.clone(), sides, task_rows, plan, held, next, arrival, read }
     }
 
     fn plan(&self) -> Result<&Plan> {
-        let plan = || Plan::new(&self.join, &self.sides, self.task_rows).map_err(Arc::new);
-        self.plan.get_or_init(plan).as_ref().map_err(|error| DataFusionError::Shared(Arc::clone(error)))
+        let plan = || {
+            let plan = Plan::new(&self.join, &self.sides, self.task_rows)?;
+            self.held.try_resize(plan.size())?;
+            Ok(plan)
+        };
+        self.plan
+            .get_or_init(|| plan().map_err(Arc::new))
+            .as_ref()
+            .map_err(|error| DataFusionError::Shared(Arc::clone(error)))
     }
 
     /// The rows of the next task that nobody has taken; `None` where there is none.

@@ -69,6 +69,12 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Bytes it holds, roughly.
+    pub(super) fn size(&self) -> usize {
+        let series = self.left_series.iter().chain(&self.right_series);
+        series.map(Series::size).sum::<usize>() + self.tasks.len() * size_of::<Task>()
+    }
+
     /// Rows of the right series of a pair.
     fn right_rows(&self, pair: Pair) -> usize {
         pair.right.map_or(0, |right| self.right_series[right].rows)

@@ -15,8 +15,12 @@ struct Tables {
 
 impl Tables {
     fn new() -> Self {
-        let options =
-            DatabaseOptions { query_threads: Some(2), wide_rows_min: 1, ..DatabaseOptions::default() };
+        Self::with_memory(None)
+    }
+
+    fn with_memory(query_memory_bytes: Option<usize>) -> Self {
+        let few = DatabaseOptions { query_threads: Some(2), wide_rows_min: 1, ..DatabaseOptions::default() };
+        let options = DatabaseOptions { query_memory_bytes, ..few };
         Self { session: Database::in_memory(options).expect("opens").session() }
     }
 
@@ -171,6 +175,21 @@ fn tables() -> Tables {
 }
 
 #[test]
+fn of_equal_times_the_last_to_arrive_stands_wherever_it_lies() {
+    // The first part reaches past the second, which ends where the third begins.
+    let sealed = |rows: &[i64]| -> Vec<Row> {
+        let last = rows.len() - 1;
+        rows.iter().enumerate().map(|(at, ts)| (*ts, Some("B"), at == last, at == last)).collect()
+    };
+    let right = [sealed(&[42, 44]), sealed(&[42]), sealed(&[43])].concat();
+    let mut tables =
+        Tables::new().table("l", &some_rows(&[(42, Some("B")), (43, Some("B"))])).table("r", &right);
+    let sql = "SELECT l.x, max(r.x) AS m FROM l ASOF JOIN r MATCH_CONDITION (l.ts SIGN r.ts) ON l.s = r.s GROUP BY l.x";
+    assert_eq!(tables.sorted(&sql.replace("SIGN", ">")), ["0 -", "1 2"]);
+    assert_eq!(tables.sorted(&sql.replace("SIGN", ">=")), ["0 2", "1 3"]);
+}
+
+#[test]
 fn what_relies_on_order_gets_it() {
     let mut tables = tables();
     let join = "l ASOF JOIN r ON (s)";
@@ -261,4 +280,32 @@ fn a_plan_runs_again() {
         assert_eq!(tables.rows(&sql), expected[x]);
         assert_eq!(tables.rows(&sql), expected[x]);
     }
+}
+
+/// Many left rows and a right row for each tenth of them.
+fn many() -> (Vec<Row>, Vec<Row>) {
+    let row = |at: i64| (at * 7 % 60, [Some("A"), Some("B")][(at % 2) as usize], at % 100 == 0, true);
+    ((0..1_000).map(row).collect(), (0..100).map(row).collect())
+}
+
+#[test]
+fn a_kept_plan_merges_where_rows_are_too_many_for_order() {
+    let (left, right) = many();
+    let mut tables = Tables::new().table("l", &left).table("r", &right).in_small_tasks();
+    for symbol in ["C", "A", "B", "A"] {
+        let sql = format!("SELECT l.ts, l.x, r.x FROM l ASOF JOIN r ON (s) WHERE l.s = '{symbol}'");
+        let merged = tables.rows(&format!("{sql} LIMIT 100000"));
+        assert_eq!(tables.rows(&sql), merged);
+        assert_eq!(merged.len(), if symbol == "C" { 0 } else { 500 });
+    }
+    assert!(!tables.plan("SELECT l.ts, r.x FROM l ASOF JOIN r ON (s)").contains("by series"));
+}
+
+#[test]
+fn rows_that_memory_does_not_hold_are_merged() {
+    let (left, right) = many();
+    let mut tables = Tables::with_memory(Some(80_000)).table("l", &left).table("r", &right);
+    let sql = "SELECT l.ts, l.x, r.x FROM l ASOF JOIN r ON (s)";
+    assert!(tables.plan(sql).contains(IN_ORDER));
+    assert_eq!(tables.rows(sql), tables.rows(&format!("{sql} LIMIT 100000")));
 }
