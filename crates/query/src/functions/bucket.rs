@@ -79,7 +79,7 @@ impl Bucketing {
     /// Start of the bucket that holds `ts`.
     pub(crate) fn start(&self, ts: i64) -> i64 {
         match (self.zone, self.stride.nanos()) {
-            (None, Some(step)) => uniform_start(ts, step, self.uniform_origin()),
+            (None, Some(step)) => clamped(uniform_start(ts, step, self.uniform_origin())),
             _ => self.edge(self.index(ts)),
         }
     }
@@ -87,7 +87,10 @@ impl Bucketing {
     /// Start of the bucket after the one that starts at `start`.
     pub(crate) fn next(&self, start: i64) -> i64 {
         match (self.zone, self.stride.nanos()) {
-            (None, Some(step)) => start.saturating_add(step),
+            // The first bucket of all time starts before it: what is known of it is where it would.
+            (None, Some(step)) => {
+                clamped(uniform_start(start, step, self.uniform_origin()) + i128::from(step))
+            }
             _ => self.edge(self.index(start).saturating_add(1)),
         }
     }
@@ -117,8 +120,8 @@ impl Bucketing {
 
     /// Number of the calendar bucket that holds `ts`, from 0 at the origin.
     fn index(&self, ts: i64) -> i64 {
-        let local = self.local(ts).saturating_sub(self.offset);
-        let day = local.div_euclid(DAY);
+        let local = self.local(ts) - i128::from(self.offset);
+        let day = clamped(local.div_euclid(i128::from(DAY)));
         match (self.stride.months(), self.stride.unit) {
             (Some(months), _) => {
                 let date = date_of(day);
@@ -136,36 +139,37 @@ impl Bucketing {
             (None, Unit::Week) => index.saturating_mul(self.stride.count * 7).saturating_sub(3),
             (None, _) => index.saturating_mul(self.stride.count),
         };
-        let local = i128::from(day) * i128::from(DAY) + i128::from(self.offset);
-        self.instant(i64::try_from(local).unwrap_or(if local < 0 { i64::MIN } else { i64::MAX }))
+        self.instant(i128::from(day) * i128::from(DAY) + i128::from(self.offset))
     }
 
-    /// Local wall-clock time of an instant, as nanoseconds.
-    fn local(&self, ts: i64) -> i64 {
-        let Some(zone) = self.zone else { return ts };
+    /// Local wall-clock time of an instant, as nanoseconds: in a zone it may lie past the ends of time.
+    fn local(&self, ts: i64) -> i128 {
+        let Some(zone) = self.zone else { return i128::from(ts) };
         let utc = DateTime::from_timestamp_nanos(ts).naive_utc();
         let seconds = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
-        ts.saturating_add(i64::from(seconds) * 1_000_000_000)
+        i128::from(ts) + i128::from(seconds) * 1_000_000_000
     }
 
     /// The first instant at or after a local wall-clock time.
-    fn instant(&self, local: i64) -> i64 {
-        let Some(zone) = self.zone else { return local };
-        let naive = DateTime::from_timestamp_nanos(local).naive_utc();
+    fn instant(&self, local: i128) -> i64 {
+        let Some(zone) = self.zone else { return clamped(local) };
+        let seconds = i64::try_from(local.div_euclid(1_000_000_000)).ok();
+        let naive = seconds.and_then(|seconds| DateTime::from_timestamp(seconds, 0)).map(|at| at.naive_utc());
+        let Some(naive) = naive else { return clamped(local) };
+        let fraction = local.rem_euclid(1_000_000_000);
         if let Some(found) = zone.from_local_datetime(&naive).earliest() {
-            return found.timestamp_nanos_opt().unwrap_or(local);
+            return clamped(i128::from(found.timestamp()) * 1_000_000_000 + fraction);
         }
         // The clock jumps over this time: with the offset from before the jump it names an instant
         // after it; the jump itself lies where the offsets meet.
         let before = naive - chrono::TimeDelta::days(1);
         let offset = zone.offset_from_utc_datetime(&before).fix().local_minus_utc();
-        let late = local.saturating_sub(i64::from(offset) * 1_000_000_000);
-        self.jump_before(late)
+        self.jump_before(clamped(local - i128::from(offset) * 1_000_000_000))
     }
 
     /// The instant of the clock change in the last day before (or at) `ts`, to the second.
     fn jump_before(&self, ts: i64) -> i64 {
-        let shift = |at: i64| self.local(at).saturating_sub(at);
+        let shift = |at: i64| self.local(at) - i128::from(at);
         let (mut low, mut high) = (ts.saturating_sub(DAY), ts);
         let after = shift(high);
         while high - low > 1_000_000_000 {
@@ -193,15 +197,20 @@ impl fmt::Display for Bucketing {
     }
 }
 
-fn uniform_start(ts: i64, step: i64, origin: i64) -> i64 {
+/// Start of a bucket of one width, also where it lies before all time.
+fn uniform_start(ts: i64, step: i64, origin: i64) -> i128 {
     match ts.checked_sub(origin) {
-        Some(since) => ts.saturating_sub(since.rem_euclid(step)),
+        Some(since) => i128::from(ts) - i128::from(since.rem_euclid(step)),
         None => {
             let since = i128::from(ts) - i128::from(origin);
-            let start = i128::from(ts) - since.rem_euclid(i128::from(step));
-            i64::try_from(start).unwrap_or(i64::MIN)
+            i128::from(ts) - since.rem_euclid(i128::from(step))
         }
     }
+}
+
+/// The instant, cut to the ends of time.
+fn clamped(nanos: i128) -> i64 {
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 fn date_of(day: i64) -> NaiveDate {

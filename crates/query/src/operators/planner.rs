@@ -9,13 +9,13 @@ use super::latest::node::LatestOn;
 use super::sample::exec::SampleByExec;
 use super::sample::node::SampleBy;
 use datafusion::catalog::Session;
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::LoweredAggregateBuilder;
+use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use std::pin::Pin;
@@ -120,7 +120,8 @@ impl Lowering<'_> {
             let properties = self.session.execution_props();
             LoweredAggregateBuilder::new(aggregate, schema, &physical, properties, self.planning).build()
         });
-        let aggregates = aggregates.collect::<Result<_>>()?;
+        let aggregates = aggregates.collect::<Result<Vec<LoweredAggregate>>>()?;
+        one_order(&aggregates)?;
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
         let (time, keys) = (self.expr(&node.time, schema)?, self.exprs(&node.keys, schema)?);
         Ok(SampleByExec::new(input, Some((time, node.bucketing)), keys, aggregates, output))
@@ -156,4 +157,17 @@ impl Lowering<'_> {
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
         AsOfJoinExec::try_new((left, right), times, keys, node.right_columns(), node.options, output)
     }
+}
+
+/// Refuses aggregates that need their rows in different orders, all at once.
+fn one_order(aggregates: &[LoweredAggregate]) -> Result<()> {
+    let hard = |of: &&LoweredAggregate| of.aggregate.order_sensitivity().hard_requires();
+    let mut orders = aggregates.iter().filter(hard).map(|of| &of.order_bys);
+    let first = orders.next();
+    if orders.any(|order| Some(order) != first) {
+        return plan_err!(
+            "SAMPLE BY cannot bring rows in two orders at once: ask for one nth_value(… ORDER BY …) a query, or with the same ORDER BY"
+        );
+    }
+    Ok(())
 }

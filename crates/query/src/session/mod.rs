@@ -23,9 +23,11 @@ use crate::statements::prepare::{Prepared, elsewhere};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::TryStreamExt;
+use futures::{FutureExt, TryStreamExt};
 use state::States;
+use std::any::Any;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
@@ -121,9 +123,17 @@ impl Session {
     /// # Errors
     /// A [`QueryError`]; nothing of the statement was stored then. A transaction stays open.
     pub async fn run(&mut self, statement: Statement) -> Result<Outcome> {
-        let Statement::Execute { name, values } = statement else { return self.carry_out(statement).await };
-        let statement = self.prepared.bound(&name, &values)?;
-        self.carry_out(statement).await.map_err(|error| elsewhere(error, &name))
+        let (statement, name) = match statement {
+            Statement::Execute { name, values } => (self.prepared.bound(&name, &values)?, Some(name)),
+            other => (other, None),
+        };
+        // A defect in planning must not take the program down that holds the session.
+        let done = AssertUnwindSafe(self.carry_out(statement)).catch_unwind().await;
+        let done = done.unwrap_or_else(|panic| Err(failed(panic.as_ref())));
+        done.map_err(|error| match &name {
+            Some(name) => elsewhere(error, name),
+            None => error,
+        })
     }
 
     async fn carry_out(&mut self, mut statement: Statement) -> Result<Outcome> {
@@ -218,6 +228,14 @@ impl Session {
         })?;
         Ok(done?)
     }
+}
+
+/// What a panic says, as an error.
+fn failed(panic: &(dyn Any + Send)) -> QueryError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    QueryError::new(ErrorKind::Report, format!("the statement met a defect: {text}"))
+        .hint("please report it with the statement; the database goes on")
 }
 
 /// How a table and its columns are spelled.

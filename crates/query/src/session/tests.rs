@@ -275,3 +275,22 @@ fn prepared_statements_take_values() {
     run(&mut session, "DEALLOCATE ALL", &Parameters::None).unwrap();
     assert!(run(&mut session, "EXECUTE add ('2024-01-01', 'A', 1)", &Parameters::None).is_err());
 }
+
+#[test]
+fn a_defect_in_planning_is_an_error() {
+    let database = database();
+    let mut session = database.session();
+    run(
+        &mut session,
+        "CREATE TABLE t (ts TIMESTAMP, symbol SYMBOL, p DOUBLE) TIMESTAMP(ts)",
+        &Parameters::None,
+    )
+    .unwrap();
+    // DataFusion 55 does not expect windows of one partition by an expression that differ in their frames.
+    let sql = "SELECT rank() OVER (PARTITION BY upper(symbol) ORDER BY ts), \
+               sum(p) OVER (PARTITION BY upper(symbol) ORDER BY ts RANGE INTERVAL '1 hour' PRECEDING) FROM t";
+    if let Err(error) = run(&mut session, sql, &Parameters::None) {
+        assert_eq!(error.kind, crate::ErrorKind::Report, "{error}");
+    }
+    check(&mut session, "SELECT count(*) FROM t", &["0"]);
+}

@@ -103,6 +103,8 @@ fn questions_by_series_take_the_ways_made_for_them() {
     for (sql, way, never) in [
         ("SELECT ts, sym, avg(x) FROM t SAMPLE BY 1h", "by ranges", "by rows"),
         ("SELECT sym, max(x), last(x) FROM t GROUP BY sym", "GroupByExec", "AggregateExec"),
+        ("SELECT nth_value(x, 2 ORDER BY x) FROM t GROUP BY sym", "AggregateExec", "by ranges"),
+        ("SELECT ts, nth_value(x, 2 ORDER BY x) FROM t SAMPLE BY 1d", "SortExec", "by ranges"),
         ("SELECT sum(x) FROM t WHERE sym = 'A' AND ts < '2024-01-02'", "by ranges", "AggregateExec"),
         ("SELECT ts, avg(x) FROM t WHERE x > 3 SAMPLE BY 1h", "by rows", "by ranges"),
         ("SELECT ts FROM t WHERE x > 3 ORDER BY ts LIMIT 5", "order=time", "SortExec"),

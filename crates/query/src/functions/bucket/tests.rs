@@ -84,3 +84,29 @@ fn nonsense_is_refused() {
     assert!(Bucketing::parse("1d", Some("Mars/Base"), None).is_err());
     assert!(Bucketing::parse("1d", None, Some("1:99")).is_err());
 }
+
+#[test]
+fn the_ends_of_time_have_buckets() {
+    let bucketing = |stride, zone, offset| Bucketing::parse(stride, zone, offset).expect("a bucketing");
+    let strides = ["1ns", "7m", "1h", "1d", "3d", "2w", "1M", "5M", "1y"];
+    let zones = [None, Some("Europe/Berlin"), Some("America/New_York"), Some("Pacific/Kiritimati")];
+    for (stride, zone, offset) in strides.iter().flat_map(|stride| {
+        zones.iter().flat_map(move |zone| [None, Some("09:30"), Some("-00:15")].map(|o| (*stride, *zone, o)))
+    }) {
+        let of = bucketing(stride, zone, offset);
+        for away in [0, 1, 309, 1_800, 3_600, 40_000, 86_400, 200_000] {
+            for ts in [i64::MIN + away * 1_000_000_000, i64::MAX - away * 1_000_000_000] {
+                let (low, high) = of.bucket(ts);
+                let holds = low <= ts && (ts < high || high == i64::MAX);
+                assert!(holds, "{stride} {zone:?} {offset:?} {ts}: [{low}, {high})");
+                // Every instant of a bucket says the same of it.
+                let again = of.bucket(low.max(i64::MIN));
+                assert_eq!(again, (low, high), "{stride} {zone:?} {offset:?} {ts}");
+            }
+        }
+    }
+    let berlin = bucketing("1d", Some("Europe/Berlin"), None);
+    let midnight = 9_223_369_200_000_000_000;
+    assert_eq!(berlin.start(i64::MAX - 309_000_000_000), midnight);
+    assert_eq!(berlin.bucket(midnight - 1).1, midnight);
+}

@@ -16,7 +16,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
+    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{
@@ -60,7 +60,15 @@ impl SampleByExec {
     /// Whether its rows are reduced by ranges of one series.
     fn is_by_ranges(&self) -> bool {
         let time = self.time.as_ref().map(|(time, _)| time);
-        Source::of(&self.input).is_some_and(|source| source.has_ranges(time, &self.keys))
+        self.order().is_none()
+            && Source::of(&self.input).is_some_and(|source| source.has_ranges(time, &self.keys))
+    }
+
+    /// The order of rows without which an aggregate goes wrong, such as that of `nth_value(x, 2 ORDER BY y)`.
+    fn order(&self) -> Option<LexOrdering> {
+        let hard = |of: &&LoweredAggregate| of.aggregate.order_sensitivity().hard_requires();
+        let of = self.aggregates.iter().find(hard)?;
+        LexOrdering::new(of.order_bys.iter().cloned())
     }
 
     /// Whether all rows are one group.
@@ -142,7 +150,14 @@ impl ExecutionPlan for SampleByExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution])
+        InputDistributionRequirements::new(vec![match self.order() {
+            Some(_) => Distribution::SinglePartition,
+            None => Distribution::UnspecifiedDistribution,
+        }])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![self.order().map(OrderingRequirements::from)]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -187,7 +202,9 @@ impl ExecutionPlan for SampleByExec {
         let consumer = MemoryConsumer::new(self.name());
         let pool = Arc::clone(context.memory_pool());
         let spared = MetricBuilder::new(&self.metrics).global_counter("rows_not_read");
-        if let Some(plan) = RangePlan::of(self, batch_rows, spared)? {
+        if self.is_by_ranges()
+            && let Some(plan) = RangePlan::of(self, batch_rows, spared)?
+        {
             let workers = Source::of(&self.input).map_or(1, |source| source.outputs());
             let reservation = move || consumer.clone_with_new_id().register(&pool);
             let rows = ranges::run(Arc::new(plan), workers, reservation, baseline);

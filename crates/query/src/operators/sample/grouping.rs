@@ -51,8 +51,10 @@ fn by_ranges(last: &AggregateExec) -> Option<SampleByExec> {
         }
         AggregateMode::Partial | AggregateMode::PartialReduce => return None,
     };
+    // Nobody would put the rows in the order that such an aggregate needs.
+    let ordered = first.aggr_expr().iter().any(|of| of.order_sensitivity().hard_requires());
     let limited = last.limit_options().is_some() || first.limit_options().is_some();
-    if limited || first.group_expr().has_grouping_set() {
+    if ordered || limited || first.group_expr().has_grouping_set() {
         return None;
     }
     let keys: Vec<Arc<dyn PhysicalExpr>> =

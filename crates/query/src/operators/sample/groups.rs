@@ -444,7 +444,8 @@ fn in_order<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<usize> {
     keyed.into_iter().map(|(_, place)| place as usize).collect()
 }
 
-/// How many of the times, which are in order, are before `high`; at least the first is.
+/// How many of the times, which are in order, are before `high`; the first counts also where it is not, at the
+/// end of all time.
 fn rows_before(times: &[i64], high: i64) -> usize {
     let mut step = 1;
     while step < times.len() && times[step] < high {
@@ -452,7 +453,7 @@ fn rows_before(times: &[i64], high: i64) -> usize {
     }
     // Those up to half of the step are, the one at the step is not.
     let from = step / 2;
-    from + times[from..step.min(times.len())].partition_point(|ts| *ts < high)
+    (from + times[from..step.min(times.len())].partition_point(|ts| *ts < high)).max(1)
 }
 
 /// Groups in the order of the output.

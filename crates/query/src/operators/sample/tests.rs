@@ -293,3 +293,13 @@ proptest! {
         prop_assert_eq!(s.rows(&sql), expected);
     }
 }
+
+#[test]
+fn an_aggregate_that_needs_an_order_gets_it() {
+    let s = session();
+    s.check("SELECT symbol, nth_value(x, 2 ORDER BY x) FROM t SAMPLE BY 1d", &["A 11.0", "B 101.0"]);
+    s.check(
+        "SELECT symbol, nth_value(x, 2 ORDER BY x DESC), sum(y) FROM t SAMPLE BY 1d",
+        &["A 12.0 7.0", "B 101.0 15.0"],
+    );
+}
