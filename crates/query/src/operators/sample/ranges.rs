@@ -1,9 +1,10 @@
 //! Range reduction: in a part the rows of one series are a range in order of time, so that a bucket is a
 //! slice of it whose end is searched for, not met.
 //!
-//! Of the rows themselves only that is read which the aggregates need: nothing for count(*), the ends of
-//! slices for first and last, no block whose statistics say enough, else the columns they name. Units of
-//! ranges are taken by workers, one a core, as they get done with the one before; the states are merged.
+//! Of the rows themselves only that is read which all aggregates together need: nothing for count(*) alone,
+//! the ends of slices where no more than first and last are asked for, no whole block where statistics say
+//! enough for each of them, else the columns they name. Units of ranges are taken by workers, one a core, as
+//! they get done with the one before; the states are merged.
 //!
 //! Rows of runs, in memory, are placed row by row.
 
