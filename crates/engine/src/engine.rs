@@ -6,6 +6,7 @@
 //! - locks are taken in this order: catalog, table writers by table id, maintenance, publisher.
 
 use crate::clock::{Clock, SystemClock};
+use crate::compact::{Compaction, Counters, MaintenanceStats};
 use crate::disk::{Disk, FileDisk};
 use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
@@ -44,6 +45,10 @@ pub struct EngineOptions {
     pub segment_bytes: usize,
     /// Bytes of tape past which the partitions that hold it back are sealed. Default 1 GiB.
     pub tape_bytes_max: u64,
+    /// Fewest neighbouring parts of a partition that are merged unasked; 0 for never. Default 4.
+    pub compaction_parts_min: usize,
+    /// Bytes a second that merging parts unasked may read and write together. Default 256 MiB.
+    pub compaction_bytes_per_s: u64,
 }
 
 impl Default for EngineOptions {
@@ -56,6 +61,8 @@ impl Default for EngineOptions {
             slice_rows: 1 << 20,
             segment_bytes: 64 << 20,
             tape_bytes_max: 1 << 30,
+            compaction_parts_min: 4,
+            compaction_bytes_per_s: 256 << 20,
         }
     }
 }
@@ -81,6 +88,7 @@ pub(crate) struct Core {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: EngineOptions,
     pub(crate) publisher: Arc<Publisher>,
+    pub(crate) counters: Arc<Counters>,
     writing: Option<Writing>,
 }
 
@@ -90,6 +98,8 @@ pub(crate) struct Writing {
     pub(crate) tape: Tape<Effect>,
     catalog: Mutex<Catalog>,
     pub(crate) maintenance: Arc<Maintenance>,
+    pub(crate) compaction: Arc<Compaction>,
+    pub(crate) clock: Arc<dyn Clock>,
     epoch: u64,
     files: AtomicU64,
 }
@@ -155,7 +165,8 @@ impl Engine {
         let disk: Arc<dyn Disk> = Arc::new(FileDisk::open_read_only(root)?);
         let recovered = recovery::read_only(&disk)?;
         let publisher = Arc::new(Publisher::new(recovered.snapshot));
-        Ok(Self { core: Arc::new(Core { disk, options, publisher, writing: None }) })
+        let counters = Arc::default();
+        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, writing: None }) })
     }
 
     /// Opens a database on any disk and clock.
@@ -168,8 +179,13 @@ impl Engine {
         let publisher = Arc::new(Publisher::new(snapshot));
         let tape_options =
             TapeOptions { segment_bytes: options.segment_bytes, sync_interval: options.sync_interval };
-        let tape =
-            Tape::start(Arc::clone(&disk), clock, Arc::clone(&publisher) as Arc<_>, epoch, tape_options)?;
+        let tape = Tape::start(
+            Arc::clone(&disk),
+            Arc::clone(&clock),
+            Arc::clone(&publisher) as Arc<_>,
+            epoch,
+            tape_options,
+        )?;
         let snapshot = publisher.snapshot();
         let writers = snapshot
             .tables()
@@ -180,13 +196,17 @@ impl Engine {
             tape,
             catalog,
             maintenance: Arc::new(Maintenance::new()),
+            compaction: Arc::default(),
+            clock,
             epoch,
             files: AtomicU64::new(0),
         };
         let background = options.background;
-        let core = Arc::new(Core { disk, options, publisher, writing: Some(writing) });
+        let counters = Arc::default();
+        let core = Arc::new(Core { disk, options, publisher, counters, writing: Some(writing) });
         if background {
             Maintenance::start(&core)?;
+            Compaction::start(&core)?;
         }
         Ok(Self { core })
     }
@@ -339,7 +359,24 @@ impl Engine {
         for id in tables {
             self.core.seal_table(id, &sealing)?;
         }
-        self.core.truncate_tape(&sealing)
+        self.core.truncate_tape(&sealing)?;
+        writing.compaction.request();
+        Ok(())
+    }
+
+    /// Seals the recent rows of one table, or of all, and merges the parts of each partition into one, at
+    /// full speed. Parts between which rows arrived that are not sealed stay apart.
+    ///
+    /// # Errors
+    /// As [`Self::seal`]; what was merged before the error stays merged.
+    pub fn compact(&self, table: Option<&str>) -> Result<()> {
+        self.seal(table)?;
+        self.core.compact_fully(table)
+    }
+
+    /// What sealing and merging wrote since the engine was opened.
+    pub fn maintenance_stats(&self) -> MaintenanceStats {
+        self.core.maintenance_stats()
     }
 }
 
@@ -397,6 +434,7 @@ impl Writing {
 impl Drop for Core {
     fn drop(&mut self) {
         if let Some(writing) = &self.writing {
+            writing.compaction.stop();
             writing.maintenance.stop();
             let (kind, payload) = encode_change(&Change::Close);
             // Where the tape has stopped, every writer was told; there is nothing to close then.

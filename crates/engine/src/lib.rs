@@ -12,6 +12,7 @@
 
 mod clock;
 mod codec;
+mod compact;
 mod dictionary;
 pub mod disk;
 mod engine;
@@ -29,6 +30,7 @@ mod tape;
 mod transaction;
 
 pub use clock::{Clock, SystemClock};
+pub use compact::MaintenanceStats;
 pub use dictionary::Dictionary;
 pub use engine::{Commit, Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};

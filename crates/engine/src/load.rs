@@ -94,6 +94,7 @@ impl BulkLoad {
         let summary =
             Part::write(self.core.disk.as_ref(), &path, schema, positions, &waiting.batches, options)?;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+        self.core.counters.loaded(file_bytes);
         self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes });
         Ok(())
     }

@@ -252,4 +252,30 @@ impl Snapshot {
         }
         intact
     }
+
+    /// Puts one part, or nothing, in the place of neighbouring parts, which retire. Where one of them is
+    /// gone, nothing happens and `false` is returned.
+    pub(crate) fn replace_parts(
+        &mut self,
+        table: u32,
+        partition: TimeRange,
+        parts: &[Arc<PartFile>],
+        with: Option<Arc<PartFile>>,
+    ) -> bool {
+        let Some(table) = self.table_mut(table) else { return false };
+        let Some(index) = table.find(&partition) else { return false };
+        let sources = &table.partitions[index].sources;
+        let same = |source: &Source, part: &Arc<PartFile>| matches!(source, Source::Part(other) if Arc::ptr_eq(other, part));
+        let start = parts.first().and_then(|first| sources.iter().position(|source| same(source, first)));
+        let Some(start) = start else { return false };
+        let end = start + parts.len();
+        let intact =
+            sources.get(start..end).is_some_and(|these| these.iter().zip(parts).all(|(s, p)| same(s, p)));
+        if intact {
+            table.revision += 1;
+            table.retired.extend(parts.iter().map(Arc::clone));
+            Arc::make_mut(&mut table.partitions[index]).sources.splice(start..end, with.map(Source::Part));
+        }
+        intact
+    }
 }

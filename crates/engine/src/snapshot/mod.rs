@@ -311,6 +311,15 @@ pub(crate) struct TableDir {
     pub(crate) disk: Arc<dyn Disk>,
     doomed: AtomicBool,
     saved: Mutex<Saved>,
+    /// Locked to put parts in the place of others; whether a rewrite relies on those that are there.
+    pub(crate) layout: Mutex<Layout>,
+}
+
+/// Who may change which parts a table has.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    /// A rewrite works on the parts: nobody else replaces them.
+    pub(crate) rewriting: bool,
 }
 
 /// What the table's files hold.
@@ -323,7 +332,8 @@ struct Saved {
 
 impl TableDir {
     pub(crate) fn new(table: u32, disk: &Arc<dyn Disk>) -> Self {
-        Self { table, disk: Arc::clone(disk), doomed: AtomicBool::new(false), saved: Mutex::default() }
+        let (doomed, saved, layout) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        Self { table, disk: Arc::clone(disk), doomed, saved, layout }
     }
 
     /// Symbols in the symbol file of the SYMBOL column at this place among them.

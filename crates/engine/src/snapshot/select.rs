@@ -227,35 +227,48 @@ impl TableSnapshot {
         wanted: &TimeRange,
         segments: &mut Vec<Segment>,
     ) -> Result<()> {
-        for (index, slice) in part.slices().iter().enumerate() {
-            if !overlaps(slice.times, wanted) {
-                continue;
-            }
-            let inside =
-                slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
-            let (mut rows, mut entries) = (Vec::new(), Vec::new());
-            let mut times = part.times(index).filter(|_| !inside);
-            for (entry, held) in self.entries(part, index, selection) {
-                let found = match &mut times {
-                    Some(times) => times.seek(held, *wanted)?,
-                    None => held,
-                };
-                if found.is_empty() {
-                    continue;
-                }
-                if selection.bounds.is_empty() {
-                    rows.push(found);
-                } else {
-                    prune(part, &selection.bounds, found, &mut rows);
-                }
-                entries.resize(rows.len(), entry);
-            }
-            if !rows.is_empty() {
-                let source = SegmentSource::Part { part: Arc::clone(part), slice: index, entries };
-                segments.push(Segment { partition, rows, times: slice.times, source });
-            }
+        for slice in 0..part.slices().len() {
+            segments.extend(self.select_slice(part, slice, partition, selection, wanted)?);
         }
         Ok(())
+    }
+
+    /// What a selection leaves of one slice of a part; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    pub(crate) fn select_slice(
+        &self,
+        part: &Arc<Part>,
+        index: usize,
+        partition: usize,
+        selection: &Selection,
+        wanted: &TimeRange,
+    ) -> Result<Option<Segment>> {
+        let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
+            return Ok(None);
+        };
+        let inside = slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
+        let (mut rows, mut entries) = (Vec::new(), Vec::new());
+        let mut times = part.times(index).filter(|_| !inside);
+        for (entry, held) in self.entries(part, index, selection) {
+            let found = match &mut times {
+                Some(times) => times.seek(held, *wanted)?,
+                None => held,
+            };
+            if found.is_empty() {
+                continue;
+            }
+            if selection.bounds.is_empty() {
+                rows.push(found);
+            } else {
+                prune(part, &selection.bounds, found, &mut rows);
+            }
+            entries.resize(rows.len(), entry);
+        }
+        let source = SegmentSource::Part { part: Arc::clone(part), slice: index, entries };
+        let times = slice.times;
+        Ok((!rows.is_empty()).then_some(Segment { partition, rows, times, source }))
     }
 
     /// The series of a slice that the selection names, by place in its index and with their rows, ascending.
