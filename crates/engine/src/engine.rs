@@ -13,6 +13,7 @@ use crate::maintenance::Maintenance;
 use crate::manifest::ImportRecord;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
+use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::tape::change::{Change, NewSymbols, encode_change};
 use crate::tape::segment::epoch_of;
@@ -23,7 +24,7 @@ use arrow_array::RecordBatch;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tickstone_model::{SyncPolicy, TableSchema};
 
@@ -117,12 +118,23 @@ pub(crate) struct TableWriter {
     /// Symbols per column that are in the tape or the symbol file.
     logged: Vec<usize>,
     pub(crate) dropped: bool,
+    /// A rewrite has the table for itself; see [`lock_writer`].
+    pub(crate) rewriting: bool,
+    /// Signalled when it has ended.
+    rewritten: Arc<Condvar>,
 }
 
 impl TableWriter {
-    fn new(table: Arc<TableSnapshot>) -> Self {
+    fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
-        Self { table, logged, dropped: false }
+        let table = table.without_rows();
+        Self { table, logged, dropped: false, rewriting: false, rewritten: Arc::default() }
+    }
+
+    /// Ends a rewrite: who waits goes on.
+    pub(crate) fn end_rewrite(&mut self) {
+        self.rewriting = false;
+        self.rewritten.notify_all();
     }
 
     /// Symbols given out since the table's last frame.
@@ -189,7 +201,7 @@ impl Engine {
         let snapshot = publisher.snapshot();
         let writers = snapshot
             .tables()
-            .map(|table| (table.id, Arc::new(Mutex::new(TableWriter::new(Arc::clone(table))))))
+            .map(|table| (table.id, Arc::new(Mutex::new(TableWriter::new(table)))))
             .collect();
         let catalog = Mutex::new(Catalog { writers, next_table });
         let writing = Writing {
@@ -261,7 +273,7 @@ impl Engine {
         writing.tape.wait(ticket)?;
         let snapshot = self.snapshot();
         if let Some(table) = snapshot.table_by_id(id) {
-            catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(Arc::clone(table)))));
+            catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(table))));
         }
         Ok(())
     }
@@ -277,7 +289,7 @@ impl Engine {
         let table = self.core.table(name)?;
         let writer = catalog.writers.get(&table.id).map(Arc::clone);
         let Some(writer) = writer else { return Err(EngineError::NoSuchTable { name: name.to_string() }) };
-        let mut writer = lock(&writer);
+        let mut writer = lock_writer(&writer);
         let (kind, payload) = encode_change(&Change::Drop { table: table.id });
         let ticket =
             writing.tape.append(kind, &payload, Effect::Drop { table: table.id }, SyncPolicy::Always)?;
@@ -296,7 +308,7 @@ impl Engine {
         let writing = self.core.writing("TRUNCATE TABLE")?;
         let table = self.core.table(name)?;
         let writer = self.core.table_writer(&table)?;
-        let writer = lock(&writer);
+        let writer = lock_writer(&writer);
         if writer.dropped {
             return Err(EngineError::NoSuchTable { name: name.to_string() });
         }
@@ -334,6 +346,16 @@ impl Engine {
     /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`].
     pub fn load(&self, table: &str) -> Result<BulkLoad> {
         BulkLoad::new(Arc::clone(&self.core), table)
+    }
+
+    /// Begins to delete and update rows of a table, which nobody else writes meanwhile; nothing is stored
+    /// or visible before [`Rewrite::commit`]. Its recent rows are sealed first.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`], or
+    /// [`EngineError::Io`] where sealing fails.
+    pub fn rewrite(&self, table: &str) -> Result<Rewrite> {
+        Rewrite::new(Arc::clone(&self.core), table)
     }
 
     /// The files imported into a table.
@@ -443,6 +465,16 @@ impl Drop for Core {
             }
         }
     }
+}
+
+/// Locks a table's writer for a commit, after the rewrite under way, if any.
+pub(crate) fn lock_writer(writer: &Mutex<TableWriter>) -> MutexGuard<'_, TableWriter> {
+    let mut locked = lock(writer);
+    while locked.rewriting {
+        let rewritten = Arc::clone(&locked.rewritten);
+        locked = rewritten.wait(locked).unwrap_or_else(PoisonError::into_inner);
+    }
+    locked
 }
 
 /// Locks a mutex, also after a thread panicked with it: what it guards is changed in one step at the end.

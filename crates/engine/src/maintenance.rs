@@ -13,8 +13,9 @@ use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
-use crate::tape::segment::{list_segments, segment_path};
+use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
@@ -304,6 +305,9 @@ impl Core {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
         }
+        // Only what cannot come back with a power cut need not be remembered.
+        self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        self.publisher.change(|next| next.forget_emptied(segments[removable]));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Transactions: rows for one or more tables that become durable and visible together.
 
-use crate::engine::{Commit, Core, lock};
+use crate::engine::{Commit, Core, lock_writer};
 use crate::ingest::to_rows;
 use crate::recent::split_by_partition;
 use crate::snapshot::{Effect, RowsEffect, TableSnapshot};
@@ -40,7 +40,8 @@ impl Transaction {
         let table = self.core.table(table)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
-            self.tables.entry(table.id).or_insert(Pending { table, batches: Vec::new() }).batches.push(rows);
+            let new = || Pending { table: table.without_rows(), batches: Vec::new() };
+            self.tables.entry(table.id).or_insert_with(new).batches.push(rows);
         }
         Ok(())
     }
@@ -76,7 +77,7 @@ impl Transaction {
             let writer = self.core.table_writer(&pending.table)?;
             prepared.push((writer, rows.clone(), split_by_partition(rows)?));
         }
-        let mut writers: Vec<_> = prepared.iter().map(|(writer, _, _)| lock(writer)).collect();
+        let mut writers: Vec<_> = prepared.iter().map(|(writer, _, _)| lock_writer(writer)).collect();
         let mut frames = Vec::with_capacity(writers.len());
         for (writer, (_, rows, _)) in writers.iter().zip(&prepared) {
             if writer.dropped {

@@ -22,7 +22,7 @@ pub(crate) use stats::Counters;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::engine::{Core, EngineOptions, lock};
-use crate::part::{Part, PartOptions, PartWriter, PositionRange, RowSource};
+use crate::part::{PartOptions, PartWriter, PositionRange, RowSource};
 use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
@@ -145,14 +145,12 @@ impl Merge {
     /// Merges the parts into a new file, stretch of time by stretch of time.
     fn run(&self, compaction: &Compaction) -> Result<Merged> {
         let _turn = lock(&compaction.turn);
-        let opened = self.parts.iter().map(|part| part.open().map(Arc::clone));
-        let opened: Vec<Arc<Part>> = opened.collect::<Result<_>>()?;
         let positions = self.positions();
         let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
         let options = PartOptions { slice_rows: self.options.slice_rows, threads: self.options.threads };
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
-        let mut windows = Windows::new(&self.table, &opened, self.options.slice_rows);
+        let mut windows = Windows::new(&self.table, &self.parts, self.options.slice_rows)?;
         let read_bytes: u64 = self.parts.iter().map(|part| part.entry.file_bytes).sum();
         let rows: u64 = self.parts.iter().map(|part| part.entry.rows).sum();
         let (mut since_ns, mut bytes) = (self.clock.now_ns(), writer.bytes());

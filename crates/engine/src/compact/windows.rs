@@ -4,8 +4,7 @@
 //! order of time, so that memory is that of the slices that overlap.
 
 use crate::Result;
-use crate::part::Part;
-use crate::snapshot::{Segment, Selection, TableSnapshot};
+use crate::snapshot::{PartFile, Segment, Selection, TableSnapshot};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ struct SlicePlace {
 #[derive(Debug)]
 pub(super) struct Windows<'a> {
     table: &'a TableSnapshot,
-    parts: &'a [Arc<Part>],
+    parts: &'a [Arc<PartFile>],
     /// By their first times; where there is no designated timestamp, by arrival.
     slices: Vec<SlicePlace>,
     /// Slices whose times were read, or that were given out, so far.
@@ -40,10 +39,17 @@ pub(super) struct Windows<'a> {
 
 impl<'a> Windows<'a> {
     /// Stretches of at most `slice_rows` rows, as far as instants allow, about equal.
-    pub(super) fn new(table: &'a TableSnapshot, parts: &'a [Arc<Part>], slice_rows: usize) -> Self {
+    ///
+    /// # Errors
+    /// Where a part cannot be opened.
+    pub(super) fn new(
+        table: &'a TableSnapshot,
+        parts: &'a [Arc<PartFile>],
+        slice_rows: usize,
+    ) -> Result<Self> {
         let mut slices = Vec::new();
         for (part, of) in parts.iter().enumerate() {
-            slices.extend(of.slices().iter().enumerate().map(|(slice, found)| SlicePlace {
+            slices.extend(of.open()?.slices().iter().enumerate().map(|(slice, found)| SlicePlace {
                 part,
                 slice,
                 rows: found.rows.len(),
@@ -57,7 +63,7 @@ impl<'a> Windows<'a> {
         let slice_rows = slice_rows.max(1);
         let window_rows = rows.div_ceil(rows.div_ceil(slice_rows).max(1));
         let (pending, done) = (Vec::new(), rows == 0);
-        Self { table, parts, slices, read: 0, pending, from: i64::MIN, window_rows, done }
+        Ok(Self { table, parts, slices, read: 0, pending, from: i64::MIN, window_rows, done })
     }
 
     /// The rows of the next stretch, by part and then as they lie there; `None` after the last.

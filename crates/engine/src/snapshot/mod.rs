@@ -92,6 +92,9 @@ pub struct TableSnapshot {
     pub(crate) opened_at: u64,
     /// Grows with each change that the manifest must hold before the tape may let go of it.
     pub(crate) revision: u64,
+    /// Positions of which no row of a partition is left, as entries of no file: what the tape still tells of
+    /// them is passed over.
+    pub(crate) emptied: Arc<Vec<PartEntry>>,
     /// Parts no longer in the table whose files stay until the manifest says so.
     pub(crate) retired: Vec<Arc<PartFile>>,
     pub(crate) dir: Arc<TableDir>,
@@ -106,6 +109,12 @@ impl TableSnapshot {
     /// The table's number, which names its folder.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// The table without what it holds: for those who outlive the snapshot, and must keep neither memory nor
+    /// files of it.
+    pub(crate) fn without_rows(&self) -> Arc<Self> {
+        Arc::new(Self { partitions: Vec::new(), retired: Vec::new(), ..self.clone() })
     }
 
     /// How many rows it holds.
@@ -229,6 +238,11 @@ impl Source {
             Source::Part(part) => part.entry.positions,
             Source::Run(run) => run.positions(),
         }
+    }
+
+    /// The part, `None` for a run.
+    pub(crate) fn part(&self) -> Option<&Arc<PartFile>> {
+        if let Source::Part(part) = self { Some(part) } else { None }
     }
 
     pub(crate) fn rows(&self) -> u64 {

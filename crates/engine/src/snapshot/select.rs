@@ -1,7 +1,7 @@
 //! From what a query asks to the exact rows that can answer it: partition by time, series index by
 //! symbol, binary search on time, block statistics for other columns.
 
-use super::{Source, TableSnapshot};
+use super::{PartFile, Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
 use crate::recent::Run;
@@ -72,6 +72,14 @@ impl Segment {
     /// Whether it is in a sealed part.
     pub fn is_part(&self) -> bool {
         matches!(self.source, SegmentSource::Part { .. })
+    }
+
+    /// The part it is in, `None` for a run.
+    pub(crate) fn part(&self) -> Option<&Arc<Part>> {
+        match &self.source {
+            SegmentSource::Part { part, .. } => Some(part),
+            SegmentSource::Run { .. } => None,
+        }
     }
 
     /// The rows, as ascending ranges.
@@ -209,8 +217,9 @@ impl TableSnapshot {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {
-                        let part = file.open()?;
-                        self.select_part(part, index, selection, &wanted, &mut segments)?;
+                        for slice in 0..file.open()?.slices().len() {
+                            segments.extend(self.select_slice(file, slice, index, selection, &wanted)?);
+                        }
                     }
                     Source::Run(run) => segments.extend(self.select_run(run, index, selection, &wanted)),
                 }
@@ -219,32 +228,19 @@ impl TableSnapshot {
         Ok(segments)
     }
 
-    fn select_part(
-        &self,
-        part: &Arc<Part>,
-        partition: usize,
-        selection: &Selection,
-        wanted: &TimeRange,
-        segments: &mut Vec<Segment>,
-    ) -> Result<()> {
-        for slice in 0..part.slices().len() {
-            segments.extend(self.select_slice(part, slice, partition, selection, wanted)?);
-        }
-        Ok(())
-    }
-
     /// What a selection leaves of one slice of a part; `None` where that is nothing.
     ///
     /// # Errors
     /// Where the part is damaged.
     pub(crate) fn select_slice(
         &self,
-        part: &Arc<Part>,
+        file: &PartFile,
         index: usize,
         partition: usize,
         selection: &Selection,
         wanted: &TimeRange,
     ) -> Result<Option<Segment>> {
+        let part = file.open()?;
         let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
             return Ok(None);
         };

@@ -44,6 +44,35 @@ pub(crate) struct PartEntry {
     pub(crate) file_bytes: u64,
 }
 
+impl PartEntry {
+    /// What says that no row of this part's positions is left.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { file: String::new(), rows: 0, times: None, file_bytes: 0, ..self.clone() }
+    }
+
+    /// The epoch of the opening that wrote the part, `None` where it has another name.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        let (epoch, _) = self.file.split_once('-')?;
+        u64::from_str_radix(epoch, 16).ok()
+    }
+
+    /// Whether it names no part, but positions of which no row is left.
+    pub(crate) fn is_emptied(&self) -> bool {
+        self.file.is_empty()
+    }
+}
+
+/// A part that goes, and the one that comes in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RewrittenPart {
+    /// Start of the partition (ns since the Unix epoch).
+    pub(crate) partition: i64,
+    /// File name of the part that goes.
+    pub(crate) gone: String,
+    /// `None` where no row is left.
+    pub(crate) came: Option<PartEntry>,
+}
+
 /// Rows for one table, as they arrived, in stored types.
 #[derive(Debug, Clone)]
 pub(crate) struct TableRows {
@@ -66,6 +95,8 @@ pub(crate) enum Change {
     Truncate { table: u32 },
     /// Parts written by a bulk load join their table; their positions are this frame's.
     Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, source: Option<ImportSource> },
+    /// Parts of a table replaced by others with the same positions: DELETE and UPDATE.
+    Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart> },
     /// The database was closed: everything before is on stable storage.
     Close,
 }
@@ -76,6 +107,7 @@ const KIND_DROP: u16 = 3;
 const KIND_TRUNCATE: u16 = 4;
 const KIND_LOAD: u16 = 5;
 const KIND_CLOSE: u16 = 6;
+const KIND_REWRITE: u16 = 9;
 
 /// Encodes a change for the tape: its kind and payload.
 pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
@@ -112,6 +144,17 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             out.optional(source.as_ref(), encode_source);
             KIND_LOAD
         }
+        Change::Rewrite { table, symbols, parts } => {
+            out.u32(*table);
+            encode_symbols(&mut out, symbols);
+            out.len(parts.len());
+            for part in parts {
+                out.i64(part.partition);
+                out.text(&part.gone);
+                out.optional(part.came.as_ref(), encode_part);
+            }
+            KIND_REWRITE
+        }
         Change::Close => KIND_CLOSE,
     };
     (kind, out.finish())
@@ -135,6 +178,11 @@ pub(crate) fn decode_change(
             let parts = (0..input.count(1)?).map(|_| decode_part(&mut input)).collect::<Result<_, _>>()?;
             Change::Load { table, symbols, parts, source: input.optional(decode_source)? }
         }
+        KIND_REWRITE => Change::Rewrite {
+            table: input.u32()?,
+            symbols: decode_symbols(&mut input)?,
+            parts: (0..input.count(1)?).map(|_| decode_rewritten(&mut input)).collect::<Result<_, _>>()?,
+        },
         KIND_CLOSE => Change::Close,
         other => return Err(format!("frames of kind {other} are not known to this version")),
     };
@@ -201,6 +249,11 @@ pub(crate) fn decode_part(input: &mut Decoder<'_>) -> Result<PartEntry, Malforme
         times: input.optional(|input| Ok((input.i64()?, input.i64()?)))?,
         file_bytes: input.u64()?,
     })
+}
+
+fn decode_rewritten(input: &mut Decoder<'_>) -> Result<RewrittenPart, Malformed> {
+    let (partition, gone) = (input.i64()?, input.text()?.to_string());
+    Ok(RewrittenPart { partition, gone, came: input.optional(decode_part)? })
 }
 
 pub(crate) fn encode_source(out: &mut Encoder, source: &ImportSource) {

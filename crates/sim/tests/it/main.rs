@@ -6,3 +6,5 @@ mod compaction;
 mod crash_images;
 mod damage;
 mod ledger;
+mod model;
+mod rewrite;
