@@ -13,6 +13,7 @@
 mod alter;
 mod clock;
 mod codec;
+mod compact;
 mod dictionary;
 pub mod disk;
 mod engine;
@@ -25,17 +26,20 @@ pub mod part;
 mod publisher;
 mod recent;
 mod recovery;
+mod rewrite;
 mod snapshot;
 mod tape;
 mod transaction;
 
 pub use clock::{Clock, SystemClock};
+pub use compact::MaintenanceStats;
 pub use dictionary::Dictionary;
 pub use engine::{Commit, Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};
 pub use load::BulkLoad;
 pub use manifest::ImportRecord;
 pub use part::{ColumnBound, PartTimes};
+pub use rewrite::{Rewrite, Rewritten};
 pub use snapshot::{Dropped, PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
 pub use tape::change::ImportSource;
 pub use transaction::Transaction;

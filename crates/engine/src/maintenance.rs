@@ -69,6 +69,7 @@ impl Maintenance {
             while maintenance.next_request() {
                 let Some(core) = weak.upgrade() else { return };
                 maintenance.finish_step(core.maintain_step());
+                core.request_compaction();
             }
         };
         let thread = std::thread::Builder::new().name("maintenance".to_string()).spawn(run);
@@ -90,6 +91,11 @@ impl Maintenance {
     fn finish_step(&self, outcome: Result<()>) {
         lock(&self.requests).failure = outcome.err().map(|error| error.to_string());
         self.stepped.notify_all();
+    }
+
+    /// Why the last step failed, `None` where it did not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        lock(&self.requests).failure.clone()
     }
 
     /// Asks for a step.
@@ -146,6 +152,7 @@ impl Core {
         if let Ok(writing) = self.writing("maintenance") {
             let outcome = self.maintain_step();
             writing.maintenance.finish_step(outcome);
+            self.compact_inline();
         }
     }
 
@@ -221,6 +228,7 @@ impl Core {
             let folder = path.parent().expect("a part is in its partition's folder");
             self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
             let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+            self.counters.sealed(file_bytes);
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
@@ -237,7 +245,7 @@ impl Core {
         self.save_manifest_of(table, &pause)
     }
 
-    fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
+    pub(crate) fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
         self.forget_history(id)?;
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
@@ -318,6 +326,9 @@ impl Core {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
         }
+        // Only what cannot come back with a power cut need not be remembered.
+        self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        self.publisher.change(|next| next.forget_emptied(segments[removable]));
         Ok(())
     }
 }

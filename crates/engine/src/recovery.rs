@@ -15,9 +15,9 @@ use crate::disk::Disk;
 use crate::manifest::{Manifest, TABLES_DIR, list_tables, symbols_column, symbols_path, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
 use crate::snapshot::{DroppedCell, Effect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows};
-use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
+use crate::tape::change::{Change, NewSymbols, PartEntry, TableRows, decode_change};
 use crate::tape::frame::Frame;
-use crate::tape::segment::{Segment, TAPE_DIR, list_segments, segment_path};
+use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, segment_path};
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
 use std::collections::{BTreeSet, HashSet};
@@ -124,7 +124,11 @@ impl Replay {
         for id in list_tables(disk.as_ref())? {
             next_table = next_table.max(id + 1);
             let Some(manifest) = Manifest::load(disk.as_ref(), id)? else { continue };
-            last_position = last_position.max(manifest.saved_at);
+            // An opening that sealed but wrote no frame is known by the names of its parts: they are used once.
+            let epochs = manifest.parts.iter().filter_map(PartEntry::epoch);
+            let opened_last = epochs.max().map_or(0, first_position);
+            last_position = last_position.max(manifest.saved_at).max(opened_last);
+            let saved_at = manifest.saved_at;
             let mut dictionaries = vec![None; manifest.schema.columns().len()];
             for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
                 let path = symbols_path(id, manifest.schema.column_id(column));
@@ -135,8 +139,8 @@ impl Replay {
                 dictionaries[column] = Some(Arc::new(dictionary));
             }
             snapshot.add_table(TableSnapshot::from_manifest(manifest, dictionaries, disk));
+            snapshot.set_position(snapshot.position().max(saved_at));
         }
-        snapshot.set_position(last_position);
         let disk = Arc::clone(disk);
         Ok(Self {
             disk,
@@ -237,6 +241,23 @@ impl Replay {
                     Effect::Alter { table: id, schema: Arc::new(schema) }
                 }
                 Some(_) => return Ok(None),
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::Rewrite { table: id, symbols, parts } => match table(self, id) {
+                Some(table) => {
+                    replay_symbols(&table, position, &symbols)?;
+                    if table.truncated_at > position || table.holds(position) {
+                        return Ok(None);
+                    }
+                    if let Some(part) = parts.iter().find(|part| !table.has_part(part.partition, &part.gone))
+                    {
+                        return Err(format!("it rewrites {}, which is not there", part.gone));
+                    }
+                    Effect::Rewrite { table: id, parts }
+                }
                 None => {
                     self.note_unknown(id, position);
                     return Ok(None);

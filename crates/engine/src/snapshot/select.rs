@@ -75,6 +75,14 @@ impl Segment {
         matches!(self.source, SegmentSource::Part { .. })
     }
 
+    /// The part it is in, `None` for a run.
+    pub(crate) fn part(&self) -> Option<&Part> {
+        match &self.source {
+            SegmentSource::Part { part, .. } => Some(part.part()),
+            SegmentSource::Run { .. } => None,
+        }
+    }
+
     /// The rows, as ascending ranges.
     pub fn rows(&self) -> &[Range<usize>] {
         &self.rows
@@ -210,8 +218,10 @@ impl TableSnapshot {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {
-                        let part = self.view(file)?;
-                        self.select_part(&part, index, selection, &wanted, &mut segments)?;
+                        let view = self.view(file)?;
+                        for slice in 0..view.part().slices().len() {
+                            segments.extend(self.select_slice(&view, slice, index, selection, &wanted)?);
+                        }
                     }
                     Source::Run(run) => segments.extend(self.select_run(run, index, selection, &wanted)),
                 }
@@ -220,44 +230,43 @@ impl TableSnapshot {
         Ok(segments)
     }
 
-    fn select_part(
+    /// What a selection leaves of one slice of a part; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    pub(crate) fn select_slice(
         &self,
         view: &PartView,
+        index: usize,
         partition: usize,
         selection: &Selection,
         wanted: &TimeRange,
-        segments: &mut Vec<Segment>,
-    ) -> Result<()> {
+    ) -> Result<Option<Segment>> {
         let part = view.part();
-        for (index, slice) in part.slices().iter().enumerate() {
-            if !overlaps(slice.times, wanted) {
+        let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
+            return Ok(None);
+        };
+        let inside = slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
+        let (mut rows, mut entries) = (Vec::new(), Vec::new());
+        let mut times = part.times(index).filter(|_| !inside);
+        for (entry, held) in self.entries(part, index, selection) {
+            let found = match &mut times {
+                Some(times) => times.seek(held, *wanted)?,
+                None => held,
+            };
+            if found.is_empty() {
                 continue;
             }
-            let inside =
-                slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
-            let (mut rows, mut entries) = (Vec::new(), Vec::new());
-            let mut times = part.times(index).filter(|_| !inside);
-            for (entry, held) in self.entries(part, index, selection) {
-                let found = match &mut times {
-                    Some(times) => times.seek(held, *wanted)?,
-                    None => held,
-                };
-                if found.is_empty() {
-                    continue;
-                }
-                if selection.bounds.is_empty() {
-                    rows.push(found);
-                } else {
-                    prune(view, &selection.bounds, found, &mut rows);
-                }
-                entries.resize(rows.len(), entry);
+            if selection.bounds.is_empty() {
+                rows.push(found);
+            } else {
+                prune(view, &selection.bounds, found, &mut rows);
             }
-            if !rows.is_empty() {
-                let source = SegmentSource::Part { part: view.clone(), slice: index, entries };
-                segments.push(Segment { partition, rows, times: slice.times, source });
-            }
+            entries.resize(rows.len(), entry);
         }
-        Ok(())
+        let source = SegmentSource::Part { part: view.clone(), slice: index, entries };
+        let times = slice.times;
+        Ok((!rows.is_empty()).then_some(Segment { partition, rows, times, source }))
     }
 
     /// The series of a slice that the selection names, by place in its index and with their rows, ascending.

@@ -47,6 +47,35 @@ pub(crate) struct PartEntry {
     pub(crate) schema_version: u32,
 }
 
+impl PartEntry {
+    /// What says that no row of this part's positions is left.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { file: String::new(), rows: 0, times: None, file_bytes: 0, ..self.clone() }
+    }
+
+    /// The epoch of the opening that wrote the part, `None` where it has another name.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        let (epoch, _) = self.file.split_once('-')?;
+        u64::from_str_radix(epoch, 16).ok()
+    }
+
+    /// Whether it names no part, but positions of which no row is left.
+    pub(crate) fn is_emptied(&self) -> bool {
+        self.file.is_empty()
+    }
+}
+
+/// A part that goes, and the one that comes in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RewrittenPart {
+    /// Start of the partition (ns since the Unix epoch).
+    pub(crate) partition: i64,
+    /// File name of the part that goes.
+    pub(crate) gone: String,
+    /// `None` where no row is left.
+    pub(crate) came: Option<PartEntry>,
+}
+
 /// Rows for one table, as they arrived, in stored types.
 #[derive(Debug, Clone)]
 pub(crate) struct TableRows {
@@ -73,6 +102,8 @@ pub(crate) enum Change {
     Alter { table: u32, schema: TableSchema },
     /// The partitions that lie whole in a range are gone, with all rows before this frame.
     DropPartitions { table: u32, range: TimeRange },
+    /// Parts of a table replaced by others with the same positions: DELETE and UPDATE.
+    Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart> },
     /// The database was closed: everything before is on stable storage.
     Close,
 }
@@ -90,6 +121,7 @@ const KIND_DROP_PARTITIONS: u16 = 8;
 const PROPERTY_IDENTITY: u16 = 1;
 /// Property of a schema: its time to live, as text.
 const PROPERTY_TTL: u16 = 2;
+const KIND_REWRITE: u16 = 9;
 
 /// Encodes a change for the tape: its kind and payload.
 pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
@@ -136,6 +168,17 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             encode_range(&mut out, *range);
             KIND_DROP_PARTITIONS
         }
+        Change::Rewrite { table, symbols, parts } => {
+            out.u32(*table);
+            encode_symbols(&mut out, symbols);
+            out.len(parts.len());
+            for part in parts {
+                out.i64(part.partition);
+                out.text(&part.gone);
+                out.optional(part.came.as_ref(), encode_part);
+            }
+            KIND_REWRITE
+        }
         Change::Close => KIND_CLOSE,
     };
     (kind, out.finish())
@@ -163,6 +206,11 @@ pub(crate) fn decode_change(
         KIND_DROP_PARTITIONS => {
             Change::DropPartitions { table: input.u32()?, range: decode_range(&mut input)? }
         }
+        KIND_REWRITE => Change::Rewrite {
+            table: input.u32()?,
+            symbols: decode_symbols(&mut input)?,
+            parts: (0..input.count(1)?).map(|_| decode_rewritten(&mut input)).collect::<Result<_, _>>()?,
+        },
         KIND_CLOSE => Change::Close,
         other => return Err(format!("frames of kind {other} are not known to this version")),
     };
@@ -230,6 +278,11 @@ pub(crate) fn decode_part(input: &mut Decoder<'_>) -> Result<PartEntry, Malforme
         file_bytes: input.u64()?,
         schema_version: 0,
     })
+}
+
+fn decode_rewritten(input: &mut Decoder<'_>) -> Result<RewrittenPart, Malformed> {
+    let (partition, gone) = (input.i64()?, input.text()?.to_string());
+    Ok(RewrittenPart { partition, gone, came: input.optional(decode_part)? })
 }
 
 pub(crate) fn encode_source(out: &mut Encoder, source: &ImportSource) {

@@ -208,6 +208,21 @@ impl<E: Send + 'static> Tape<E> {
         Ok(())
     }
 
+    /// Returns once every frame appended so far is written, published and on stable storage.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn settle(&self) -> Result<()> {
+        let mut latch = self.shared.lock();
+        let last = latch.next_position - 1;
+        latch.sync_wanted = latch.sync_wanted.max(last);
+        while latch.synced < last {
+            latch.check()?;
+            latch = self.shared.write_or_wait(latch);
+        }
+        Ok(())
+    }
+
     /// How many syncs of rows the writer has made.
     pub(crate) fn syncs(&self) -> u64 {
         self.shared.lock().syncs
@@ -224,14 +239,8 @@ impl<E: Send + 'static> Tape<E> {
         if thread.is_some_and(|thread| thread.join().is_err()) {
             self.shared.lock().failure = Some("the tape's thread failed".to_string());
         }
-        let mut latch = self.shared.lock();
-        let last = latch.next_position - 1;
-        latch.sync_wanted = last;
-        while latch.synced < last {
-            latch.check()?;
-            latch = self.shared.write_or_wait(latch);
-        }
-        latch.check()
+        self.settle()?;
+        self.shared.lock().check()
     }
 }
 

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod compaction;
 mod crash_images;
 mod damage;
 mod ledger;
+mod model;
+mod rewrite;
