@@ -73,10 +73,11 @@ fn changed(
     let SetExpr::Select(select) = query.body.as_mut() else {
         return Err(SqlError::new("rows cannot be selected", position));
     };
+    let joined = !others.is_empty();
     select.projection = projection;
     select.from = std::iter::once(target).chain(others).collect();
     select.selection = selection;
-    Ok(ChangeRows { table, columns, query, position })
+    Ok(ChangeRows { table, columns, joined, query, position })
 }
 
 /// A query of one SELECT to be filled.

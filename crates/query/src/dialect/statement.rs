@@ -160,6 +160,8 @@ pub struct ChangeRows {
     pub table: String,
     /// The columns that get new values, as written; none where the rows go.
     pub columns: Vec<String>,
+    /// Whether other tables are joined, so that a row may be found several times.
+    pub joined: bool,
     /// Yields the number of each row, then its new values.
     pub query: Box<ast::Query>,
     /// Where the statement begins.

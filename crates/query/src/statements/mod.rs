@@ -1,6 +1,7 @@
 //! Statements that are no queries: each changes the database or the session, or shows what is there.
 
 mod alter;
+mod change;
 mod copy;
 mod create;
 mod insert;
@@ -26,7 +27,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::CreateTable(create) => create::run(session, create).await,
         Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
         Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
-        Statement::Change(change) => Err(QueryError::not_supported("DELETE and UPDATE").at(change.position)),
+        Statement::Change(change) => change::run(session, *change).await,
         Statement::Truncate { names } => truncate(session, names).await,
         Statement::Begin => begin(session),
         Statement::Commit => commit(session).await,
