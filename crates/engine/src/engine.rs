@@ -106,9 +106,18 @@ pub(crate) struct Writing {
 }
 
 #[derive(Debug)]
-struct Catalog {
+pub(crate) struct Catalog {
     writers: HashMap<u32, Arc<Mutex<TableWriter>>>,
     next_table: u32,
+}
+
+impl Catalog {
+    /// # Errors
+    /// [`EngineError::NoSuchTable`] where the table was dropped.
+    pub(crate) fn writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
+        let writer = self.writers.get(&table.id).map(Arc::clone);
+        writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
+    }
 }
 
 /// The one writer of a table.
@@ -135,6 +144,14 @@ impl TableWriter {
     pub(crate) fn end_rewrite(&mut self) {
         self.rewriting = false;
         self.rewritten.notify_all();
+    }
+
+    /// The table has another shape from here on.
+    pub(crate) fn alter(&mut self, table: &Arc<TableSnapshot>) {
+        let before = std::mem::replace(&mut self.table, table.without_rows());
+        let place = |index| before.schema.column_of_id(table.schema.column_id(index));
+        let logged = |index| place(index).map_or(0, |place| self.logged[place]);
+        self.logged = (0..table.schema.columns().len()).map(logged).collect();
     }
 
     /// Symbols given out since the table's last frame.
@@ -228,7 +245,7 @@ impl Engine {
         self.core.publisher.snapshot()
     }
 
-    /// Changes with every table made or dropped.
+    /// Changes with every table made, dropped or altered.
     pub fn catalog_version(&self) -> u64 {
         self.snapshot().catalog_version()
     }
@@ -287,8 +304,7 @@ impl Engine {
         let writing = self.core.writing("DROP TABLE")?;
         let mut catalog = writing.catalog();
         let table = self.core.table(name)?;
-        let writer = catalog.writers.get(&table.id).map(Arc::clone);
-        let Some(writer) = writer else { return Err(EngineError::NoSuchTable { name: name.to_string() }) };
+        let writer = catalog.writer(&table)?;
         let mut writer = lock_writer(&writer);
         let (kind, payload) = encode_change(&Change::Drop { table: table.id });
         let ticket =
@@ -309,9 +325,7 @@ impl Engine {
         let table = self.core.table(name)?;
         let writer = self.core.table_writer(&table)?;
         let writer = lock_writer(&writer);
-        if writer.dropped {
-            return Err(EngineError::NoSuchTable { name: name.to_string() });
-        }
+        writer.check_there()?;
         let (kind, payload) = encode_change(&Change::Truncate { table: table.id });
         let effect = Effect::Truncate { table: table.id };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
@@ -420,9 +434,7 @@ impl Core {
     }
 
     pub(crate) fn table_writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
-        let catalog = self.writing("writing")?.catalog();
-        let writer = catalog.writers.get(&table.id).map(Arc::clone);
-        writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
+        self.writing("writing")?.catalog().writer(table)
     }
 
     /// Waits for a commit's acknowledgement, then does or requests what maintenance is due.
@@ -448,7 +460,7 @@ impl Core {
 }
 
 impl Writing {
-    fn catalog(&self) -> MutexGuard<'_, Catalog> {
+    pub(crate) fn catalog(&self) -> MutexGuard<'_, Catalog> {
         lock(&self.catalog)
     }
 }

@@ -176,7 +176,8 @@ impl Merge {
         }
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
         let (partition, file) = (self.partition.from, self.file.clone());
-        let entry = PartEntry { partition, file, positions, rows, times, file_bytes };
+        let schema_version = self.table.schema().version();
+        let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
         Ok(Merged::Part(Arc::new(PartFile::new(entry, self.table.schema(), &self.table.dir))))
     }
 
@@ -300,9 +301,18 @@ impl Core {
         let pause = writing.maintenance.pause();
         let swapped = {
             let layout = lock(&job.table.dir.layout);
+            let version = job.table.schema().version();
+            // A part of an earlier schema than those before it might be one that history has forgotten.
+            let same_schema = |table: &Arc<TableSnapshot>| table.schema().version() == version;
             !layout.rewriting
                 && self.publisher.change(|next| {
-                    next.replace_parts(job.table.id, job.partition, &job.parts, Some(Arc::clone(&part)))
+                    next.table_by_id(job.table.id).is_some_and(same_schema)
+                        && next.replace_parts(
+                            job.table.id,
+                            job.partition,
+                            &job.parts,
+                            Some(Arc::clone(&part)),
+                        )
                 })
         };
         if !swapped {

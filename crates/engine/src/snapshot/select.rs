@@ -1,6 +1,7 @@
 //! From what a query asks to the exact rows that can answer it: partition by time, series index by
 //! symbol, binary search on time, block statistics for other columns.
 
+use super::view::PartView;
 use super::{PartFile, Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
@@ -44,7 +45,7 @@ pub struct Segment {
 enum SegmentSource {
     /// `entries` are the places in the slice's series index of the ranges of rows, one each.
     Part {
-        part: Arc<Part>,
+        part: PartView,
         slice: usize,
         entries: Vec<u32>,
     },
@@ -75,9 +76,9 @@ impl Segment {
     }
 
     /// The part it is in, `None` for a run.
-    pub(crate) fn part(&self) -> Option<&Arc<Part>> {
+    pub(crate) fn part(&self) -> Option<&Part> {
         match &self.source {
-            SegmentSource::Part { part, .. } => Some(part),
+            SegmentSource::Part { part, .. } => Some(part.part()),
             SegmentSource::Run { .. } => None,
         }
     }
@@ -102,14 +103,14 @@ impl Segment {
     pub fn series_id(&self, range: usize, key: usize) -> Option<SymbolId> {
         let SegmentSource::Part { part, slice, entries } = &self.source else { return None };
         let entry = *entries.get(range)?;
-        Some(part.series(*slice).entry(entry as usize).id(key))
+        Some(part.part().series(*slice).entry(entry as usize).id(key))
     }
 
     /// Looks at the designated timestamps of the segment without reading them all; `None` for a run, and
     /// where the table has none.
     pub fn part_times(&self) -> Option<PartTimes<'_>> {
         let SegmentSource::Part { part, slice, .. } = &self.source else { return None };
-        part.times(*slice)
+        part.part().times(*slice)
     }
 
     /// The designated timestamp of a row of a run; `None` for a part, and where the table has none.
@@ -240,7 +241,8 @@ impl TableSnapshot {
         selection: &Selection,
         wanted: &TimeRange,
     ) -> Result<Option<Segment>> {
-        let part = file.open()?;
+        let view = self.view(file)?;
+        let part = view.part();
         let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
             return Ok(None);
         };
@@ -258,11 +260,11 @@ impl TableSnapshot {
             if selection.bounds.is_empty() {
                 rows.push(found);
             } else {
-                prune(part, &selection.bounds, found, &mut rows);
+                prune(&view, &selection.bounds, found, &mut rows);
             }
             entries.resize(rows.len(), entry);
         }
-        let source = SegmentSource::Part { part: Arc::clone(part), slice: index, entries };
+        let source = SegmentSource::Part { part: view.clone(), slice: index, entries };
         let times = slice.times;
         Ok((!rows.is_empty()).then_some(Segment { partition, rows, times, source }))
     }
@@ -350,7 +352,7 @@ fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
     times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
 }
 
-fn prune(part: &Part, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {
+fn prune(part: &PartView, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {
     let mut left = vec![rows];
     for bound in bounds {
         left = left.into_iter().flat_map(|rows| part.prune(bound, rows)).collect();
