@@ -94,8 +94,8 @@ impl BulkLoad {
         let summary =
             Part::write(self.core.disk.as_ref(), &path, schema, positions, &waiting.batches, options)?;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-        let schema_version = schema.version();
         self.core.counters.loaded(file_bytes);
+        let schema_version = schema.version();
         self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version });
         Ok(())
     }

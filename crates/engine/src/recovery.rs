@@ -236,16 +236,6 @@ impl Replay {
                     return Ok(None);
                 }
             },
-            Change::Alter { table: id, schema } => match table(self, id) {
-                Some(table) if !table.holds(position) => {
-                    Effect::Alter { table: id, schema: Arc::new(schema) }
-                }
-                Some(_) => return Ok(None),
-                None => {
-                    self.note_unknown(id, position);
-                    return Ok(None);
-                }
-            },
             Change::Rewrite { table: id, symbols, parts } => match table(self, id) {
                 Some(table) => {
                     replay_symbols(&table, position, &symbols)?;
@@ -258,6 +248,16 @@ impl Replay {
                     }
                     Effect::Rewrite { table: id, parts }
                 }
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::Alter { table: id, schema } => match table(self, id) {
+                Some(table) if !table.holds(position) => {
+                    Effect::Alter { table: id, schema: Arc::new(schema) }
+                }
+                Some(_) => return Ok(None),
                 None => {
                     self.note_unknown(id, position);
                     return Ok(None);

@@ -42,8 +42,9 @@ impl Transaction {
         let table = self.core.table(table)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
-            let new = || Pending { table: table.without_rows(), batches: Vec::new() };
-            let pending = self.tables.entry(table.id).or_insert_with(new);
+            let pending = self.tables.entry(table.id);
+            let pending =
+                pending.or_insert_with(|| Pending { table: table.without_rows(), batches: Vec::new() });
             check_same_columns(&pending.table.schema, &table.schema)?;
             pending.batches.push(rows);
         }

@@ -301,9 +301,18 @@ impl Core {
         let pause = writing.maintenance.pause();
         let swapped = {
             let layout = lock(&job.table.dir.layout);
+            let version = job.table.schema().version();
+            // A part of an earlier schema than those before it might be one that history has forgotten.
+            let same_schema = |table: &Arc<TableSnapshot>| table.schema().version() == version;
             !layout.rewriting
                 && self.publisher.change(|next| {
-                    next.replace_parts(job.table.id, job.partition, &job.parts, Some(Arc::clone(&part)))
+                    next.table_by_id(job.table.id).is_some_and(same_schema)
+                        && next.replace_parts(
+                            job.table.id,
+                            job.partition,
+                            &job.parts,
+                            Some(Arc::clone(&part)),
+                        )
                 })
         };
         if !swapped {

@@ -208,7 +208,8 @@ impl Rewrite {
         let partition = self.table.partitions.get(segment.partition());
         let partition = partition.ok_or_else(|| other("no such partition"))?;
         let part = segment.part().ok_or_else(|| other("the segment is of recent rows"))?;
-        let is_it = |file: &&Arc<PartFile>| file.open().is_ok_and(|opened| std::ptr::eq(&**opened, part));
+        let is_it =
+            |file: &&Arc<PartFile>| file.open().is_ok_and(|opened| std::ptr::eq(opened.as_ref(), part));
         let place =
             partition.sources.iter().position(|source| source.part().is_some_and(|file| is_it(&file)));
         let place = place.ok_or_else(|| other("the segment is of a part that is not there"))?;
@@ -301,7 +302,7 @@ impl Rewrite {
         self.written.push(path);
         self.bytes += summary.file_bytes;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-        let (partition, file, schema_version) = (partition.from, name, schema_version);
+        let (partition, file, schema_version) = (partition.from, name, schema.version());
         Ok(Some(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version }))
     }
 

@@ -29,6 +29,11 @@ pub(crate) enum Effect {
         parts: Vec<PartEntry>,
         source: Option<ImportSource>,
     },
+    /// Parts replaced one by one.
+    Rewrite {
+        table: u32,
+        parts: Vec<RewrittenPart>,
+    },
     Alter {
         table: u32,
         schema: Arc<TableSchema>,
@@ -117,7 +122,10 @@ impl TableSnapshot {
                 .filter_map(
                     |source| if let Source::Part(part) = source { Some(part.entry.clone()) } else { None },
                 )
-                .chain(self.emptied.iter().cloned())
+                .chain(self.emptied.iter().map(|entry| {
+                    // It has no columns: the version that is surely kept.
+                    PartEntry { schema_version: self.schema.version(), ..entry.clone() }
+                }))
                 .collect(),
             imports: Vec::clone(&self.imports),
             history: History::clone(&self.history),
@@ -153,20 +161,6 @@ impl TableSnapshot {
         Arc::make_mut(&mut self.partitions[index])
     }
 
-    /// Parts of a bulk load, in the schema of its frame, join the table.
-    fn load(&mut self, position: u64, parts: Vec<PartEntry>, source: Option<ImportSource>) {
-        self.revision += 1;
-        let rows = parts.iter().map(|part| part.rows).sum();
-        let positions = PositionRange { first: position, last: position };
-        let schema_version = self.schema.version();
-        for part in parts {
-            self.add_part(PartEntry { positions, schema_version, ..part });
-        }
-        if let Some(source) = source {
-            Arc::make_mut(&mut self.imports).push(ImportRecord { source, rows, position });
-        }
-    }
-
     /// Whether a part of this name is in the table.
     pub(crate) fn has_part(&self, partition: i64, file: &str) -> bool {
         let found = self.partitions.iter().find(|found| found.range.from == partition);
@@ -179,11 +173,9 @@ impl TableSnapshot {
         let Ok(index) = self.partitions.binary_search_by_key(&rewritten.partition, |p| p.range.from) else {
             return;
         };
-        let came = rewritten.came.map(|entry| {
-            // It was written with the columns of its frame.
-            let entry = PartEntry { schema_version: self.schema.version(), ..entry };
-            PartFile::new(entry, &self.schema, &self.dir)
-        });
+        let schema_version = self.schema.version();
+        let came = rewritten.came.map(|entry| PartEntry { schema_version, ..entry });
+        let came = came.map(|entry| PartFile::new(entry, &self.schema, &self.dir));
         let partition = Arc::make_mut(&mut self.partitions[index]);
         let same =
             |source: &Source| matches!(source, Source::Part(part) if part.entry.file == rewritten.gone);
@@ -200,6 +192,20 @@ impl TableSnapshot {
             self.partitions.remove(index);
         }
         self.revision += 1;
+    }
+
+    /// Parts of a bulk load, in the schema of its frame, join the table.
+    fn load(&mut self, position: u64, parts: Vec<PartEntry>, source: Option<ImportSource>) {
+        self.revision += 1;
+        let rows = parts.iter().map(|part| part.rows).sum();
+        let positions = PositionRange { first: position, last: position };
+        let schema_version = self.schema.version();
+        for part in parts {
+            self.add_part(PartEntry { positions, schema_version, ..part });
+        }
+        if let Some(source) = source {
+            Arc::make_mut(&mut self.imports).push(ImportRecord { source, rows, position });
+        }
     }
 
     fn add_part(&mut self, entry: PartEntry) {
@@ -252,12 +258,12 @@ impl Snapshot {
                     table.expire(position, received_ns);
                 }
             }
-            Effect::Alter { table, schema } => self.alter_table(position, table, schema),
             Effect::Rewrite { table, parts } => {
                 if let Some(table) = self.table_mut(table) {
                     parts.into_iter().for_each(|part| table.rewrite_part(part));
                 }
             }
+            Effect::Alter { table, schema } => self.alter_table(position, table, schema),
             Effect::DropPartitions { table, range, dropped } => {
                 let gone = self.drop_partitions(position, table, range);
                 // Nobody else sets it: an effect is applied once.

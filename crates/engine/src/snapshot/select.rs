@@ -2,7 +2,7 @@
 //! symbol, binary search on time, block statistics for other columns.
 
 use super::view::PartView;
-use super::{Source, TableSnapshot};
+use super::{PartFile, Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
 use crate::recent::Run;
@@ -218,9 +218,8 @@ impl TableSnapshot {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {
-                        let view = self.view(file)?;
-                        for slice in 0..view.part().slices().len() {
-                            segments.extend(self.select_slice(&view, slice, index, selection, &wanted)?);
+                        for slice in 0..file.open()?.slices().len() {
+                            segments.extend(self.select_slice(file, slice, index, selection, &wanted)?);
                         }
                     }
                     Source::Run(run) => segments.extend(self.select_run(run, index, selection, &wanted)),
@@ -236,12 +235,13 @@ impl TableSnapshot {
     /// Where the part is damaged.
     pub(crate) fn select_slice(
         &self,
-        view: &PartView,
+        file: &PartFile,
         index: usize,
         partition: usize,
         selection: &Selection,
         wanted: &TimeRange,
     ) -> Result<Option<Segment>> {
+        let view = self.view(file)?;
         let part = view.part();
         let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
             return Ok(None);
@@ -260,7 +260,7 @@ impl TableSnapshot {
             if selection.bounds.is_empty() {
                 rows.push(found);
             } else {
-                prune(view, &selection.bounds, found, &mut rows);
+                prune(&view, &selection.bounds, found, &mut rows);
             }
             entries.resize(rows.len(), entry);
         }

@@ -98,12 +98,12 @@ pub(crate) enum Change {
     Truncate { table: u32 },
     /// Parts written by a bulk load join their table; their positions are this frame's.
     Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, source: Option<ImportSource> },
+    /// Parts of a table replaced by others with the same positions: DELETE and UPDATE.
+    Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart> },
     /// A table has another shape from here on: columns, name or time to live.
     Alter { table: u32, schema: TableSchema },
     /// The partitions that lie whole in a range are gone, with all rows before this frame.
     DropPartitions { table: u32, range: TimeRange },
-    /// Parts of a table replaced by others with the same positions: DELETE and UPDATE.
-    Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart> },
     /// The database was closed: everything before is on stable storage.
     Close,
 }
@@ -116,12 +116,12 @@ const KIND_LOAD: u16 = 5;
 const KIND_CLOSE: u16 = 6;
 const KIND_ALTER: u16 = 7;
 const KIND_DROP_PARTITIONS: u16 = 8;
+const KIND_REWRITE: u16 = 9;
 
 /// Property of a schema: version (`u32`), smallest id never used (`u32`), the columns' ids (`u32` each).
 const PROPERTY_IDENTITY: u16 = 1;
 /// Property of a schema: its time to live, as text.
 const PROPERTY_TTL: u16 = 2;
-const KIND_REWRITE: u16 = 9;
 
 /// Encodes a change for the tape: its kind and payload.
 pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
