@@ -94,8 +94,8 @@ impl<'a> Windows<'a> {
     }
 
     fn segment(&self, place: &SlicePlace, window: TimeRange) -> Result<Option<Segment>> {
-        let part = self.table.view(&self.parts[place.part])?;
-        self.table.select_slice(&part, place.slice, 0, &Selection::default(), &window)
+        let part = &self.parts[place.part];
+        self.table.select_slice(part, place.slice, 0, &Selection::default(), &window)
     }
 
     /// Whole slices in order of arrival, as many as fit.

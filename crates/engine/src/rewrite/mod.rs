@@ -283,10 +283,9 @@ impl Rewrite {
         let options = PartOptions { slice_rows: core.options.slice_rows, threads: core.options.threads };
         let mut writer = PartWriter::create(core.disk.as_ref(), &path, schema, positions, options)?;
         let mut rows = 0;
-        let view = self.table.view(file)?;
-        for slice in 0..view.part().slices().len() {
+        for slice in 0..file.open()?.slices().len() {
             let all = Selection::default();
-            let found = self.table.select_slice(&view, slice, 0, &all, &TimeRange::ALL)?;
+            let found = self.table.select_slice(file, slice, 0, &all, &TimeRange::ALL)?;
             let Some(segment) = found else { continue };
             let edited = EditedSlice::new(&segment, edits);
             rows += edited.row_count();
@@ -297,7 +296,6 @@ impl Rewrite {
         if rows == 0 {
             return Ok(None);
         }
-        let schema_version = schema.version();
         let summary = writer.finish()?;
         self.written.push(path);
         self.bytes += summary.file_bytes;

@@ -38,11 +38,6 @@ pub(crate) enum Effect {
         table: u32,
         schema: Arc<TableSchema>,
     },
-    /// Parts replaced one by one.
-    Rewrite {
-        table: u32,
-        parts: Vec<RewrittenPart>,
-    },
     DropPartitions {
         table: u32,
         range: TimeRange,
