@@ -11,10 +11,11 @@ use crate::engine::{Core, lock};
 use crate::manifest::symbols_path;
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
-use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableSnapshot, part_path};
+use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
-use crate::tape::segment::{list_segments, segment_path};
+use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
@@ -35,6 +36,8 @@ pub(crate) struct Maintenance {
     /// Signalled when a step has ended.
     stepped: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Folders of dropped tables whose manifests may still be there: the tape keeps their DROP until then.
+    pub(crate) dropped: Mutex<Vec<Arc<TableDir>>>,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +60,7 @@ impl Maintenance {
             requested: Condvar::new(),
             stepped: Condvar::new(),
             thread: Mutex::new(None),
+            dropped: Mutex::default(),
         }
     }
 
@@ -148,7 +152,7 @@ impl Core {
         }
     }
 
-    fn maintain_step(&self) -> Result<()> {
+    pub(crate) fn maintain_step(&self) -> Result<()> {
         let pause = self.writing("maintenance")?.maintenance.pause();
         self.merge_all()?;
         let mut sealed = false;
@@ -277,6 +281,16 @@ impl Core {
         self.truncate_tape(pause)
     }
 
+    /// Removes the manifests of dropped tables.
+    pub(crate) fn remove_dropped(&self, _pause: &Pause<'_>) -> Result<()> {
+        let mut dropped = lock(&self.writing("DROP TABLE")?.maintenance.dropped);
+        while let Some(dir) = dropped.last() {
+            dir.doom()?;
+            dropped.pop();
+        }
+        Ok(())
+    }
+
     /// Removes the segments whose every frame is in parts and manifests.
     pub(crate) fn truncate_tape(&self, pause: &Pause<'_>) -> Result<()> {
         let segments = list_segments(self.disk.as_ref())?;
@@ -289,12 +303,15 @@ impl Core {
         if removable == 0 {
             return Ok(());
         }
+        self.remove_dropped(pause)?;
         for table in snapshot.tables() {
             self.save_manifest_of(table.id, pause)?;
         }
         for first in &segments[..removable] {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            // A later segment that is gone while an earlier one is back would leave rows without their DROP.
+            self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
         }
         Ok(())
     }
