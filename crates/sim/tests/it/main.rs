@@ -5,3 +5,4 @@
 mod crash_images;
 mod damage;
 mod ledger;
+mod simulation;
