@@ -16,7 +16,7 @@ use crate::recovery::{self, Recovered};
 use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::tape::change::{Change, NewSymbols, encode_change};
-use crate::tape::segment::epoch_of;
+use crate::tape::segment::{epoch_of, first_position};
 use crate::tape::writer::{Tape, TapeOptions, Ticket};
 use crate::transaction::Transaction;
 use crate::{EngineError, Result};
@@ -35,8 +35,8 @@ pub struct EngineOptions {
     pub memory_budget_bytes: usize,
     /// Longest time rows of policy `interval` stay unsynced. Default 10 ms.
     pub sync_interval: Duration,
-    /// Whether merging and sealing run on their own thread; without, each commit does what is due
-    /// before it returns (for tests and simulation). Default true.
+    /// Whether merging, sealing and syncing by interval run on threads of their own; without, each commit
+    /// and [`Engine::maintain`] do what is due before they return (for tests and simulation). Default true.
     pub background: bool,
     /// Threads that sort and encode parts. Default: the machine's.
     pub threads: usize,
@@ -203,11 +203,16 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
-        let Recovered { snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
+        let Recovered { mut snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
+        // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
+        snapshot.set_position(first_position(epoch));
         let publisher = Arc::new(Publisher::new(snapshot));
-        let tape_options =
-            TapeOptions { segment_bytes: options.segment_bytes, sync_interval: options.sync_interval };
+        let tape_options = TapeOptions {
+            segment_bytes: options.segment_bytes,
+            sync_interval: options.sync_interval,
+            background: options.background,
+        };
         let tape = Tape::start(
             Arc::clone(&disk),
             Arc::clone(&clock),
@@ -313,8 +318,9 @@ impl Engine {
         writer.dropped = true;
         catalog.writers.remove(&table.id);
         writing.tape.wait(ticket)?;
-        let _sealing = writing.maintenance.pause();
-        table.dir.doom()
+        let sealing = writing.maintenance.pause();
+        lock(&writing.maintenance.dropped).push(Arc::clone(&table.dir));
+        self.core.remove_dropped(&sealing)
     }
 
     /// Removes all rows of a table, and the memory of what was imported into it.
@@ -415,6 +421,17 @@ impl Engine {
     pub fn maintenance_stats(&self) -> MaintenanceStats {
         self.core.maintenance_stats()
     }
+
+    /// Does what is due now, on this thread: syncs by interval, merging, sealing, letting go of the tape.
+    /// Only an engine opened without `background` needs it.
+    ///
+    /// # Errors
+    /// [`EngineError::ReadOnly`], [`EngineError::TapeStopped`], or [`EngineError::Io`]; what could not be done
+    /// is due again.
+    pub fn maintain(&self) -> Result<()> {
+        self.core.writing("maintenance")?.tape.sync_due()?;
+        self.core.maintain_step()
+    }
 }
 
 impl Core {
@@ -481,9 +498,7 @@ impl Drop for Core {
             writing.maintenance.stop();
             let (kind, payload) = encode_change(&Change::Close);
             // Where the tape has stopped, every writer was told; there is nothing to close then.
-            if let Ok(ticket) = writing.tape.append(kind, &payload, Effect::Nothing, SyncPolicy::Always) {
-                let _ = writing.tape.wait(ticket);
-            }
+            let _ = writing.tape.end_with(kind, &payload, Effect::Nothing);
         }
     }
 }

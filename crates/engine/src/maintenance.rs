@@ -11,7 +11,7 @@ use crate::engine::{Core, lock};
 use crate::manifest::symbols_path;
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
-use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableSnapshot, part_path};
+use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
@@ -36,6 +36,8 @@ pub(crate) struct Maintenance {
     /// Signalled when a step has ended.
     stepped: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Folders of dropped tables whose manifests may still be there: the tape keeps their DROP until then.
+    pub(crate) dropped: Mutex<Vec<Arc<TableDir>>>,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +60,7 @@ impl Maintenance {
             requested: Condvar::new(),
             stepped: Condvar::new(),
             thread: Mutex::new(None),
+            dropped: Mutex::default(),
         }
     }
 
@@ -156,7 +159,7 @@ impl Core {
         }
     }
 
-    fn maintain_step(&self) -> Result<()> {
+    pub(crate) fn maintain_step(&self) -> Result<()> {
         let pause = self.writing("maintenance")?.maintenance.pause();
         self.merge_all()?;
         self.save_where_parts_left(&pause)?;
@@ -307,6 +310,16 @@ impl Core {
         self.truncate_tape(pause)
     }
 
+    /// Removes the manifests of dropped tables.
+    pub(crate) fn remove_dropped(&self, _pause: &Pause<'_>) -> Result<()> {
+        let mut dropped = lock(&self.writing("DROP TABLE")?.maintenance.dropped);
+        while let Some(dir) = dropped.last() {
+            dir.doom()?;
+            dropped.pop();
+        }
+        Ok(())
+    }
+
     /// Removes the segments whose every frame is in parts and manifests.
     pub(crate) fn truncate_tape(&self, pause: &Pause<'_>) -> Result<()> {
         let segments = list_segments(self.disk.as_ref())?;
@@ -319,12 +332,15 @@ impl Core {
         if removable == 0 {
             return Ok(());
         }
+        self.remove_dropped(pause)?;
         for table in snapshot.tables() {
             self.save_manifest_of(table.id, pause)?;
         }
         for first in &segments[..removable] {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            // A later segment that is gone while an earlier one is back would leave rows without their DROP.
+            self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
         }
         // Only what cannot come back with a power cut need not be remembered.
         self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;

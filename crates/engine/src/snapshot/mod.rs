@@ -30,7 +30,7 @@ use crate::Result;
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::engine::lock;
-use crate::manifest::{ImportRecord, Manifest, table_dir};
+use crate::manifest::{ImportRecord, Manifest, sync_if_there, table_dir};
 use crate::part::{ColumnStats, Part, PositionRange, StatValue};
 use crate::recent::Run;
 use crate::tape::change::PartEntry;
@@ -382,11 +382,8 @@ impl TableDir {
         self.doomed.store(true, Ordering::Release);
         let path = Manifest::path(self.table);
         self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-        let dir = table_dir(self.table);
-        if self.disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
-            return Ok(());
-        }
-        self.disk.sync_dir(&dir).map_err(EngineError::io("sync", &dir))
+        // Also where nothing was there to remove: an earlier try may have failed after it.
+        sync_if_there(self.disk.as_ref(), &table_dir(self.table))
     }
 }
 
@@ -400,12 +397,16 @@ impl Drop for TableDir {
 }
 
 fn merge_stats(a: &ColumnStats, b: &ColumnStats) -> ColumnStats {
-    let pick =
-        |x: Option<StatValue>, y: Option<StatValue>, keep_x: fn(&StatValue, &StatValue) -> bool| match (x, y)
-        {
+    // Values without a range (decimals past 64 bits, text) are there: then neither has the whole one.
+    let is_unknown = |stats: &ColumnStats| stats.min.is_none() && stats.rows > stats.nulls && !stats.has_nan;
+    let known = !is_unknown(a) && !is_unknown(b);
+    let pick = |x: Option<StatValue>, y: Option<StatValue>, keep_x: fn(&StatValue, &StatValue) -> bool| {
+        match (x, y) {
             (Some(x), Some(y)) => Some(if keep_x(&x, &y) { x } else { y }),
             (x, y) => x.or(y),
-        };
+        }
+        .filter(|_| known)
+    };
     let sum = match (a.sum, b.sum) {
         (Some(StatValue::Int(x)), Some(StatValue::Int(y))) => x.checked_add(y).map(StatValue::Int),
         (Some(StatValue::Float(x)), Some(StatValue::Float(y))) => Some(StatValue::Float(x + y)),

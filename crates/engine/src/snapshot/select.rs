@@ -15,7 +15,8 @@ use tickstone_model::{SymbolId, TimeRange};
 /// What a query wants of a table; all conditions hold together.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// Rows whose designated timestamp lies inside; ignored for a table without one.
+    /// Rows whose designated timestamp lies inside; ignored for a table without one. [`TimeRange::ALL`] is
+    /// every row.
     pub time: TimeRange,
     /// For series columns: the ids that match, ascending. A NULL symbol never matches.
     pub series: Vec<(usize, Vec<SymbolId>)>,
@@ -246,7 +247,8 @@ impl TableSnapshot {
         let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
             return Ok(None);
         };
-        let inside = slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
+        let inside = *wanted == TimeRange::ALL
+            || slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
         let (mut rows, mut entries) = (Vec::new(), Vec::new());
         let mut times = part.times(index).filter(|_| !inside);
         for (entry, held) in self.entries(part, index, selection) {
@@ -303,10 +305,10 @@ impl TableSnapshot {
     ) -> Option<Segment> {
         let times = run.batch().times();
         let in_time = match times {
-            Some(times) => {
+            Some(times) if *wanted != TimeRange::ALL => {
                 times.partition_point(|ts| *ts < wanted.from)..times.partition_point(|ts| *ts < wanted.to)
             }
-            None => 0..run.rows(),
+            _ => 0..run.rows(),
         };
         let source = |chosen| SegmentSource::Run { run: Arc::clone(run), chosen };
         let (rows, source) = if selection.series.is_empty() {
@@ -348,8 +350,9 @@ impl TableSnapshot {
     }
 }
 
+/// Whether some row may be inside; the range of all times also holds the last instant, which no half-open one can.
 fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
-    times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
+    *wanted == TimeRange::ALL || times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
 }
 
 fn prune(part: &PartView, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {

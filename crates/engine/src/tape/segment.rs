@@ -28,7 +28,7 @@ pub(crate) fn epoch_of(position: u64) -> u64 {
     position >> EPOCH_SHIFT
 }
 
-/// The first position of an epoch.
+/// The position at which an epoch begins: that of its opening, before its first frame.
 pub(crate) fn first_position(epoch: u64) -> u64 {
     epoch << EPOCH_SHIFT
 }
@@ -79,6 +79,11 @@ impl Segment {
         let path = segment_path(first);
         let bytes = disk.read(&path).map_err(EngineError::io("read", &path))?;
         Ok(Self { path, first, bytes })
+    }
+
+    /// The first `count` bytes, or all where there are fewer.
+    pub(crate) fn bytes(&self, count: usize) -> &[u8] {
+        self.bytes.get(..count).unwrap_or(&self.bytes)
     }
 
     /// Calls `visit` with each frame in order.

@@ -8,3 +8,4 @@ mod damage;
 mod ledger;
 mod model;
 mod rewrite;
+mod simulation;
