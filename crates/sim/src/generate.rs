@@ -71,7 +71,7 @@ pub(crate) fn batch_of(spec: &TableSpec, first_id: i64, now: i64, random: &mut R
 }
 
 fn some_edge(random: &mut Random) -> i64 {
-    [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX][random.below(6) as usize]
+    [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 2, i64::MAX - 1][random.below(6) as usize]
 }
 
 fn row(spec: &TableSpec, id: i64, ts: i64, symbols: u64, random: &mut Random) -> Row {

@@ -247,8 +247,7 @@ impl TableSnapshot {
         let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
             return Ok(None);
         };
-        let inside = *wanted == TimeRange::ALL
-            || slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
+        let inside = slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
         let (mut rows, mut entries) = (Vec::new(), Vec::new());
         let mut times = part.times(index).filter(|_| !inside);
         for (entry, held) in self.entries(part, index, selection) {
@@ -350,9 +349,8 @@ impl TableSnapshot {
     }
 }
 
-/// Whether some row may be inside; the range of all times also holds the last instant, which no half-open one can.
 fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
-    *wanted == TimeRange::ALL || times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
+    times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
 }
 
 fn prune(part: &PartView, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {
