@@ -3,6 +3,7 @@
 use crate::r#gen::GenError;
 use std::io;
 use std::path::PathBuf;
+use tickstone_engine::EngineError;
 use tickstone_query::QueryError;
 use tickstone_query::import::ImportError;
 
@@ -23,6 +24,17 @@ pub(crate) enum Failure {
     Import {
         /// Why.
         error: ImportError,
+    },
+    /// The engine refused.
+    #[error("error: {0}")]
+    Engine(#[from] EngineError),
+    /// A check found damage; the findings were printed.
+    #[error("error: {} is damaged{}", data.display(), if *repairable { "\nhint: tickstone check --repair keeps all that can be kept" } else { "" })]
+    Damaged {
+        /// The database.
+        data: PathBuf,
+        /// Whether a repair was not tried yet.
+        repairable: bool,
     },
     /// Market data cannot be made.
     #[error("error: {0}")]

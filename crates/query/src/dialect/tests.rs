@@ -182,7 +182,13 @@ fn errors_point_into_the_original_text() {
     check_error("CREATE TABLE t (a INT) TIMESTAMP(a) TIMESTAMP(a)", 1, 37, "twice");
     check_error("CREATE TABLE t (a INT", 1, 22, "')'");
     check_error("SELECT 'x", 1, 8, "");
-    check_error("ALTER TABLE t ADD COLUMN x INT", 1, 1, "not supported yet");
+    check_error("ALTER TABLE t ADD COLUMN x", 1, 27, "expected the type of the column");
+    check_error("ALTER TABLE t SET WIDTH 3", 1, 15, "expected ADD COLUMN");
+    check_error("ALTER TABLE t DROP PARTITION '2024'", 1, 30, "expected LIST and names of partitions");
+    check_error("DELETE FROM t RETURNING x", 1, 1, "RETURNING is not supported");
+    check_error("UPDATE t SET (a, b) = (1, 2)", 1, 1, "SET takes column = value");
+    check_error("UPDATE t JOIN u ON true SET a = 1", 1, 1, "cannot be joined");
+    check_error("MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE", 1, 1, "not supported yet");
     check_error("SELECT 1 FROM t SAMPLE BY 1d ALIGN TO CALENDAR TIME ZONE 'Mars/X'", 1, 30, "no time zone");
     check_error("SELECT sum(x) FROM t WHERE x IN (SELECT 1 FROM u SAMPLE BY 1q)", 1, 60, "no duration");
 }
