@@ -10,12 +10,16 @@
 //! Owns every durable byte. Never knows SQL, sockets, async, the wall clock or global randomness: time
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
+mod checksum;
 mod clock;
 mod codec;
 mod dictionary;
 pub mod disk;
 mod engine;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod ingest;
 mod load;
 mod maintenance;

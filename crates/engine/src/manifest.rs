@@ -7,6 +7,7 @@
 //! - it holds the effect of every CREATE, TRUNCATE and bulk load of its table up to `saved_at`, and
 //!   of rows exactly those within its parts' positions.
 
+use crate::checksum;
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::disk::Disk;
 use crate::tape::change::{
@@ -195,7 +196,7 @@ pub(crate) fn read_checked(disk: &dyn Disk, path: &Path, magic: &[u8; 8], versio
     let body_end = bytes.len().checked_sub(CRC_BYTES).filter(|end| *end >= PREFIX_BYTES);
     let body_end = body_end.ok_or_else(|| damaged("the file is too short"))?;
     let (body, crc) = bytes.split_at(body_end);
-    if crc32c::crc32c(body).to_le_bytes() != crc {
+    if !checksum::matches(body, u32::from_le_bytes(crc.try_into().expect("four bytes"))) {
         return Err(damaged("the checksum does not match"));
     }
     if &body[..8] != magic {

@@ -1,4 +1,4 @@
-//! The engine on a disk that loses power.
+//! The engine on a disk that loses power, and killed on a real one.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,6 +6,10 @@
 mod crash_images;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod damage;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod day;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod kill;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod ledger;
 #[cfg(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename"))]
