@@ -10,6 +10,7 @@
 //! Owns every durable byte. Never knows SQL, sockets, async, the wall clock or global randomness: time
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
+mod alter;
 mod checksum;
 mod clock;
 mod codec;
@@ -39,6 +40,6 @@ pub use error::{EngineError, ErrorKind, Result};
 pub use load::BulkLoad;
 pub use manifest::ImportRecord;
 pub use part::{ColumnBound, PartTimes};
-pub use snapshot::{PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
+pub use snapshot::{Dropped, PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
 pub use tape::change::ImportSource;
 pub use transaction::Transaction;

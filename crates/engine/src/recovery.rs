@@ -14,12 +14,15 @@
 
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::manifest::{Manifest, TABLES_DIR, list_tables, symbols_path, sync_if_there, table_dir};
+use crate::manifest::{
+    Manifest, TABLES_DIR, list_tables, symbols_column, symbols_path, sync_if_there, table_dir,
+};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
-use crate::snapshot::{Effect, RowsEffect, Snapshot, Source, TableSnapshot};
+use crate::snapshot::{DroppedCell, Effect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows};
 use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
 use crate::tape::segment::{Segment, TAPE_DIR, list_segments, segment_path};
+use crate::tape::writer::Written;
 use crate::{EngineError, Result};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -176,9 +179,10 @@ impl Replay {
             last_position = last_position.max(manifest.saved_at);
             let mut dictionaries = vec![None; manifest.schema.columns().len()];
             for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
+                let path = symbols_path(id, manifest.schema.column_id(column));
                 let dictionary = match count {
                     0 => Dictionary::default(),
-                    _ => Dictionary::load(disk.as_ref(), &symbols_path(id, column), *count as usize)?,
+                    _ => Dictionary::load(disk.as_ref(), &path, *count as usize)?,
                 };
                 dictionaries[column] = Some(Arc::new(dictionary));
             }
@@ -210,7 +214,8 @@ impl Replay {
         };
         let types = |id: u32| {
             let table = self.snapshot.table_by_id(id).filter(|table| table.created_at < position)?;
-            Some(table.schema.columns().iter().map(|column| column.column_type).collect())
+            let schema = table.history.at(position)?;
+            Some(schema.columns().iter().map(|column| column.column_type).collect())
         };
         let change = decode_change(frame.header.kind, frame.payload, types).map_err(damaged)?;
         self.clean_close = matches!(change, Change::Close);
@@ -219,7 +224,8 @@ impl Replay {
         let effect = self.effect(position, change).map_err(damaged)?;
         if let Some(effect) = effect {
             let position = position.max(self.snapshot.position());
-            self.snapshot.apply_at(position, effect);
+            let received_ns = frame.header.received_ns;
+            self.snapshot.apply_at(position, Written { position: effect.0, received_ns, effect: effect.1 });
         }
         Ok(())
     }
@@ -239,7 +245,7 @@ impl Replay {
                 let mut effects = Vec::new();
                 for rows in tables {
                     match table(self, rows.table) {
-                        Some(table) if self.is_incomplete(&table, &rows.symbols) => {}
+                        Some(table) if self.is_incomplete(&table, position, &rows.symbols) => {}
                         Some(table) => effects.push(rows_effect(position, &table, rows)?),
                         None => self.note_unknown(rows.table, position),
                     }
@@ -271,14 +277,34 @@ impl Replay {
                 }
             },
             Change::Load { table: id, symbols, parts, source } => match table(self, id) {
-                Some(table) if self.is_incomplete(&table, &symbols) => return Ok(None),
+                Some(table) if self.is_incomplete(&table, position, &symbols) => return Ok(None),
                 Some(table) => {
-                    replay_symbols(&table, &symbols)?;
-                    if table.truncated_at > position || table.holds_load(position) {
+                    replay_symbols(&table, position, &symbols)?;
+                    if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
                     Effect::Load { table: id, parts, source }
                 }
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::Alter { table: id, schema } => match table(self, id) {
+                Some(table) if !table.holds(position) => {
+                    Effect::Alter { table: id, schema: Arc::new(schema) }
+                }
+                Some(_) => return Ok(None),
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::DropPartitions { table: id, range } => match table(self, id) {
+                Some(table) if !table.holds(position) => {
+                    Effect::DropPartitions { table: id, range, dropped: DroppedCell::default() }
+                }
+                Some(_) => return Ok(None),
                 None => {
                     self.note_unknown(id, position);
                     return Ok(None);
@@ -296,13 +322,17 @@ impl Replay {
         }
     }
 
-    /// Whether a table that no manifest describes lacks symbols before these.
-    fn is_incomplete(&mut self, table: &TableSnapshot, symbols: &[NewSymbols]) -> bool {
+    /// Whether a table that no manifest describes lacks symbols before those of the frame at `position`.
+    fn is_incomplete(&mut self, table: &TableSnapshot, position: u64, symbols: &[NewSymbols]) -> bool {
         if self.incomplete.contains_key(&table.id) {
             return true;
         }
-        let known =
-            |new: &NewSymbols| table.dictionary(new.column as usize).map(|dictionary| dictionary.len());
+        let known = |new: &NewSymbols| {
+            let schema =
+                table.history.at(position).filter(|schema| schema.columns().len() > new.column as usize)?;
+            let column = table.schema.column_of_id(schema.column_id(new.column as usize))?;
+            table.dictionary(column).map(|dictionary| dictionary.len())
+        };
         let gap = symbols.iter().find(|new| known(new).is_some_and(|known| (new.first_id as usize) > known));
         match gap {
             Some(gap) if table.opened_at == 0 => {
@@ -328,10 +358,21 @@ impl Replay {
     }
 }
 
-fn replay_symbols(table: &TableSnapshot, symbols: &[NewSymbols]) -> std::result::Result<(), String> {
+/// Adds the symbols of the frame at `position` to the columns that are still there.
+fn replay_symbols(
+    table: &TableSnapshot,
+    position: u64,
+    symbols: &[NewSymbols],
+) -> std::result::Result<(), String> {
+    // Before the first schema known everything is in symbol files.
+    let Some(schema) = table.history.at(position) else { return Ok(()) };
     for new in symbols {
-        let dictionary = table.dictionary(new.column as usize).ok_or("symbols for a column that has none")?;
-        dictionary.replay(new)?;
+        let column = new.column as usize;
+        if schema.columns().len() <= column {
+            return Err("symbols for a column that there was not".to_string());
+        }
+        let Some(column) = table.schema.column_of_id(schema.column_id(column)) else { continue };
+        table.dictionary(column).ok_or("symbols for a column that has none")?.replay(new)?;
     }
     Ok(())
 }
@@ -341,26 +382,28 @@ fn rows_effect(
     table: &TableSnapshot,
     rows: TableRows,
 ) -> std::result::Result<RowsEffect, String> {
-    replay_symbols(table, &rows.symbols)?;
+    replay_symbols(table, position, &rows.symbols)?;
     let (id, new_symbols) = (table.id, !rows.symbols.is_empty());
     let mut pieces: Vec<(TimeRange, RowBatch)> = Vec::new();
-    if table.truncated_at < position {
-        let batch =
-            RowBatch::new(Arc::clone(&table.schema), rows.columns).map_err(|error| error.to_string())?;
+    if let Some(schema) = table.history.at(position).filter(|_| table.truncated_at < position) {
+        let batch = RowBatch::new(Arc::clone(schema), rows.columns).map_err(|error| error.to_string())?;
+        let batch = fit_rows(&batch, &table.schema);
         pieces = split_by_partition(batch).map_err(|error| error.to_string())?;
-        pieces.retain(|(partition, _)| !table.is_sealed(partition, position));
+        pieces.retain(|(partition, _)| {
+            !table.is_sealed(partition, position) && !table.history.is_retired(partition, position)
+        });
     }
     Ok(RowsEffect { table: id, pieces, new_symbols })
 }
 
 impl Snapshot {
-    /// Applies an effect of the frame at `effect.0` while the snapshot stays at `position`.
-    fn apply_at(&mut self, position: u64, effect: (u64, Effect)) {
-        let touched: Vec<u32> = match &effect.1 {
+    /// Applies the effect of a frame, before which the manifests may be, while the snapshot stays at `position`.
+    fn apply_at(&mut self, position: u64, written: Written<Effect>) {
+        let touched: Vec<u32> = match &written.effect {
             Effect::Rows(tables) => tables.iter().map(|rows| rows.table).collect(),
             _ => Vec::new(),
         };
-        self.apply(effect.0, effect.1);
+        self.apply(written);
         self.set_position(position);
         for table in touched {
             // Merging is an economy of memory here: what cannot merge stays as it is.
@@ -411,9 +454,13 @@ fn remove_orphans(disk: &dyn Disk, snapshot: &Snapshot) -> Result<()> {
         let dir = table_dir(table.id());
         for folder in disk.list(&dir).map_err(EngineError::io("list", &dir))? {
             let path = dir.join(&folder.name);
+            // The manifest may still rely on the symbols of a column that a later frame drops.
+            let needless = symbols_column(&folder.name).is_some_and(|id| {
+                table.schema().column_of_id(id).is_none() && !table.retired_columns.contains(&id)
+            });
             if folder.is_dir {
                 remove_unnamed(disk, &path, &named)?;
-            } else if folder.name.ends_with(".tmp") {
+            } else if needless || folder.name.ends_with(".tmp") {
                 disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             }
         }

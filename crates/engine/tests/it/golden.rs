@@ -104,7 +104,7 @@ fn batch(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
 
 fn types_rows(first: i64, count: i64) -> RecordBatch {
     let rows = || first..first + count;
-    let some = |n: i64| (mix(n) % 5 != 0).then_some(n);
+    let some = |n: i64| (!mix(n).is_multiple_of(5)).then_some(n);
     let ints = |bits: u32| {
         rows().map(move |n| some(n).map(|n| mix(n).cast_signed() >> (64 - bits))).collect::<Vec<_>>()
     };
@@ -117,7 +117,7 @@ fn types_rows(first: i64, count: i64) -> RecordBatch {
                 Arc::new(StringArray::from_iter(rows().map(|n| some(n).map(|n| format!("S{}", n % 7)))))
             }
             ColumnType::Boolean => {
-                Arc::new(BooleanArray::from_iter(rows().map(|n| some(n).map(|n| mix(n) % 2 == 0))))
+                Arc::new(BooleanArray::from_iter(rows().map(|n| some(n).map(|n| mix(n).is_multiple_of(2)))))
             }
             ColumnType::Int8 => {
                 Arc::new(Int8Array::from_iter(ints(8).into_iter().map(|v| v.map(|v| v as i8))))
@@ -198,7 +198,7 @@ fn shapes_rows(first: i64, count: i64) -> RecordBatch {
         ("held", floats(&|n| (n / 300) as f64 * 0.5)),
         ("few", floats(&|n| [0.1, 1e300, -0.0, f64::INFINITY, f64::NAN][(mix(n) % 5) as usize])),
         ("nothing", Arc::new(Int32Array::new_null(count as usize))),
-        ("flag", Arc::new(BooleanArray::from_iter(rows.map(|n| Some(mix(n) % 3 == 0))))),
+        ("flag", Arc::new(BooleanArray::from_iter(rows.map(|n| Some(mix(n).is_multiple_of(3)))))),
         ("short", text(&|n| format!("{}", mix(n) % 90))),
         ("long", text(&|n| format!("order {} of the book, and then some words that repeat", n % 50))),
     ];

@@ -257,6 +257,8 @@ fn a_killed_process_loses_nothing() {
     let kills = std::env::var("TICKSTONE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
     let dir = std::env::temp_dir().join(format!("tickstone-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
+    // A child may be killed before it makes the folder, and a read-only opening does not.
+    std::fs::create_dir_all(&dir).unwrap();
     let mut progress: BTreeMap<&'static str, Progress> =
         WRITERS.iter().map(|(writer, _)| (*writer, Progress::default())).collect();
     let (mut random, started) = (Random::new(1), Instant::now());
