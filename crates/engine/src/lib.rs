@@ -11,6 +11,7 @@
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
 mod alter;
+mod checksum;
 mod clock;
 mod codec;
 mod compact;
@@ -18,6 +19,9 @@ mod dictionary;
 pub mod disk;
 mod engine;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod ingest;
 mod load;
 mod maintenance;

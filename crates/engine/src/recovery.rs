@@ -249,7 +249,7 @@ impl Replay {
                 let mut effects = Vec::new();
                 for rows in tables {
                     match table(self, rows.table) {
-                        Some(table) if self.is_incomplete(&table, &rows.symbols) => {}
+                        Some(table) if self.is_incomplete(&table, position, &rows.symbols) => {}
                         Some(table) => effects.push(rows_effect(position, &table, rows)?),
                         None => self.note_unknown(rows.table, position),
                     }
@@ -281,7 +281,7 @@ impl Replay {
                 }
             },
             Change::Load { table: id, symbols, parts, source } => match table(self, id) {
-                Some(table) if self.is_incomplete(&table, &symbols) => return Ok(None),
+                Some(table) if self.is_incomplete(&table, position, &symbols) => return Ok(None),
                 Some(table) => {
                     replay_symbols(&table, position, &symbols)?;
                     if table.truncated_at > position || table.holds(position) {
@@ -295,7 +295,7 @@ impl Replay {
                 }
             },
             Change::Rewrite { table: id, symbols, parts } => match table(self, id) {
-                Some(table) if self.is_incomplete(&table, &symbols) => return Ok(None),
+                Some(table) if self.is_incomplete(&table, position, &symbols) => return Ok(None),
                 Some(table) => {
                     replay_symbols(&table, position, &symbols)?;
                     if table.truncated_at > position || table.holds(position) {
@@ -344,13 +344,17 @@ impl Replay {
         }
     }
 
-    /// Whether a table that no manifest describes lacks symbols before these.
-    fn is_incomplete(&mut self, table: &TableSnapshot, symbols: &[NewSymbols]) -> bool {
+    /// Whether a table that no manifest describes lacks symbols before those of the frame at `position`.
+    fn is_incomplete(&mut self, table: &TableSnapshot, position: u64, symbols: &[NewSymbols]) -> bool {
         if self.incomplete.contains_key(&table.id) {
             return true;
         }
-        let known =
-            |new: &NewSymbols| table.dictionary(new.column as usize).map(|dictionary| dictionary.len());
+        let known = |new: &NewSymbols| {
+            let schema =
+                table.history.at(position).filter(|schema| schema.columns().len() > new.column as usize)?;
+            let column = table.schema.column_of_id(schema.column_id(new.column as usize))?;
+            table.dictionary(column).map(|dictionary| dictionary.len())
+        };
         let gap = symbols.iter().find(|new| known(new).is_some_and(|known| (new.first_id as usize) > known));
         match gap {
             Some(gap) if table.opened_at == 0 => {

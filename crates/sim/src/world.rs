@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) next_id: i64,
     pub(crate) next_made: u64,
     pub(crate) rows_committed: u64,
+    /// The clock was set back since the database was opened: no interval is over for sure.
+    pub(crate) clock_back: bool,
     pub(crate) trace: Vec<String>,
 }
 
@@ -144,6 +146,7 @@ impl World {
             next_id: 0,
             next_made: 0,
             rows_committed: 0,
+            clock_back: false,
             trace: Vec::new(),
         };
         let engine = world.open(&world.disk).map_err(|error| format!("a new database: {error}"))?;
@@ -195,7 +198,7 @@ impl World {
                 if let Change::Rows { tables } = &change {
                     self.rows_committed += tables.iter().map(|(_, rows)| rows.len() as u64).sum::<u64>();
                 }
-                self.model.done(change);
+                self.model.done(change, sync);
                 if sync == SyncPolicy::Always {
                     self.model.all_stable();
                 }
@@ -210,7 +213,7 @@ impl World {
                 if self.disk.is_dead() {
                     self.model.in_doubt(change);
                 } else if visible {
-                    self.model.done(change);
+                    self.model.done(change, sync);
                 } else if stopped && !self.stopped {
                     self.model.in_doubt(change);
                 }

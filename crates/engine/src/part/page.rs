@@ -5,7 +5,7 @@ use super::layout::{
 };
 use super::stats::{BlockStats, TotalStats};
 use super::{BLOCK_ROWS, ColumnStats, Part};
-use crate::{EngineError, Result};
+use crate::{EngineError, Result, checksum};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -68,7 +68,7 @@ impl Part {
         let bytes = file.get(page_at..page_at + record.page_bytes as usize).ok_or_else(missing)?;
         let data = file.get(data_offset..page_at).ok_or_else(missing)?;
         if !self.is_verified(chunk) {
-            if crc32c::crc32c(bytes) != record.page_crc {
+            if !checksum::matches(bytes, record.page_crc) {
                 return Err(self.damaged(page_at, "the checksum of a chunk's index does not match"));
             }
             self.set_verified(chunk);
@@ -157,7 +157,7 @@ impl<'a> Page<'a> {
             let last = block_count(self.rows).min(first + GROUP_BLOCKS);
             let extent = self.extent(first..last).ok_or_else(missing)?;
             let at = TOTAL_BYTES + block_count(self.rows) * BLOCK_RECORD_BYTES + group * 4;
-            if crc32c::crc32c(&self.data[extent.clone()]) != u32_at(self.bytes, at) {
+            if !checksum::matches(&self.data[extent.clone()], u32_at(self.bytes, at)) {
                 let offset = self.data_offset + extent.start;
                 return Err(self.part.damaged(offset, "the checksum of a group of blocks does not match"));
             }

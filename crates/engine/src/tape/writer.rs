@@ -189,7 +189,9 @@ impl<E: Send + 'static> Tape<E> {
     pub(crate) fn wait(&self, ticket: Ticket) -> Result<()> {
         let mut latch = self.shared.lock();
         loop {
-            let reached = if ticket.sync == SyncPolicy::Always { latch.synced } else { latch.written };
+            let synced =
+                ticket.sync == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
+            let reached = if synced { latch.synced } else { latch.written };
             if reached >= ticket.position {
                 return Ok(());
             }
@@ -424,7 +426,9 @@ impl<E: Send + 'static> Writer<E> {
             }
             let due = latch.unsynced_since_ns.is_some_and(|since_ns| self.is_due(since_ns, now_ns));
             let wanted = latch.sync_wanted > latch.synced;
-            (latch.written, due || wanted || group.strictest == SyncPolicy::Always)
+            let always =
+                group.strictest == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
+            (latch.written, due || wanted || always)
         };
         if sync { self.sync_to(shared, written) } else { Ok(()) }
     }
