@@ -127,6 +127,8 @@ pub(crate) struct TableWriter {
     /// Symbols per column that are in the tape or the symbol file.
     logged: Vec<usize>,
     pub(crate) dropped: bool,
+    /// Largest designated timestamp ever handed to the tape, for tables whose rows replace each other.
+    pub(crate) newest: Option<i64>,
     /// A rewrite has the table for itself; see [`lock_writer`].
     pub(crate) rewriting: bool,
     /// Signalled when it has ended.
@@ -136,8 +138,10 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
+        let newest =
+            table.partitions.iter().filter_map(|partition| partition.times()).map(|(_, last)| last).max();
         let table = table.without_rows();
-        Self { table, logged, dropped: false, rewriting: false, rewritten: Arc::default() }
+        Self { table, logged, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
     }
 
     /// Ends a rewrite: who waits goes on.

@@ -14,6 +14,7 @@ mod alter;
 mod clock;
 mod codec;
 mod compact;
+mod dedup;
 mod dictionary;
 pub mod disk;
 mod engine;

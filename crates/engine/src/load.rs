@@ -5,11 +5,12 @@
 //!   which the next start removes;
 //! - when the frame is written, every part and its folder are on stable storage.
 
-use crate::engine::{Commit, Core, lock_writer};
+use crate::dedup::last_of_each;
+use crate::engine::{Commit, Core, lock, lock_writer};
 use crate::ingest::to_rows;
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::take_rows;
-use crate::snapshot::{Effect, TableSnapshot, part_path};
+use crate::snapshot::{Effect, LoadEffect, TableSnapshot, part_path};
 use crate::tape::change::{Change, ImportSource, PartEntry, encode_change};
 use crate::{EngineError, Result};
 use arrow_array::{RecordBatch, UInt32Array};
@@ -91,8 +92,8 @@ impl BulkLoad {
         // The position is the commit's, known only then; the frame and the manifest say it.
         let positions = PositionRange { first: 0, last: 0 };
         self.written.push(path.clone());
-        let summary =
-            Part::write(self.core.disk.as_ref(), &path, schema, positions, &waiting.batches, options)?;
+        let batches = last_of_each(waiting.batches)?;
+        let summary = Part::write(self.core.disk.as_ref(), &path, schema, positions, &batches, options)?;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
         self.core.counters.loaded(file_bytes);
         let schema_version = schema.version();
@@ -128,13 +129,33 @@ impl BulkLoad {
         let (parts, rows) = (self.parts.clone(), self.rows);
         let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
         let (kind, payload) = encode_change(&change);
-        let effect = Effect::Load { table, parts, source };
+        let dedup = !self.table.schema.dedup().is_empty();
+        if dedup {
+            // Rows of commits on their way are to be seen.
+            writing.tape.publish_all()?;
+        }
+        // What is replaced is known by the runs and parts that are there now: they stay until it is done.
+        let layout = dedup.then(|| lock(&self.table.dir.layout));
+        let load = if dedup {
+            writer.newest =
+                writer.newest.max(parts.iter().filter_map(|part| part.times).map(|times| times.1).max());
+            let snapshot = core.publisher.snapshot();
+            let now = snapshot.table_by_id(table).unwrap_or(&self.table);
+            LoadEffect::superseding(now, parts, source)?
+        } else {
+            LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+        };
+        let effect = Effect::Load { table, load };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         // From here on the tape may name the files: they stay, whatever happens.
         self.written.clear();
         if let Change::Load { symbols, .. } = &change {
             writer.logged(symbols);
         }
+        if layout.is_some() {
+            writing.tape.publish_all()?;
+        }
+        drop(layout);
         drop(writer);
         core.acknowledge(ticket)?;
         Ok(Commit { position: ticket.position, rows })

@@ -26,6 +26,9 @@ const SEAL_SHARE: usize = 2;
 /// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
 const MERGED_ROWS_MAX: usize = 1 << 20;
 
+/// The same for tables whose rows replace each other.
+const DEDUP_MERGED_ROWS_MAX: usize = 1 << 16;
+
 /// The state of maintenance: who may run a step, and whether one is asked for.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
@@ -180,10 +183,14 @@ impl Core {
             for partition in table.partitions() {
                 let trailing = trailing_runs(partition);
                 let rows: Vec<usize> = trailing.iter().map(|run| run.rows()).collect();
-                let count = runs_to_merge(&rows, MERGED_ROWS_MAX);
+                // Each replaced row of a run costs a copy of it.
+                let dedup = !table.schema.dedup().is_empty();
+                let rows_max = if dedup { DEDUP_MERGED_ROWS_MAX } else { MERGED_ROWS_MAX };
+                let count = runs_to_merge(&rows, rows_max);
                 if count > 0 {
                     let runs = &trailing[trailing.len() - count..];
                     let merged = Source::Run(Arc::new(merge_runs(runs)?));
+                    let _layout = lock(&table.dir.layout);
                     self.publisher.change(|next| next.replace_runs(table.id, partition.range, runs, merged));
                 }
             }
@@ -232,7 +239,10 @@ impl Core {
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
-            if !self.publisher.change(|next| next.replace_runs(id, range, &runs, part)) {
+            let layout = lock(&table.dir.layout);
+            let replaced = self.publisher.change(|next| next.replace_runs(id, range, &runs, part));
+            drop(layout);
+            if !replaced {
                 self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             }
         }

@@ -10,11 +10,14 @@
 //! - recovery is idempotent: interrupted anywhere, the next one ends in the same state;
 //! - for writing, files that nothing names are removed before new ones are made.
 
+use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::manifest::{Manifest, TABLES_DIR, list_tables, symbols_column, symbols_path, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
-use crate::snapshot::{DroppedCell, Effect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows};
+use crate::snapshot::{
+    DroppedCell, Effect, LoadEffect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows,
+};
 use crate::tape::change::{Change, NewSymbols, PartEntry, TableRows, decode_change};
 use crate::tape::frame::Frame;
 use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, segment_path};
@@ -229,7 +232,12 @@ impl Replay {
                     if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
-                    Effect::Load { table: id, parts, source }
+                    let load = if table.schema.dedup().is_empty() {
+                        LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+                    } else {
+                        LoadEffect::superseding(&table, parts, source).map_err(|error| error.to_string())?
+                    };
+                    Effect::Load { table: id, load }
                 }
                 None => {
                     self.note_unknown(id, position);
@@ -332,7 +340,20 @@ fn rows_effect(
             !table.is_sealed(partition, position) && !table.history.is_retired(partition, position)
         });
     }
-    Ok(RowsEffect { table: id, pieces, new_symbols })
+    let mut superseded = Vec::new();
+    if !table.schema.dedup().is_empty() {
+        for (partition, batch) in &mut pieces {
+            let keys = Keys::of(batch).map_err(|error| error.to_string())?;
+            let (found, stale) =
+                table.supersede(*partition, &keys, position).map_err(|error| error.to_string())?;
+            superseded.push(found);
+            if !stale.is_empty() {
+                *batch = batch_without(batch, &stale).map_err(|error| error.to_string())?;
+            }
+        }
+        pieces.retain(|(_, batch)| batch.rows() > 0);
+    }
+    Ok(RowsEffect { table: id, pieces, new_symbols, superseded })
 }
 
 impl Snapshot {

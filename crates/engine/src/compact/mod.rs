@@ -35,6 +35,9 @@ use std::time::Duration;
 use tickstone_model::TimeRange;
 use windows::Windows;
 
+/// A part of which more than one row in so many is superseded is written anew by itself.
+const SUPERSEDED_SHARE: u64 = 4;
+
 /// The state of compaction: who merges, and whether it is asked to.
 #[derive(Debug, Default)]
 pub(crate) struct Compaction {
@@ -123,7 +126,8 @@ impl Compaction {
 struct Merge {
     table: Arc<TableSnapshot>,
     partition: TimeRange,
-    parts: Vec<Arc<PartFile>>,
+    /// Each with the rows of it that are superseded, which are left out.
+    parts: Vec<(Arc<PartFile>, Arc<[u32]>)>,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     options: EngineOptions,
@@ -135,8 +139,8 @@ struct Merge {
 
 /// What became of a merge.
 enum Merged {
-    /// The part to put in the place of the others.
-    Part(Arc<PartFile>),
+    /// The part to put in the place of the others; none where all their rows were superseded.
+    Part(Option<Arc<PartFile>>),
     /// The engine closes, or someone else changes the table's parts.
     GivenUp,
 }
@@ -151,14 +155,16 @@ impl Merge {
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
         let mut windows = Windows::new(&self.table, &self.parts, self.options.slice_rows)?;
-        let read_bytes: u64 = self.parts.iter().map(|part| part.entry.file_bytes).sum();
-        let rows: u64 = self.parts.iter().map(|part| part.entry.rows).sum();
+        let read_bytes: u64 = self.parts.iter().map(|(part, _)| part.entry.file_bytes).sum();
+        let rows: u64 = self.parts.iter().map(|(part, _)| part.entry.rows).sum();
+        let mut written_rows = 0;
         let (mut since_ns, mut bytes) = (self.clock.now_ns(), writer.bytes());
         while let Some(segments) = windows.next()? {
             if compaction.is_stopping() || lock(&self.table.dir.layout).rewriting {
                 return Ok(Merged::GivenUp);
             }
             let rows_here = SegmentRows::of(&segments);
+            written_rows += rows_here.rows();
             writer.add(&rows_here)?;
             if self.throttled {
                 let read = read_bytes * rows_here.rows() as u64 / rows.max(1);
@@ -166,6 +172,9 @@ impl Merge {
                 compaction.rest(self.pause(spent, self.clock.now_ns() - since_ns));
                 (since_ns, bytes) = (self.clock.now_ns(), writer.bytes());
             }
+        }
+        if written_rows == 0 {
+            return Ok(Merged::Part(None));
         }
         let summary = writer.finish()?;
         let folder = path.parent().expect("a part is in its partition's folder");
@@ -178,11 +187,11 @@ impl Merge {
         let (partition, file) = (self.partition.from, self.file.clone());
         let schema_version = self.table.schema().version();
         let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
-        Ok(Merged::Part(Arc::new(PartFile::new(entry, self.table.schema(), &self.table.dir))))
+        Ok(Merged::Part(Some(Arc::new(PartFile::new(entry, self.table.schema(), &self.table.dir)))))
     }
 
     fn positions(&self) -> PositionRange {
-        let of = |part: &Arc<PartFile>| part.entry.positions;
+        let of = |(part, _): &(Arc<PartFile>, Arc<[u32]>)| part.entry.positions;
         let first = self.parts.iter().map(|part| of(part).first).min().unwrap_or_default();
         let last = self.parts.iter().map(|part| of(part).last).max().unwrap_or_default();
         PositionRange { first, last }
@@ -237,6 +246,13 @@ impl Core {
         let broken = lock(&writing.compaction.requests).broken.clone();
         for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
             for partition in table.partitions() {
+                let wasteful = |part: &&Arc<PartFile>| {
+                    let superseded = partition.superseded_of(part).len() as u64;
+                    superseded * SUPERSEDED_SHARE > part.entry.rows && !broken.contains(&part.path)
+                };
+                if let Some(part) = partition.part_sources().find(wasteful) {
+                    return self.merge_of(table, partition, vec![Arc::clone(part)]);
+                }
                 if partition.sources.len() < parts_min {
                     continue;
                 }
@@ -259,13 +275,15 @@ impl Core {
         partition: &PartitionSnapshot,
         parts: Vec<Arc<PartFile>>,
     ) -> Option<Merge> {
+        let with_superseded =
+            |part: Arc<PartFile>| (Arc::clone(&part), Arc::from(partition.superseded_of(&part)));
         // Without its rows: a merge must not keep in memory what is sealed meanwhile.
         let table =
             TableSnapshot { partitions: Vec::new(), retired: Vec::new(), ..TableSnapshot::clone(table) };
         Some(Merge {
             table: Arc::new(table),
             partition: partition.range,
-            parts,
+            parts: parts.into_iter().map(with_superseded).collect(),
             disk: Arc::clone(&self.disk),
             clock: Arc::clone(&self.writing("compaction").ok()?.clock),
             options: self.options.clone(),
@@ -286,7 +304,7 @@ impl Core {
             }
             Err(error) => {
                 if matches!(error, EngineError::Damaged { .. } | EngineError::NewerFormat { .. }) {
-                    requests.broken.extend(job.parts.iter().map(|part| part.path.clone()));
+                    requests.broken.extend(job.parts.iter().map(|(part, _)| part.path.clone()));
                 }
                 requests.failure = Some(error.to_string());
                 false
@@ -307,19 +325,16 @@ impl Core {
             !layout.rewriting
                 && self.publisher.change(|next| {
                     next.table_by_id(job.table.id).is_some_and(same_schema)
-                        && next.replace_parts(
-                            job.table.id,
-                            job.partition,
-                            &job.parts,
-                            Some(Arc::clone(&part)),
-                        )
+                        && next.replace_parts(job.table.id, job.partition, &job.parts, part.clone())
                 })
         };
         if !swapped {
-            self.disk.remove(&part.path).map_err(EngineError::io("remove", &part.path))?;
+            if let Some(part) = part {
+                self.disk.remove(&part.path).map_err(EngineError::io("remove", &part.path))?;
+            }
             return Ok(false);
         }
-        self.counters.compacted(job.parts.len(), part.entry.file_bytes);
+        self.counters.compacted(job.parts.len(), part.map_or(0, |part| part.entry.file_bytes));
         self.save_manifest_of(job.table.id, &pause)?;
         Ok(true)
     }
@@ -348,10 +363,13 @@ impl Core {
         for partition in table.partitions() {
             let is_part = |source: &Source| matches!(source, Source::Part(_));
             let stretches = partition.sources.split(|source| !is_part(source));
-            if let Some(stretch) =
-                stretches.max_by_key(|stretch| stretch.len()).filter(|found| found.len() > 1)
-            {
-                return self.merge_of(table, partition, parts_of(stretch));
+            let longest = stretches.max_by_key(|stretch| stretch.len()).map(parts_of).unwrap_or_default();
+            if longest.len() > 1 {
+                return self.merge_of(table, partition, longest);
+            }
+            let has_superseded = |part: &&Arc<PartFile>| !partition.superseded_of(part).is_empty();
+            if let Some(part) = partition.part_sources().find(has_superseded) {
+                return self.merge_of(table, partition, vec![Arc::clone(part)]);
             }
         }
         None

@@ -5,6 +5,7 @@
 mod compaction;
 mod crash_images;
 mod damage;
+mod dedup;
 mod ledger;
 mod model;
 mod rewrite;
