@@ -13,7 +13,7 @@
 //! - superseded rows of a part go for good when it is merged or rewritten.
 
 use crate::Result;
-use crate::part::Part;
+use crate::part::{Part, PositionRange};
 use crate::recent::{Run, take_rows};
 use crate::snapshot::{LoadEffect, PartFile, PartView, PartitionSnapshot, Source, Superseded, TableSnapshot};
 use crate::tape::change::{ImportSource, PartEntry};
@@ -401,9 +401,14 @@ impl PartitionSnapshot {
         found.map_or(&[], |(_, rows)| rows)
     }
 
-    /// Applies what a commit supersedes; whether that concerns a part.
-    pub(crate) fn take_out(&mut self, superseded: Superseded) -> bool {
+    /// Applies what a commit supersedes; whether that concerns a part, and the positions of runs of which
+    /// nothing is left.
+    pub(crate) fn take_out(&mut self, superseded: Superseded) -> (bool, Vec<PositionRange>) {
+        let mut emptied = Vec::new();
         for (old, new) in superseded.runs {
+            if new.is_none() {
+                emptied.push(old.positions());
+            }
             let same = |source: &Source| matches!(source, Source::Run(run) if Arc::ptr_eq(run, &old));
             if let Some(place) = self.sources.iter().position(same) {
                 self.sources.splice(place..=place, new.map(Source::Run));
@@ -418,7 +423,7 @@ impl PartitionSnapshot {
             self.superseded.push((part, rows.into()));
         }
         self.forget_superseded();
-        of_parts
+        (of_parts, emptied)
     }
 
     /// Lets go of what is known of parts that are gone.

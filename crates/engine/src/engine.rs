@@ -11,6 +11,7 @@ use crate::disk::{Disk, FileDisk};
 use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
 use crate::manifest::ImportRecord;
+use crate::memory::Memory;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
 use crate::rewrite::Rewrite;
@@ -31,7 +32,8 @@ use tickstone_model::{SyncPolicy, TableSchema};
 /// How an engine works. [`Default`] suits a desktop.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Bytes of rows in memory, bulk loads included, above which writers wait for sealing. Default 1 GiB.
+    /// Bytes of rows and buffers in memory, those of loads, transactions and merges included, above which
+    /// writers wait for sealing, loads write parts and transactions are refused. Default 1 GiB.
     pub memory_budget_bytes: usize,
     /// Longest time rows of policy `interval` stay unsynced. Default 10 ms.
     pub sync_interval: Duration,
@@ -90,6 +92,7 @@ pub(crate) struct Core {
     pub(crate) options: EngineOptions,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) memory: Arc<Memory>,
     writing: Option<Writing>,
 }
 
@@ -198,8 +201,8 @@ impl Engine {
         let disk: Arc<dyn Disk> = Arc::new(FileDisk::open_read_only(root)?);
         let recovered = recovery::read_only(&disk)?;
         let publisher = Arc::new(Publisher::new(recovered.snapshot));
-        let counters = Arc::default();
-        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, writing: None }) })
+        let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
+        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, memory, writing: None }) })
     }
 
     /// Opens a database on any disk and clock.
@@ -235,8 +238,9 @@ impl Engine {
             files: AtomicU64::new(0),
         };
         let background = options.background;
-        let counters = Arc::default();
-        let core = Arc::new(Core { disk, options, publisher, counters, writing: Some(writing) });
+        let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
+        let writing = Some(writing);
+        let core = Arc::new(Core { disk, options, publisher, counters, memory, writing });
         if background {
             Maintenance::start(&core)?;
             Compaction::start(&core)?;
@@ -412,6 +416,12 @@ impl Engine {
     pub fn compact(&self, table: Option<&str>) -> Result<()> {
         self.seal(table)?;
         self.core.compact_fully(table)
+    }
+
+    /// Bytes of rows and buffers in memory that count against the budget: recent rows, and what loads,
+    /// transactions and merges hold.
+    pub fn memory_bytes(&self) -> usize {
+        self.snapshot().recent_bytes() + self.core.memory.held_bytes()
     }
 
     /// What sealing and merging wrote since the engine was opened.

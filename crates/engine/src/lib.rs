@@ -23,6 +23,7 @@ mod ingest;
 mod load;
 mod maintenance;
 mod manifest;
+mod memory;
 pub mod part;
 mod publisher;
 mod recent;

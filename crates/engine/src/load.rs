@@ -8,6 +8,7 @@
 use crate::dedup::last_of_each;
 use crate::engine::{Commit, Core, lock, lock_writer};
 use crate::ingest::to_rows;
+use crate::memory::Reservation;
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::take_rows;
 use crate::snapshot::{Effect, LoadEffect, TableSnapshot, part_path};
@@ -19,9 +20,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tickstone_model::{RowBatch, SyncPolicy, TimeRange};
 
-/// Part of the memory budget that one load may hold before it writes its largest partition out.
-const BUDGET_SHARE: usize = 2;
-
 /// A bulk load under way. Dropped without [`Self::commit`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct BulkLoad {
@@ -29,7 +27,7 @@ pub struct BulkLoad {
     table: Arc<TableSnapshot>,
     /// Rows not yet in a part, by start of partition.
     waiting: BTreeMap<i64, Waiting>,
-    waiting_bytes: usize,
+    memory: Reservation,
     parts: Vec<PartEntry>,
     written: Vec<PathBuf>,
     rows: u64,
@@ -46,7 +44,8 @@ impl BulkLoad {
         core.writing("a bulk load")?;
         let table = core.table(table)?.without_rows();
         let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Ok(Self { core, table, waiting, waiting_bytes: 0, parts, written, rows: 0 })
+        let memory = core.memory.reserve_for_load();
+        Ok(Self { core, table, waiting, memory, parts, written, rows: 0 })
     }
 
     /// Rows given so far.
@@ -54,12 +53,14 @@ impl BulkLoad {
         self.rows
     }
 
-    /// Adds rows, in any order of time. Above half of the memory budget the largest partition is
-    /// written out as a part.
+    /// Adds rows, in any order of time. Loads share half of the memory budget: above its share
+    /// the largest partition is written out as a part.
     ///
     /// # Errors
     /// [`EngineError::Model`] where the rows do not fit, [`EngineError::Io`]; drop the load then.
     pub fn append(&mut self, rows: &RecordBatch) -> Result<()> {
+        // Recent rows may still have the half of the budget that loads share.
+        self.core.wait_for_memory()?;
         let rows = to_rows(&self.table.schema, &self.table.dictionaries, rows)?;
         self.rows += rows.rows() as u64;
         for (partition, piece) in split_in_arrival_order(rows)? {
@@ -71,9 +72,9 @@ impl BulkLoad {
             let waiting = self.waiting.entry(partition.from).or_default();
             waiting.batches.push(piece);
             waiting.bytes += bytes;
-            self.waiting_bytes += bytes;
+            self.memory.set(self.memory.bytes() + bytes);
         }
-        while self.waiting_bytes > self.core.options.memory_budget_bytes / BUDGET_SHARE {
+        while self.memory.must_write() {
             let largest = self.waiting.iter().max_by_key(|(_, waiting)| waiting.bytes).map(|(from, _)| *from);
             let Some(partition) = largest else { break };
             self.write_part(partition)?;
@@ -83,7 +84,6 @@ impl BulkLoad {
 
     fn write_part(&mut self, partition: i64) -> Result<()> {
         let Some(waiting) = self.waiting.remove(&partition) else { return Ok(()) };
-        self.waiting_bytes -= waiting.bytes;
         let schema = &self.table.schema;
         let file = self.core.new_part_name();
         let path = part_path(self.table.id, schema, partition, &file);
@@ -97,6 +97,7 @@ impl BulkLoad {
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
         self.core.counters.loaded(file_bytes);
         let schema_version = schema.version();
+        self.memory.set(self.memory.bytes() - waiting.bytes);
         self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version });
         Ok(())
     }
@@ -157,6 +158,7 @@ impl BulkLoad {
         }
         drop(layout);
         drop(writer);
+        self.memory.set(0);
         core.acknowledge(ticket)?;
         Ok(Commit { position: ticket.position, rows })
     }

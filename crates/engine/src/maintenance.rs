@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
 
-/// Share of the memory budget that recent rows may take before partitions are sealed.
+/// Share of what recent rows may take that they take before partitions are sealed.
 const SEAL_SHARE: usize = 2;
 
 /// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
@@ -133,7 +133,7 @@ impl Core {
     pub(crate) fn wait_for_memory(&self) -> Result<()> {
         let budget_bytes = self.options.memory_budget_bytes;
         let maintenance = &self.writing("writing")?.maintenance;
-        while self.publisher.snapshot().recent_bytes() > budget_bytes {
+        while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() {
             if !self.options.background {
                 self.maintain();
             }
@@ -164,7 +164,7 @@ impl Core {
         self.merge_all()?;
         self.save_where_parts_left(&pause)?;
         let mut sealed = false;
-        while self.publisher.snapshot().recent_bytes() > self.options.memory_budget_bytes / SEAL_SHARE {
+        while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() / SEAL_SHARE {
             let snapshot = self.publisher.snapshot();
             let Some((table, partition)) = fullest_partition(&snapshot) else { break };
             self.seal_partition(table, partition, &pause)?;

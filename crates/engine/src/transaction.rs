@@ -1,13 +1,14 @@
 //! Transactions: rows for one or more tables that become durable and visible together.
 
-use crate::Result;
 use crate::alter::check_same_columns;
 use crate::dedup::{Keys, last_of_each};
 use crate::engine::{Commit, Core, TableWriter, lock, lock_writer};
 use crate::ingest::to_rows;
+use crate::memory::Reservation;
 use crate::recent::split_by_partition;
 use crate::snapshot::{Effect, RowsEffect, Superseded, TableSnapshot};
 use crate::tape::change::{Change, TableRows, encode_change};
+use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,6 +20,7 @@ pub struct Transaction {
     core: Arc<Core>,
     /// By table id, so that writer locks are taken in one order.
     tables: BTreeMap<u32, Pending>,
+    memory: Reservation,
 }
 
 #[derive(Debug)]
@@ -29,20 +31,30 @@ struct Pending {
 
 impl Transaction {
     pub(crate) fn new(core: Arc<Core>) -> Self {
-        Self { core, tables: BTreeMap::new() }
+        let memory = core.memory.reserve();
+        Self { core, tables: BTreeMap::new(), memory }
     }
 
     /// Adds rows; they are checked now and stored with the commit.
     ///
     /// # Errors
     /// [`crate::EngineError::NoSuchTable`], [`crate::EngineError::ReadOnly`], [`crate::EngineError::Model`] where the rows
-    /// do not fit; what was added before stays in the transaction. [`crate::EngineError::SchemaChanged`] where the
+    /// do not fit, [`EngineError::MemoryFull`] where others hold the memory they need; what was added before
+    /// stays in the transaction. [`crate::EngineError::SchemaChanged`] where the
     /// table's columns were changed since rows were added for it: begin again.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
         self.core.writing("INSERT")?;
         let table = self.core.table(table)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
+            let bytes = self.memory.bytes() + rows.memory_bytes();
+            if let Some(others) = self.memory.crowded_by(bytes) {
+                let cause =
+                    format!("loads, merges and other transactions hold {others} bytes, this one {bytes}");
+                let budget_bytes = self.core.options.memory_budget_bytes;
+                return Err(EngineError::MemoryFull { budget_bytes, cause });
+            }
+            self.memory.set(bytes);
             let pending = self.tables.entry(table.id);
             let pending =
                 pending.or_insert_with(|| Pending { table: table.without_rows(), batches: Vec::new() });
@@ -75,6 +87,7 @@ impl Transaction {
             return Ok(Commit { position: 0, rows });
         }
         self.core.wait_for_memory()?;
+        let memory = self.memory;
         let policy =
             sync.or_else(|| self.tables.values().map(|p| p.table.schema.sync()).max()).unwrap_or_default();
         let mut prepared = Vec::with_capacity(self.tables.len());
@@ -116,6 +129,8 @@ impl Transaction {
         }
         drop(layouts);
         drop(writers);
+        // The rows count as recent from here on.
+        drop(memory);
         self.core.acknowledge(ticket)?;
         Ok(Commit { position: ticket.position, rows })
     }

@@ -22,6 +22,7 @@ pub(crate) use stats::Counters;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::engine::{Core, EngineOptions, lock};
+use crate::memory::Memory;
 use crate::part::{PartOptions, PartWriter, PositionRange, RowSource};
 use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
@@ -34,6 +35,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tickstone_model::TimeRange;
 use windows::Windows;
+
+/// Part of the memory budget that a merge may hold.
+const BUDGET_SHARE: usize = 4;
+/// Bytes a row takes while a slice is put in order: time, series, place.
+const ORDER_ROW_BYTES: usize = 32;
+/// Bytes a row takes in each column that is read and encoded at the moment, about: text takes what it takes.
+const COLUMN_ROW_BYTES: usize = 32;
+/// Fewest rows of a slice, however short memory is.
+const SLICE_ROWS_MIN: usize = 4_096;
 
 /// A part of which more than one row in so many is superseded is written anew by itself.
 const SUPERSEDED_SHARE: u64 = 4;
@@ -133,6 +143,7 @@ struct Merge {
     options: EngineOptions,
     /// Name of the file to be written.
     file: String,
+    memory: Arc<Memory>,
     /// Whether the byte rate holds.
     throttled: bool,
 }
@@ -151,10 +162,12 @@ impl Merge {
         let _turn = lock(&compaction.turn);
         let positions = self.positions();
         let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
-        let options = PartOptions { slice_rows: self.options.slice_rows, threads: self.options.threads };
+        let (slice_rows, bytes) = self.slice_rows();
+        let _held = self.memory.reserve_for_merge(bytes);
+        let options = PartOptions { slice_rows, threads: self.options.threads };
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
-        let mut windows = Windows::new(&self.table, &self.parts, self.options.slice_rows)?;
+        let mut windows = Windows::new(&self.table, &self.parts, slice_rows)?;
         let read_bytes: u64 = self.parts.iter().map(|(part, _)| part.entry.file_bytes).sum();
         let rows: u64 = self.parts.iter().map(|(part, _)| part.entry.rows).sum();
         let mut written_rows = 0;
@@ -188,6 +201,15 @@ impl Merge {
         let schema_version = self.table.schema().version();
         let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
         Ok(Merged::Part(Some(Arc::new(PartFile::new(entry, self.table.schema(), &self.table.dir)))))
+    }
+
+    /// Rows of a slice, fewer where memory is short, and about how many bytes its columns under way take.
+    fn slice_rows(&self) -> (usize, usize) {
+        let row_bytes = ORDER_ROW_BYTES + self.options.threads.max(1) * COLUMN_ROW_BYTES;
+        let fitting = self.options.memory_budget_bytes / BUDGET_SHARE / row_bytes;
+        let slice_rows = self.options.slice_rows.min(fitting.max(SLICE_ROWS_MIN));
+        let rows: u64 = self.parts.iter().map(|(part, _)| part.entry.rows).sum();
+        (slice_rows, slice_rows.min(usize::try_from(rows).unwrap_or(usize::MAX)) * row_bytes)
     }
 
     fn positions(&self) -> PositionRange {
@@ -288,6 +310,7 @@ impl Core {
             clock: Arc::clone(&self.writing("compaction").ok()?.clock),
             options: self.options.clone(),
             file: self.new_part_name(),
+            memory: Arc::clone(&self.memory),
             throttled: true,
         })
     }

@@ -237,7 +237,7 @@ impl TableSnapshot {
     /// Parts of a bulk load, in the schema of its frame, join the table.
     fn load(&mut self, position: u64, load: LoadEffect) {
         self.revision += 1;
-        self.take_out(load.superseded);
+        self.take_out(position, load.superseded);
         let rows = load.parts.iter().map(|part| part.rows).sum();
         let positions = PositionRange { first: position, last: position };
         let schema_version = self.schema.version();
@@ -247,7 +247,7 @@ impl TableSnapshot {
             let part = self.add_part(PartEntry { positions, schema_version, ..part });
             for (_, rows) in own.extract_if(.., |(of, _)| *of == place) {
                 let parts = vec![(Arc::clone(&part), rows)];
-                self.take_out(vec![Superseded { parts, ..Superseded::new(range) }]);
+                self.take_out(position, vec![Superseded { parts, ..Superseded::new(range) }]);
             }
         }
         if let Some(source) = load.source {
@@ -255,11 +255,40 @@ impl TableSnapshot {
         }
     }
 
+    /// Notes that of these positions no row of a partition is left, as of `position`.
+    fn note_emptied(&mut self, position: u64, partition: usize, mut positions: PositionRange) {
+        let PartitionSnapshot { range, sources, .. } = self.partitions[partition].as_ref();
+        let holds_rows = |between: PositionRange| {
+            let meets = |held: PositionRange| held.first <= between.last && between.first <= held.last;
+            sources.iter().any(|source| meets(source.positions()))
+        };
+        let partition = range.from;
+        // One entry with its neighbours, so that rows which are replaced over and over leave few; frames that
+        // are still to be replayed may have rows before later ones.
+        Arc::make_mut(&mut self.emptied).retain(|entry| {
+            let first = entry.positions.first.min(positions.first);
+            let last = entry.positions.last.max(positions.last);
+            let joins = entry.partition == partition
+                && last <= position
+                && !holds_rows(PositionRange { first, last });
+            if joins {
+                positions = PositionRange { first, last };
+            }
+            !joins
+        });
+        let (file, rows, times, file_bytes, schema_version) =
+            (String::new(), 0, None, 0, self.schema.version());
+        let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
+        Arc::make_mut(&mut self.emptied).push(entry);
+    }
+
     /// Takes out, or notes, what a commit replaces.
-    fn take_out(&mut self, superseded: Vec<Superseded>) {
+    fn take_out(&mut self, position: u64, superseded: Vec<Superseded>) {
         for of_partition in superseded {
             if let Some(index) = self.find(&of_partition.partition) {
-                let of_parts = Arc::make_mut(&mut self.partitions[index]).take_out(of_partition);
+                let (of_parts, emptied) = Arc::make_mut(&mut self.partitions[index]).take_out(of_partition);
+                // The rows that replaced them may be deleted later: the tape must not bring these back.
+                emptied.into_iter().for_each(|positions| self.note_emptied(position, index, positions));
                 // The frames that said so may be forgotten before these parts are.
                 self.revision += u64::from(of_parts);
             }
@@ -337,7 +366,7 @@ impl Snapshot {
         if rows.new_symbols {
             table.revision += 1;
         }
-        table.take_out(rows.superseded);
+        table.take_out(position, rows.superseded);
         for (range, batch) in rows.pieces {
             let run = Run::new(batch, PositionRange { first: position, last: position });
             table.partition_mut(range).insert(Source::Run(Arc::new(run)));

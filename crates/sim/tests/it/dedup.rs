@@ -127,3 +127,22 @@ fn many_producers_replace_rows_while_parts_merge() {
     drop(engine);
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// A row that replaced all of an earlier commit is deleted: the tape does not bring the earlier one back.
+#[test]
+fn what_a_deleted_row_replaced_does_not_come_back() {
+    let disk = CrashDisk::new();
+    let engine = crash_images::open(&disk, EngineOptions { segment_bytes: 1 << 20, ..options() }).unwrap();
+    engine.create_table(schema()).unwrap();
+    let row = |id: i64| Row { ts: 5, symbol: Some("A"), id, px: None, tag: None };
+    for id in 0..3 {
+        engine.append(TABLE, &batch(&[row(id)]), None).unwrap();
+    }
+    assert_eq!(contents(&engine), [row(2)]);
+    assert_eq!(crate::model::delete(&engine, tickstone_model::TimeRange::ALL, |_| true), 1);
+    drop(engine);
+    for _ in 0..2 {
+        let engine = crash_images::open(&disk, options()).unwrap();
+        assert_eq!(contents(&engine), []);
+    }
+}

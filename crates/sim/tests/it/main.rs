@@ -7,5 +7,6 @@ mod crash_images;
 mod damage;
 mod dedup;
 mod ledger;
+mod memory;
 mod model;
 mod rewrite;
