@@ -20,11 +20,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
 
-/// Share of the memory budget that recent rows may take before partitions are sealed.
+/// Share of what recent rows may take that they take before partitions are sealed.
 const SEAL_SHARE: usize = 2;
 
 /// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
 const MERGED_ROWS_MAX: usize = 1 << 20;
+
+/// The same for tables whose rows replace each other.
+const DEDUP_MERGED_ROWS_MAX: usize = 1 << 16;
 
 /// The state of maintenance: who may run a step, and whether one is asked for.
 #[derive(Debug)]
@@ -133,7 +136,7 @@ impl Core {
     pub(crate) fn wait_for_memory(&self) -> Result<()> {
         let budget_bytes = self.options.memory_budget_bytes;
         let maintenance = &self.writing("writing")?.maintenance;
-        while self.publisher.snapshot().recent_bytes() > budget_bytes {
+        while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() {
             if !self.options.background {
                 self.maintain();
             }
@@ -164,7 +167,7 @@ impl Core {
         self.merge_all()?;
         self.save_where_parts_left(&pause)?;
         let mut sealed = false;
-        while self.publisher.snapshot().recent_bytes() > self.options.memory_budget_bytes / SEAL_SHARE {
+        while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() / SEAL_SHARE {
             let snapshot = self.publisher.snapshot();
             let Some((table, partition)) = fullest_partition(&snapshot) else { break };
             self.seal_partition(table, partition, &pause)?;
@@ -183,10 +186,14 @@ impl Core {
             for partition in table.partitions() {
                 let trailing = trailing_runs(partition);
                 let rows: Vec<usize> = trailing.iter().map(|run| run.rows()).collect();
-                let count = runs_to_merge(&rows, MERGED_ROWS_MAX);
+                // Each replaced row of a run costs a copy of it.
+                let dedup = !table.schema.dedup().is_empty();
+                let rows_max = if dedup { DEDUP_MERGED_ROWS_MAX } else { MERGED_ROWS_MAX };
+                let count = runs_to_merge(&rows, rows_max);
                 if count > 0 {
                     let runs = &trailing[trailing.len() - count..];
                     let merged = Source::Run(Arc::new(merge_runs(runs)?));
+                    let _layout = lock(&table.dir.layout);
                     self.publisher.change(|next| next.replace_runs(table.id, partition.range, runs, merged));
                 }
             }
@@ -235,7 +242,10 @@ impl Core {
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
-            if !self.publisher.change(|next| next.replace_runs(id, range, &runs, part)) {
+            let layout = lock(&table.dir.layout);
+            let replaced = self.publisher.change(|next| next.replace_runs(id, range, &runs, part));
+            drop(layout);
+            if !replaced {
                 self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             }
         }

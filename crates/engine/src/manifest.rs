@@ -16,6 +16,7 @@ use crate::tape::change::{
     decode_source, encode_part, encode_range, encode_schema, encode_source,
 };
 use crate::{EngineError, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_model::TableSchema;
@@ -24,7 +25,7 @@ use tickstone_model::TableSchema;
 pub(crate) const TABLES_DIR: &str = "tables";
 const MANIFEST_FILE: &str = "manifest";
 const MAGIC: &[u8; 8] = b"TKMANI\0\0";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of magic, version and checksum around a checked file's contents.
 const PREFIX_BYTES: usize = 12;
 const CRC_BYTES: usize = 4;
@@ -57,6 +58,8 @@ pub(crate) struct Manifest {
     pub(crate) imports: Vec<ImportRecord>,
     /// Earlier schemas, and what else frames still in the tape must be told; its last version is `schema`.
     pub(crate) history: History,
+    /// Rows, ascending, that later ones replaced, by the part's place in `parts`.
+    pub(crate) superseded: BTreeMap<usize, Vec<u32>>,
 }
 
 /// The folder of a table.
@@ -130,6 +133,7 @@ impl Manifest {
             out.u64(import.position);
         }
         encode_history(&mut out, &self.history);
+        encode_superseded(&mut out, &self.superseded);
         replace_file(disk, &Self::path(self.table), out.finish())
     }
 
@@ -164,6 +168,7 @@ impl Manifest {
         let mut manifest = Self {
             table,
             history: History::new(Arc::new(schema.clone())),
+            superseded: BTreeMap::new(),
             schema,
             created_at: input.u64()?,
             truncated_at: input.u64()?,
@@ -191,6 +196,9 @@ impl Manifest {
         if version > 1 {
             manifest.history = decode_history(&mut input, &manifest.schema)?;
         }
+        if version > 2 {
+            manifest.superseded = decode_superseded(&mut input, &manifest.parts)?;
+        }
         input.finish()?;
         let known = |part: &PartEntry| manifest.history.version(part.schema_version).is_some();
         if let Some(part) = manifest.parts.iter().find(|part| !known(part)) {
@@ -199,6 +207,40 @@ impl Manifest {
         }
         Ok(manifest)
     }
+}
+
+/// Count of parts with superseded rows; for each its place, and the rows as stretches: first row, rows.
+fn encode_superseded(out: &mut Encoder, superseded: &BTreeMap<usize, Vec<u32>>) {
+    out.len(superseded.len());
+    for (place, rows) in superseded {
+        out.len(*place);
+        let stretches: Vec<&[u32]> = rows.chunk_by(|a, b| *b == a + 1).collect();
+        out.len(stretches.len());
+        for stretch in stretches {
+            out.u32(stretch[0]);
+            out.len(stretch.len());
+        }
+    }
+}
+
+fn decode_superseded(
+    input: &mut Decoder<'_>,
+    parts: &[PartEntry],
+) -> std::result::Result<BTreeMap<usize, Vec<u32>>, Malformed> {
+    let mut superseded = BTreeMap::new();
+    for _ in 0..input.count(8)? {
+        let place = input.u32()? as usize;
+        let most = parts.get(place).ok_or("superseded rows of a part that is not there")?.rows;
+        let mut rows: Vec<u32> = Vec::new();
+        for _ in 0..input.count(8)? {
+            let (first, count) = (input.u32()?, input.u32()?);
+            let after = rows.last().is_none_or(|last| *last < first);
+            let end = first.checked_add(count).filter(|end| after && u64::from(*end) <= most);
+            rows.extend(first..end.ok_or("superseded rows that do not ascend, or past the part's end")?);
+        }
+        superseded.insert(place, rows);
+    }
+    Ok(superseded)
 }
 
 /// The position since which rows have the current schema, the earlier versions, the retirements.

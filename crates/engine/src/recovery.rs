@@ -12,13 +12,16 @@
 //! - after an end that was not a clean close, what was found is made stable before anything is built on it:
 //!   a killed process leaves changes that the system knows and the disk does not.
 
+use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::manifest::{
     Manifest, TABLES_DIR, list_tables, symbols_column, symbols_path, sync_if_there, table_dir,
 };
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
-use crate::snapshot::{DroppedCell, Effect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows};
+use crate::snapshot::{
+    DroppedCell, Effect, LoadEffect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows,
+};
 use crate::tape::change::{Change, NewSymbols, PartEntry, TableRows, decode_change};
 use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
 use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, segment_path};
@@ -66,9 +69,16 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
             settle(disk.as_ref(), *first, segment, end.good_bytes, replay.clean_close)?;
         }
     }
-    let clean = replay.clean_close && !replay.dropped;
+    let clean = replay.clean_close && replay.dropped.is_empty();
+    let dropped = std::mem::take(&mut replay.dropped);
     let recovered = replay.finish()?;
     if !clean {
+        // A manifest that came back without the files it names would keep the database closed.
+        for id in dropped {
+            let path = Manifest::path(id);
+            disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            sync_if_there(disk.as_ref(), &table_dir(id))?;
+        }
         remove_orphans(disk.as_ref(), &recovered.snapshot)?;
         sync_folders(disk.as_ref())?;
     }
@@ -167,7 +177,7 @@ struct Replay {
     clean_close: bool,
     /// Bytes of its segment that were stable when the last frame was written.
     close_proof: u64,
-    dropped: bool,
+    dropped: Vec<u32>,
 }
 
 impl Replay {
@@ -203,7 +213,7 @@ impl Replay {
             incomplete: HashMap::new(),
             clean_close: true,
             close_proof: 0,
-            dropped: false,
+            dropped: Vec::new(),
         })
     }
 
@@ -269,7 +279,7 @@ impl Replay {
                 if table(self, id).is_none() {
                     return Ok(None);
                 }
-                self.dropped = true;
+                self.dropped.push(id);
                 Effect::Drop { table: id }
             }
             Change::Truncate { table: id } => match table(self, id) {
@@ -287,7 +297,12 @@ impl Replay {
                     if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
-                    Effect::Load { table: id, parts, source }
+                    let load = if table.schema.dedup().is_empty() {
+                        LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+                    } else {
+                        LoadEffect::superseding(&table, parts, source).map_err(|error| error.to_string())?
+                    };
+                    Effect::Load { table: id, load }
                 }
                 None => {
                     self.note_unknown(id, position);
@@ -415,7 +430,20 @@ fn rows_effect(
             !table.is_sealed(partition, position) && !table.history.is_retired(partition, position)
         });
     }
-    Ok(RowsEffect { table: id, pieces, new_symbols })
+    let mut superseded = Vec::new();
+    if !table.schema.dedup().is_empty() {
+        for (partition, batch) in &mut pieces {
+            let keys = Keys::of(batch).map_err(|error| error.to_string())?;
+            let (found, stale) =
+                table.supersede(*partition, &keys, position).map_err(|error| error.to_string())?;
+            superseded.push(found);
+            if !stale.is_empty() {
+                *batch = batch_without(batch, &stale).map_err(|error| error.to_string())?;
+            }
+        }
+        pieces.retain(|(_, batch)| batch.rows() > 0);
+    }
+    Ok(RowsEffect { table: id, pieces, new_symbols, superseded })
 }
 
 impl Snapshot {

@@ -42,7 +42,7 @@ pub fn simulate_day(seed: u64, steps: usize, samples: usize) -> Result<Vec<Footp
     settings.rates = FaultRates { slow: 100, ..FaultRates::default() };
     settings.weights = ACTIONS.iter().map(|(action, _)| u64::from(is_of_a_day(*action))).collect();
     settings.rows_max = 600;
-    settings.options.memory_budget_bytes = 200_000;
+    settings.options.memory_budget_bytes = 600_000;
     settings.options.segment_bytes = 8_000;
     settings.options.tape_bytes_max = 64_000;
     let mut world = World::new(seed, settings)?;

@@ -21,9 +21,10 @@ mod view;
 
 pub use alter::Dropped;
 pub(crate) use alter::DroppedCell;
-pub(crate) use apply::{Effect, RowsEffect};
+pub(crate) use apply::{Effect, LoadEffect, RowsEffect, Superseded};
 pub(crate) use history::{History, Retirement, SchemaVersion, fit_rows};
 pub use select::{Segment, Selection};
+pub(crate) use view::PartView;
 
 use crate::EngineError;
 use crate::Result;
@@ -162,7 +163,9 @@ impl TableSnapshot {
         self.partitions.iter().map(|partition| partition.recent_bytes()).sum()
     }
 
-    /// What is known of a column over all rows, from the statistics of parts and runs.
+    /// What is known of a column over all rows, from the statistics of parts and runs. Rows of parts that
+    /// later ones replaced (DEDUP UPSERT KEYS) are counted too: where its `rows` are not [`Self::rows`], bounds
+    /// and sums are those of more rows than there are.
     ///
     /// # Errors
     /// Where a part cannot be opened.
@@ -185,6 +188,8 @@ impl TableSnapshot {
 pub struct PartitionSnapshot {
     pub(crate) range: TimeRange,
     pub(crate) sources: Vec<Source>,
+    /// Parts with rows, ascending, that later rows replace (DEDUP UPSERT KEYS): nobody sees them.
+    pub(crate) superseded: Vec<(Arc<PartFile>, Arc<[u32]>)>,
 }
 
 impl PartitionSnapshot {
@@ -195,7 +200,8 @@ impl PartitionSnapshot {
 
     /// How many rows it holds.
     pub fn rows(&self) -> u64 {
-        self.sources.iter().map(Source::rows).sum()
+        let superseded: u64 = self.superseded.iter().map(|(_, rows)| rows.len() as u64).sum();
+        self.sources.iter().map(Source::rows).sum::<u64>() - superseded
     }
 
     /// How many parts it has.

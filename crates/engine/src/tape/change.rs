@@ -122,6 +122,8 @@ const KIND_REWRITE: u16 = 9;
 const PROPERTY_IDENTITY: u16 = 1;
 /// Property of a schema: its time to live, as text.
 const PROPERTY_TTL: u16 = 2;
+/// Property of a schema: names of the columns of which later rows replace earlier ones, with their count.
+const PROPERTY_DEDUP: u16 = 3;
 
 /// Encodes a change for the tape: its kind and payload.
 pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
@@ -346,6 +348,12 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
     if let Some(ttl) = schema.ttl() {
         all.push((PROPERTY_TTL, ttl.to_string().into_bytes()));
     }
+    if !schema.dedup().is_empty() {
+        let mut out = Encoder::default();
+        out.len(schema.dedup().len());
+        schema.dedup().iter().for_each(|column| out.text(&schema.columns()[*column].name));
+        all.push((PROPERTY_DEDUP, out.finish()));
+    }
     all
 }
 
@@ -415,6 +423,11 @@ fn decode_properties(
             PROPERTY_TTL => {
                 let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
                 builder.ttl(Some(Ttl::parse(text).map_err(|error| error.to_string())?))
+            }
+            PROPERTY_DEDUP => {
+                let names = (0..one.count(4)?).map(|_| one.text()).collect::<Result<Vec<_>, _>>()?;
+                one.finish()?;
+                builder.dedup(names)
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

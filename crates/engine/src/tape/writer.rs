@@ -215,6 +215,20 @@ impl<E: Send + 'static> Tape<E> {
         Ok(())
     }
 
+    /// Returns once every frame appended so far is written and published; it may not be stable yet.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn publish_all(&self) -> Result<()> {
+        let mut latch = self.shared.lock();
+        let last = latch.next_position - 1;
+        while latch.written < last {
+            latch.check()?;
+            latch = self.shared.write_or_wait(latch);
+        }
+        Ok(())
+    }
+
     /// Returns once every frame appended so far is written, published and on stable storage.
     ///
     /// # Errors

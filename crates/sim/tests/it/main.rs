@@ -11,14 +11,18 @@ mod damage;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod day;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod dedup;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod kill;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod ledger;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod memory;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod model;
+#[cfg(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename"))]
+mod planted;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod rewrite;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod simulation;
-#[cfg(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename"))]
-mod planted;
