@@ -118,12 +118,35 @@ impl Dictionary {
     /// # Errors
     /// [`EngineError::Io`]; the file before it stays.
     pub(crate) fn save(&self, disk: &dyn Disk, path: &Path, count: usize) -> Result<()> {
+        crate::manifest::replace_with_copy(disk, path, self.encode(count))
+    }
+
+    /// The bytes of a symbol file of the first `count` symbols, without the checksum at their end.
+    pub(crate) fn encode(&self, count: usize) -> Vec<u8> {
         let mut out = Encoder::default();
         out.raw(MAGIC);
         out.u32(VERSION);
         out.len(count);
         self.read().symbols[..count].iter().for_each(|symbol| out.text(symbol));
-        crate::manifest::replace_file(disk, path, out.finish())
+        out.finish()
+    }
+
+    /// Gives the ids up to `count` that no symbol is known for a placeholder each: `?17`, with more
+    /// question marks where that is a symbol already. Returns those ids.
+    pub(crate) fn fill_to(&self, count: usize) -> std::ops::Range<SymbolId> {
+        let mut inner = self.write();
+        let first = inner.symbols.len();
+        while inner.symbols.len() < count {
+            let mut placeholder = format!("?{}", inner.symbols.len());
+            while inner.ids.contains_key(placeholder.as_str()) {
+                placeholder.insert(0, '?');
+            }
+            if inner.intern(&placeholder).is_err() {
+                break;
+            }
+        }
+        let id = |place: usize| SymbolId::try_from(place).expect("ids are u32");
+        id(first)..id(inner.symbols.len())
     }
 
     /// Reads a symbol file; it holds at least `count` symbols.

@@ -13,6 +13,7 @@ use crate::manifest::ImportRecord;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
+use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
 use crate::tape::segment::epoch_of;
 use crate::tape::writer::{Tape, TapeOptions, Ticket};
@@ -152,7 +153,15 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`], without the lock.
     pub fn open_read_only(root: impl Into<PathBuf>, options: EngineOptions) -> Result<Self> {
-        let disk: Arc<dyn Disk> = Arc::new(FileDisk::open_read_only(root)?);
+        Self::open_read_only_on(Arc::new(FileDisk::open_read_only(root)?), options)
+    }
+
+    /// Opens a database on any disk for reading.
+    ///
+    /// # Errors
+    /// As [`Self::open_read_only`].
+    pub fn open_read_only_on(disk: Arc<dyn Disk>, options: EngineOptions) -> Result<Self> {
+        let disk = switch::settled(&disk)?;
         let recovered = recovery::read_only(&disk)?;
         let publisher = Arc::new(Publisher::new(recovered.snapshot));
         Ok(Self { core: Arc::new(Core { disk, options, publisher, writing: None }) })
@@ -163,6 +172,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
+        switch::finish(disk.as_ref())?;
         let Recovered { snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         let publisher = Arc::new(Publisher::new(snapshot));

@@ -25,6 +25,7 @@ mod publisher;
 mod recent;
 mod recovery;
 mod snapshot;
+mod switch;
 mod tape;
 mod transaction;
 

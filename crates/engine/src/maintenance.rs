@@ -13,8 +13,9 @@ use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
-use crate::tape::segment::{list_segments, segment_path};
+use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
@@ -295,6 +296,8 @@ impl Core {
         for first in &segments[..removable] {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            // One after the other, so that a power cut never leaves a hole between segments.
+            self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
         }
         Ok(())
     }

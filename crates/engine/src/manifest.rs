@@ -2,7 +2,8 @@
 //! (docs/formats/manifest.md).
 //!
 //! Invariants:
-//! - a manifest is replaced as a whole: new file, sync, rename, sync of the folder;
+//! - a manifest is replaced as a whole: new file, sync, rename, sync of the folder; only then its copy,
+//!   which is there for a repair and is never relied on;
 //! - it names only parts, and relies only on symbols, that are on stable storage already;
 //! - it holds the effect of every CREATE, TRUNCATE and bulk load of its table up to `saved_at`, and
 //!   of rows exactly those within its parts' positions.
@@ -20,6 +21,7 @@ use tickstone_model::TableSchema;
 /// The folder of all tables; each has a folder named by its id in it.
 pub(crate) const TABLES_DIR: &str = "tables";
 const MANIFEST_FILE: &str = "manifest";
+const COPY_EXTENSION: &str = "copy";
 const MAGIC: &[u8; 8] = b"TKMANI\0\0";
 const VERSION: u32 = 1;
 /// Bytes of magic, version and checksum around a checked file's contents.
@@ -84,6 +86,11 @@ impl Manifest {
     /// # Errors
     /// [`EngineError::Io`]; the manifest before it stays.
     pub(crate) fn save(&self, disk: &dyn Disk) -> Result<()> {
+        replace_with_copy(disk, &Self::path(self.table), self.encode())
+    }
+
+    /// The file's bytes, without the checksum at their end.
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::default();
         out.raw(MAGIC);
         out.u32(VERSION);
@@ -102,7 +109,7 @@ impl Manifest {
             out.u64(import.rows);
             out.u64(import.position);
         }
-        replace_file(disk, &Self::path(self.table), out.finish())
+        out.finish()
     }
 
     /// Reads a table's manifest; `None` where it has none (its CREATE is still in the tape, or it
@@ -111,16 +118,23 @@ impl Manifest {
     /// # Errors
     /// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
     pub(crate) fn load(disk: &dyn Disk, table: u32) -> Result<Option<Self>> {
-        let path = Self::path(table);
-        let bytes = match read_checked(disk, &path, MAGIC, VERSION) {
+        Self::load_from(disk, table, &Self::path(table))
+    }
+
+    /// Reads a table's manifest from any file, such as its copy.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) fn load_from(disk: &dyn Disk, table: u32, path: &Path) -> Result<Option<Self>> {
+        let bytes = match read_checked(disk, path, MAGIC, VERSION) {
             Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(None);
             }
             other => other?,
         };
-        let manifest = Self::decode(&bytes).map_err(|what| EngineError::damaged(&path, 0, what))?;
+        let manifest = Self::decode(&bytes).map_err(|what| EngineError::damaged(path, 0, what))?;
         if manifest.table != table {
-            return Err(EngineError::damaged(&path, 0, format!("it is that of table {}", manifest.table)));
+            return Err(EngineError::damaged(path, 0, format!("it is that of table {}", manifest.table)));
         }
         Ok(Some(manifest))
     }
@@ -154,14 +168,45 @@ impl Manifest {
     }
 }
 
+/// The copy of a file that [`replace_with_copy`] wrote.
+pub(crate) fn copy_path(path: &Path) -> PathBuf {
+    path.with_extension(COPY_EXTENSION)
+}
+
+/// Replaces a small file as [`replace_file`] does, then the copy of it that a repair may take.
+///
+/// # Errors
+/// [`EngineError::Io`] where the file could not be replaced. A copy that cannot be written is no error:
+/// it is not relied on, and `tickstone check` tells of one that is broken.
+pub(crate) fn replace_with_copy(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<()> {
+    let copy = sealed(bytes.clone());
+    replace_file(disk, path, bytes)?;
+    let _ = write_copy(disk, path, &copy);
+    Ok(())
+}
+
+/// Not synced: a power cut that breaks the copy has left the file itself whole.
+fn write_copy(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension("copy.tmp");
+    disk.remove(&temporary)?;
+    disk.create(&temporary)?.append(bytes)?;
+    disk.rename(&temporary, &copy_path(path))
+}
+
+/// `bytes` and their CRC-32C.
+pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
 /// Replaces a small file atomically; appends the CRC-32C of `bytes` to it.
 ///
 /// # Errors
 /// [`EngineError::Io`]; the file before it stays.
-pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, mut bytes: Vec<u8>) -> Result<()> {
+pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<()> {
     let temporary = path.with_extension("tmp");
-    let crc = crc32c::crc32c(&bytes);
-    bytes.extend_from_slice(&crc.to_le_bytes());
+    let bytes = sealed(bytes);
     disk.remove(&temporary).map_err(EngineError::io("remove", &temporary))?;
     let mut file = disk.create(&temporary).map_err(EngineError::io("create", &temporary))?;
     file.append(&bytes).map_err(EngineError::io("write", &temporary))?;

@@ -12,12 +12,12 @@
 
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::manifest::{Manifest, TABLES_DIR, list_tables, symbols_path, table_dir};
+use crate::manifest::{Manifest, TABLES_DIR, copy_path, list_tables, symbols_path, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
 use crate::snapshot::{Effect, RowsEffect, Snapshot, Source, TableSnapshot};
 use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::Frame;
-use crate::tape::segment::{Segment, TAPE_DIR, list_segments, segment_path};
+use crate::tape::segment::{Segment, TAPE_DIR, list_segments, position_after, segment_path};
 use crate::{EngineError, Result};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -106,9 +106,13 @@ fn cut(disk: &dyn Disk, first: u64, good_bytes: usize) -> Result<()> {
 }
 
 /// State being rebuilt from the tape.
-struct Replay {
+pub(crate) struct Replay {
     disk: Arc<dyn Disk>,
     snapshot: Snapshot,
+    /// The last frame replayed: the next one must follow it. `None` also where nobody is to look.
+    chain: Option<u64>,
+    /// For a check: frames may be missing, and rows are let go of once they were decoded.
+    surveying: bool,
     last_position: u64,
     next_table: u32,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
@@ -139,6 +143,8 @@ impl Replay {
         Ok(Self {
             disk,
             snapshot,
+            chain: None,
+            surveying: false,
             last_position,
             next_table,
             unknown: HashSet::new(),
@@ -147,7 +153,43 @@ impl Replay {
         })
     }
 
-    fn frame(&mut self, segment: &u64, frame: &Frame<'_>) -> Result<()> {
+    /// For a check: begins with these tables, and takes frames with others missing between them.
+    pub(crate) fn surveying(disk: &Arc<dyn Disk>, tables: Vec<TableSnapshot>, position: u64) -> Self {
+        let mut snapshot = Snapshot::default();
+        let next_table = tables.iter().map(|table| table.id + 1).max().unwrap_or(1);
+        tables.into_iter().for_each(|table| snapshot.add_table(table));
+        snapshot.set_position(position);
+        Self {
+            disk: Arc::clone(disk),
+            snapshot,
+            chain: None,
+            surveying: true,
+            last_position: position,
+            next_table,
+            unknown: HashSet::new(),
+            clean_close: true,
+            dropped: false,
+        }
+    }
+
+    /// The state so far.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Tables with frames so far but neither manifest nor CREATE, ascending.
+    pub(crate) fn unknown_tables(&self) -> Vec<u32> {
+        let mut ids: Vec<u32> =
+            self.unknown.iter().copied().filter(|id| self.snapshot.table_by_id(*id).is_none()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// Replays one frame.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] where it cannot be, or does not follow the one before; nothing is changed then.
+    pub(crate) fn frame(&mut self, segment: &u64, frame: &Frame<'_>) -> Result<()> {
         let position = frame.header.position;
         let damaged = |what: String| {
             EngineError::damaged(
@@ -161,10 +203,23 @@ impl Replay {
             Some(table.schema.columns().iter().map(|column| column.column_type).collect())
         };
         let change = decode_change(frame.header.kind, frame.payload, types).map_err(damaged)?;
+        let first = if let Change::Gap { first } = change { first } else { position };
+        if let Some(previous) = self.chain
+            && !self.surveying
+            && first != position_after(previous, first)
+        {
+            return Err(damaged(format!(
+                "it does not follow {previous:#x}: frames between them are missing"
+            )));
+        }
+        self.chain = Some(position);
         self.clean_close = matches!(change, Change::Close);
         self.last_position = self.last_position.max(position);
         let effect = self.effect(position, change).map_err(damaged)?;
-        if let Some(effect) = effect {
+        if let Some(mut effect) = effect {
+            if let (true, Effect::Rows(tables)) = (self.surveying, &mut effect.1) {
+                tables.iter_mut().for_each(|rows| rows.pieces.clear());
+            }
             let position = position.max(self.snapshot.position());
             self.snapshot.apply_at(position, effect);
         }
@@ -228,7 +283,7 @@ impl Replay {
                     return Ok(None);
                 }
             },
-            Change::Close => Effect::Nothing,
+            Change::Close | Change::Gap { .. } => Effect::Nothing,
         };
         Ok(Some((position, effect)))
     }
@@ -245,6 +300,12 @@ impl Replay {
         if let Some(id) = gone {
             let what = format!("the tape has rows of table {id}, whose manifest is missing");
             return Err(EngineError::damaged(table_dir(*id), 0, what));
+        }
+        for id in list_tables(self.disk.as_ref())? {
+            if self.snapshot.table_by_id(id).is_none() && lost_manifest(self.disk.as_ref(), id)? {
+                let what = "the manifest is missing, its copy is there";
+                return Err(EngineError::damaged(Manifest::path(id), 0, what));
+            }
         }
         let mut snapshot = self.snapshot;
         snapshot.merge_replayed_runs()?;
@@ -321,12 +382,27 @@ impl Snapshot {
     }
 }
 
+/// Whether a table's folder has the copy of a manifest and no manifest: whoever drops a table removes the
+/// copy first.
+pub(crate) fn lost_manifest(disk: &dyn Disk, table: u32) -> Result<bool> {
+    let dir = table_dir(table);
+    let entries = disk.list(&dir).map_err(EngineError::io("list", &dir))?;
+    let manifest = Manifest::path(table);
+    let has = |path: &Path| entries.iter().any(|entry| path.ends_with(&entry.name));
+    Ok(has(&copy_path(&manifest)) && !has(&manifest))
+}
+
 /// Removes folders without a table and files without a name in it: what a crash left half done.
 fn remove_orphans(disk: &dyn Disk, snapshot: &Snapshot) -> Result<()> {
     for entry in disk.list(Path::new(TABLES_DIR)).map_err(EngineError::io("list", TABLES_DIR))? {
         let table = entry.name.parse().ok().and_then(|id| snapshot.table_by_id(id));
         let Some(table) = table else {
             let path = Path::new(TABLES_DIR).join(&entry.name);
+            if let Ok(id) = entry.name.parse() {
+                let copy = copy_path(&Manifest::path(id));
+                disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
+                disk.sync_dir(&path).map_err(EngineError::io("sync", &path))?;
+            }
             disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             continue;
         };

@@ -68,6 +68,8 @@ pub(crate) enum Change {
     Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, source: Option<ImportSource> },
     /// The database was closed: everything before is on stable storage.
     Close,
+    /// Frames from `first` up to this one's position are lost: a repair put them aside.
+    Gap { first: u64 },
 }
 
 const KIND_ROWS: u16 = 1;
@@ -76,6 +78,8 @@ const KIND_DROP: u16 = 3;
 const KIND_TRUNCATE: u16 = 4;
 const KIND_LOAD: u16 = 5;
 const KIND_CLOSE: u16 = 6;
+/// Kinds 7 to 9 are those of tables that change.
+pub(crate) const KIND_GAP: u16 = 10;
 
 /// Encodes a change for the tape: its kind and payload.
 pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
@@ -113,6 +117,10 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             KIND_LOAD
         }
         Change::Close => KIND_CLOSE,
+        Change::Gap { first } => {
+            out.u64(*first);
+            KIND_GAP
+        }
     };
     (kind, out.finish())
 }
@@ -136,6 +144,7 @@ pub(crate) fn decode_change(
             Change::Load { table, symbols, parts, source: input.optional(decode_source)? }
         }
         KIND_CLOSE => Change::Close,
+        KIND_GAP => Change::Gap { first: input.u64()? },
         other => return Err(format!("frames of kind {other} are not known to this version")),
     };
     input.finish()?;
