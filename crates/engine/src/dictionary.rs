@@ -11,6 +11,7 @@ use crate::tape::change::NewSymbols;
 use crate::{EngineError, Result};
 use arrow_array::StringArray;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tickstone_model::{NULL_SYMBOL, SymbolId};
@@ -32,6 +33,8 @@ pub struct Dictionary {
 struct Inner {
     ids: HashMap<Arc<str>, SymbolId>,
     symbols: Vec<Arc<str>>,
+    /// Ids whose text was lost, found out while a damaged database is looked at.
+    placeholders: Vec<Range<SymbolId>>,
 }
 
 impl Dictionary {
@@ -133,7 +136,7 @@ impl Dictionary {
 
     /// Gives the ids up to `count` that no symbol is known for a placeholder each: `?17`, with more
     /// question marks where that is a symbol already. Returns those ids.
-    pub(crate) fn fill_to(&self, count: usize) -> std::ops::Range<SymbolId> {
+    pub(crate) fn fill_to(&self, count: usize) -> Range<SymbolId> {
         let mut inner = self.write();
         let first = inner.symbols.len();
         while inner.symbols.len() < count {
@@ -146,7 +149,16 @@ impl Dictionary {
             }
         }
         let id = |place: usize| SymbolId::try_from(place).expect("ids are u32");
-        id(first)..id(inner.symbols.len())
+        let filled = id(first)..id(inner.symbols.len());
+        if !filled.is_empty() {
+            inner.placeholders.push(filled.clone());
+        }
+        filled
+    }
+
+    /// The ids that [`Self::fill_to`] gave placeholders.
+    pub(crate) fn placeholders(&self) -> Vec<Range<SymbolId>> {
+        self.read().placeholders.clone()
     }
 
     /// Reads a symbol file; it holds at least `count` symbols.

@@ -10,6 +10,7 @@
 //! Owns every durable byte. Never knows SQL, sockets, async, the wall clock or global randomness: time
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
+pub mod check;
 mod clock;
 mod codec;
 mod dictionary;

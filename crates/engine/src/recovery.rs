@@ -113,6 +113,8 @@ pub(crate) struct Replay {
     chain: Option<u64>,
     /// For a check: frames may be missing, and rows are let go of once they were decoded.
     surveying: bool,
+    /// Rows that no part holds, of the frames replayed while surveying.
+    rows_seen: u64,
     last_position: u64,
     next_table: u32,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
@@ -145,6 +147,7 @@ impl Replay {
             snapshot,
             chain: None,
             surveying: false,
+            rows_seen: 0,
             last_position,
             next_table,
             unknown: HashSet::new(),
@@ -164,6 +167,7 @@ impl Replay {
             snapshot,
             chain: None,
             surveying: true,
+            rows_seen: 0,
             last_position: position,
             next_table,
             unknown: HashSet::new(),
@@ -175,6 +179,34 @@ impl Replay {
     /// The state so far.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// Rows so far that no part holds; counted only while surveying.
+    pub(crate) fn rows_seen(&self) -> u64 {
+        self.rows_seen
+    }
+
+    /// Gives placeholders to the symbols that frames before this one brought and that are lost. Whether
+    /// there were any.
+    pub(crate) fn fill_symbols(&self, frame: &Frame<'_>) -> bool {
+        let Ok(change) = decode_change(frame.header.kind, frame.payload, |_| None) else { return false };
+        let fill = |table: u32, symbols: &[NewSymbols]| {
+            let Some(table) = self.snapshot.table_by_id(table) else { return false };
+            let mut filled = false;
+            for new in symbols {
+                if let Some(dictionary) = table.dictionary(new.column as usize) {
+                    filled |= !dictionary.fill_to(new.first_id as usize).is_empty();
+                }
+            }
+            filled
+        };
+        match &change {
+            Change::Rows(tables) => {
+                tables.iter().fold(false, |any, rows| fill(rows.table, &rows.symbols) || any)
+            }
+            Change::Load { table, symbols, .. } => fill(*table, symbols),
+            _ => false,
+        }
     }
 
     /// Tables with frames so far but neither manifest nor CREATE, ascending.
@@ -218,7 +250,10 @@ impl Replay {
         let effect = self.effect(position, change).map_err(damaged)?;
         if let Some(mut effect) = effect {
             if let (true, Effect::Rows(tables)) = (self.surveying, &mut effect.1) {
-                tables.iter_mut().for_each(|rows| rows.pieces.clear());
+                for rows in tables {
+                    let pieces = std::mem::take(&mut rows.pieces);
+                    self.rows_seen += pieces.iter().map(|(_, piece)| piece.rows() as u64).sum::<u64>();
+                }
             }
             let position = position.max(self.snapshot.position());
             self.snapshot.apply_at(position, effect);

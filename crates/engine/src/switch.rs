@@ -175,6 +175,11 @@ pub(crate) fn finish(disk: &dyn Disk) -> Result<()> {
     }
 }
 
+/// Whether there is a switch that is not finished, readable or not.
+pub(crate) fn is_under_way(disk: &dyn Disk) -> bool {
+    disk.list(Path::new("")).is_ok_and(|entries| entries.iter().any(|entry| entry.name == SWITCH_FILE))
+}
+
 /// The database as it is once the switch under way is finished, for readers, who change nothing.
 ///
 /// # Errors

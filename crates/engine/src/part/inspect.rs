@@ -37,6 +37,12 @@ pub(crate) struct Inspection {
 }
 
 impl Inspection {
+    /// Of a part in which nothing is wrong.
+    pub(crate) fn whole(part: &Part) -> Self {
+        let rows: Vec<Range<usize>> = part.slices.iter().map(|slice| slice.rows.clone()).collect();
+        Self { flaws: Vec::new(), good: rows }
+    }
+
     /// How many rows are good.
     pub(crate) fn good_rows(&self) -> usize {
         self.good.iter().map(ExactSizeIterator::len).sum()

@@ -29,7 +29,7 @@ mod stats;
 mod take;
 mod write;
 
-pub(crate) use inspect::{Flaw, Inspection};
+pub(crate) use inspect::Inspection;
 pub use prune::{BlockSummary, ColumnBound};
 pub use read::Fixed;
 pub use seek::PartTimes;

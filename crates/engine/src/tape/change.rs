@@ -81,6 +81,12 @@ const KIND_CLOSE: u16 = 6;
 /// Kinds 7 to 9 are those of tables that change.
 pub(crate) const KIND_GAP: u16 = 10;
 
+/// Whether frames of a kind do no more than add rows to tables, so that replaying them once more, past what
+/// was sealed since, gives the same rows.
+pub(crate) fn is_rows_only(kind: u16) -> bool {
+    matches!(kind, KIND_ROWS | KIND_CREATE | KIND_CLOSE)
+}
+
 /// Encodes a change for the tape: its kind and payload.
 pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
     let mut out = Encoder::default();

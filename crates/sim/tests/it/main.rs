@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod check;
 mod crash_images;
 mod damage;
 mod ledger;
