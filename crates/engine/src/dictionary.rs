@@ -21,6 +21,9 @@ const MAGIC: &[u8; 8] = b"TKSYMB\0\0";
 /// The format version this build writes, and the newest it reads.
 const VERSION: u32 = 1;
 
+/// Most placeholders given at once: a wild count is not to fill the memory.
+const PLACEHOLDERS_MAX: usize = 1 << 24;
+
 /// The strings of one SYMBOL column, by id and by value.
 #[derive(Debug, Default)]
 pub struct Dictionary {
@@ -135,10 +138,12 @@ impl Dictionary {
     }
 
     /// Gives the ids up to `count` that no symbol is known for a placeholder each: `?17`, with more
-    /// question marks where that is a symbol already. Returns those ids.
+    /// question marks where that is a symbol already. Returns those ids: none where there would be
+    /// more than anybody has lost.
     pub(crate) fn fill_to(&self, count: usize) -> Range<SymbolId> {
         let mut inner = self.write();
         let first = inner.symbols.len();
+        let count = if count - first.min(count) > PLACEHOLDERS_MAX { first } else { count };
         while inner.symbols.len() < count {
             let mut placeholder = format!("?{}", inner.symbols.len());
             while inner.ids.contains_key(placeholder.as_str()) {

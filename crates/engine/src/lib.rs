@@ -25,6 +25,7 @@ pub mod part;
 mod publisher;
 mod recent;
 mod recovery;
+pub mod repair;
 mod snapshot;
 mod switch;
 mod tape;

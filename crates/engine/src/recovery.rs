@@ -19,6 +19,9 @@ use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::Frame;
 use crate::tape::segment::{Segment, TAPE_DIR, list_segments, position_after, segment_path};
 use crate::{EngineError, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{Array, ArrayRef};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -189,7 +192,11 @@ impl Replay {
     /// Gives placeholders to the symbols that frames before this one brought and that are lost. Whether
     /// there were any.
     pub(crate) fn fill_symbols(&self, frame: &Frame<'_>) -> bool {
-        let Ok(change) = decode_change(frame.header.kind, frame.payload, |_| None) else { return false };
+        let types = |id: u32| {
+            let table = self.snapshot.table_by_id(id)?;
+            Some(table.schema.columns().iter().map(|column| column.column_type).collect())
+        };
+        let Ok(change) = decode_change(frame.header.kind, frame.payload, types) else { return false };
         let fill = |table: u32, symbols: &[NewSymbols]| {
             let Some(table) = self.snapshot.table_by_id(table) else { return false };
             let mut filled = false;
@@ -200,9 +207,20 @@ impl Replay {
             }
             filled
         };
+        // Ids that the frame itself brings are not lost, whether they were replayed already or not.
+        let own = |rows: &TableRows, column: usize| {
+            let own = rows.symbols.iter().filter(|new| new.column as usize == column);
+            own.map(|new| new.first_id as usize + new.symbols.len()).max().unwrap_or(0)
+        };
+        let fill_ids = |rows: &TableRows| {
+            let Some(table) = self.snapshot.table_by_id(rows.table) else { return false };
+            ids_used(table, &rows.columns)
+                .filter(|(column, dictionary, _)| own(rows, *column) <= dictionary.len())
+                .fold(false, |any, (_, dictionary, ids)| !dictionary.fill_to(ids).is_empty() || any)
+        };
         match &change {
             Change::Rows(tables) => {
-                tables.iter().fold(false, |any, rows| fill(rows.table, &rows.symbols) || any)
+                tables.iter().any(|rows| fill(rows.table, &rows.symbols)) || tables.iter().any(fill_ids)
             }
             Change::Load { table, symbols, .. } => fill(*table, symbols),
             _ => false,
@@ -356,12 +374,30 @@ fn replay_symbols(table: &TableSnapshot, symbols: &[NewSymbols]) -> std::result:
     Ok(())
 }
 
+/// For each SYMBOL column the dictionary, and how many ids it must have for these rows.
+fn ids_used<'a>(
+    table: &'a TableSnapshot,
+    columns: &'a [ArrayRef],
+) -> impl Iterator<Item = (usize, &'a Arc<Dictionary>, usize)> {
+    table.schema.symbol_columns().filter_map(|column| {
+        let ids = columns.get(column)?.as_primitive_opt::<UInt32Type>()?;
+        let most = match ids.null_count() {
+            0 => ids.values().iter().copied().max(),
+            _ => ids.iter().flatten().max(),
+        };
+        Some((column, table.dictionary(column)?, most.map_or(0, |most| most as usize + 1)))
+    })
+}
+
 fn rows_effect(
     position: u64,
     table: &TableSnapshot,
     rows: TableRows,
 ) -> std::result::Result<RowsEffect, String> {
     replay_symbols(table, &rows.symbols)?;
+    if ids_used(table, &rows.columns).any(|(_, dictionary, ids)| ids > dictionary.len()) {
+        return Err("rows have a symbol that no frame before them brought".to_string());
+    }
     let (id, new_symbols) = (table.id, !rows.symbols.is_empty());
     let mut pieces: Vec<(TimeRange, RowBatch)> = Vec::new();
     if table.truncated_at < position {

@@ -180,6 +180,11 @@ pub(crate) fn is_under_way(disk: &dyn Disk) -> bool {
     disk.list(Path::new("")).is_ok_and(|entries| entries.iter().any(|entry| entry.name == SWITCH_FILE))
 }
 
+/// Whether there is one that cannot be read.
+pub(crate) fn is_broken(disk: &dyn Disk) -> bool {
+    matches!(Switch::load(disk), Err(EngineError::Damaged { .. }))
+}
+
 /// The database as it is once the switch under way is finished, for readers, who change nothing.
 ///
 /// # Errors

@@ -1,21 +1,23 @@
 //! Names: files that nothing needs, folders without a table, what does not belong here.
 
+use super::parts::{fill_symbols, inspect};
 use super::report::{Finding, Remedy, Severity};
 use super::survey::Look;
 use super::tables::broken_file;
+use super::tape::Walked;
 use crate::disk::{DirEntry, Disk};
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, symbols_path, table_dir};
-use crate::part::Part;
-use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::part::{Part, PartSummary, PositionRange};
+use crate::repair::aside::DAMAGED_DIR;
+use crate::snapshot::{TableSnapshot, part_path};
 use crate::switch::{self, STAGE_DIR, SWITCH_FILE, Switch};
+use crate::tape::change::PartEntry;
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tickstone_model::PartitionBy;
 
-/// Where a repair puts what it takes out.
-pub(crate) const DAMAGED_DIR: &str = "damaged";
 const LOCK_FILE: &str = "LOCK";
 /// Folders nest no deeper in a database.
 const DEPTH_MAX: usize = 8;
@@ -57,7 +59,7 @@ pub(crate) fn look_at_switch(look: &mut Look<'_>) -> Result<()> {
 }
 
 /// Looks at every name in the database directory.
-pub(crate) fn look(look: &mut Look<'_>, snapshot: &Snapshot) -> Result<()> {
+pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for entry in list(look.disk.as_ref(), Path::new(""))? {
         match (entry.name.as_str(), entry.is_dir) {
             (LOCK_FILE | SWITCH_FILE, false) | (TAPE_DIR | TABLES_DIR, true) => {}
@@ -79,11 +81,11 @@ pub(crate) fn look(look: &mut Look<'_>, snapshot: &Snapshot) -> Result<()> {
         }
     }
     tape_names(look)?;
-    table_names(look, snapshot)
+    table_names(look, walked)
 }
 
 fn leftover(look: &mut Look<'_>, path: &Path, what: &str) {
-    look.add(Finding::new(Severity::Leftover, path, what).remedy(Remedy::NextOpening));
+    look.add(Finding::new(Severity::Leftover, path, what).remedy(Remedy::Swept));
 }
 
 fn tape_names(look: &mut Look<'_>) -> Result<()> {
@@ -97,12 +99,12 @@ fn tape_names(look: &mut Look<'_>) -> Result<()> {
     Ok(())
 }
 
-fn table_names(look: &mut Look<'_>, snapshot: &Snapshot) -> Result<()> {
+fn table_names(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for entry in list(look.disk.as_ref(), Path::new(TABLES_DIR))? {
         let path = Path::new(TABLES_DIR).join(&entry.name);
         let id = entry.name.parse::<u32>().ok();
-        match id.and_then(|id| snapshot.table_by_id(id)) {
-            Some(table) => files_of_table(look, &table.clone())?,
+        match id.and_then(|id| walked.snapshot.table_by_id(id)) {
+            Some(table) => files_of_table(look, walked, table)?,
             None if id.is_some_and(|id| look.tables.contains_key(&id) || look.tape.unknown.contains(&id)) => {
                 look.strays.push(path);
             }
@@ -117,7 +119,7 @@ fn table_names(look: &mut Look<'_>, snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-fn files_of_table(look: &mut Look<'_>, table: &TableSnapshot) -> Result<()> {
+fn files_of_table(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot) -> Result<()> {
     let dir = table_dir(table.id);
     let mut own: BTreeSet<PathBuf> = [Manifest::path(table.id)].into();
     own.extend(table.schema.symbol_columns().map(|column| symbols_path(table.id, column)));
@@ -136,16 +138,62 @@ fn files_of_table(look: &mut Look<'_>, table: &TableSnapshot) -> Result<()> {
         for file in list(look.disk.as_ref(), &path)? {
             let path = path.join(&file.name);
             if !parts.contains(&path) {
-                let rows = rows_of(look.disk.as_ref(), &path);
-                let rows = rows.map_or(String::new(), |rows| format!(" ({rows} rows)"));
-                let what = format!(
-                    "no manifest and no load names this file{rows}: it was never part of the table, or no longer is"
-                );
-                leftover(look, &path, &what);
+                unnamed(look, walked, table, &path)?;
             }
         }
     }
     Ok(())
+}
+
+/// A file in a partition's folder that the table does not have.
+fn unnamed(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot, path: &Path) -> Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let epoch = name.split('-').next().and_then(|epoch| u64::from_str_radix(epoch, 16).ok());
+    let lost = epoch.and_then(|epoch| walked.cover.lost_load(epoch));
+    let died = epoch.is_none_or(|epoch| walked.cover.may_have_died(epoch));
+    if let Some(position) = lost.filter(|position| !died && *position > table.truncated_at)
+        && let Some(entry) = loaded(look, table, path, position)
+    {
+        let what = format!("the frame of the bulk load that wrote these {} rows is lost", entry.rows);
+        let finding = Finding::new(Severity::Damage, path, what).of_table(table.schema.name());
+        look.add(finding.remedy(Remedy::Adopt));
+        let trouble = look.trouble(table.id);
+        trouble.rewrite = true;
+        trouble.adopted.push(entry);
+    } else if look.rebuilt.contains(&table.id) || (lost.is_some() && name.ends_with(".part")) {
+        let what =
+            "it may have been the table's before manifest or frame were lost, and cannot be told to be";
+        let finding = Finding::new(Severity::Damage, path, what).of_table(table.schema.name());
+        look.add(finding.loses(None, None).remedy(Remedy::PutAside));
+        look.strays.push(path.to_path_buf());
+    } else {
+        let rows = rows_of(look.disk.as_ref(), path);
+        let rows = rows.map_or(String::new(), |rows| format!(" ({rows} rows)"));
+        let what = format!(
+            "no manifest and no load names this file{rows}: it never was the table's, or no longer is"
+        );
+        leftover(look, path, &what);
+    }
+    Ok(())
+}
+
+/// What the lost frame of a load said of this part, where a load wrote it and all of it is whole.
+fn loaded(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, position: u64) -> Option<PartEntry> {
+    let bytes = look.disk.read(path).ok()?;
+    let part = Part::open(bytes, path, &table.schema).ok()?;
+    if part.positions() != (PositionRange { first: 0, last: 0 }) {
+        return None;
+    }
+    fill_symbols(table, &part);
+    if !inspect(look, table, path, &part).flaws.is_empty() {
+        return None;
+    }
+    let PartSummary { rows, times, file_bytes } = *part.summary();
+    let partition = table.schema.partition_by().partition_of(times.map_or(0, |(least, _)| least)).from;
+    let file = path.file_name()?.to_str()?.to_string();
+    let positions = PositionRange { first: position, last: position };
+    let right = part_path(table.id, &table.schema, partition, &file) == path;
+    right.then_some(PartEntry { partition, file, positions, rows, times, file_bytes })
 }
 
 /// Rows of a part that nothing describes, where it can be opened.

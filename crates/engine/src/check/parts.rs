@@ -7,6 +7,7 @@ use super::tape::Walked;
 use crate::part::{Inspection, Part};
 use crate::snapshot::{PartFile, Source, TableSnapshot};
 use crate::{EngineError, Result};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ fn one_part(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot, file: &
                 if source.kind() == std::io::ErrorKind::NotFound);
             let finding = broken_file(&file.path, error).of_table(table.schema.name());
             let finding = finding.loses(Some(entry.rows), entry.times);
-            let in_tape = in_tape(walked, file);
+            let in_tape = in_tape(walked, table, file);
             look.add(match (in_tape, missing) {
                 (true, _) => finding.loses(Some(0), None).remedy(Remedy::FromTape),
                 (false, true) => finding.remedy(Remedy::Forget),
@@ -47,12 +48,15 @@ fn one_part(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot, file: &
             return Ok(());
         }
     };
+    if look.rebuilt.contains(&table.id) {
+        fill_symbols(table, &part);
+    }
     let found = inspect(look, table, &file.path, &part);
     look.report.rows += found.good_rows() as u64;
     let rest = (before + part.summary().file_bytes).saturating_sub(look.report.bytes);
     look.step(&file.path, rest);
     if !found.flaws.is_empty() {
-        let in_tape = in_tape(walked, file);
+        let in_tape = in_tape(walked, table, file);
         report(look, table, &part, &file.path, &found, in_tape);
         let trouble = if in_tape { PartTrouble::InTape } else { PartTrouble::Partly(found.good) };
         note(look, table, &file.path, trouble);
@@ -61,9 +65,9 @@ fn one_part(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot, file: &
 }
 
 /// Whether the rows of a part are in the tape as well, so that it can be done without.
-fn in_tape(walked: &Walked, file: &PartFile) -> bool {
+fn in_tape(walked: &Walked, table: &TableSnapshot, file: &PartFile) -> bool {
     let positions = file.entry.positions;
-    walked.cover.has_rows(positions.first, positions.last)
+    walked.cover.has_rows(table.id, positions.first, positions.last)
 }
 
 fn note(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, trouble: PartTrouble) {
@@ -89,7 +93,16 @@ fn agrees(part: Part, file: &PartFile, table: &TableSnapshot) -> Result<Part> {
     Ok(part)
 }
 
-fn inspect(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, part: &Part) -> Inspection {
+/// Gives placeholders to the ids that a part has and no symbol is left for.
+pub(crate) fn fill_symbols(table: &TableSnapshot, part: &Part) {
+    for column in table.schema.symbol_columns() {
+        if let Some(dictionary) = table.dictionary(column) {
+            dictionary.fill_to(part.symbols_used(column));
+        }
+    }
+}
+
+pub(crate) fn inspect(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, part: &Part) -> Inspection {
     let dictionaries = Arc::clone(&table.dictionaries);
     let symbols = |column: usize| dictionaries.get(column)?.as_ref().map(|dictionary| dictionary.len());
     if look.options.values {
@@ -110,6 +123,8 @@ fn report(
     found: &Inspection,
     in_tape: bool,
 ) {
+    // Two columns may be damaged in the same rows: they are lost once.
+    let mut lost: Vec<Range<usize>> = Vec::new();
     for flaw in &found.flaws {
         let slice = part.slices().iter().find(|slice| slice.rows.contains(&flaw.rows.start));
         let times = slice.filter(|_| !flaw.rows.is_empty()).and_then(|slice| slice.times);
@@ -118,7 +133,21 @@ fn report(
         look.add(if in_tape {
             finding.remedy(Remedy::FromTape)
         } else {
-            finding.loses(Some(flaw.rows.len() as u64), times).remedy(Remedy::KeepRows)
+            finding.loses(Some(fresh(&mut lost, &flaw.rows) as u64), times).remedy(Remedy::KeepRows)
         });
     }
+}
+
+/// How many of `rows` are in none of `lost`, to which they are added.
+fn fresh(lost: &mut Vec<Range<usize>>, rows: &Range<usize>) -> usize {
+    let mut left = vec![rows.clone()];
+    for known in lost.iter() {
+        left = left
+            .into_iter()
+            .flat_map(|rest| [rest.start..rest.end.min(known.start), rest.start.max(known.end)..rest.end])
+            .filter(|rest| rest.start < rest.end)
+            .collect();
+    }
+    lost.push(rows.clone());
+    left.iter().map(ExactSizeIterator::len).sum()
 }

@@ -22,12 +22,16 @@ pub enum Remedy {
     None,
     /// The next opening for writing does what is needed, without a repair.
     NextOpening,
+    /// It goes with the next opening after a crash or a repair.
+    Swept,
     /// The file is written anew from its copy; nothing is lost.
     FromCopy,
     /// The file is written anew from what the other files say.
     Rebuild,
     /// The rows that are whole go into a new part; the damaged one is put aside.
     KeepRows,
+    /// The part belongs to the table again.
+    Adopt,
     /// The rows are still in the tape and come from there; the damaged part is put aside.
     FromTape,
     /// The frames before and after it are kept; the damaged file is put aside.
@@ -45,9 +49,11 @@ impl Remedy {
         match self {
             Remedy::None => "nothing needs to be done",
             Remedy::NextOpening => "the next opening for writing settles it",
+            Remedy::Swept => "it goes with the next opening after a crash or a repair",
             Remedy::FromCopy => "a repair writes it anew from its copy, nothing is lost",
             Remedy::Rebuild => "a repair rebuilds it from the other files",
             Remedy::KeepRows => "a repair keeps all other rows of the file",
+            Remedy::Adopt => "a repair gives it back to the table",
             Remedy::FromTape => "a repair takes the rows from the tape, which still has them",
             Remedy::KeepFrames => "a repair keeps the frames before and after it",
             Remedy::PutAside => "a repair puts the file aside",

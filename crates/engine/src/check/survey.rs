@@ -10,6 +10,8 @@ use crate::Result;
 use crate::disk::Disk;
 use crate::snapshot::Snapshot;
 use crate::switch;
+use crate::tape::change::PartEntry;
+use crate::tape::segment::epoch_of;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ pub(crate) struct TableTrouble {
     pub(crate) files: Vec<PathBuf>,
     /// Damaged parts by their path.
     pub(crate) parts: BTreeMap<PathBuf, PartTrouble>,
+    /// Parts of bulk loads whose frame is lost: they become the table's again.
+    pub(crate) adopted: Vec<PartEntry>,
 }
 
 /// What can be done about a part.
@@ -44,20 +48,12 @@ pub(crate) struct TapeTrouble {
     pub(crate) segments: BTreeSet<u64>,
     /// Segments whose header is torn or broken.
     pub(crate) headers: BTreeSet<u64>,
-    /// Missing positions, first and last, before the segment that begins with the key.
-    pub(crate) holes: BTreeMap<u64, (u64, u64)>,
-    /// Whole frames that cannot be replayed.
+    /// Positions of whole frames that cannot be replayed.
     pub(crate) unusable: HashSet<u64>,
-    /// Tables that frames speak of and nothing describes, and the segments with such frames.
+    /// Whole frames that stand in a segment that is not theirs: segment and position.
+    pub(crate) foreign: HashSet<(u64, u64)>,
+    /// Tables that frames speak of and nothing describes, ascending.
     pub(crate) unknown: Vec<u32>,
-    /// There is no segment, though there are tables.
-    pub(crate) missing: bool,
-}
-
-impl TapeTrouble {
-    pub(crate) fn is_none(&self) -> bool {
-        self.segments.is_empty() && self.holes.is_empty() && self.unknown.is_empty() && !self.missing
-    }
 }
 
 /// Which frames the tape holds, as far as it decides what may be taken from it.
@@ -67,19 +63,53 @@ pub(crate) struct TapeCover {
     pub(crate) first: Option<u64>,
     /// Position of the last frame.
     pub(crate) last: u64,
-    /// Positions that are missing in between.
+    /// Whether the database was closed after it.
+    pub(crate) closed: bool,
+    /// Positions that are missing in between, those that an earlier repair has noted included.
     pub(crate) lost: Vec<(u64, u64)>,
-    /// Positions of frames that do more than add rows, by table where that is known.
-    pub(crate) changes: Vec<u64>,
+    /// Those of them that are missing now.
+    pub(crate) found_lost: Vec<(u64, u64)>,
+    /// Frames that do more than add rows.
+    pub(crate) changes: Vec<TapeChange>,
+}
+
+/// A frame that does more than add rows.
+#[derive(Debug)]
+pub(crate) struct TapeChange {
+    /// The table it concerns; `None` where it may be any.
+    pub(crate) table: Option<u32>,
+    pub(crate) position: u64,
+    /// Whether it only adds parts.
+    pub(crate) is_load: bool,
 }
 
 impl TapeCover {
-    /// Whether the rows of these positions are all in row frames that can be replayed once more.
-    pub(crate) fn has_rows(&self, first: u64, last: u64) -> bool {
+    pub(crate) fn add_lost(&mut self, positions: (u64, u64)) {
+        self.lost.push(positions);
+        self.found_lost.push(positions);
+    }
+
+    /// The first position found lost that may have been that of a load which wrote its parts in this epoch.
+    pub(crate) fn lost_load(&self, epoch: u64) -> Option<u64> {
+        let of_epoch = |(first, last): &&(u64, u64)| (epoch_of(*first)..=epoch_of(*last)).contains(&epoch);
+        self.found_lost.iter().find(of_epoch).map(|(first, _)| *first)
+    }
+
+    /// Whether the process that wrote in this epoch may have died with loads under way.
+    pub(crate) fn may_have_died(&self, epoch: u64) -> bool {
+        epoch == epoch_of(self.last) && !self.closed
+    }
+
+    /// Whether a table's rows of these positions are all in row frames that can be replayed once more.
+    pub(crate) fn has_rows(&self, table: u32, first: u64, last: u64) -> bool {
+        let harmless = |change: &TapeChange| {
+            let other = change.table.is_some_and(|id| id != table);
+            other || change.position < first || (change.is_load && last < change.position)
+        };
         self.first.is_some_and(|start| start <= first)
             && last <= self.last
             && self.lost.iter().all(|(from, to)| *to < first || last < *from)
-            && self.changes.iter().all(|change| *change < first)
+            && self.changes.iter().all(harmless)
     }
 }
 
@@ -111,7 +141,8 @@ impl Survey {
         let found = tables::look(&mut look)?;
         let walked = tape::walk(&mut look, found)?;
         parts::look(&mut look, &walked)?;
-        files::look(&mut look, &walked.snapshot)?;
+        files::look(&mut look, &walked)?;
+        tape::lost_symbols(&mut look, &walked.snapshot);
         Ok(Self {
             report: look.report,
             snapshot: walked.snapshot,
@@ -133,6 +164,8 @@ pub(crate) struct Look<'a> {
     pub(crate) tables: BTreeMap<u32, TableTrouble>,
     pub(crate) tape: TapeTrouble,
     pub(crate) strays: Vec<PathBuf>,
+    /// Tables whose manifest had to be told from their parts.
+    pub(crate) rebuilt: BTreeSet<u32>,
     bytes_total: u64,
 }
 
@@ -150,6 +183,7 @@ impl<'a> Look<'a> {
             tables: BTreeMap::new(),
             tape: TapeTrouble::default(),
             strays: Vec::new(),
+            rebuilt: BTreeSet::new(),
             bytes_total: 0,
         };
         files::look_at_switch(&mut look)?;

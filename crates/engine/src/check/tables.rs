@@ -76,6 +76,7 @@ fn manifest(look: &mut Look<'_>, id: u32) -> Result<Option<Manifest>> {
         Some(manifest) => {
             let what = format!("{}, and so is its copy", problem.what);
             let finding = Finding { what, ..problem.of_table(manifest.schema.name()) };
+            look.rebuilt.insert(id);
             look.add(finding.loses(None, None).remedy(Remedy::Rebuild));
         }
         None => look.add(problem.loses(None, None).remedy(Remedy::Rebuild)),

@@ -2,12 +2,12 @@
 //! tables, replayed as recovery would, past damage.
 
 use super::report::{Finding, Remedy, Severity};
-use super::survey::{Look, TapeCover};
+use super::survey::{Look, TapeChange, TapeCover};
 use super::tables::{Found, broken_file};
 use crate::manifest::{symbols_path, table_dir};
 use crate::recovery::Replay;
 use crate::snapshot::Snapshot;
-use crate::tape::change::{KIND_GAP, is_rows_only};
+use crate::tape::change::{KIND_CLOSE, KIND_GAP, Scope, scope_of};
 use crate::tape::frame::Frame;
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{
@@ -32,12 +32,13 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
     if segments.is_empty() && !found.tables.is_empty() {
         let what = "there is no segment of the tape, though there are tables";
         look.add(Finding::new(Severity::Damage, TAPE_DIR, what).loses(None, None).remedy(Remedy::Rebuild));
-        look.tape.missing = true;
     }
     let replay = Replay::surveying(&look.disk, found.tables, found.position);
-    let mut walk = Walk { replay, chain: None, broken: None, cover: TapeCover::default() };
+    // The name of the oldest segment tells its first position: what is missing there is lost as well.
+    let chain = segments.first().map(|first| first.saturating_sub(1));
+    let mut walk = Walk { replay, chain, next_segment: None, broken: None, cover: TapeCover::default() };
     for (index, first) in segments.iter().enumerate() {
-        walk.segment(look, *first, index + 1 == segments.len())?;
+        walk.segment(look, *first, segments.get(index + 1).copied())?;
     }
     walk.settle(look, None);
     walk.unknown_tables(look);
@@ -45,7 +46,11 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
     let snapshot = walk.replay.snapshot().clone();
     look.report.tables = snapshot.tables().count() as u64;
     look.report.rows += walk.replay.rows_seen();
-    lost_symbols(look, &snapshot, &found.symbol_counts);
+    for (id, column, count) in found.symbol_counts {
+        if let Some(dictionary) = snapshot.table_by_id(id).and_then(|table| table.dictionary(column)) {
+            dictionary.fill_to(count);
+        }
+    }
     Ok(Walked { snapshot, last_position, cover: walk.cover })
 }
 
@@ -53,6 +58,8 @@ struct Walk {
     replay: Replay,
     /// Position of the last whole frame.
     chain: Option<u64>,
+    /// First position of the segment after the one at hand.
+    next_segment: Option<u64>,
     /// Damage after it, until the next whole frame tells which positions are lost.
     broken: Option<Broken>,
     cover: TapeCover,
@@ -68,8 +75,9 @@ struct Broken {
 }
 
 impl Walk {
-    fn segment(&mut self, look: &mut Look<'_>, first: u64, newest: bool) -> Result<()> {
-        let path = segment_path(first);
+    fn segment(&mut self, look: &mut Look<'_>, first: u64, next: Option<u64>) -> Result<()> {
+        let (path, newest) = (segment_path(first), next.is_none());
+        self.next_segment = next;
         let segment = match Segment::open(look.disk.as_ref(), first) {
             Ok(segment) => segment,
             Err(error) => {
@@ -137,6 +145,15 @@ impl Walk {
 
     fn frame(&mut self, look: &mut Look<'_>, segment: u64, path: &Path, at: usize, frame: &Frame<'_>) {
         let position = frame.header.position;
+        let late = self.next_segment.is_some_and(|next| next <= position);
+        if late || self.chain.is_some_and(|chain| position <= chain) {
+            let what = format!("the frame at position {position:#x} does not belong into this segment");
+            let finding = Finding::new(Severity::Damage, path, what).at(at as u64, Some(frame.size() as u64));
+            look.add(finding.remedy(Remedy::KeepFrames));
+            look.tape.foreign.insert((segment, position));
+            look.tape.segments.insert(segment);
+            return;
+        }
         let first = match frame.payload.first_chunk() {
             Some(first) if frame.header.kind == KIND_GAP => u64::from_le_bytes(*first),
             _ => position,
@@ -148,11 +165,15 @@ impl Walk {
         self.chain = Some(position);
         self.cover.first.get_or_insert(first);
         self.cover.last = position;
-        if !is_rows_only(frame.header.kind) {
-            self.cover.changes.push(position);
+        self.cover.closed = frame.header.kind == KIND_CLOSE;
+        if let Some(scope) = scope_of(frame.header.kind) {
+            let table = frame.payload.first_chunk().map(|id| u32::from_le_bytes(*id));
+            let table = table.filter(|_| scope != Scope::Any);
+            let is_load = scope == Scope::Load;
+            self.cover.changes.push(TapeChange { table, position, is_load });
         }
         let mut outcome = self.replay.frame(&segment, frame);
-        if outcome.is_err() && self.replay.fill_symbols(frame) {
+        while outcome.is_err() && self.replay.fill_symbols(frame) {
             outcome = self.replay.frame(&segment, frame);
         }
         if let Err(error) = outcome {
@@ -162,7 +183,7 @@ impl Walk {
             };
             look.tape.unusable.insert(position);
             look.tape.segments.insert(segment);
-            self.cover.lost.push((position, position));
+            self.cover.add_lost((position, position));
             let finding = Finding::new(Severity::Damage, path, what).at(at as u64, Some(frame.size() as u64));
             look.add(finding.loses(None, None).remedy(Remedy::KeepFrames));
         }
@@ -171,14 +192,18 @@ impl Walk {
     /// Reports the damage or the hole before the frame at `next` of a segment, or before the end.
     fn settle(&mut self, look: &mut Look<'_>, next: Option<(u64, u64)>) {
         let lost = self.lost_before(next.map(|(_, position)| position));
-        self.cover.lost.extend(lost);
+        if let Some(lost) = lost {
+            self.cover.add_lost(lost);
+        }
         let frames = |(from, to): (u64, u64)| match to - from {
             0 => format!("the frame at position {from:#x}"),
             more => format!("{} frames from position {from:#x} to {to:#x}", more + 1),
         };
         if let Some(broken) = self.broken.take() {
             let lost = lost.or_else(|| broken.position.map(|position| (position, position)));
-            self.cover.lost.extend(lost);
+            if let Some(lost) = lost {
+                self.cover.add_lost(lost);
+            }
             let reason = &broken.reason;
             let what = match lost {
                 Some(lost) => format!("{reason}; it takes {} with it", frames(lost)),
@@ -191,7 +216,6 @@ impl Walk {
             look.add(finding.remedy(Remedy::KeepFrames));
         } else if let (Some(lost), Some((segment, _))) = (lost, next) {
             let what = format!("{} that must come before this are missing", frames(lost));
-            look.tape.holes.insert(segment, lost);
             look.tape.segments.insert(segment);
             let finding = Finding::new(Severity::Damage, segment_path(segment), what).loses(None, None);
             look.add(finding.remedy(Remedy::KeepFrames));
@@ -216,13 +240,11 @@ impl Walk {
     }
 }
 
-/// Gives ids that no file and no frame has a text for their placeholders, and reports them.
-fn lost_symbols(look: &mut Look<'_>, snapshot: &Snapshot, counts: &[(u32, usize, usize)]) {
+/// Reports the ids that no file and no frame has a text for.
+pub(crate) fn lost_symbols(look: &mut Look<'_>, snapshot: &Snapshot) {
     for table in snapshot.tables() {
         for column in table.schema.symbol_columns() {
             let Some(dictionary) = table.dictionary(column) else { continue };
-            let said = counts.iter().find(|(id, other, _)| (*id, *other) == (table.id, column));
-            dictionary.fill_to(said.map_or(0, |(_, _, count)| *count));
             let lost = dictionary.placeholders();
             if lost.is_empty() {
                 continue;

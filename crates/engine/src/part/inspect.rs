@@ -7,7 +7,7 @@ use super::block::block_stats_of;
 use super::layout::{TOTAL_BYTES, block_count};
 use super::page::Page;
 use super::series::SeriesEntry;
-use super::stats::{StatKind, TotalStats};
+use super::stats::{HAS_RANGE, StatKind, TotalStats};
 use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
@@ -84,6 +84,14 @@ impl Part {
             }
         }
         inspection
+    }
+
+    /// How many symbols a SYMBOL column's dictionary must have for this part, by its statistics.
+    pub(crate) fn symbols_used(&self, column: usize) -> usize {
+        let at = self.layout.totals + column * TOTAL_BYTES;
+        let total = self.bytes.get(at..at + TOTAL_BYTES).and_then(TotalStats::read);
+        let most = total.filter(|total| total.flags & HAS_RANGE != 0).map(|total| total.max as usize);
+        most.map_or(0, |most| most.saturating_add(1))
     }
 
     fn name(&self, column: usize) -> String {

@@ -77,14 +77,30 @@ const KIND_CREATE: u16 = 2;
 const KIND_DROP: u16 = 3;
 const KIND_TRUNCATE: u16 = 4;
 const KIND_LOAD: u16 = 5;
-const KIND_CLOSE: u16 = 6;
+pub(crate) const KIND_CLOSE: u16 = 6;
 /// Kinds 7 to 9 are those of tables that change.
 pub(crate) const KIND_GAP: u16 = 10;
 
-/// Whether frames of a kind do no more than add rows to tables, so that replaying them once more, past what
+/// What a change that does more than add rows concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The table whose id the payload begins with: rows of it.
+    Table,
+    /// The same, but it only adds parts.
+    Load,
+    /// Anything.
+    Any,
+}
+
+/// `None` for kinds that add rows, or change nothing that rows depend on: replaying them once more, past what
 /// was sealed since, gives the same rows.
-pub(crate) fn is_rows_only(kind: u16) -> bool {
-    matches!(kind, KIND_ROWS | KIND_CREATE | KIND_CLOSE)
+pub(crate) fn scope_of(kind: u16) -> Option<Scope> {
+    match kind {
+        KIND_ROWS | KIND_CREATE | KIND_CLOSE | KIND_GAP => None,
+        KIND_DROP | KIND_TRUNCATE => Some(Scope::Table),
+        KIND_LOAD => Some(Scope::Load),
+        _ => Some(Scope::Any),
+    }
 }
 
 /// Encodes a change for the tape: its kind and payload.

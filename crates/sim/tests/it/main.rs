@@ -6,3 +6,4 @@ mod check;
 mod crash_images;
 mod damage;
 mod ledger;
+mod repair;

@@ -14,7 +14,7 @@ fn shape(seed: u64, rows: usize) -> Shape {
         timestamp: true,
         shuffled: true,
         series: 1,
-        nulls: seed % 2 == 0,
+        nulls: seed.is_multiple_of(2),
     }
 }
 
