@@ -133,6 +133,11 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Whether everything was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
     /// # Errors
     /// Where bytes are left over.
     pub(crate) fn finish(self) -> Result<(), Malformed> {

@@ -171,7 +171,7 @@ impl Dictionary {
     /// # Errors
     /// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
     pub(crate) fn load(disk: &dyn Disk, path: &Path, count: usize) -> Result<Self> {
-        let bytes = crate::manifest::read_checked(disk, path, MAGIC, VERSION)?;
+        let (_, bytes) = crate::manifest::read_checked(disk, path, MAGIC, VERSION)?;
         let damaged = |what: String| EngineError::damaged(path, 0, what);
         let mut input = Decoder::new(&bytes);
         let mut inner = Inner::default();

@@ -96,9 +96,18 @@ pub(crate) struct Writing {
 }
 
 #[derive(Debug)]
-struct Catalog {
+pub(crate) struct Catalog {
     writers: HashMap<u32, Arc<Mutex<TableWriter>>>,
     next_table: u32,
+}
+
+impl Catalog {
+    /// # Errors
+    /// [`EngineError::NoSuchTable`] where the table was dropped.
+    pub(crate) fn writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
+        let writer = self.writers.get(&table.id).map(Arc::clone);
+        writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
+    }
 }
 
 /// The one writer of a table.
@@ -114,6 +123,14 @@ impl TableWriter {
     fn new(table: Arc<TableSnapshot>) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
         Self { table, logged, dropped: false }
+    }
+
+    /// The table has another shape from here on.
+    pub(crate) fn alter(&mut self, table: &Arc<TableSnapshot>) {
+        let before = std::mem::replace(&mut self.table, Arc::clone(table));
+        let place = |index| before.schema.column_of_id(table.schema.column_id(index));
+        let logged = |index| place(index).map_or(0, |place| self.logged[place]);
+        self.logged = (0..table.schema.columns().len()).map(logged).collect();
     }
 
     /// Symbols given out since the table's last frame.
@@ -206,7 +223,7 @@ impl Engine {
         self.core.publisher.snapshot()
     }
 
-    /// Changes with every table made or dropped.
+    /// Changes with every table made, dropped or altered.
     pub fn catalog_version(&self) -> u64 {
         self.snapshot().catalog_version()
     }
@@ -265,8 +282,7 @@ impl Engine {
         let writing = self.core.writing("DROP TABLE")?;
         let mut catalog = writing.catalog();
         let table = self.core.table(name)?;
-        let writer = catalog.writers.get(&table.id).map(Arc::clone);
-        let Some(writer) = writer else { return Err(EngineError::NoSuchTable { name: name.to_string() }) };
+        let writer = catalog.writer(&table)?;
         let mut writer = lock(&writer);
         let (kind, payload) = encode_change(&Change::Drop { table: table.id });
         let ticket =
@@ -287,9 +303,7 @@ impl Engine {
         let table = self.core.table(name)?;
         let writer = self.core.table_writer(&table)?;
         let writer = lock(&writer);
-        if writer.dropped {
-            return Err(EngineError::NoSuchTable { name: name.to_string() });
-        }
+        writer.check_there()?;
         let (kind, payload) = encode_change(&Change::Truncate { table: table.id });
         let effect = Effect::Truncate { table: table.id };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
@@ -371,9 +385,7 @@ impl Core {
     }
 
     pub(crate) fn table_writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
-        let catalog = self.writing("writing")?.catalog();
-        let writer = catalog.writers.get(&table.id).map(Arc::clone);
-        writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
+        self.writing("writing")?.catalog().writer(table)
     }
 
     /// Waits for a commit's acknowledgement, then does or requests what maintenance is due.
@@ -399,7 +411,7 @@ impl Core {
 }
 
 impl Writing {
-    fn catalog(&self) -> MutexGuard<'_, Catalog> {
+    pub(crate) fn catalog(&self) -> MutexGuard<'_, Catalog> {
         lock(&self.catalog)
     }
 }

@@ -93,6 +93,12 @@ pub enum EngineError {
         /// The name asked for.
         name: String,
     },
+    /// Columns of a table were added or dropped after rows for it were put together.
+    #[error("the columns of '{table}' were changed meanwhile; nothing was stored: try again")]
+    SchemaChanged {
+        /// The table.
+        table: String,
+    },
     /// A file was imported into the table before.
     #[error("'{source_name}' was already imported into '{table}' ({rows} rows)")]
     AlreadyImported {
@@ -147,7 +153,9 @@ impl EngineError {
                 ErrorKind::FreeSpace
             }
             EngineError::MemoryFull { .. } => ErrorKind::FreeSpace,
-            EngineError::Locked { .. } | EngineError::TapeStopped { .. } => ErrorKind::Retry,
+            EngineError::Locked { .. }
+            | EngineError::TapeStopped { .. }
+            | EngineError::SchemaChanged { .. } => ErrorKind::Retry,
             EngineError::Io { .. }
             | EngineError::Damaged { .. }
             | EngineError::NewerFormat { .. }

@@ -10,6 +10,7 @@
 //! Owns every durable byte. Never knows SQL, sockets, async, the wall clock or global randomness: time
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
+mod alter;
 pub mod check;
 mod clock;
 mod codec;
@@ -38,6 +39,6 @@ pub use error::{EngineError, ErrorKind, Result};
 pub use load::BulkLoad;
 pub use manifest::ImportRecord;
 pub use part::{ColumnBound, PartTimes};
-pub use snapshot::{PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
+pub use snapshot::{Dropped, PartitionSnapshot, Segment, Selection, Snapshot, TableSnapshot};
 pub use tape::change::ImportSource;
 pub use transaction::Transaction;

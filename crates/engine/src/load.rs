@@ -94,7 +94,8 @@ impl BulkLoad {
         let summary =
             Part::write(self.core.disk.as_ref(), &path, schema, positions, &waiting.batches, options)?;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-        self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes });
+        let schema_version = schema.version();
+        self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version });
         Ok(())
     }
 
@@ -102,8 +103,8 @@ impl BulkLoad {
     /// remembered with the table.
     ///
     /// # Errors
-    /// [`EngineError::Io`], [`EngineError::NoSuchTable`] where the table was dropped meanwhile: nothing
-    /// is stored then. [`EngineError::TapeStopped`]: reopen to know.
+    /// [`EngineError::Io`], [`EngineError::NoSuchTable`] where the table was dropped meanwhile,
+    /// [`EngineError::SchemaChanged`] where its columns were changed: nothing is stored then. [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(mut self, source: Option<ImportSource>) -> Result<Commit> {
         let partitions: Vec<i64> = self.waiting.keys().copied().collect();
         partitions.into_iter().try_for_each(|partition| self.write_part(partition))?;
@@ -115,9 +116,12 @@ impl BulkLoad {
         let writing = core.writing("a bulk load")?;
         let writer = core.table_writer(&self.table)?;
         let mut writer = lock(&writer);
-        if writer.dropped {
-            return Err(EngineError::NoSuchTable { name: self.table.schema.name().to_string() });
+        // Parts may have been written already, with the columns of when the load began.
+        if writer.table.schema.version() != self.table.schema.version() {
+            writer.check_there()?;
+            return Err(EngineError::SchemaChanged { table: writer.table.schema.name().to_string() });
         }
+        writer.check_there()?;
         let symbols = writer.new_symbols();
         let table = self.table.id;
         let (parts, rows) = (self.parts.clone(), self.rows);

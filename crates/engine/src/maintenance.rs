@@ -152,6 +152,7 @@ impl Core {
     fn maintain_step(&self) -> Result<()> {
         let pause = self.writing("maintenance")?.maintenance.pause();
         self.merge_all()?;
+        self.save_where_parts_left(&pause)?;
         let mut sealed = false;
         while self.publisher.snapshot().recent_bytes() > self.options.memory_budget_bytes / SEAL_SHARE {
             let snapshot = self.publisher.snapshot();
@@ -181,6 +182,13 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Saves the manifests of tables that parts left: their files go after that.
+    fn save_where_parts_left(&self, pause: &Pause<'_>) -> Result<()> {
+        let snapshot = self.publisher.snapshot();
+        let left = snapshot.tables().filter(|table| !table.retired.is_empty());
+        left.map(|table| table.id).try_for_each(|id| self.save_manifest_of(id, pause))
     }
 
     /// Seals every partition of a table and saves its manifest.
@@ -213,7 +221,8 @@ impl Core {
             let folder = path.parent().expect("a part is in its partition's folder");
             self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
             let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-            let entry = PartEntry { partition: range.from, file, positions, rows, times, file_bytes };
+            let (partition, schema_version) = (range.from, table.schema.version());
+            let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
             if !self.publisher.change(|next| next.replace_runs(id, range, &runs, part)) {
                 self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
@@ -229,6 +238,7 @@ impl Core {
     }
 
     fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
+        self.forget_history(id)?;
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
         if !table.needs_saving() {
@@ -239,21 +249,32 @@ impl Core {
         self.save_symbols(table, &manifest.symbol_counts)?;
         manifest.save(self.disk.as_ref())?;
         table.note_saved();
+        for column_id in &table.retired_columns {
+            let path = symbols_path(id, *column_id);
+            self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        }
         self.publisher.change(|next| next.forget_retired(table));
         Ok(())
     }
 
     fn save_symbols(&self, table: &TableSnapshot, counts: &[u32]) -> Result<()> {
-        let columns = table.schema.symbol_columns();
-        for ((column, count), place) in columns.zip(counts).zip(0..) {
+        for (column, count) in table.schema.symbol_columns().zip(counts) {
             let Some(dictionary) = table.dictionary(column) else { continue };
-            if table.dir.saved_symbols(place) < *count {
-                let path = symbols_path(table.id, column);
+            let column_id = table.schema.column_id(column);
+            if table.dir.saved_symbols(column_id) < *count {
+                let path = symbols_path(table.id, column_id);
                 dictionary.save(self.disk.as_ref(), &path, *count as usize)?;
-                table.dir.note_saved_symbols(place, *count);
+                table.dir.note_saved_symbols(column_id, *count);
             }
         }
         Ok(())
+    }
+
+    /// Where the tape begins; what was before is gone for good.
+    pub(crate) fn stable_tape_start(&self) -> Result<u64> {
+        let first = list_segments(self.disk.as_ref())?.first().copied();
+        self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        Ok(first.unwrap_or(0))
     }
 
     fn tape_is_long(&self) -> Result<bool> {

@@ -10,12 +10,14 @@
 
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::disk::Disk;
+use crate::snapshot::{History, Retirement, SchemaVersion};
 use crate::tape::change::{
-    ImportSource, PartEntry, decode_part, decode_schema, decode_source, encode_part, encode_schema,
-    encode_source,
+    ImportSource, PartEntry, decode_part, decode_range, decode_schema, decode_schema_without_properties,
+    decode_source, encode_part, encode_range, encode_schema, encode_source,
 };
 use crate::{EngineError, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tickstone_model::TableSchema;
 
 /// The folder of all tables; each has a folder named by its id in it.
@@ -23,7 +25,7 @@ pub(crate) const TABLES_DIR: &str = "tables";
 const MANIFEST_FILE: &str = "manifest";
 const COPY_EXTENSION: &str = "copy";
 const MAGIC: &[u8; 8] = b"TKMANI\0\0";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of magic, version and checksum around a checked file's contents.
 const PREFIX_BYTES: usize = 12;
 const CRC_BYTES: usize = 4;
@@ -54,6 +56,8 @@ pub(crate) struct Manifest {
     pub(crate) symbol_counts: Vec<u32>,
     pub(crate) parts: Vec<PartEntry>,
     pub(crate) imports: Vec<ImportRecord>,
+    /// Earlier schemas, and what else frames still in the tape must be told; its last version is `schema`.
+    pub(crate) history: History,
 }
 
 /// The folder of a table.
@@ -61,9 +65,17 @@ pub(crate) fn table_dir(table: u32) -> PathBuf {
     Path::new(TABLES_DIR).join(table.to_string())
 }
 
-/// The file of a SYMBOL column's strings.
-pub(crate) fn symbols_path(table: u32, column: usize) -> PathBuf {
-    table_dir(table).join(format!("symbols-{column}"))
+/// First letters of the name of a symbol file.
+const SYMBOLS_PREFIX: &str = "symbols-";
+
+/// The file of a SYMBOL column's strings, by the column's id.
+pub(crate) fn symbols_path(table: u32, column_id: u32) -> PathBuf {
+    table_dir(table).join(format!("{SYMBOLS_PREFIX}{column_id}"))
+}
+
+/// The id of the column whose symbols a file of this name holds, `None` for other files.
+pub(crate) fn symbols_column(file: &str) -> Option<u32> {
+    file.strip_prefix(SYMBOLS_PREFIX)?.parse().ok()
 }
 
 /// Ids of the tables that have a folder, ascending.
@@ -102,13 +114,17 @@ impl Manifest {
         out.len(self.symbol_counts.len());
         self.symbol_counts.iter().for_each(|count| out.u32(*count));
         out.len(self.parts.len());
-        self.parts.iter().for_each(|part| encode_part(&mut out, part));
+        for part in &self.parts {
+            encode_part(&mut out, part);
+            out.u32(part.schema_version);
+        }
         out.len(self.imports.len());
         for import in &self.imports {
             encode_source(&mut out, &import.source);
             out.u64(import.rows);
             out.u64(import.position);
         }
+        encode_history(&mut out, &self.history);
         out.finish()
     }
 
@@ -126,24 +142,31 @@ impl Manifest {
     /// # Errors
     /// As [`Self::load`].
     pub(crate) fn load_from(disk: &dyn Disk, table: u32, path: &Path) -> Result<Option<Self>> {
-        let bytes = match read_checked(disk, path, MAGIC, VERSION) {
+        let (version, bytes) = match read_checked(disk, path, MAGIC, VERSION) {
             Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(None);
             }
             other => other?,
         };
-        let manifest = Self::decode(&bytes).map_err(|what| EngineError::damaged(path, 0, what))?;
+        let manifest = Self::decode(&bytes, version).map_err(|what| EngineError::damaged(path, 0, what))?;
         if manifest.table != table {
             return Err(EngineError::damaged(path, 0, format!("it is that of table {}", manifest.table)));
         }
         Ok(Some(manifest))
     }
 
-    fn decode(bytes: &[u8]) -> std::result::Result<Self, Malformed> {
+    fn decode(bytes: &[u8], version: u32) -> std::result::Result<Self, Malformed> {
         let mut input = Decoder::new(bytes);
-        let manifest = Self {
-            table: input.u32()?,
-            schema: decode_schema(&mut input)?,
+        let table = input.u32()?;
+        let schema = if version == 1 {
+            decode_schema_without_properties(&mut input)?
+        } else {
+            decode_schema(&mut input)?
+        };
+        let mut manifest = Self {
+            table,
+            history: History::new(Arc::new(schema.clone())),
+            schema,
             created_at: input.u64()?,
             truncated_at: input.u64()?,
             saved_at: input.u64()?,
@@ -151,8 +174,12 @@ impl Manifest {
                 .map(|_| input.u32())
                 .collect::<std::result::Result<_, _>>()?,
             parts: (0..input.count(1)?)
-                .map(|_| decode_part(&mut input))
-                .collect::<std::result::Result<_, _>>()?,
+                .map(|_| {
+                    let part = decode_part(&mut input)?;
+                    let schema_version = if version == 1 { 0 } else { input.u32()? };
+                    Ok(PartEntry { schema_version, ..part })
+                })
+                .collect::<std::result::Result<_, Malformed>>()?,
             imports: (0..input.count(1)?)
                 .map(|_| {
                     Ok(ImportRecord {
@@ -163,9 +190,53 @@ impl Manifest {
                 })
                 .collect::<std::result::Result<_, Malformed>>()?,
         };
+        if version > 1 {
+            manifest.history = decode_history(&mut input, &manifest.schema)?;
+        }
         input.finish()?;
+        let known = |part: &PartEntry| manifest.history.version(part.schema_version).is_some();
+        if let Some(part) = manifest.parts.iter().find(|part| !known(part)) {
+            let version = part.schema_version;
+            return Err(format!("part {} has schema version {version}, which is not there", part.file));
+        }
         Ok(manifest)
     }
+}
+
+/// The position since which rows have the current schema, the earlier versions, the retirements.
+fn encode_history(out: &mut Encoder, history: &History) {
+    let (current, earlier) = history.versions.split_last().expect("a history ends with the current schema");
+    out.u64(current.since);
+    out.len(earlier.len());
+    for version in earlier {
+        out.u64(version.since);
+        encode_schema(out, &version.schema);
+    }
+    out.len(history.retirements.len());
+    for gone in &history.retirements {
+        out.u64(gone.position);
+        encode_range(out, gone.range);
+    }
+}
+
+fn decode_history(input: &mut Decoder<'_>, schema: &TableSchema) -> std::result::Result<History, Malformed> {
+    let current = SchemaVersion { since: input.u64()?, schema: Arc::new(schema.clone()) };
+    let mut versions = Vec::new();
+    for _ in 0..input.count(8)? {
+        versions.push(SchemaVersion { since: input.u64()?, schema: Arc::new(decode_schema(input)?) });
+    }
+    versions.push(current);
+    let ascending = |pair: &[SchemaVersion]| {
+        pair[0].since < pair[1].since && pair[0].schema.version() < pair[1].schema.version()
+    };
+    if !versions.windows(2).all(ascending) {
+        return Err("schemas that do not follow each other".to_string());
+    }
+    let mut retirements = Vec::new();
+    for _ in 0..input.count(24)? {
+        retirements.push(Retirement { position: input.u64()?, range: decode_range(input)? });
+    }
+    Ok(History::of(versions, retirements))
 }
 
 /// The copy of a file that [`replace_with_copy`] wrote.
@@ -216,11 +287,16 @@ pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Resu
     disk.sync_dir(dir).map_err(EngineError::io("sync", dir))
 }
 
-/// The contents, past magic and version, of a file that [`replace_file`] wrote.
+/// The version and the contents, past magic and version, of a file that [`replace_file`] wrote.
 ///
 /// # Errors
 /// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
-pub(crate) fn read_checked(disk: &dyn Disk, path: &Path, magic: &[u8; 8], version: u32) -> Result<Vec<u8>> {
+pub(crate) fn read_checked(
+    disk: &dyn Disk,
+    path: &Path,
+    magic: &[u8; 8],
+    version: u32,
+) -> Result<(u32, Vec<u8>)> {
     let bytes = disk.read(path).map_err(EngineError::io("read", path))?;
     let damaged = |what: &str| EngineError::damaged(path, 0, what);
     let body_end = bytes.len().checked_sub(CRC_BYTES).filter(|end| *end >= PREFIX_BYTES);
@@ -236,5 +312,5 @@ pub(crate) fn read_checked(disk: &dyn Disk, path: &Path, magic: &[u8; 8], versio
     if found > version {
         return Err(EngineError::NewerFormat { path: path.to_path_buf(), found, known: version });
     }
-    Ok(body[PREFIX_BYTES..].to_vec())
+    Ok((found, body[PREFIX_BYTES..].to_vec()))
 }

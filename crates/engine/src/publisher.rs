@@ -2,7 +2,7 @@
 
 use crate::engine::lock;
 use crate::snapshot::{Effect, Snapshot};
-use crate::tape::writer::Publish;
+use crate::tape::writer::{Publish, Written};
 use arc_swap::ArcSwap;
 use std::sync::{Arc, Mutex};
 
@@ -33,9 +33,7 @@ impl Publisher {
 }
 
 impl Publish<Effect> for Publisher {
-    fn publish(&self, group: Vec<(u64, Effect)>) {
-        self.change(|snapshot| {
-            group.into_iter().for_each(|(position, effect)| snapshot.apply(position, effect));
-        });
+    fn publish(&self, group: Vec<Written<Effect>>) {
+        self.change(|snapshot| group.into_iter().for_each(|written| snapshot.apply(written)));
     }
 }

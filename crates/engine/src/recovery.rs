@@ -10,21 +10,24 @@
 //! - recovery is idempotent: interrupted anywhere, the next one ends in the same state;
 //! - for writing, files that nothing names are removed before new ones are made.
 
+mod surveying;
+
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::manifest::{Manifest, TABLES_DIR, copy_path, list_tables, symbols_path, table_dir};
+use crate::manifest::{
+    Manifest, TABLES_DIR, copy_path, list_tables, symbols_column, symbols_path, table_dir,
+};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
-use crate::snapshot::{Effect, RowsEffect, Snapshot, Source, TableSnapshot};
+use crate::snapshot::{DroppedCell, Effect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows};
 use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::Frame;
 use crate::tape::segment::{Segment, TAPE_DIR, list_segments, position_after, segment_path};
+use crate::tape::writer::Written;
 use crate::{EngineError, Result};
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt32Type;
-use arrow_array::{Array, ArrayRef};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use surveying::ids_used;
 use tickstone_model::{RowBatch, TimeRange};
 
 /// Runs a partition may gather during replay before neighbours merge.
@@ -135,9 +138,10 @@ impl Replay {
             last_position = last_position.max(manifest.saved_at);
             let mut dictionaries = vec![None; manifest.schema.columns().len()];
             for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
+                let path = symbols_path(id, manifest.schema.column_id(column));
                 let dictionary = match count {
                     0 => Dictionary::default(),
-                    _ => Dictionary::load(disk.as_ref(), &symbols_path(id, column), *count as usize)?,
+                    _ => Dictionary::load(disk.as_ref(), &path, *count as usize)?,
                 };
                 dictionaries[column] = Some(Arc::new(dictionary));
             }
@@ -159,82 +163,6 @@ impl Replay {
         })
     }
 
-    /// For a check: begins with these tables, and takes frames with others missing between them.
-    pub(crate) fn surveying(disk: &Arc<dyn Disk>, tables: Vec<TableSnapshot>, position: u64) -> Self {
-        let mut snapshot = Snapshot::default();
-        let next_table = tables.iter().map(|table| table.id + 1).max().unwrap_or(1);
-        tables.into_iter().for_each(|table| snapshot.add_table(table));
-        snapshot.set_position(position);
-        Self {
-            disk: Arc::clone(disk),
-            snapshot,
-            chain: None,
-            surveying: true,
-            rows_seen: 0,
-            last_position: position,
-            next_table,
-            unknown: HashSet::new(),
-            clean_close: true,
-            dropped: false,
-        }
-    }
-
-    /// The state so far.
-    pub(crate) fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
-    /// Rows so far that no part holds; counted only while surveying.
-    pub(crate) fn rows_seen(&self) -> u64 {
-        self.rows_seen
-    }
-
-    /// Gives placeholders to the symbols that frames before this one brought and that are lost. Whether
-    /// there were any.
-    pub(crate) fn fill_symbols(&self, frame: &Frame<'_>) -> bool {
-        let types = |id: u32| {
-            let table = self.snapshot.table_by_id(id)?;
-            Some(table.schema.columns().iter().map(|column| column.column_type).collect())
-        };
-        let Ok(change) = decode_change(frame.header.kind, frame.payload, types) else { return false };
-        let fill = |table: u32, symbols: &[NewSymbols]| {
-            let Some(table) = self.snapshot.table_by_id(table) else { return false };
-            let mut filled = false;
-            for new in symbols {
-                if let Some(dictionary) = table.dictionary(new.column as usize) {
-                    filled |= !dictionary.fill_to(new.first_id as usize).is_empty();
-                }
-            }
-            filled
-        };
-        // Ids that the frame itself brings are not lost, whether they were replayed already or not.
-        let own = |rows: &TableRows, column: usize| {
-            let own = rows.symbols.iter().filter(|new| new.column as usize == column);
-            own.map(|new| new.first_id as usize + new.symbols.len()).max().unwrap_or(0)
-        };
-        let fill_ids = |rows: &TableRows| {
-            let Some(table) = self.snapshot.table_by_id(rows.table) else { return false };
-            ids_used(table, &rows.columns)
-                .filter(|(column, dictionary, _)| own(rows, *column) <= dictionary.len())
-                .fold(false, |any, (_, dictionary, ids)| !dictionary.fill_to(ids).is_empty() || any)
-        };
-        match &change {
-            Change::Rows(tables) => {
-                tables.iter().any(|rows| fill(rows.table, &rows.symbols)) || tables.iter().any(fill_ids)
-            }
-            Change::Load { table, symbols, .. } => fill(*table, symbols),
-            _ => false,
-        }
-    }
-
-    /// Tables with frames so far but neither manifest nor CREATE, ascending.
-    pub(crate) fn unknown_tables(&self) -> Vec<u32> {
-        let mut ids: Vec<u32> =
-            self.unknown.iter().copied().filter(|id| self.snapshot.table_by_id(*id).is_none()).collect();
-        ids.sort_unstable();
-        ids
-    }
-
     /// Replays one frame.
     ///
     /// # Errors
@@ -250,7 +178,8 @@ impl Replay {
         };
         let types = |id: u32| {
             let table = self.snapshot.table_by_id(id).filter(|table| table.created_at < position)?;
-            Some(table.schema.columns().iter().map(|column| column.column_type).collect())
+            let schema = table.history.at(position)?;
+            Some(schema.columns().iter().map(|column| column.column_type).collect())
         };
         let change = decode_change(frame.header.kind, frame.payload, types).map_err(damaged)?;
         let first = if let Change::Gap { first } = change { first } else { position };
@@ -274,7 +203,8 @@ impl Replay {
                 }
             }
             let position = position.max(self.snapshot.position());
-            self.snapshot.apply_at(position, effect);
+            let received_ns = frame.header.received_ns;
+            self.snapshot.apply_at(position, Written { position: effect.0, received_ns, effect: effect.1 });
         }
         Ok(())
     }
@@ -325,12 +255,32 @@ impl Replay {
             },
             Change::Load { table: id, symbols, parts, source } => match table(self, id) {
                 Some(table) => {
-                    replay_symbols(&table, &symbols)?;
-                    if table.truncated_at > position || table.holds_load(position) {
+                    replay_symbols(&table, position, &symbols)?;
+                    if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
                     Effect::Load { table: id, parts, source }
                 }
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::Alter { table: id, schema } => match table(self, id) {
+                Some(table) if !table.holds(position) => {
+                    Effect::Alter { table: id, schema: Arc::new(schema) }
+                }
+                Some(_) => return Ok(None),
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::DropPartitions { table: id, range } => match table(self, id) {
+                Some(table) if !table.holds(position) => {
+                    Effect::DropPartitions { table: id, range, dropped: DroppedCell::default() }
+                }
+                Some(_) => return Ok(None),
                 None => {
                     self.note_unknown(id, position);
                     return Ok(None);
@@ -366,27 +316,23 @@ impl Replay {
     }
 }
 
-fn replay_symbols(table: &TableSnapshot, symbols: &[NewSymbols]) -> std::result::Result<(), String> {
+/// Adds the symbols of the frame at `position` to the columns that are still there.
+fn replay_symbols(
+    table: &TableSnapshot,
+    position: u64,
+    symbols: &[NewSymbols],
+) -> std::result::Result<(), String> {
+    // Before the first schema known everything is in symbol files.
+    let Some(schema) = table.history.at(position) else { return Ok(()) };
     for new in symbols {
-        let dictionary = table.dictionary(new.column as usize).ok_or("symbols for a column that has none")?;
-        dictionary.replay(new)?;
+        let column = new.column as usize;
+        if schema.columns().len() <= column {
+            return Err("symbols for a column that there was not".to_string());
+        }
+        let Some(column) = table.schema.column_of_id(schema.column_id(column)) else { continue };
+        table.dictionary(column).ok_or("symbols for a column that has none")?.replay(new)?;
     }
     Ok(())
-}
-
-/// For each SYMBOL column the dictionary, and how many ids it must have for these rows.
-fn ids_used<'a>(
-    table: &'a TableSnapshot,
-    columns: &'a [ArrayRef],
-) -> impl Iterator<Item = (usize, &'a Arc<Dictionary>, usize)> {
-    table.schema.symbol_columns().filter_map(|column| {
-        let ids = columns.get(column)?.as_primitive_opt::<UInt32Type>()?;
-        let most = match ids.null_count() {
-            0 => ids.values().iter().copied().max(),
-            _ => ids.iter().flatten().max(),
-        };
-        Some((column, table.dictionary(column)?, most.map_or(0, |most| most as usize + 1)))
-    })
 }
 
 fn rows_effect(
@@ -394,29 +340,31 @@ fn rows_effect(
     table: &TableSnapshot,
     rows: TableRows,
 ) -> std::result::Result<RowsEffect, String> {
-    replay_symbols(table, &rows.symbols)?;
-    if ids_used(table, &rows.columns).any(|(_, dictionary, ids)| ids > dictionary.len()) {
-        return Err("rows have a symbol that no frame before them brought".to_string());
-    }
+    replay_symbols(table, position, &rows.symbols)?;
     let (id, new_symbols) = (table.id, !rows.symbols.is_empty());
     let mut pieces: Vec<(TimeRange, RowBatch)> = Vec::new();
-    if table.truncated_at < position {
-        let batch =
-            RowBatch::new(Arc::clone(&table.schema), rows.columns).map_err(|error| error.to_string())?;
+    if let Some(schema) = table.history.at(position).filter(|_| table.truncated_at < position) {
+        let batch = RowBatch::new(Arc::clone(schema), rows.columns).map_err(|error| error.to_string())?;
+        let batch = fit_rows(&batch, &table.schema);
+        if ids_used(table, batch.columns()).any(|(_, dictionary, ids)| ids > dictionary.len()) {
+            return Err("rows have a symbol that no frame before them brought".to_string());
+        }
         pieces = split_by_partition(batch).map_err(|error| error.to_string())?;
-        pieces.retain(|(partition, _)| !table.is_sealed(partition, position));
+        pieces.retain(|(partition, _)| {
+            !table.is_sealed(partition, position) && !table.history.is_retired(partition, position)
+        });
     }
     Ok(RowsEffect { table: id, pieces, new_symbols })
 }
 
 impl Snapshot {
-    /// Applies an effect of the frame at `effect.0` while the snapshot stays at `position`.
-    fn apply_at(&mut self, position: u64, effect: (u64, Effect)) {
-        let touched: Vec<u32> = match &effect.1 {
+    /// Applies the effect of a frame, before which the manifests may be, while the snapshot stays at `position`.
+    fn apply_at(&mut self, position: u64, written: Written<Effect>) {
+        let touched: Vec<u32> = match &written.effect {
             Effect::Rows(tables) => tables.iter().map(|rows| rows.table).collect(),
             _ => Vec::new(),
         };
-        self.apply(effect.0, effect.1);
+        self.apply(written);
         self.set_position(position);
         for table in touched {
             // Merging is an economy of memory here: what cannot merge stays as it is.
@@ -482,9 +430,13 @@ fn remove_orphans(disk: &dyn Disk, snapshot: &Snapshot) -> Result<()> {
         let dir = table_dir(table.id());
         for folder in disk.list(&dir).map_err(EngineError::io("list", &dir))? {
             let path = dir.join(&folder.name);
+            // The manifest may still rely on the symbols of a column that a later frame drops.
+            let needless = symbols_column(&folder.name).is_some_and(|id| {
+                table.schema().column_of_id(id).is_none() && !table.retired_columns.contains(&id)
+            });
             if folder.is_dir {
                 remove_unnamed(disk, &path, &named)?;
-            } else if folder.name.ends_with(".tmp") {
+            } else if needless || folder.name.ends_with(".tmp") {
                 disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             }
         }

@@ -90,7 +90,7 @@ impl Switch {
     /// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
     pub(crate) fn load(disk: &dyn Disk) -> Result<Option<Self>> {
         let path = Path::new(SWITCH_FILE);
-        let bytes = match read_checked(disk, path, MAGIC, VERSION) {
+        let (_, bytes) = match read_checked(disk, path, MAGIC, VERSION) {
             Err(EngineError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);
             }

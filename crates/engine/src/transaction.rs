@@ -1,11 +1,12 @@
 //! Transactions: rows for one or more tables that become durable and visible together.
 
+use crate::Result;
+use crate::alter::check_same_columns;
 use crate::engine::{Commit, Core, lock};
 use crate::ingest::to_rows;
 use crate::recent::split_by_partition;
 use crate::snapshot::{Effect, RowsEffect, TableSnapshot};
 use crate::tape::change::{Change, TableRows, encode_change};
-use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,14 +34,19 @@ impl Transaction {
     /// Adds rows; they are checked now and stored with the commit.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::Model`] where the rows
-    /// do not fit; what was added before stays in the transaction.
+    /// [`crate::EngineError::NoSuchTable`], [`crate::EngineError::ReadOnly`], [`crate::EngineError::Model`] where the rows
+    /// do not fit; what was added before stays in the transaction. [`crate::EngineError::SchemaChanged`] where the
+    /// table's columns were changed since rows were added for it: begin again.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
         self.core.writing("INSERT")?;
         let table = self.core.table(table)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
-            self.tables.entry(table.id).or_insert(Pending { table, batches: Vec::new() }).batches.push(rows);
+            let pending = self.tables.entry(table.id);
+            let pending =
+                pending.or_insert_with(|| Pending { table: Arc::clone(&table), batches: Vec::new() });
+            check_same_columns(&pending.table.schema, &table.schema)?;
+            pending.batches.push(rows);
         }
         Ok(())
     }
@@ -59,8 +65,8 @@ impl Transaction {
     /// policy of the tables in it.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`] where a table was dropped meanwhile, [`EngineError::CommitTooLarge`]:
-    /// nothing is stored then. [`EngineError::TapeStopped`]: reopen to know.
+    /// [`crate::EngineError::NoSuchTable`] where a table was dropped meanwhile, [`crate::EngineError::SchemaChanged`]
+    /// where columns of one were changed, [`crate::EngineError::CommitTooLarge`]: nothing is stored then. [`crate::EngineError::TapeStopped`]: reopen to know.
     pub fn commit(self, sync: Option<SyncPolicy>) -> Result<Commit> {
         let rows = self.rows();
         let writing = self.core.writing("INSERT")?;
@@ -79,9 +85,7 @@ impl Transaction {
         let mut writers: Vec<_> = prepared.iter().map(|(writer, _, _)| lock(writer)).collect();
         let mut frames = Vec::with_capacity(writers.len());
         for (writer, (_, rows, _)) in writers.iter().zip(&prepared) {
-            if writer.dropped {
-                return Err(EngineError::NoSuchTable { name: writer.table.schema.name().to_string() });
-            }
+            writer.check_fits(rows.schema())?;
             let (columns, symbols) = (rows.columns().to_vec(), writer.new_symbols());
             frames.push(TableRows { table: writer.table.id, symbols, rows: rows.rows(), columns });
         }

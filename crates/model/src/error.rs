@@ -82,6 +82,32 @@ pub enum ModelError {
         /// The type the column has.
         found: ColumnType,
     },
+    /// Ids of columns that are not one a column, each used once.
+    #[error("the ids of the {columns} columns are not one a column, each its own")]
+    ColumnIds {
+        /// Columns of the schema.
+        columns: usize,
+    },
+    /// A column that the table cannot be without.
+    #[error("column '{name}' cannot be dropped: it is {role}")]
+    ColumnInUse {
+        /// The column.
+        name: String,
+        /// What it is to the table.
+        role: &'static str,
+    },
+    /// A time to live that cannot be read.
+    #[error(
+        "'{text}' is no time to live: it is a count from 1 and a unit, as in '30d'; units are n, s, m \
+         (minute), h, d, w, M (month) and y, or their names"
+    )]
+    UnknownTtl {
+        /// The text as written.
+        text: String,
+    },
+    /// A time to live for a table of one partition.
+    #[error("a time to live needs partitions by time: rows are dropped by whole partitions")]
+    TtlWithoutPartitions,
     /// Partitions need a designated timestamp.
     #[error("PARTITION BY {unit} needs a designated timestamp: add TIMESTAMP(column)")]
     PartitionWithoutTimestamp {

@@ -1,24 +1,28 @@
 //! The words of the domain: what a table is, before anything is stored or asked.
 //!
 //! Owns the names of `ARCHITECTURE.md`'s glossary as types: [`ColumnType`], [`Column`],
-//! [`TableSchema`], [`PartitionBy`], [`TimeRange`], [`SymbolId`], [`RowBatch`].
+//! [`TableSchema`], [`AlterTable`], [`PartitionBy`], [`Ttl`], [`TimeRange`], [`SymbolId`], [`RowBatch`].
 //! Never does I/O, never knows of async, SQL or a file format.
 //!
 //! Enter at [`TableSchema`], then [`RowBatch`], which is rows of such a table in memory.
 
+mod alter;
 mod batch;
 mod column;
 mod error;
 mod partition;
 mod schema;
 mod time;
+mod ttl;
 
+pub use alter::AlterTable;
 pub use batch::RowBatch;
 pub use column::{Column, ColumnType};
 pub use error::{ModelError, Result};
 pub use partition::PartitionBy;
 pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder};
 pub use time::{TimeRange, days_from_civil, format_nanos};
+pub use ttl::{Ttl, TtlUnit};
 
 /// A SYMBOL value inside the engine: its place in the column's dictionary, from 0.
 ///

@@ -1,6 +1,6 @@
 //! What a table is: columns, designated timestamp, series key, partitions, sync policy.
 
-use crate::{Column, ColumnType, ModelError, PartitionBy, Result};
+use crate::{Column, ColumnType, ModelError, PartitionBy, Result, Ttl};
 use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
 
@@ -47,19 +47,27 @@ impl SyncPolicy {
     }
 }
 
-/// A table's shape. Made by [`TableSchema::builder`], which checks every rule; never changed after.
+/// A table's shape. Made by [`TableSchema::builder`] or, from another, by [`TableSchema::altered`], which
+/// check every rule; never changed after.
 ///
 /// - the designated timestamp, where there is one, is a TIMESTAMP column and never NULL;
 /// - series columns are SYMBOL columns, each named once;
-/// - a table without a designated timestamp has one partition.
+/// - a table without a designated timestamp has one partition;
+/// - each column has an id that no other column of the table has or had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
-    name: String,
-    columns: Vec<Column>,
-    timestamp: Option<usize>,
-    series: Vec<usize>,
-    partition_by: PartitionBy,
+    pub(crate) name: String,
+    pub(crate) columns: Vec<Column>,
+    /// One a column.
+    pub(crate) ids: Vec<u32>,
+    /// Smallest id no column ever had.
+    pub(crate) next_id: u32,
+    pub(crate) version: u32,
+    pub(crate) timestamp: Option<usize>,
+    pub(crate) series: Vec<usize>,
+    pub(crate) partition_by: PartitionBy,
     sync: SyncPolicy,
+    pub(crate) ttl: Option<Ttl>,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -100,6 +108,34 @@ impl TableSchema {
         self.sync
     }
 
+    /// How long it keeps rows, `None` for always.
+    pub fn ttl(&self) -> Option<Ttl> {
+        self.ttl
+    }
+
+    /// Grows by one with every change of columns, from 0.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The id of a column: its own for the life of the table, whatever its name and place.
+    ///
+    /// # Panics
+    /// Where the table has no column `index`.
+    pub fn column_id(&self, index: usize) -> u32 {
+        self.ids[index]
+    }
+
+    /// Index of the column of this id, `None` where it was dropped or is still to come.
+    pub fn column_of_id(&self, id: u32) -> Option<usize> {
+        self.ids.iter().position(|other| *other == id)
+    }
+
+    /// Smallest id that no column of the table has or had.
+    pub fn next_column_id(&self) -> u32 {
+        self.next_id
+    }
+
     /// Arrow schema inside the engine (SYMBOL as `UInt32`).
     pub fn stored(&self) -> &SchemaRef {
         &self.stored
@@ -137,6 +173,16 @@ pub struct TableSchemaBuilder {
     series: Option<Vec<String>>,
     partition_by: Option<PartitionBy>,
     sync: SyncPolicy,
+    ttl: Option<Ttl>,
+    identity: Option<Identity>,
+}
+
+/// What tells a schema that was altered from a new one of the same columns.
+#[derive(Debug, Clone)]
+struct Identity {
+    ids: Vec<u32>,
+    next_id: u32,
+    version: u32,
 }
 
 impl TableSchemaBuilder {
@@ -175,6 +221,21 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Sets how long rows are kept.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Option<Ttl>) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
+    /// written down. Without, ids are the columns' places.
+    #[must_use]
+    pub fn identity(mut self, ids: Vec<u32>, next_id: u32, version: u32) -> Self {
+        self.identity = Some(Identity { ids, next_id, version });
+        self
+    }
+
     /// Checks every rule and makes the schema.
     ///
     /// Without a named series key it is the SYMBOL column named symbol, sym, ticker or instrument,
@@ -208,14 +269,59 @@ impl TableSchemaBuilder {
             (None, None | Some(PartitionBy::None)) => PartitionBy::None,
             (None, Some(unit)) => return Err(ModelError::PartitionWithoutTimestamp { unit: unit.name() }),
         };
-        let stored = Arc::new(Schema::new(columns.iter().map(Column::stored_field).collect::<Vec<_>>()));
-        let edge = Arc::new(Schema::new(columns.iter().map(Column::edge_field).collect::<Vec<_>>()));
-        let TableSchemaBuilder { name, columns, sync, .. } = self;
-        Ok(TableSchema { name, columns, timestamp, series, partition_by, sync, stored, edge })
+        let identity = checked_identity(self.identity, columns.len())?;
+        let (stored, edge) = arrow_schemas(columns);
+        let TableSchemaBuilder { name, columns, sync, ttl, .. } = self;
+        let Identity { ids, next_id, version } = identity;
+        let schema = TableSchema {
+            name,
+            columns,
+            ids,
+            next_id,
+            version,
+            timestamp,
+            series,
+            partition_by,
+            sync,
+            ttl,
+            stored,
+            edge,
+        };
+        schema.checked_ttl()
     }
 }
 
-fn check_name(what: &'static str, name: &str) -> Result<()> {
+impl TableSchema {
+    /// Makes the Arrow schemas anew from the columns.
+    pub(crate) fn rebuild_arrow(&mut self) {
+        (self.stored, self.edge) = arrow_schemas(&self.columns);
+    }
+}
+
+/// The Arrow schemas inside the engine and at the edge.
+fn arrow_schemas(columns: &[Column]) -> (SchemaRef, SchemaRef) {
+    let of = |field: fn(&Column) -> arrow_schema::Field| {
+        Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+    };
+    (of(Column::stored_field), of(Column::edge_field))
+}
+
+/// One id a column, each its own and below the next one to be given.
+fn checked_identity(identity: Option<Identity>, columns: usize) -> Result<Identity> {
+    let Some(identity) = identity else {
+        let next_id = u32::try_from(columns).expect("a table has at most 4,096 columns");
+        return Ok(Identity { ids: (0..next_id).collect(), next_id, version: 0 });
+    };
+    let mut sorted = identity.ids.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let sound = sorted.len() == columns
+        && identity.ids.len() == columns
+        && sorted.last().is_none_or(|last| *last < identity.next_id);
+    if sound { Ok(identity) } else { Err(ModelError::ColumnIds { columns }) }
+}
+
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<()> {
     let reason = if name.is_empty() {
         "it is empty"
     } else if name.len() > MAX_NAME_BYTES {

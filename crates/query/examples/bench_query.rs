@@ -4,6 +4,7 @@
 //!
 //! Opens the database, runs the query a few times to warm it, then RUNS times (default 51) on one
 //! session. `total` is from the SQL text to the last row; `planning` and `execution` are its parts.
+//! `{run}` in the SQL becomes the number of the run, so that an alias `a{run}` makes each a new statement.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -58,15 +59,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut session = database.session();
     let measured = database.runtime().block_on(async {
         let warming = Instant::now();
-        for _ in 0..WARM_RUNS {
-            run(&mut session, &sql).await?;
+        let nth = |at: usize| sql.replace("{run}", &at.to_string());
+        for at in 0..WARM_RUNS {
+            run(&mut session, &nth(at)).await?;
             if warming.elapsed() > WARM_TIME {
                 break;
             }
         }
         let mut measured = Vec::with_capacity(runs);
-        for _ in 0..runs.max(1) {
-            measured.push(run(&mut session, &sql).await?);
+        for at in WARM_RUNS..WARM_RUNS + runs.max(1) {
+            measured.push(run(&mut session, &nth(at)).await?);
         }
         Ok::<_, Box<dyn Error>>(measured)
     })?;

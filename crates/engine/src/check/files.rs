@@ -122,7 +122,8 @@ fn table_names(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
 fn files_of_table(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot) -> Result<()> {
     let dir = table_dir(table.id);
     let mut own: BTreeSet<PathBuf> = [Manifest::path(table.id)].into();
-    own.extend(table.schema.symbol_columns().map(|column| symbols_path(table.id, column)));
+    let columns = table.schema.symbol_columns().map(|column| table.schema.column_id(column));
+    own.extend(columns.chain(table.retired_columns.iter().copied()).map(|id| symbols_path(table.id, id)));
     let copies: Vec<PathBuf> = own.iter().map(|path| copy_path(path)).collect();
     own.extend(copies);
     let parts = table.partitions.iter().flat_map(|partition| partition.part_files().cloned());
@@ -180,7 +181,8 @@ fn unnamed(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot, path: &P
 /// What the lost frame of a load said of this part, where a load wrote it and all of it is whole.
 fn loaded(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, position: u64) -> Option<PartEntry> {
     let bytes = look.disk.read(path).ok()?;
-    let part = Part::open(bytes, path, &table.schema).ok()?;
+    let schema = table.history.at(position)?;
+    let part = Part::open(bytes, path, schema).ok()?;
     if part.positions() != (PositionRange { first: 0, last: 0 }) {
         return None;
     }
@@ -193,7 +195,8 @@ fn loaded(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, position: u64
     let file = path.file_name()?.to_str()?.to_string();
     let positions = PositionRange { first: position, last: position };
     let right = part_path(table.id, &table.schema, partition, &file) == path;
-    right.then_some(PartEntry { partition, file, positions, rows, times, file_bytes })
+    let schema_version = schema.version();
+    right.then_some(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version })
 }
 
 /// Rows of a part that nothing describes, where it can be opened.

@@ -4,6 +4,7 @@ use super::report::{Finding, Remedy, Severity};
 use super::survey::{Look, PartTrouble};
 use super::tables::broken_file;
 use super::tape::Walked;
+use crate::dictionary::Dictionary;
 use crate::part::{Inspection, Part};
 use crate::snapshot::{PartFile, Source, TableSnapshot};
 use crate::{EngineError, Result};
@@ -93,18 +94,24 @@ fn agrees(part: Part, file: &PartFile, table: &TableSnapshot) -> Result<Part> {
     Ok(part)
 }
 
+/// The dictionary of a column of a part, which has the table's columns of when it was written. `None` where
+/// that column was dropped: nobody reads its ids.
+fn dictionary_of<'a>(table: &'a TableSnapshot, part: &Part, column: usize) -> Option<&'a Arc<Dictionary>> {
+    let id = part.schema().column_id(column);
+    table.schema.column_of_id(id).and_then(|column| table.dictionary(column))
+}
+
 /// Gives placeholders to the ids that a part has and no symbol is left for.
 pub(crate) fn fill_symbols(table: &TableSnapshot, part: &Part) {
-    for column in table.schema.symbol_columns() {
-        if let Some(dictionary) = table.dictionary(column) {
+    for column in part.schema().symbol_columns() {
+        if let Some(dictionary) = dictionary_of(table, part, column) {
             dictionary.fill_to(part.symbols_used(column));
         }
     }
 }
 
 pub(crate) fn inspect(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, part: &Part) -> Inspection {
-    let dictionaries = Arc::clone(&table.dictionaries);
-    let symbols = |column: usize| dictionaries.get(column)?.as_ref().map(|dictionary| dictionary.len());
+    let symbols = |column: usize| dictionary_of(table, part, column).map(|dictionary| dictionary.len());
     if look.options.values {
         return part.inspect(&symbols, &mut |bytes| look.step(path, bytes));
     }

@@ -8,6 +8,7 @@ use crate::Result;
 use crate::disk::Disk;
 use crate::manifest::{Manifest, symbols_path, table_dir};
 use crate::part::{Part, PositionRange};
+use crate::snapshot::History;
 use crate::tape::change::{Change, PartEntry, decode_change};
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{Segment, list_segments};
@@ -52,11 +53,12 @@ pub(crate) fn manifest(disk: &dyn Disk, id: u32) -> Result<Option<Manifest>> {
     }
     entries.sort_by_key(|entry| (entry.partition, entry.positions.first));
     // At least one symbol where there is a file: all of it is read then.
-    let has_file = |column| disk.read(&symbols_path(id, column)).is_ok();
+    let has_file = |column| disk.read(&symbols_path(id, schema.column_id(column))).is_ok();
     let symbol_counts = schema.symbol_columns().map(|column| u32::from(has_file(column))).collect();
     let truncated_at = told.truncated_at;
     let saved_at = created_at.max(truncated_at);
     let imports = Vec::new();
+    let history = History::new(Arc::new(schema.clone()));
     Ok(Some(Manifest {
         table: id,
         schema,
@@ -66,6 +68,7 @@ pub(crate) fn manifest(disk: &dyn Disk, id: u32) -> Result<Option<Manifest>> {
         symbol_counts,
         parts: entries,
         imports,
+        history,
     }))
 }
 
@@ -112,7 +115,9 @@ fn find_parts(disk: &dyn Disk, id: u32, told: &Told) -> Result<Vec<FoundPart>> {
             }
             let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
             let positions = part.positions();
-            let entry = PartEntry { partition, file: file.name, positions, rows, times, file_bytes };
+            let file = file.name;
+            let schema_version = 0;
+            let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             parts.push(FoundPart { entry, schema: Arc::clone(part.schema()) });
         }
     }

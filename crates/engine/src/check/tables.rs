@@ -89,7 +89,7 @@ fn symbols(look: &mut Look<'_>, manifest: &Manifest, column: usize, count: usize
     if count == 0 {
         return Ok(Dictionary::default());
     }
-    let path = symbols_path(manifest.table, column);
+    let path = symbols_path(manifest.table, manifest.schema.column_id(column));
     let copy = copy_path(&path);
     let disk = Arc::clone(&look.disk);
     note_file(look, &path);

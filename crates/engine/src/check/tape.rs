@@ -252,7 +252,8 @@ pub(crate) fn lost_symbols(look: &mut Look<'_>, snapshot: &Snapshot) {
             let name = &table.schema.columns()[column].name;
             let what = format!("the text of {} of column '{name}' is lost", ids_in_words(&lost));
             look.trouble(table.id).rewrite = true;
-            let finding = Finding::new(Severity::Damage, symbols_path(table.id, column), what);
+            let finding =
+                Finding::new(Severity::Damage, symbols_path(table.id, table.schema.column_id(column)), what);
             look.add(finding.of_table(table.schema.name()).remedy(Remedy::Placeholders));
         }
     }

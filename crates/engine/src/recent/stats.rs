@@ -6,8 +6,14 @@ use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::DataType;
+use tickstone_model::ColumnType;
+
+/// What is known of no rows of a column.
+pub(crate) fn empty_stats(column_type: ColumnType) -> ColumnStats {
+    array_stats(&new_empty_array(&column_type.stored_type()))
+}
 
 /// What is known of an array of a stored type; text, bytes and UUIDs keep only counts.
 pub(super) fn array_stats(array: &ArrayRef) -> ColumnStats {

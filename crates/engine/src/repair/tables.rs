@@ -46,7 +46,7 @@ impl Job<'_> {
         for (column, count) in columns.zip(&manifest.symbol_counts) {
             if let (Some(dictionary), 1..) = (table.dictionary(column), *count) {
                 let bytes = dictionary.encode(*count as usize);
-                self.stage_with_copy(&symbols_path(table.id, column), bytes, switch)?;
+                self.stage_with_copy(&symbols_path(table.id, table.schema.column_id(column)), bytes, switch)?;
             }
         }
         self.stage_with_copy(&Manifest::path(table.id), manifest.encode(), switch)?;

@@ -1,12 +1,14 @@
 //! How one change makes the next snapshot; the same code serves commits and recovery.
 
-use super::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot};
+use super::{DroppedCell, History, PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::manifest::{ImportRecord, Manifest};
 use crate::part::PositionRange;
 use crate::recent::Run;
 use crate::tape::change::{ImportSource, PartEntry};
+use crate::tape::writer::Written;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tickstone_model::{RowBatch, TableSchema, TimeRange};
 
@@ -27,6 +29,15 @@ pub(crate) enum Effect {
         parts: Vec<PartEntry>,
         source: Option<ImportSource>,
     },
+    Alter {
+        table: u32,
+        schema: Arc<TableSchema>,
+    },
+    DropPartitions {
+        table: u32,
+        range: TimeRange,
+        dropped: DroppedCell,
+    },
     Nothing,
 }
 
@@ -46,6 +57,7 @@ impl TableSnapshot {
         schema.symbol_columns().for_each(|column| dictionaries[column] = Some(Arc::default()));
         Self {
             id,
+            history: Arc::new(History::new(Arc::clone(&schema))),
             schema,
             dictionaries: dictionaries.into(),
             partitions: Vec::new(),
@@ -55,6 +67,7 @@ impl TableSnapshot {
             opened_at: 0,
             revision: 1,
             retired: Vec::new(),
+            retired_columns: Vec::new(),
             dir: Arc::new(TableDir::new(id, disk)),
         }
     }
@@ -67,13 +80,14 @@ impl TableSnapshot {
     ) -> Self {
         let mut table = Self::new(manifest.table, manifest.schema, manifest.created_at, disk);
         table.dictionaries = dictionaries.into();
+        table.history = Arc::new(manifest.history);
         table.imports = Arc::new(manifest.imports);
         table.truncated_at = manifest.truncated_at;
         table.opened_at = manifest.saved_at;
         table.revision = 0;
-        (0..)
-            .zip(manifest.symbol_counts)
-            .for_each(|(place, count)| table.dir.note_saved_symbols(place, count));
+        for (column, count) in table.schema.symbol_columns().zip(manifest.symbol_counts) {
+            table.dir.note_saved_symbols(table.schema.column_id(column), count);
+        }
         for part in manifest.parts {
             table.add_part(part);
         }
@@ -97,11 +111,12 @@ impl TableSnapshot {
                 )
                 .collect(),
             imports: Vec::clone(&self.imports),
+            history: History::clone(&self.history),
         }
     }
 
-    /// Whether the manifest it was opened with holds the bulk load at `position`.
-    pub(crate) fn holds_load(&self, position: u64) -> bool {
+    /// Whether the manifest it was opened with holds the load, or the change of shape, at `position`.
+    pub(crate) fn holds(&self, position: u64) -> bool {
         position <= self.opened_at
     }
 
@@ -130,9 +145,24 @@ impl TableSnapshot {
         Arc::make_mut(&mut self.partitions[index])
     }
 
+    /// Parts of a bulk load, in the schema of its frame, join the table.
+    fn load(&mut self, position: u64, parts: Vec<PartEntry>, source: Option<ImportSource>) {
+        self.revision += 1;
+        let rows = parts.iter().map(|part| part.rows).sum();
+        let positions = PositionRange { first: position, last: position };
+        let schema_version = self.schema.version();
+        for part in parts {
+            self.add_part(PartEntry { positions, schema_version, ..part });
+        }
+        if let Some(source) = source {
+            Arc::make_mut(&mut self.imports).push(ImportRecord { source, rows, position });
+        }
+    }
+
     fn add_part(&mut self, entry: PartEntry) {
         let range = self.schema.partition_by().partition_of(entry.partition);
-        let part = PartFile::new(entry, &self.schema, &self.dir);
+        let schema = self.history.version(entry.schema_version).unwrap_or(&self.schema);
+        let part = PartFile::new(entry, schema, &self.dir);
         self.partition_mut(range).insert(Source::Part(Arc::new(part)));
     }
 }
@@ -147,11 +177,14 @@ impl PartitionSnapshot {
 }
 
 impl Snapshot {
-    /// The effect of the frame at `position`. Effects for tables that are gone do nothing.
-    pub(crate) fn apply(&mut self, position: u64, effect: Effect) {
+    /// The effect of a frame. Effects for tables that are gone do nothing.
+    pub(crate) fn apply(&mut self, written: Written<Effect>) {
+        let Written { position, received_ns, effect } = written;
         self.position = position;
         match effect {
-            Effect::Rows(tables) => tables.into_iter().for_each(|rows| self.add_rows(position, rows)),
+            Effect::Rows(tables) => {
+                tables.into_iter().for_each(|rows| self.add_rows(position, received_ns, rows));
+            }
             Effect::Create(table) => self.add_table(TableSnapshot { created_at: position, ..table }),
             Effect::Drop { table } => {
                 self.tables.retain(|other| other.id != table);
@@ -171,24 +204,21 @@ impl Snapshot {
             }
             Effect::Load { table, parts, source } => {
                 if let Some(table) = self.table_mut(table) {
-                    table.revision += 1;
-                    let rows = parts.iter().map(|part| part.rows).sum();
-                    for part in parts {
-                        table.add_part(PartEntry {
-                            positions: PositionRange { first: position, last: position },
-                            ..part
-                        });
-                    }
-                    if let Some(source) = source {
-                        Arc::make_mut(&mut table.imports).push(ImportRecord { source, rows, position });
-                    }
+                    table.load(position, parts, source);
+                    table.expire(position, received_ns);
                 }
+            }
+            Effect::Alter { table, schema } => self.alter_table(position, table, schema),
+            Effect::DropPartitions { table, range, dropped } => {
+                let gone = self.drop_partitions(position, table, range);
+                // Nobody else sets it: an effect is applied once.
+                let _ = dropped.set(gone);
             }
             Effect::Nothing => {}
         }
     }
 
-    fn add_rows(&mut self, position: u64, rows: RowsEffect) {
+    fn add_rows(&mut self, position: u64, received_ns: i64, rows: RowsEffect) {
         let Some(table) = self.table_mut(rows.table) else { return };
         if rows.new_symbols {
             table.revision += 1;
@@ -197,6 +227,7 @@ impl Snapshot {
             let run = Run::new(batch, PositionRange { first: position, last: position });
             table.partition_mut(range).insert(Source::Run(Arc::new(run)));
         }
+        table.expire(position, received_ns);
     }
 
     /// Adds a table as it is.
@@ -211,7 +242,7 @@ impl Snapshot {
         self.position = position;
     }
 
-    fn table_mut(&mut self, id: u32) -> Option<&mut TableSnapshot> {
+    pub(super) fn table_mut(&mut self, id: u32) -> Option<&mut TableSnapshot> {
         self.tables.iter_mut().find(|table| table.id == id).map(Arc::make_mut)
     }
 
@@ -219,8 +250,13 @@ impl Snapshot {
     /// snapshot that holds them.
     pub(crate) fn forget_retired(&mut self, saved: &TableSnapshot) {
         saved.retired.iter().for_each(|part| part.doom());
-        if let Some(table) = self.table_mut(saved.id).filter(|_| !saved.retired.is_empty()) {
-            table.retired.retain(|part| !saved.retired.iter().any(|gone| Arc::ptr_eq(gone, part)));
+        if saved.retired.is_empty() && saved.retired_columns.is_empty() {
+            return;
+        }
+        if let Some(table) = self.table_mut(saved.id) {
+            let gone: HashSet<_> = saved.retired.iter().map(Arc::as_ptr).collect();
+            table.retired.retain(|part| !gone.contains(&Arc::as_ptr(part)));
+            table.retired_columns.retain(|id| !saved.retired_columns.contains(id));
         }
     }
 

@@ -13,10 +13,16 @@
 //!   not overlap;
 //! - every id in a visible row is in its dictionary.
 
+mod alter;
 mod apply;
+mod history;
 mod select;
+mod view;
 
+pub use alter::Dropped;
+pub(crate) use alter::DroppedCell;
 pub(crate) use apply::{Effect, RowsEffect};
+pub(crate) use history::{History, Retirement, SchemaVersion, fit_rows};
 pub use select::{Segment, Selection};
 
 use crate::EngineError;
@@ -28,6 +34,7 @@ use crate::manifest::{ImportRecord, Manifest, copy_path, table_dir};
 use crate::part::{ColumnStats, Part, PositionRange, StatValue};
 use crate::recent::Run;
 use crate::tape::change::PartEntry;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -48,7 +55,7 @@ impl Snapshot {
         self.position
     }
 
-    /// Differs between snapshots that differ in which tables there are.
+    /// Differs between snapshots that differ in which tables there are, or in the shape of one.
     pub fn catalog_version(&self) -> u64 {
         self.catalog_version
     }
@@ -94,6 +101,9 @@ pub struct TableSnapshot {
     pub(crate) revision: u64,
     /// Parts no longer in the table whose files stay until the manifest says so.
     pub(crate) retired: Vec<Arc<PartFile>>,
+    /// Ids of dropped columns whose symbol files stay until the manifest says so.
+    pub(crate) retired_columns: Vec<u32>,
+    pub(crate) history: Arc<History>,
     pub(crate) dir: Arc<TableDir>,
 }
 
@@ -152,7 +162,7 @@ impl TableSnapshot {
         let mut total: Option<ColumnStats> = None;
         for source in self.partitions.iter().flat_map(|partition| &partition.sources) {
             let stats = match source {
-                Source::Part(part) => part.open()?.column_stats(column),
+                Source::Part(part) => self.view(part)?.column_stats(column),
                 Source::Run(run) => run.column_stats(column),
             };
             total = Some(total.map_or(stats, |total| merge_stats(&total, &stats)));
@@ -210,9 +220,13 @@ impl PartitionSnapshot {
 
     /// Files of its parts, relative to the database directory.
     pub fn part_files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.part_sources().map(|part| &part.path)
+    }
+
+    pub(crate) fn part_sources(&self) -> impl Iterator<Item = &Arc<PartFile>> {
         self.sources
             .iter()
-            .filter_map(|source| if let Source::Part(part) = source { Some(&part.path) } else { None })
+            .filter_map(|source| if let Source::Part(part) = source { Some(part) } else { None })
     }
 }
 
@@ -251,6 +265,7 @@ impl Source {
 pub(crate) struct PartFile {
     pub(crate) entry: PartEntry,
     pub(crate) path: PathBuf,
+    /// What the file was written with.
     schema: Arc<TableSchema>,
     opened: OnceLock<Arc<Part>>,
     /// Set when no later snapshot holds the part: its file goes with the last one that does.
@@ -326,8 +341,8 @@ pub(crate) struct TableDir {
 #[derive(Debug, Default)]
 struct Saved {
     revision: u64,
-    /// Symbols in the symbol file of each SYMBOL column, in column order.
-    symbols: Vec<u32>,
+    /// Symbols in the symbol file of each SYMBOL column, by column id.
+    symbols: BTreeMap<u32, u32>,
 }
 
 impl TableDir {
@@ -335,16 +350,13 @@ impl TableDir {
         Self { table, disk: Arc::clone(disk), doomed: AtomicBool::new(false), saved: Mutex::default() }
     }
 
-    /// Symbols in the symbol file of the SYMBOL column at this place among them.
-    pub(crate) fn saved_symbols(&self, place: usize) -> u32 {
-        lock(&self.saved).symbols.get(place).copied().unwrap_or(0)
+    /// Symbols in the symbol file of the SYMBOL column of this id.
+    pub(crate) fn saved_symbols(&self, column_id: u32) -> u32 {
+        lock(&self.saved).symbols.get(&column_id).copied().unwrap_or(0)
     }
 
-    pub(crate) fn note_saved_symbols(&self, place: usize, count: u32) {
-        let mut saved = lock(&self.saved);
-        let places = saved.symbols.len().max(place + 1);
-        saved.symbols.resize(places, 0);
-        saved.symbols[place] = count;
+    pub(crate) fn note_saved_symbols(&self, column_id: u32, count: u32) {
+        lock(&self.saved).symbols.insert(column_id, count);
     }
 
     /// Removes the manifest now, which makes the folder an orphan, and the folder when nobody holds it.

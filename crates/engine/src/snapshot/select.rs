@@ -1,6 +1,7 @@
 //! From what a query asks to the exact rows that can answer it: partition by time, series index by
 //! symbol, binary search on time, block statistics for other columns.
 
+use super::view::PartView;
 use super::{Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
@@ -44,7 +45,7 @@ pub struct Segment {
 enum SegmentSource {
     /// `entries` are the places in the slice's series index of the ranges of rows, one each.
     Part {
-        part: Arc<Part>,
+        part: PartView,
         slice: usize,
         entries: Vec<u32>,
     },
@@ -94,14 +95,14 @@ impl Segment {
     pub fn series_id(&self, range: usize, key: usize) -> Option<SymbolId> {
         let SegmentSource::Part { part, slice, entries } = &self.source else { return None };
         let entry = *entries.get(range)?;
-        Some(part.series(*slice).entry(entry as usize).id(key))
+        Some(part.part().series(*slice).entry(entry as usize).id(key))
     }
 
     /// Looks at the designated timestamps of the segment without reading them all; `None` for a run, and
     /// where the table has none.
     pub fn part_times(&self) -> Option<PartTimes<'_>> {
         let SegmentSource::Part { part, slice, .. } = &self.source else { return None };
-        part.times(*slice)
+        part.part().times(*slice)
     }
 
     /// The designated timestamp of a row of a run; `None` for a part, and where the table has none.
@@ -209,8 +210,8 @@ impl TableSnapshot {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {
-                        let part = file.open()?;
-                        self.select_part(part, index, selection, &wanted, &mut segments)?;
+                        let part = self.view(file)?;
+                        self.select_part(&part, index, selection, &wanted, &mut segments)?;
                     }
                     Source::Run(run) => segments.extend(self.select_run(run, index, selection, &wanted)),
                 }
@@ -221,12 +222,13 @@ impl TableSnapshot {
 
     fn select_part(
         &self,
-        part: &Arc<Part>,
+        view: &PartView,
         partition: usize,
         selection: &Selection,
         wanted: &TimeRange,
         segments: &mut Vec<Segment>,
     ) -> Result<()> {
+        let part = view.part();
         for (index, slice) in part.slices().iter().enumerate() {
             if !overlaps(slice.times, wanted) {
                 continue;
@@ -246,12 +248,12 @@ impl TableSnapshot {
                 if selection.bounds.is_empty() {
                     rows.push(found);
                 } else {
-                    prune(part, &selection.bounds, found, &mut rows);
+                    prune(view, &selection.bounds, found, &mut rows);
                 }
                 entries.resize(rows.len(), entry);
             }
             if !rows.is_empty() {
-                let source = SegmentSource::Part { part: Arc::clone(part), slice: index, entries };
+                let source = SegmentSource::Part { part: view.clone(), slice: index, entries };
                 segments.push(Segment { partition, rows, times: slice.times, source });
             }
         }
@@ -341,7 +343,7 @@ fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
     times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
 }
 
-fn prune(part: &Part, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {
+fn prune(part: &PartView, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {
     let mut left = vec![rows];
     for bound in bounds {
         left = left.into_iter().flat_map(|rows| part.prune(bound, rows)).collect();

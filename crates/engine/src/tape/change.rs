@@ -9,7 +9,7 @@ use super::rows::{decode_columns, encode_columns};
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::part::PositionRange;
 use arrow_array::ArrayRef;
-use tickstone_model::{ColumnType, PartitionBy, SyncPolicy, TableSchema};
+use tickstone_model::{ColumnType, PartitionBy, SyncPolicy, TableSchema, TableSchemaBuilder, TimeRange, Ttl};
 
 /// A source file of a bulk load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,9 @@ pub(crate) struct PartEntry {
     /// Smallest and largest designated timestamp, both inside.
     pub(crate) times: Option<(i64, i64)>,
     pub(crate) file_bytes: u64,
+    /// Version of the table's schema that the file was written with. The tape does not say it: it is the
+    /// one in force at the frame.
+    pub(crate) schema_version: u32,
 }
 
 /// Rows for one table, as they arrived, in stored types.
@@ -66,6 +69,10 @@ pub(crate) enum Change {
     Truncate { table: u32 },
     /// Parts written by a bulk load join their table; their positions are this frame's.
     Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, source: Option<ImportSource> },
+    /// A table has another shape from here on: columns, name or time to live.
+    Alter { table: u32, schema: TableSchema },
+    /// The partitions that lie whole in a range are gone, with all rows before this frame.
+    DropPartitions { table: u32, range: TimeRange },
     /// The database was closed: everything before is on stable storage.
     Close,
     /// Frames from `first` up to this one's position are lost: a repair put them aside.
@@ -78,8 +85,15 @@ const KIND_DROP: u16 = 3;
 const KIND_TRUNCATE: u16 = 4;
 const KIND_LOAD: u16 = 5;
 pub(crate) const KIND_CLOSE: u16 = 6;
-/// Kinds 7 to 9 are those of tables that change.
+const KIND_ALTER: u16 = 7;
+const KIND_DROP_PARTITIONS: u16 = 8;
+/// Kind 9 is that of parts that take the place of others.
 pub(crate) const KIND_GAP: u16 = 10;
+
+/// Property of a schema: version (`u32`), smallest id never used (`u32`), the columns' ids (`u32` each).
+const PROPERTY_IDENTITY: u16 = 1;
+/// Property of a schema: its time to live, as text.
+const PROPERTY_TTL: u16 = 2;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +111,7 @@ pub(crate) enum Scope {
 pub(crate) fn scope_of(kind: u16) -> Option<Scope> {
     match kind {
         KIND_ROWS | KIND_CREATE | KIND_CLOSE | KIND_GAP => None,
-        KIND_DROP | KIND_TRUNCATE => Some(Scope::Table),
+        KIND_DROP | KIND_TRUNCATE | KIND_ALTER | KIND_DROP_PARTITIONS => Some(Scope::Table),
         KIND_LOAD => Some(Scope::Load),
         _ => Some(Scope::Any),
     }
@@ -119,7 +133,7 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
         }
         Change::Create { table, schema } => {
             out.u32(*table);
-            encode_schema(&mut out, schema);
+            encode_created(&mut out, schema);
             KIND_CREATE
         }
         Change::Drop { table } => {
@@ -137,6 +151,16 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             parts.iter().for_each(|part| encode_part(&mut out, part));
             out.optional(source.as_ref(), encode_source);
             KIND_LOAD
+        }
+        Change::Alter { table, schema } => {
+            out.u32(*table);
+            encode_schema(&mut out, schema);
+            KIND_ALTER
+        }
+        Change::DropPartitions { table, range } => {
+            out.u32(*table);
+            encode_range(&mut out, *range);
+            KIND_DROP_PARTITIONS
         }
         Change::Close => KIND_CLOSE,
         Change::Gap { first } => {
@@ -157,13 +181,17 @@ pub(crate) fn decode_change(
     let mut input = Decoder::new(payload);
     let change = match kind {
         KIND_ROWS => return decode_rows(input, column_types),
-        KIND_CREATE => Change::Create { table: input.u32()?, schema: decode_schema(&mut input)? },
+        KIND_CREATE => Change::Create { table: input.u32()?, schema: decode_created(&mut input)? },
         KIND_DROP => Change::Drop { table: input.u32()? },
         KIND_TRUNCATE => Change::Truncate { table: input.u32()? },
         KIND_LOAD => {
             let (table, symbols) = (input.u32()?, decode_symbols(&mut input)?);
             let parts = (0..input.count(1)?).map(|_| decode_part(&mut input)).collect::<Result<_, _>>()?;
             Change::Load { table, symbols, parts, source: input.optional(decode_source)? }
+        }
+        KIND_ALTER => Change::Alter { table: input.u32()?, schema: decode_schema(&mut input)? },
+        KIND_DROP_PARTITIONS => {
+            Change::DropPartitions { table: input.u32()?, range: decode_range(&mut input)? }
         }
         KIND_CLOSE => Change::Close,
         KIND_GAP => Change::Gap { first: input.u64()? },
@@ -231,6 +259,7 @@ pub(crate) fn decode_part(input: &mut Decoder<'_>) -> Result<PartEntry, Malforme
         rows: input.u64()?,
         times: input.optional(|input| Ok((input.i64()?, input.i64()?)))?,
         file_bytes: input.u64()?,
+        schema_version: 0,
     })
 }
 
@@ -244,7 +273,31 @@ pub(crate) fn decode_source(input: &mut Decoder<'_>) -> Result<ImportSource, Mal
     Ok(ImportSource { name: input.text()?.to_string(), bytes: input.u64()?, hash: input.u64()? })
 }
 
+/// A half-open range of time.
+pub(crate) fn encode_range(out: &mut Encoder, range: TimeRange) {
+    out.i64(range.from);
+    out.i64(range.to);
+}
+
+pub(crate) fn decode_range(input: &mut Decoder<'_>) -> Result<TimeRange, Malformed> {
+    Ok(TimeRange::new(input.i64()?, input.i64()?))
+}
+
+/// A schema with its properties.
 pub(crate) fn encode_schema(out: &mut Encoder, schema: &TableSchema) {
+    encode_columns_and_clauses(out, schema);
+    encode_properties(out, schema);
+}
+
+/// A new table's schema: properties only where there are any, as frames of the first tapes had none.
+fn encode_created(out: &mut Encoder, schema: &TableSchema) {
+    encode_columns_and_clauses(out, schema);
+    if !properties(schema).is_empty() {
+        encode_properties(out, schema);
+    }
+}
+
+fn encode_columns_and_clauses(out: &mut Encoder, schema: &TableSchema) {
     out.text(schema.name());
     out.len(schema.columns().len());
     for column in schema.columns() {
@@ -258,9 +311,57 @@ pub(crate) fn encode_schema(out: &mut Encoder, schema: &TableSchema) {
     out.text(schema.sync().name());
 }
 
+/// Number and bytes of each property that is not what a schema has without it.
+fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
+    let mut all = Vec::new();
+    if schema.version() > 0 {
+        let mut out = Encoder::default();
+        out.u32(schema.version());
+        out.u32(schema.next_column_id());
+        (0..schema.columns().len()).for_each(|index| out.u32(schema.column_id(index)));
+        all.push((PROPERTY_IDENTITY, out.finish()));
+    }
+    if let Some(ttl) = schema.ttl() {
+        all.push((PROPERTY_TTL, ttl.to_string().into_bytes()));
+    }
+    all
+}
+
+fn encode_properties(out: &mut Encoder, schema: &TableSchema) {
+    let all = properties(schema);
+    out.len(all.len());
+    for (number, bytes) in all {
+        out.u16(number);
+        out.len(bytes.len());
+        out.raw(&bytes);
+    }
+}
+
+/// Reads what [`encode_schema`] wrote.
 pub(crate) fn decode_schema(input: &mut Decoder<'_>) -> Result<TableSchema, Malformed> {
+    let (builder, columns) = decode_columns_and_clauses(input)?;
+    finish_schema(decode_properties(input, builder, columns)?)
+}
+
+/// Reads a schema of a create frame, or of a manifest of version 1, which has no properties.
+pub(crate) fn decode_schema_without_properties(input: &mut Decoder<'_>) -> Result<TableSchema, Malformed> {
+    finish_schema(decode_columns_and_clauses(input)?.0)
+}
+
+fn decode_created(input: &mut Decoder<'_>) -> Result<TableSchema, Malformed> {
+    let (builder, columns) = decode_columns_and_clauses(input)?;
+    let builder = if input.is_empty() { builder } else { decode_properties(input, builder, columns)? };
+    finish_schema(builder)
+}
+
+fn finish_schema(builder: TableSchemaBuilder) -> Result<TableSchema, Malformed> {
+    builder.build().map_err(|error| error.to_string())
+}
+
+fn decode_columns_and_clauses(input: &mut Decoder<'_>) -> Result<(TableSchemaBuilder, usize), Malformed> {
     let mut builder = TableSchema::builder(input.text()?);
-    for _ in 0..input.count(8)? {
+    let columns = input.count(8)?;
+    for _ in 0..columns {
         let name = input.text()?;
         let column_type = ColumnType::parse(input.text()?).map_err(|error| error.to_string())?;
         builder = builder.column(name, column_type);
@@ -271,5 +372,30 @@ pub(crate) fn decode_schema(input: &mut Decoder<'_>) -> Result<TableSchema, Malf
     let series = (0..input.count(4)?).map(|_| input.text()).collect::<Result<Vec<_>, _>>()?;
     let partition_by = PartitionBy::parse(input.text()?).map_err(|error| error.to_string())?;
     let sync = SyncPolicy::parse(input.text()?).map_err(|error| error.to_string())?;
-    builder.series(series).partition_by(partition_by).sync(sync).build().map_err(|error| error.to_string())
+    Ok((builder.series(series).partition_by(partition_by).sync(sync), columns))
+}
+
+fn decode_properties(
+    input: &mut Decoder<'_>,
+    mut builder: TableSchemaBuilder,
+    columns: usize,
+) -> Result<TableSchemaBuilder, Malformed> {
+    for _ in 0..input.count(6)? {
+        let (number, length) = (input.u16()?, input.count(1)?);
+        let mut one = Decoder::new(input.raw(length)?);
+        builder = match number {
+            PROPERTY_IDENTITY => {
+                let (version, next_id) = (one.u32()?, one.u32()?);
+                let ids = (0..columns).map(|_| one.u32()).collect::<Result<Vec<_>, _>>()?;
+                one.finish()?;
+                builder.identity(ids, next_id, version)
+            }
+            PROPERTY_TTL => {
+                let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
+                builder.ttl(Some(Ttl::parse(text).map_err(|error| error.to_string())?))
+            }
+            other => return Err(format!("property {other} of a schema is not known to this version")),
+        };
+    }
+    Ok(builder)
 }

@@ -29,10 +29,19 @@ use tickstone_model::SyncPolicy;
 /// Bytes of frames that may wait in the open buffer before producers do.
 const BUFFER_BYTES_MAX: usize = 64 << 20;
 
+/// What a written frame does, and where and when it was received.
+#[derive(Debug)]
+pub(crate) struct Written<E> {
+    pub(crate) position: u64,
+    /// As in the frame (ns since the Unix epoch).
+    pub(crate) received_ns: i64,
+    pub(crate) effect: E,
+}
+
 /// Publishes a group of effects with one pointer swap.
 pub(crate) trait Publish<E>: Debug + Send + Sync {
-    /// Applies the effects, in order, of frames with these positions.
-    fn publish(&self, group: Vec<(u64, E)>);
+    /// Applies the effects of frames, in order.
+    fn publish(&self, group: Vec<Written<E>>);
 }
 
 /// How the tape is kept.
@@ -69,7 +78,7 @@ struct Latch<E> {
     buffer: Vec<u8>,
     /// Offsets of the frame headers in `buffer`: the writer fills in what was synced.
     frames: Vec<usize>,
-    effects: Vec<(u64, E)>,
+    effects: Vec<Written<E>>,
     /// Strictest policy of the frames in the buffer.
     strictest: SyncPolicy,
     next_position: u64,
@@ -162,7 +171,7 @@ impl<E: Send + 'static> Tape<E> {
         latch.buffer.extend_from_slice(&header.encode());
         latch.buffer.extend_from_slice(payload);
         latch.buffer.extend_from_slice(&END_MARKER.to_le_bytes());
-        latch.effects.push((position, effect));
+        latch.effects.push(Written { position, received_ns, effect });
         latch.strictest = latch.strictest.max(sync);
         Ok(Ticket { position, sync })
     }
@@ -329,7 +338,7 @@ fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, 
 struct Group<E> {
     bytes: Vec<u8>,
     frames: Vec<usize>,
-    effects: Vec<(u64, E)>,
+    effects: Vec<Written<E>>,
     strictest: SyncPolicy,
 }
 
@@ -354,8 +363,8 @@ struct Writer<E> {
 impl<E: Send + 'static> Writer<E> {
     /// Writes and publishes a group, and syncs where its policy, the clock or someone asks for it.
     fn commit(&mut self, shared: &Shared<E>, mut group: Group<E>) -> Result<()> {
-        if let (Some((first, _)), Some((last, _))) = (group.effects.first(), group.effects.last()) {
-            let (first, last) = (*first, *last);
+        if let (Some(first), Some(last)) = (group.effects.first(), group.effects.last()) {
+            let (first, last) = (first.position, last.position);
             let segment = self.segment_for(shared, first)?;
             stamp_synced_bytes(&mut group.bytes, &group.frames, segment.synced_bytes as u64);
             segment.file.append(&group.bytes).map_err(EngineError::io("append to", TAPE_DIR))?;

@@ -1,8 +1,9 @@
-//! ORDER BY the designated timestamp, also where a filter stands between: the scan yields its rows in that
-//! order, and nothing is sorted. A sort that is not stable would also lose the order of arrival of equal
-//! times.
+//! ORDER BY the designated timestamp, or symbols of the series key and then time, also where a filter stands
+//! between: the scan yields its rows in that order, and nothing is sorted. A sort that is not stable would
+//! also lose the order of arrival of equal times.
 
-use crate::scan::{ScanExec, ScanOrder};
+use crate::scan::{ScanExec, plain_columns};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -47,17 +48,15 @@ impl PhysicalOptimizerRule for OrderOfScan {
     }
 }
 
-/// What takes the place of a sort by time, or of a merge of sorted partitions of which there is one left.
+/// What takes the place of a sort that a scan can spare, or of a merge of sorted partitions of which there is one left.
 fn without_sort(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
         let one = merge.input().output_partitioning().partition_count() == 1;
         return Ok(one.then(|| limited(Arc::clone(merge.input()), merge.fetch())));
     }
     let Some(sort) = plan.downcast_ref::<SortExec>() else { return Ok(None) };
-    let [by] = &sort.expr()[..] else { return Ok(None) };
-    let Some(column) = by.expr.downcast_ref::<Column>() else { return Ok(None) };
-    let order = if by.options.descending { ScanOrder::TimeDescending } else { ScanOrder::Time };
-    let ordered = in_order(sort.input(), column.index(), order)?;
+    let Some(columns) = plain_columns(sort.expr()) else { return Ok(None) };
+    let ordered = in_order(sort.input(), columns)?;
     Ok(ordered.map(|ordered| limited(ordered, sort.fetch())))
 }
 
@@ -68,26 +67,26 @@ fn limited(plan: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Arc<dyn Execut
     }
 }
 
-/// The same rows in the order of a column, where that is the designated timestamp of a scan.
+/// The same rows in the order of columns, where a scan yields them so.
 fn in_order(
     plan: &Arc<dyn ExecutionPlan>,
-    column: usize,
-    order: ScanOrder,
+    columns: Vec<(usize, SortOptions)>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        return Ok(scan.by_time(column, order).map(|scan| Arc::new(scan) as Arc<dyn ExecutionPlan>));
+        return Ok(scan.sorted_by(&columns).map(|scan| Arc::new(scan) as Arc<dyn ExecutionPlan>));
     }
     // These only join or deal out the partitions, of which there is one now.
     if let Some(joined) = plan.downcast_ref::<CoalescePartitionsExec>().filter(|of| of.fetch().is_none()) {
-        return in_order(joined.input(), column, order);
+        return in_order(joined.input(), columns);
     }
     if let Some(dealt) = plan.downcast_ref::<RepartitionExec>()
         && matches!(dealt.partitioning(), Partitioning::RoundRobinBatch(_))
     {
-        return in_order(dealt.input(), column, order);
+        return in_order(dealt.input(), columns);
     }
-    let Some(below) = column_below(plan, column) else { return Ok(None) };
-    let Some(input) = in_order(plan.children()[0], below, order)? else { return Ok(None) };
+    let below = columns.into_iter().map(|(column, options)| Some((column_below(plan, column)?, options)));
+    let Some(below) = below.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let Some(input) = in_order(plan.children()[0], below)? else { return Ok(None) };
     Arc::clone(plan).replace_children(vec![input], super::recompute()).map(Some)
 }
 

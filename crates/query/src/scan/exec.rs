@@ -1,5 +1,6 @@
 //! [`ScanExec`]: the plan node, its properties and its streams.
 
+use super::by_series::{SeriesCursor, SeriesOrder};
 use super::columns::Columns;
 use super::merge::MergeCursor;
 use super::natural::{BLOCK_ROWS, NaturalCursor};
@@ -37,7 +38,7 @@ use tickstone_engine::TableSnapshot;
 const SPLIT_BATCHES_MIN: u64 = 32;
 
 /// The order in which a scan yields its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanOrder {
     /// As they lie: partitions in time, inside by series and time, runs after parts.
     Natural,
@@ -45,6 +46,8 @@ pub enum ScanOrder {
     Time,
     /// By the designated timestamp, the newest first.
     TimeDescending,
+    /// By symbols of the series key, perhaps by the designated timestamp after them.
+    Series(Arc<SeriesOrder>),
 }
 
 /// Reads rows of one table of a snapshot. It holds what it reads: later commits do not change it.
@@ -83,7 +86,7 @@ impl ScanExec {
         let shares = shares(usize::try_from(selected.rows).unwrap_or(usize::MAX), outputs);
         let order = ScanOrder::Natural;
         let ordered = selected.is_time_ordered();
-        let properties = properties(selected, &schema, &projection, (order, ordered), shares.len());
+        let properties = properties(selected, &schema, &projection, (&order, ordered), shares.len());
         Self {
             selected: Arc::clone(selected),
             projection,
@@ -112,8 +115,8 @@ impl ScanExec {
         let unknown = Arc::new(Selected::unknown(table));
         let scan = Self::new(&unknown, schema, projection, fetch, config);
         let outputs = if fetch.is_some() { 1 } else { config.target_partitions().max(1) };
-        let order = (ScanOrder::Natural, false);
-        let properties = properties(&unknown, &scan.schema, &scan.projection, order, outputs);
+        let properties =
+            properties(&unknown, &scan.schema, &scan.projection, (&ScanOrder::Natural, false), outputs);
         Self { template: Some(filters.into()), shares: shares(0, outputs), properties, ..scan }
     }
 
@@ -130,7 +133,7 @@ impl ScanExec {
             selected,
             projection: Arc::clone(&self.projection),
             schema: Arc::clone(&self.schema),
-            order: self.order,
+            order: self.order.clone(),
             fetch: self.fetch,
             template: None,
             properties: Arc::clone(&self.properties),
@@ -178,8 +181,8 @@ impl ScanExec {
     }
 
     /// The order in which it yields rows.
-    pub fn order(&self) -> ScanOrder {
-        self.order
+    pub fn order(&self) -> &ScanOrder {
+        &self.order
     }
 
     /// Where an operator that reads the rows in the scan's stead, from `output` of its own, counts them.
@@ -194,18 +197,27 @@ impl ScanExec {
     #[must_use]
     pub fn with_order(&self, order: ScanOrder) -> Self {
         let shares = shares(usize::try_from(self.selected.rows).unwrap_or(usize::MAX), 1);
-        let ordered = (order, false);
-        let properties = properties(&self.selected, &self.schema, &self.projection, ordered, 1);
+        let properties = properties(&self.selected, &self.schema, &self.projection, (&order, false), 1);
         let metrics = ExecutionPlanMetricsSet::new();
         Self { order, shares, properties, metrics, ..self.clone() }
     }
 
-    /// The same rows by time, where `column` of what it yields is the designated timestamp; `None` where it is
-    /// not, or where not all rows are wanted.
-    pub(crate) fn by_time(&self, column: usize, order: ScanOrder) -> Option<Self> {
-        let column = self.projection.get(column).copied()?;
-        let is_time = self.selected.table.schema().timestamp() == Some(column);
-        (is_time && self.fetch.is_none()).then(|| self.with_order(order))
+    /// The same rows in the order of some columns of what it yields, where it can have that without sorting
+    /// them: by time, or by symbols of the series key and perhaps time after them. `None` where it cannot, or
+    /// where not all rows are wanted.
+    pub(crate) fn sorted_by(&self, columns: &[(usize, SortOptions)]) -> Option<Self> {
+        let in_table =
+            columns.iter().map(|(column, options)| Some((*self.projection.get(*column)?, *options)));
+        let columns = in_table.collect::<Option<Vec<_>>>().filter(|_| self.fetch.is_none())?;
+        let table = &self.selected.table;
+        let order = match columns[..] {
+            [(column, options)] if table.schema().timestamp() == Some(column) => match options.descending {
+                true => ScanOrder::TimeDescending,
+                false => ScanOrder::Time,
+            },
+            _ => ScanOrder::Series(Arc::new(SeriesOrder::new(table, &columns)?)),
+        };
+        Some(self.with_order(order))
     }
 
     /// The same rows in order of time, counted as read by this scan: for an operator that decides when it runs.
@@ -223,12 +235,12 @@ impl ScanExec {
         share.len().min(self.fetch.unwrap_or(usize::MAX))
     }
 
-    fn cursor(&self, partition: usize, batch_rows: usize) -> Cursor {
+    fn cursor(&self, partition: usize, batch_rows: usize) -> Result<Cursor> {
         let dictionary_of = &self.selected.table;
         let (schema, bytes) = (Arc::clone(&self.schema), self.bytes_read());
         let columns = Arc::new(Columns::new(dictionary_of, schema, &self.projection, bytes));
         let selected = Arc::clone(&self.selected);
-        match self.order {
+        Ok(match &self.order {
             ScanOrder::Natural => {
                 let share = &self.shares[partition];
                 let share = share.start..share.start + self.rows(share);
@@ -238,7 +250,10 @@ impl ScanExec {
                 let descending = self.order == ScanOrder::TimeDescending;
                 Cursor::Merge(MergeCursor::new(selected, columns, descending, self.fetch, batch_rows))
             }
-        }
+            ScanOrder::Series(order) => {
+                Cursor::Series(Box::new(SeriesCursor::new(self, order, self.fetch, batch_rows)?))
+            }
+        })
     }
 
     /// A counter of bytes of values read, in its metrics.
@@ -295,23 +310,31 @@ fn properties(
     selected: &Selected,
     schema: &SchemaRef,
     projection: &[usize],
-    (order, naturally_ordered): (ScanOrder, bool),
+    (order, naturally_ordered): (&ScanOrder, bool),
     outputs: usize,
 ) -> Arc<PlanProperties> {
     let mut equivalence = EquivalenceProperties::new(Arc::clone(schema));
-    let timestamp = selected.table.schema().timestamp();
-    let at = projection.iter().position(|&column| Some(column) == timestamp);
-    let ordered = match order {
-        ScanOrder::Natural => naturally_ordered,
-        ScanOrder::Time | ScanOrder::TimeDescending => true,
+    let time = |descending| {
+        let timestamp = selected.table.schema().timestamp();
+        timestamp.map(|column| (column, SortOptions { descending, nulls_first: descending }))
     };
-    if let (Some(at), true) = (at, ordered) {
-        let descending = order == ScanOrder::TimeDescending;
-        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(at).name(), at));
-        let options = SortOptions { descending, nulls_first: descending };
-        if let Some(ordering) = LexOrdering::new([PhysicalSortExpr { expr: column, options }]) {
-            equivalence.add_ordering(ordering);
+    let by: Vec<(usize, SortOptions)> = match order {
+        ScanOrder::Natural if !naturally_ordered => Vec::new(),
+        ScanOrder::Natural | ScanOrder::Time => time(false).into_iter().collect(),
+        ScanOrder::TimeDescending => time(true).into_iter().collect(),
+        ScanOrder::Series(order) => {
+            let time = order.time.and_then(|options| Some((time(false)?.0, options)));
+            order.keys.iter().copied().chain(time).collect()
         }
+    };
+    // An order ends where a column of it is not yielded.
+    let yielded = by.into_iter().map_while(|(column, options)| {
+        let at = projection.iter().position(|of| *of == column)?;
+        let expr = Arc::new(Column::new(schema.field(at).name(), at)) as Arc<dyn PhysicalExpr>;
+        Some(PhysicalSortExpr { expr, options })
+    });
+    if let Some(ordering) = LexOrdering::new(yielded) {
+        equivalence.add_ordering(ordering);
     }
     Arc::new(PlanProperties::new(
         equivalence,
@@ -328,8 +351,7 @@ impl DisplayAs for ScanExec {
         if matches!(format, DisplayFormatType::TreeRender) {
             return write!(f, "table={}\nrows={rows}", schema.name());
         }
-        let names: Vec<&str> =
-            self.projection.iter().map(|&column| schema.columns()[column].name.as_str()).collect();
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, "ScanExec: table={}, columns=[{}]", schema.name(), names.join(", "))?;
         if selection.time != tickstone_model::TimeRange::ALL {
             write!(f, ", time={}", TimeText(selection.time))?;
@@ -346,13 +368,15 @@ impl DisplayAs for ScanExec {
             }
             write!(f, ", {}=[{}]", schema.columns()[*column].name, symbols.join(", "))?;
         }
-        let order = match self.order {
-            ScanOrder::Natural if self.selected.is_time_ordered() => "natural (by time)",
-            ScanOrder::Natural => "natural",
-            ScanOrder::Time => "time",
-            ScanOrder::TimeDescending => "time descending",
-        };
-        write!(f, ", order={order}, rows={rows} of {}", table.rows())?;
+        f.write_str(", order=")?;
+        match &self.order {
+            ScanOrder::Natural if self.selected.is_time_ordered() => f.write_str("natural (by time)")?,
+            ScanOrder::Natural => f.write_str("natural")?,
+            ScanOrder::Time => f.write_str("time")?,
+            ScanOrder::TimeDescending => f.write_str("time descending")?,
+            ScanOrder::Series(order) => write!(f, "{order}")?,
+        }
+        write!(f, ", rows={rows} of {}", table.rows())?;
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
         }
@@ -413,7 +437,7 @@ impl ExecutionPlan for ScanExec {
         if partition == 0 {
             self.count_selection();
         }
-        let cursor = self.cursor(partition, context.session_config().batch_size());
+        let cursor = self.cursor(partition, context.session_config().batch_size())?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         Ok(Box::pin(ScanStream { schema: Arc::clone(&self.schema), cursor, metrics }))
     }
@@ -460,22 +484,26 @@ impl ExecutionPlan for ScanExec {
         &self,
         order: &[PhysicalSortExpr],
     ) -> Result<SortOrderPushdownResult<Arc<dyn ExecutionPlan>>> {
-        let [first, rest @ ..] = order else { return Ok(SortOrderPushdownResult::Unsupported) };
-        let Some(column) = first.expr.downcast_ref::<Column>().filter(|_| rest.is_empty()) else {
-            return Ok(SortOrderPushdownResult::Unsupported);
-        };
-        let order = if first.options.descending { ScanOrder::TimeDescending } else { ScanOrder::Time };
-        let Some(ordered) = self.by_time(column.index(), order) else {
+        let Some(ordered) = plain_columns(order).and_then(|columns| self.sorted_by(&columns)) else {
             return Ok(SortOrderPushdownResult::Unsupported);
         };
         Ok(SortOrderPushdownResult::Exact { inner: Arc::new(ordered) })
     }
 }
 
+/// The columns that rows are sorted by, and how; `None` where an expression is none.
+pub(crate) fn plain_columns<'a>(
+    order: impl IntoIterator<Item = &'a PhysicalSortExpr>,
+) -> Option<Vec<(usize, SortOptions)>> {
+    let column = |by: &PhysicalSortExpr| Some((by.expr.downcast_ref::<Column>()?.index(), by.options));
+    order.into_iter().map(column).collect()
+}
+
 #[derive(Debug)]
 enum Cursor {
     Natural(NaturalCursor),
     Merge(MergeCursor),
+    Series(Box<SeriesCursor>),
 }
 
 struct ScanStream {
@@ -493,6 +521,7 @@ impl Stream for ScanStream {
         let next = match &mut stream.cursor {
             Cursor::Natural(cursor) => cursor.next(),
             Cursor::Merge(cursor) => cursor.next(),
+            Cursor::Series(cursor) => cursor.next(),
         };
         drop(timer);
         stream.metrics.record_poll(Poll::Ready(next.transpose()))

@@ -3,12 +3,14 @@
 //! Flow: filters -> [`Constraint`] -> [`Selected`] (exact row ranges, from the engine) -> [`ScanExec`]
 //! -> batches of edge types.
 //!
-//! A scan works in one of two orders. *Natural*: segment by segment as they lie (partitions in
+//! A scan works in one of three orders. *Natural*: segment by segment as they lie (partitions in
 //! time, inside by series and time); it may be split over several output partitions. *Time*: by the
 //! designated timestamp, ties in arrival order within a series; what overlaps is merged, stretch by
-//! stretch, so that memory stays bounded. It claims an order only where the rows truly have it, and
-//! never one of strings: ids say nothing about that.
+//! stretch, so that memory stays bounded. *Series*: by the texts of symbols of the series key, then by
+//! time. It claims an order only where the rows truly have it; ids of symbols say nothing about that of
+//! their texts.
 
+mod by_series;
 mod columns;
 mod constraint;
 mod exec;
@@ -23,11 +25,12 @@ mod series_reader;
 mod statistics;
 
 pub(crate) use constraint::Constraint;
+pub(crate) use exec::plain_columns;
 pub use exec::{ScanExec, ScanOrder};
 pub(crate) use natural::BLOCK_ROWS;
 pub(crate) use newest::NewestRows;
-pub(crate) use pieces::{PieceReader, PlacedPiece, Rows, SegmentRows, by_segment};
+pub(crate) use pieces::{PieceReader, PlacedPiece, SegmentRows, by_segment};
 pub(crate) use ranges::{RangeReader, Unit};
 pub use selected::Selected;
-pub(crate) use series::{Series, SeriesRanges};
+pub(crate) use series::{Rows, Series, SeriesPiece, SeriesRanges};
 pub(crate) use series_reader::{Reach, SeriesReader, SeriesTask};

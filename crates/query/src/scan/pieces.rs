@@ -7,60 +7,15 @@
 use super::columns::Columns;
 use super::exec::ScanExec;
 use super::selected::Selected;
-use super::series::PieceRows;
+use super::series::Rows;
 use crate::error::external;
-use datafusion::arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::common::{Result, internal_datafusion_err};
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::Segment;
-
-/// Rows of one segment, ascending in time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Rows<'a> {
-    /// Adjacent ones, of a part.
-    Range(Range<usize>),
-    /// Listed ones, of a run.
-    Listed(&'a [u32]),
-}
-
-impl Rows<'_> {
-    /// How many.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Rows::Range(rows) => rows.len(),
-            Rows::Listed(rows) => rows.len(),
-        }
-    }
-
-    /// The row at a place.
-    pub(crate) fn row(&self, at: usize) -> usize {
-        match self {
-            Rows::Range(rows) => rows.start + at,
-            Rows::Listed(rows) => rows[at] as usize,
-        }
-    }
-
-    /// Those at some places.
-    #[must_use]
-    pub(crate) fn slice(&self, at: Range<usize>) -> Self {
-        match self {
-            Rows::Range(rows) => Rows::Range(rows.start + at.start..rows.start + at.end),
-            Rows::Listed(rows) => Rows::Listed(&rows[at]),
-        }
-    }
-}
-
-impl<'a> From<&'a PieceRows> for Rows<'a> {
-    fn from(rows: &'a PieceRows) -> Self {
-        match rows {
-            PieceRows::Range(rows) => Rows::Range(rows.clone()),
-            PieceRows::Listed(rows) => Rows::Listed(rows),
-        }
-    }
-}
 
 /// Rows of one segment that are read together.
 #[derive(Debug)]
@@ -77,7 +32,7 @@ pub(crate) struct SegmentRows {
 
 impl SegmentRows {
     /// Adds rows; those of a part come after all that are there.
-    fn add(&mut self, rows: &Rows<'_>) -> Range<usize> {
+    fn add(&mut self, rows: &Rows) -> Range<usize> {
         match rows {
             Rows::Range(rows) => match self.ranges.last_mut() {
                 Some(last) if last.end == rows.start => last.end = rows.end,
@@ -108,12 +63,12 @@ pub(crate) struct PlacedPiece {
 /// Puts pieces (a segment, rows of it) together by segment: what is to be read of each, and for each piece
 /// where its rows are in that.
 pub(crate) fn by_segment<'a>(
-    pieces: impl ExactSizeIterator<Item = (usize, &'a Rows<'a>)> + Clone,
+    pieces: impl Iterator<Item = (usize, &'a Rows)>,
 ) -> (Vec<SegmentRows>, Vec<PlacedPiece>) {
+    let pieces: Vec<(usize, &Rows)> = pieces.collect();
     let mut order: Vec<(usize, usize, usize)> =
-        pieces.clone().enumerate().map(|(at, (segment, rows))| (segment, rows.row(0), at)).collect();
+        pieces.iter().enumerate().map(|(at, (segment, rows))| (*segment, rows.row(0), at)).collect();
     order.sort_unstable();
-    let pieces: Vec<(usize, &Rows<'_>)> = pieces.collect();
     let mut lists: Vec<SegmentRows> = Vec::new();
     let mut places = vec![PlacedPiece { list: 0, rows: 0..0 }; pieces.len()];
     for (segment, _, at) in order {
@@ -170,7 +125,7 @@ impl PieceReader {
     }
 
     /// The place of the first of some rows at or after `time`, the end where there is none.
-    pub(crate) fn lower_bound(&self, segment: usize, rows: &Rows<'_>, time: i64) -> Result<usize> {
+    pub(crate) fn lower_bound(&self, segment: usize, rows: &Rows, time: i64) -> Result<usize> {
         let of = self.segment(segment);
         match rows {
             Rows::Range(rows) => {
@@ -199,6 +154,11 @@ impl PieceReader {
         Ok(times.values().clone())
     }
 
+    /// The designated timestamp.
+    pub(super) fn timestamp(&self) -> usize {
+        self.timestamp
+    }
+
     /// How many columns its user knows.
     pub(crate) fn keys(&self) -> usize {
         self.keys.len()
@@ -223,7 +183,8 @@ impl PieceReader {
         columns.collect()
     }
 
-    fn column(&self, rows: &SegmentRows, column: usize) -> Result<ArrayRef> {
+    /// A column of the table, in its stored type.
+    pub(super) fn column(&self, rows: &SegmentRows, column: usize) -> Result<ArrayRef> {
         let of = self.segment(rows.segment);
         match of.is_part() {
             true => of.read_ranges(column, &rows.ranges).map_err(external),
@@ -235,6 +196,11 @@ impl PieceReader {
     pub(crate) fn take(&self, segment: usize, rows: &[usize]) -> Result<Vec<ArrayRef>> {
         let of = self.segment(segment);
         self.columns.indices().map(|column| of.take(column, rows).map_err(external)).collect()
+    }
+
+    /// A batch of columns in stored types.
+    pub(super) fn batch(&self, stored: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        self.columns.batch(stored, rows)
     }
 
     /// Columns in stored types as the edge shows them.

@@ -44,7 +44,7 @@ impl RangeReader {
     /// A reader of the columns at these places among those that the scan yields, of parts only the first
     /// `narrow` of them; `None` where rows are wanted in another order than they lie, or not all of them.
     pub(crate) fn new(scan: &ScanExec, places: &[usize], narrow: usize) -> Option<Self> {
-        if scan.order() != ScanOrder::Natural || scan.fetch_limit().is_some() || scan.filters().is_some() {
+        if *scan.order() != ScanOrder::Natural || scan.fetch_limit().is_some() || scan.filters().is_some() {
             return None;
         }
         let row_schema = scan.row_schema();

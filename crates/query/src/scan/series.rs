@@ -4,6 +4,7 @@
 use super::selected::Selected;
 use crate::error::external;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::UInt32Type;
 use datafusion::common::{HashMap, Result};
 use std::ops::Range;
@@ -15,25 +16,42 @@ use tickstone_model::{NULL_SYMBOL, SymbolId};
 pub(crate) struct SeriesPiece {
     /// Index among the selected segments.
     pub(crate) segment: usize,
-    /// Rows of it, ascending in time.
-    pub(crate) rows: PieceRows,
+    /// Rows of it.
+    pub(crate) rows: Rows,
 }
 
-/// Which rows of a segment.
+/// Rows of one segment, ascending in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PieceRows {
-    /// Those of one range, in a part.
+pub(crate) enum Rows {
+    /// Adjacent ones, of a part.
     Range(Range<usize>),
-    /// These, ascending, in a run.
-    Listed(Vec<u32>),
+    /// Listed ones, of a run.
+    Listed(ScalarBuffer<u32>),
 }
 
-impl PieceRows {
+impl Rows {
     /// How many.
     pub(crate) fn len(&self) -> usize {
         match self {
-            PieceRows::Range(rows) => rows.len(),
-            PieceRows::Listed(rows) => rows.len(),
+            Rows::Range(rows) => rows.len(),
+            Rows::Listed(rows) => rows.len(),
+        }
+    }
+
+    /// The row at a place.
+    pub(crate) fn row(&self, at: usize) -> usize {
+        match self {
+            Rows::Range(rows) => rows.start + at,
+            Rows::Listed(rows) => rows[at] as usize,
+        }
+    }
+
+    /// Those at some places.
+    #[must_use]
+    pub(crate) fn slice(&self, at: Range<usize>) -> Self {
+        match self {
+            Rows::Range(rows) => Rows::Range(rows.start + at.start..rows.start + at.end),
+            Rows::Listed(rows) => Rows::Listed(rows.slice(at.start, at.len())),
         }
     }
 }
@@ -53,8 +71,8 @@ impl Series {
     /// Bytes it holds, roughly.
     pub(crate) fn size(&self) -> usize {
         let listed = |piece: &SeriesPiece| match &piece.rows {
-            PieceRows::Range(_) => 0,
-            PieceRows::Listed(rows) => rows.capacity() * size_of::<u32>(),
+            Rows::Range(_) => 0,
+            Rows::Listed(rows) => size_of_val(&rows[..]),
         };
         let pieces = self.pieces.capacity() * size_of::<SeriesPiece>();
         size_of::<Self>() + pieces + self.pieces.iter().map(listed).sum::<usize>()
@@ -83,7 +101,7 @@ impl SeriesRanges {
                     places.iter().map(|place| of.series_id(range, *place)).collect();
                 match ids.filter(|_| of.is_part()) {
                     Some(ids) => {
-                        found.add(ids, SeriesPiece { segment, rows: PieceRows::Range(rows.clone()) });
+                        found.add(ids, SeriesPiece { segment, rows: Rows::Range(rows.clone()) });
                     }
                     None => found.add_run(segment, of, keys, rows)?,
                 }
@@ -144,7 +162,7 @@ impl Found {
             }
         }
         for (ids, rows) in listed {
-            self.add(ids, SeriesPiece { segment, rows: PieceRows::Listed(rows) });
+            self.add(ids, SeriesPiece { segment, rows: Rows::Listed(rows.into()) });
         }
         Ok(())
     }

@@ -1,16 +1,15 @@
 //! Rows series by series, each in order of time: what operators read that work on one series at a time.
 //!
 //! A *task* is a stretch of neighbouring series with about so many rows, or a stretch of one that has more.
-//! Its rows lie in many segments, a few of each: every segment is read once a task, in ranges that pass over
-//! only what is worth passing over, and the pieces of each series are then copied next to each other. Where
-//! segments overlap in time, a series whose rows did not come out in order is sorted, ties in order of arrival.
+//! Its rows lie in many segments, a few of each: every segment is read once a task, and the pieces of each
+//! series are then copied next to each other, where they did not come out so. Where segments overlap in time,
+//! a series whose rows are not in order is sorted, ties in order of arrival.
 
-use super::columns::Columns;
 use super::exec::ScanExec;
-use super::natural::BLOCK_ROWS;
+use super::pieces::{PieceReader, by_segment};
 use super::selected::Selected;
-use super::series::{PieceRows, Series, SeriesPiece, SeriesRanges};
-use crate::error::{external, from_arrow};
+use super::series::{Series, SeriesPiece, SeriesRanges};
+use crate::error::from_arrow;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, UInt32Array, make_array,
 };
@@ -18,10 +17,10 @@ use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::TimestampNanosecondType;
 use datafusion::common::{Result, internal_datafusion_err};
+use std::cmp::Ordering;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
-use tickstone_engine::Segment;
-use tickstone_model::NULL_SYMBOL;
+use std::sync::Arc;
+use tickstone_model::{NULL_SYMBOL, SymbolId};
 
 /// Rows that must lie together, on average, for copying ranges to be quicker than picking rows.
 const COPY_ROWS_MIN: usize = 4;
@@ -32,21 +31,16 @@ const UNITS: usize = 16;
 /// Reads what a scan selects by series.
 #[derive(Debug)]
 pub(crate) struct SeriesReader {
-    selected: Arc<Selected>,
-    columns: Columns,
+    pieces: PieceReader,
     /// Columns of the table that are yielded.
     projection: Arc<[usize]>,
     /// Columns of the table that make a series here.
     keys: Vec<usize>,
     series: Vec<Series>,
-    /// The designated timestamp.
-    timestamp: usize,
     /// Whether the keys are the whole series key: if not, pieces of one segment may overlap in time.
     whole_key: bool,
     /// Whether the pieces of a series follow each other in time.
     in_order: bool,
-    /// Columns of runs, which are read whole, once: by segment, then as they are asked for.
-    runs: Vec<OnceLock<ArrayRef>>,
 }
 
 /// Rows to be read together.
@@ -97,23 +91,26 @@ impl SeriesReader {
     /// A reader of what `scan` selects, by the columns `keys` of the table; `None` where they are not of its
     /// series key, or the table has no designated timestamp.
     pub(crate) fn new(scan: &ScanExec, keys: &[usize]) -> Result<Option<Self>> {
-        let selected = Arc::clone(scan.selected());
-        let Some(timestamp) = selected.table.schema().timestamp() else { return Ok(None) };
-        let Some(found) = SeriesRanges::of(&selected, keys)? else { return Ok(None) };
+        let selected = scan.selected();
+        if selected.table.schema().timestamp().is_none() {
+            return Ok(None);
+        }
+        let Some(found) = SeriesRanges::of(selected, keys)? else { return Ok(None) };
         let projection: Arc<[usize]> = scan.projection().into();
         let whole_key = selected.table.schema().series().iter().all(|column| keys.contains(column));
-        let slots = selected.segments.len() * (projection.len() + 1);
         Ok(Some(Self {
-            columns: Columns::new(&selected.table, scan.row_schema(), &projection, scan.bytes_read()),
+            pieces: PieceReader::new(scan, &projection, keys, scan.row_schema())?,
             whole_key,
-            in_order: whole_key && in_order(&selected),
-            runs: (0..slots).map(|_| OnceLock::new()).collect(),
+            in_order: whole_key && in_order(selected),
             series: found.series,
             keys: keys.to_vec(),
             projection,
-            timestamp,
-            selected,
         }))
+    }
+
+    /// Puts the series in an order of their ids, which are in the order of the keys.
+    pub(super) fn sort_series(&mut self, compare: impl Fn(&[SymbolId], &[SymbolId]) -> Ordering) {
+        self.series.sort_by(|a, b| compare(&a.ids, &b.ids));
     }
 
     /// All series in tasks of about `rows` rows. One that has more is cut where it can be, if no row needs
@@ -170,9 +167,7 @@ impl SeriesReader {
     /// The pieces of a series in units that follow each other in time, of at most about `rows` rows where
     /// they do not overlap.
     fn units(&self, pieces: &[SeriesPiece], rows: usize) -> Vec<Vec<SeriesPiece>> {
-        let times = |piece: &SeriesPiece| {
-            self.selected.times(&self.selected.segments[piece.segment]).unwrap_or((i64::MIN, i64::MAX))
-        };
+        let times = |piece: &SeriesPiece| self.pieces.bounds(piece.segment);
         // Two pieces of one series in one segment follow each other whatever its bounds are.
         let same_as_next = |at: usize| {
             self.whole_key && pieces.get(at + 1).is_some_and(|next| next.segment == pieces[at].segment)
@@ -208,53 +203,36 @@ impl SeriesReader {
             TaskRows::Whole(series) => &self.series[series.clone()],
             TaskRows::Cut(series) => std::slice::from_ref(series),
         };
-        let sources = Sources::of(series, &self.selected.segments);
-        let mut stretches = sources.stretches(series);
+        let pieces = series.iter().flat_map(|series| &series.pieces);
+        let (lists, places) = by_segment(pieces.map(|piece| (piece.segment, &piece.rows)));
+        let mut stretches = Vec::with_capacity(places.len());
+        for place in &places {
+            push(
+                &mut stretches,
+                Stretch { source: place.list, from: place.rows.start, rows: place.rows.len() },
+            );
+        }
         let mut ends = Vec::with_capacity(series.len());
         let mut end = 0;
         for series in series {
             end += series.rows;
             ends.push(end);
         }
+        let column = |column: usize, stretches: &[Stretch]| {
+            let arrays = lists.iter().map(|list| self.pieces.column(list, column));
+            join(&arrays.collect::<Result<Vec<_>>>()?, stretches, end)
+        };
         if !self.in_order {
-            let times = self.column(&sources, self.projection.len(), &stretches, end)?;
+            let times = column(self.pieces.timestamp(), &stretches)?;
             let times = times.as_primitive::<TimestampNanosecondType>().values();
             stretches = by_time(stretches, times, &ends);
         }
-        let columns = (0..self.projection.len()).map(|slot| match self.key_of(slot) {
+        let columns = self.projection.iter().map(|of| match self.keys.iter().position(|key| key == of) {
             Some(key) => Ok(repeated(series, key, end)),
-            None => self.column(&sources, slot, &stretches, end),
+            None => column(*of, &stretches),
         });
-        let batch = self.columns.batch(columns.collect::<Result<_>>()?, end)?;
+        let batch = self.pieces.batch(columns.collect::<Result<_>>()?, end)?;
         Ok(SeriesRows { batch, ends })
-    }
-
-    /// The place among the keys of the column at `slot`, where it is one.
-    fn key_of(&self, slot: usize) -> Option<usize> {
-        self.keys.iter().position(|key| *key == self.projection[slot])
-    }
-
-    /// The column of the table at `slot`, the designated timestamp after all that are yielded.
-    fn column_at(&self, slot: usize) -> usize {
-        self.projection.get(slot).copied().unwrap_or(self.timestamp)
-    }
-
-    fn column(&self, sources: &Sources, slot: usize, stretches: &[Stretch], rows: usize) -> Result<ArrayRef> {
-        let arrays = sources.arrays.iter().map(|(segment, rows)| self.array(*segment, rows, slot));
-        join(&arrays.collect::<Result<Vec<_>>>()?, stretches, rows)
-    }
-
-    fn array(&self, segment: usize, rows: &Range<usize>, slot: usize) -> Result<ArrayRef> {
-        let (of, column) = (&self.selected.segments[segment], self.column_at(slot));
-        if of.is_part() {
-            return of.read(column, rows.clone()).map_err(external);
-        }
-        let known = &self.runs[segment * (self.projection.len() + 1) + slot];
-        if let Some(array) = known.get() {
-            return Ok(Arc::clone(array));
-        }
-        let array = of.read(column, rows.clone()).map_err(external)?;
-        Ok(Arc::clone(known.get_or_init(|| array)))
     }
 }
 
@@ -276,17 +254,9 @@ fn short_of<'a>(units: impl Iterator<Item = &'a usize>, rows: usize) -> usize {
 
 /// Pieces that follow each other in units of at most `rows` rows.
 fn split(pieces: Vec<SeriesPiece>, rows: usize) -> Vec<Vec<SeriesPiece>> {
-    let cut = |SeriesPiece { segment, rows: of }| -> Vec<Vec<SeriesPiece>> {
-        let unit = |rows| vec![SeriesPiece { segment, rows }];
-        match of {
-            PieceRows::Range(whole) => {
-                let starts = whole.clone().step_by(rows);
-                starts.map(|from| unit(PieceRows::Range(from..whole.end.min(from + rows)))).collect()
-            }
-            PieceRows::Listed(listed) => {
-                listed.chunks(rows).map(|rows| unit(PieceRows::Listed(rows.to_vec()))).collect()
-            }
-        }
+    let cut = |SeriesPiece { segment, rows: of }| {
+        let starts = (0..of.len()).step_by(rows);
+        starts.map(move |from| vec![SeriesPiece { segment, rows: of.slice(from..of.len().min(from + rows)) }])
     };
     pieces.into_iter().flat_map(cut).collect()
 }
@@ -302,81 +272,13 @@ fn in_order(selected: &Selected) -> bool {
     })
 }
 
-/// What a task reads of the segments.
-struct Sources {
-    /// Segment and rows of each array that is read: of a part, rows between which no whole block lies that is
-    /// not wanted; of a run all.
-    arrays: Vec<(usize, Range<usize>)>,
-    /// For each segment the first array of it.
-    first: Vec<usize>,
-}
-
-impl Sources {
-    fn of(series: &[Series], segments: &[Segment]) -> Self {
-        let mut spans: Vec<Vec<Range<usize>>> = vec![Vec::new(); segments.len()];
-        for piece in series.iter().flat_map(|series| &series.pieces) {
-            let spans = &mut spans[piece.segment];
-            match &piece.rows {
-                PieceRows::Range(rows) => spans.push(rows.clone()),
-                PieceRows::Listed(_) if spans.is_empty() => {
-                    spans.push(0..segments[piece.segment].rows().last().map_or(0, |rows| rows.end));
-                }
-                PieceRows::Listed(_) => {}
-            }
-        }
-        let (mut arrays, mut first) = (Vec::new(), Vec::with_capacity(spans.len()));
-        for (segment, mut spans) in spans.into_iter().enumerate() {
-            join_spans(&mut spans);
-            first.push(arrays.len());
-            arrays.extend(spans.into_iter().map(|span| (segment, span)));
-        }
-        Self { arrays, first }
-    }
-
-    /// The rows of the series as they lie in what is read, one series after the other.
-    fn stretches(&self, series: &[Series]) -> Vec<Stretch> {
-        let mut stretches = Vec::new();
-        for piece in series.iter().flat_map(|series| &series.pieces) {
-            match &piece.rows {
-                PieceRows::Range(rows) => {
-                    let source = self.array_of(piece.segment, rows.start);
-                    let from = rows.start - self.arrays[source].1.start;
-                    stretches.push(Stretch { source, from, rows: rows.len() });
-                }
-                PieceRows::Listed(rows) => {
-                    let source = self.first[piece.segment];
-                    rows.iter().for_each(|row| push(&mut stretches, source, *row as usize));
-                }
-            }
-        }
-        stretches
-    }
-
-    /// The array in which a row of a part is.
-    fn array_of(&self, segment: usize, row: usize) -> usize {
-        let first = self.first[segment];
-        let end = self.first.get(segment + 1).copied().unwrap_or(self.arrays.len());
-        first + self.arrays[first..end].partition_point(|(_, span)| span.start <= row) - 1
-    }
-}
-
-/// Joins the spans of a part that no block lies between: the blocks at their ends are decoded whole anyway.
-fn join_spans(spans: &mut Vec<Range<usize>>) {
-    spans.sort_unstable_by_key(|span| span.start);
-    spans.dedup_by(|next, span| {
-        let near = next.start.saturating_sub(span.end) < BLOCK_ROWS;
-        if near {
-            span.end = next.end;
-        }
-        near
-    });
-}
-
-/// Adds one row, to the last stretch where it follows that.
-fn push(stretches: &mut Vec<Stretch>, source: usize, row: usize) {
+/// Adds rows, to the last stretch where they follow that.
+fn push(stretches: &mut Vec<Stretch>, next: Stretch) {
     match stretches.last_mut() {
-        Some(last) if last.source == source && last.from + last.rows == row => last.rows += 1,
-        _ => stretches.push(Stretch { source, from: row, rows: 1 }),
+        Some(last) if last.source == next.source && last.from + last.rows == next.from => {
+            last.rows += next.rows;
+        }
+        _ => stretches.push(next),
     }
 }
 
@@ -394,7 +296,9 @@ fn by_time(stretches: Vec<Stretch>, times: &[i64], ends: &[usize]) -> Vec<Stretc
         order.clear();
         order.extend(start..end);
         order.sort_by_key(|row| times[*row]);
-        order.iter().for_each(|row| push(&mut sorted, rows[*row].0, rows[*row].1));
+        for row in &order {
+            push(&mut sorted, Stretch { source: rows[*row].0, from: rows[*row].1, rows: 1 });
+        }
     }
     sorted
 }

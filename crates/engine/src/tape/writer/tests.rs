@@ -17,8 +17,8 @@ impl Clock for Still {
 struct Collected(Mutex<Vec<(u64, u32)>>);
 
 impl Publish<u32> for Collected {
-    fn publish(&self, group: Vec<(u64, u32)>) {
-        self.0.lock().unwrap().extend(group);
+    fn publish(&self, group: Vec<Written<u32>>) {
+        self.0.lock().unwrap().extend(group.into_iter().map(|written| (written.position, written.effect)));
     }
 }
 
@@ -151,8 +151,8 @@ fn nothing_is_acknowledged_after_a_failed_sync() {
 struct Panics;
 
 impl Publish<u32> for Panics {
-    fn publish(&self, group: Vec<(u64, u32)>) {
-        assert!(group.iter().all(|(_, effect)| *effect == 0), "planned");
+    fn publish(&self, group: Vec<Written<u32>>) {
+        assert!(group.iter().all(|written| written.effect == 0), "planned");
     }
 }
 

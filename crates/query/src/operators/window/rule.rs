@@ -75,7 +75,7 @@ fn below_layers<'a>(
     layers: &mut Vec<Layer>,
 ) -> Option<&'a Arc<dyn ExecutionPlan>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        let as_it_lies = scan.order() == ScanOrder::Natural && scan.fetch_limit().is_none();
+        let as_it_lies = *scan.order() == ScanOrder::Natural && scan.fetch_limit().is_none();
         return as_it_lies.then_some(plan);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {

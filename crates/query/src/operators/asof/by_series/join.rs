@@ -4,7 +4,7 @@ use super::standing::{Found, Limits, Looks, Source, Standing, Stretch};
 use super::tasks::{Plan, Task};
 use crate::operators::gather::MISSING;
 use crate::operators::pinned::{NOWHERE, Place};
-use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, by_segment};
+use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, SeriesPiece, by_segment};
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array, new_null_array};
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::{concat, filter, take};
@@ -51,16 +51,10 @@ impl Left {
     }
 }
 
-/// Rows of a right segment that may stand.
-struct Candidate<'a> {
-    segment: usize,
-    rows: Rows<'a>,
-}
-
-/// Candidates that overlap in time.
-struct Candidates<'a> {
+/// Rows of right segments that may stand and overlap in time.
+struct Candidates {
     bounds: (i64, i64),
-    pieces: Vec<Candidate<'a>>,
+    pieces: Vec<SeriesPiece>,
 }
 
 /// The right rows that were found, by segment in the order they are needed.
@@ -147,11 +141,11 @@ impl Plan {
     }
 
     fn left_rows(&self, task: &Task) -> Result<Left> {
-        let mut pieces: Vec<(usize, Rows<'_>)> = Vec::new();
+        let mut pieces: Vec<(usize, Rows)> = Vec::new();
         let mut ends = Vec::with_capacity(task.pairs.len());
         for pair in &self.pairs[task.pairs.clone()] {
             for piece in &self.left_series[pair.left].pieces {
-                let rows = self.left_rows_in(piece.segment, Rows::from(&piece.rows), task.time)?;
+                let rows = self.left_rows_in(piece.segment, piece.rows.clone(), task.time)?;
                 if rows.len() > 0 {
                     pieces.push((piece.segment, rows));
                 }
@@ -166,7 +160,7 @@ impl Plan {
     }
 
     /// The rows of a left piece whose time lies in a range.
-    fn left_rows_in<'a>(&self, segment: usize, rows: Rows<'a>, time: TimeRange) -> Result<Rows<'a>> {
+    fn left_rows_in(&self, segment: usize, rows: Rows, time: TimeRange) -> Result<Rows> {
         let (first, last) = self.left.bounds(segment);
         let start = match first >= time.from {
             true => 0,
@@ -206,9 +200,9 @@ impl Plan {
         Ok(wanted)
     }
 
-    fn standing<'a>(&'a self, candidates: Vec<Candidates<'a>>) -> Standing<'a> {
+    fn standing(&self, candidates: Vec<Candidates>) -> Standing<'_> {
         let source =
-            |piece: Candidate<'a>| Source::new(piece.segment, self.right.segment(piece.segment), piece.rows);
+            |piece: SeriesPiece| Source::new(piece.segment, self.right.segment(piece.segment), piece.rows);
         let stretches = candidates
             .into_iter()
             .map(|stretch| Stretch::new(stretch.bounds.0, stretch.pieces.into_iter().map(source).collect()));
@@ -216,11 +210,8 @@ impl Plan {
     }
 
     /// The rows of a right series that may stand for left rows between two times (both inside).
-    fn candidates<'a>(&self, series: &'a Series, (first, last): (i64, i64)) -> Vec<Candidates<'a>> {
-        let pieces = series.pieces.iter().map(|piece| {
-            let rows = Rows::from(&piece.rows);
-            (self.right.bounds(piece.segment), Candidate { segment: piece.segment, rows })
-        });
+    fn candidates(&self, series: &Series, (first, last): (i64, i64)) -> Vec<Candidates> {
+        let pieces = series.pieces.iter().map(|piece| (self.right.bounds(piece.segment), piece.clone()));
         let mut stretches = stretches(pieces.collect());
         stretches.truncate(stretches.partition_point(|stretch| stretch.bounds.0 <= last));
         // Of what ends before the left rows begin, only the last may stand.
@@ -302,9 +293,9 @@ fn kept<T: Copy>(values: &[T], places: &[Place]) -> impl Iterator<Item = T> {
 
 /// Pieces that overlap in time or meet, together, in order of time; `pieces` are in order of arrival, with bounds
 /// of their times.
-fn stretches<'a>(mut pieces: Vec<((i64, i64), Candidate<'a>)>) -> Vec<Candidates<'a>> {
+fn stretches(mut pieces: Vec<((i64, i64), SeriesPiece)>) -> Vec<Candidates> {
     pieces.sort_by_key(|(bounds, _)| *bounds);
-    let mut stretches: Vec<Candidates<'a>> = Vec::new();
+    let mut stretches: Vec<Candidates> = Vec::new();
     for (bounds, piece) in pieces {
         match stretches.last_mut() {
             Some(last) if bounds.0 <= last.bounds.1 => {

@@ -56,7 +56,7 @@ impl Side {
             && column(time) == schema.timestamp()
             && keys.iter().all(|key| schema.series().contains(key))
             && scan.fetch_limit().is_none()
-            && scan.order() == ScanOrder::Natural;
+            && *scan.order() == ScanOrder::Natural;
         let scan = scan.clone();
         fits.then_some(Self { scan, columns, keys })
     }

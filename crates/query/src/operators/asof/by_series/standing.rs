@@ -84,14 +84,14 @@ impl<'a> Looks<'a> {
 pub(super) struct Source<'a> {
     segment: usize,
     of: &'a Segment,
-    rows: Rows<'a>,
+    rows: Rows,
     /// The place of the first row that does not stand yet.
     next: usize,
 }
 
 impl<'a> Source<'a> {
     /// The rows `rows` of the segment `of`, whose number is `segment`.
-    pub(super) fn new(segment: usize, of: &'a Segment, rows: Rows<'a>) -> Self {
+    pub(super) fn new(segment: usize, of: &'a Segment, rows: Rows) -> Self {
         Self { segment, of, rows, next: 0 }
     }
 

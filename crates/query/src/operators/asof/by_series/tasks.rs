@@ -3,7 +3,7 @@
 use super::sides::{Side, Sides};
 use crate::operators::asof::exec::AsOfJoinExec;
 use crate::operators::asof::node::AsOfOptions;
-use crate::scan::{PieceReader, Rows, Series, SeriesRanges};
+use crate::scan::{PieceReader, Series, SeriesRanges};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{HashMap, Result, internal_datafusion_err};
 use std::ops::Range;
@@ -136,7 +136,7 @@ fn picked(schema: &SchemaRef, columns: &[usize]) -> Result<SchemaRef> {
 fn sample(reader: &PieceReader, series: &Series, step: usize, samples: &mut Vec<i64>) -> Result<()> {
     let mut next = step;
     for piece in &series.pieces {
-        let rows = Rows::from(&piece.rows);
+        let rows = &piece.rows;
         while next < rows.len() {
             samples.push(reader.time(piece.segment, rows.row(next))?);
             next += step;

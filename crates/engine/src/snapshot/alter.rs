@@ -1,0 +1,113 @@
+//! How a table's shape changes, and how partitions leave it: the same code for commits and recovery.
+//!
+//! Nothing on disk is rewritten: parts keep the schema they were written with (`view`), runs are given the
+//! new one at once (`fit_rows`), files of partitions that left go once the manifest is without them.
+
+use super::history::{History, fit_rows};
+use super::{PartitionSnapshot, Snapshot, Source, TableSnapshot};
+use crate::dictionary::Dictionary;
+use crate::recent::Run;
+use std::sync::{Arc, OnceLock};
+use tickstone_model::{ColumnType, TableSchema, TimeRange};
+
+/// What left a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// Partitions.
+    pub partitions: u64,
+    /// Rows in them.
+    pub rows: u64,
+}
+
+/// Where the one who drops partitions learns what went.
+pub(crate) type DroppedCell = Arc<OnceLock<Dropped>>;
+
+impl Snapshot {
+    /// Gives a table another schema; the frame is at `position`.
+    pub(super) fn alter_table(&mut self, position: u64, id: u32, schema: Arc<TableSchema>) {
+        let Some(table) = self.tables.iter().position(|table| table.id == id) else { return };
+        let mut table = TableSnapshot::clone(&self.tables.remove(table));
+        table.alter(position, schema);
+        self.add_table(table);
+    }
+
+    /// Replaces a table's history, where it is still `before`.
+    pub(crate) fn set_history(&mut self, id: u32, before: &Arc<History>, history: History) {
+        if let Some(table) = self.table_mut(id).filter(|table| Arc::ptr_eq(&table.history, before)) {
+            table.history = Arc::new(history);
+        }
+    }
+
+    /// Drops the partitions of a table that lie whole in `range`.
+    pub(super) fn drop_partitions(&mut self, position: u64, id: u32, range: TimeRange) -> Dropped {
+        self.table_mut(id).map_or_else(Dropped::default, |table| table.retire_partitions(position, range))
+    }
+}
+
+impl TableSnapshot {
+    fn alter(&mut self, position: u64, schema: Arc<TableSchema>) {
+        let before = Arc::clone(&self.schema);
+        self.history = Arc::new(self.history.altered(position, Arc::clone(&schema)));
+        let dictionary = |(index, column): (usize, &tickstone_model::Column)| match column.column_type {
+            ColumnType::Symbol => match before.column_of_id(schema.column_id(index)) {
+                Some(place) => self.dictionaries[place].clone(),
+                None => Some(Arc::<Dictionary>::default()),
+            },
+            _ => None,
+        };
+        self.dictionaries = schema.columns().iter().enumerate().map(dictionary).collect();
+        let gone = before.symbol_columns().map(|column| before.column_id(column));
+        self.retired_columns.extend(gone.filter(|id| schema.column_of_id(*id).is_none()));
+        if before.version() != schema.version() {
+            let with_runs = self.partitions.iter_mut().filter(|partition| partition.runs() > 0);
+            with_runs.for_each(|partition| Arc::make_mut(partition).fit_runs(&schema));
+        }
+        self.schema = schema;
+        self.revision += 1;
+    }
+
+    /// Lets go of the partitions that lie whole in `range`, and of later frames' claims to them up to
+    /// `position`.
+    fn retire_partitions(&mut self, position: u64, range: TimeRange) -> Dropped {
+        let mut dropped = Dropped::default();
+        let retired = &mut self.retired;
+        self.partitions.retain(|partition| {
+            let goes = range.covers(&partition.range);
+            if goes {
+                dropped.partitions += 1;
+                dropped.rows += partition.rows();
+                retired.extend(partition.part_sources().map(Arc::clone));
+            }
+            !goes
+        });
+        Arc::make_mut(&mut self.history).retire(position, range);
+        self.revision += 1;
+        dropped
+    }
+
+    /// Lets go of the partitions past the table's time to live, after the commit at `position`: those that
+    /// end that long before the newest row, or before the commit was received, whichever is earlier.
+    pub(super) fn expire(&mut self, position: u64, received_ns: i64) {
+        let Some(ttl) = self.schema.ttl() else { return };
+        // What the manifest was told of went before; later rows in it say nothing about this commit.
+        if position <= self.opened_at {
+            return;
+        }
+        let newest = self.partitions.iter().rev().find_map(|partition| partition.times());
+        let Some((_, newest)) = newest else { return };
+        let horizon = ttl.before(newest.min(received_ns));
+        if self.partitions.first().is_some_and(|first| first.range.to <= horizon) {
+            self.retire_partitions(position, TimeRange::new(i64::MIN, horizon));
+        }
+    }
+}
+
+impl PartitionSnapshot {
+    fn fit_runs(&mut self, schema: &Arc<TableSchema>) {
+        for source in &mut self.sources {
+            if let Source::Run(run) = source {
+                *run = Arc::new(Run::new(fit_rows(run.batch(), schema), run.positions()));
+            }
+        }
+    }
+}
