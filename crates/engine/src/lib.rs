@@ -11,6 +11,7 @@
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
 mod alter;
+pub mod backup;
 pub mod check;
 mod clock;
 mod codec;

@@ -5,6 +5,7 @@ use super::report::{Finding, Remedy, Severity};
 use super::survey::Look;
 use super::tables::broken_file;
 use super::tape::Walked;
+use crate::backup::{BACKUP_FILE, RESTORE_FILE};
 use crate::disk::{DirEntry, Disk};
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, symbols_path, table_dir};
 use crate::part::{Part, PartSummary, PositionRange};
@@ -62,7 +63,11 @@ pub(crate) fn look_at_switch(look: &mut Look<'_>) -> Result<()> {
 pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for entry in list(look.disk.as_ref(), Path::new(""))? {
         match (entry.name.as_str(), entry.is_dir) {
-            (LOCK_FILE | SWITCH_FILE, false) | (TAPE_DIR | TABLES_DIR, true) => {}
+            (LOCK_FILE | SWITCH_FILE | BACKUP_FILE, false) | (TAPE_DIR | TABLES_DIR, true) => {}
+            (RESTORE_FILE, false) => {
+                let what = "a restore into this directory was not finished; begin it again";
+                look.add(Finding::new(Severity::Damage, RESTORE_FILE, what).loses(None, None));
+            }
             (DAMAGED_DIR, true) => {
                 let what = "what a repair has put aside; remove it when nobody misses it";
                 look.add(Finding::new(Severity::Note, DAMAGED_DIR, what));

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod backup;
 mod check;
 mod crash_images;
 mod damage;
+mod full_disk;
 mod ledger;
 mod repair;
