@@ -5,7 +5,7 @@
 //!   snapshot has it: rows in frames before it have the old columns, those after it the new ones;
 //! - rows put together for the old columns are refused where these are no longer the table's.
 
-use crate::engine::{Core, Engine, TableWriter, lock};
+use crate::engine::{Core, Engine, TableWriter, lock_writer};
 use crate::snapshot::{Dropped, DroppedCell, Effect, TableSnapshot};
 use crate::tape::change::{Change, encode_change};
 use crate::{EngineError, Result};
@@ -24,10 +24,11 @@ impl Engine {
     /// [`EngineError::TapeStopped`].
     pub fn alter_table(&self, table: &str, change: &AlterTable) -> Result<()> {
         let writing = self.core.writing("ALTER TABLE")?;
+        self.core.wait_for_rewrite(table)?;
         let catalog = writing.catalog();
         let found = self.core.table(table)?;
         let writer = catalog.writer(&found)?;
-        let mut writer = lock(&writer);
+        let mut writer = lock_writer(&writer);
         writer.check_there()?;
         // Every change of shape before this one was waited for under the same lock: `schema` is current.
         let schema = writer.table.schema.altered(change)?;
@@ -57,7 +58,7 @@ impl Engine {
         let writing = self.core.writing("DROP PARTITION")?;
         let table = self.core.table(table)?;
         let writer = self.core.table_writer(&table)?;
-        let writer = lock(&writer);
+        let writer = lock_writer(&writer);
         writer.check_there()?;
         let (kind, payload) = encode_change(&Change::DropPartitions { table: table.id, range });
         let dropped = DroppedCell::default();

@@ -6,16 +6,18 @@
 //! - locks are taken in this order: catalog, table writers by table id, maintenance, publisher.
 
 use crate::clock::{Clock, SystemClock};
+use crate::compact::{Compaction, Counters, MaintenanceStats};
 use crate::disk::{Disk, FileDisk};
 use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
 use crate::manifest::ImportRecord;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
+use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
-use crate::tape::segment::epoch_of;
+use crate::tape::segment::{epoch_of, first_position};
 use crate::tape::writer::{Tape, TapeOptions, Ticket};
 use crate::transaction::Transaction;
 use crate::{EngineError, Result};
@@ -23,7 +25,7 @@ use arrow_array::RecordBatch;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tickstone_model::{SyncPolicy, TableSchema};
 
@@ -34,8 +36,8 @@ pub struct EngineOptions {
     pub memory_budget_bytes: usize,
     /// Longest time rows of policy `interval` stay unsynced. Default 10 ms.
     pub sync_interval: Duration,
-    /// Whether merging and sealing run on their own thread; without, each commit does what is due
-    /// before it returns (for tests and simulation). Default true.
+    /// Whether merging, sealing and syncing by interval run on threads of their own; without, each commit
+    /// and [`Engine::maintain`] do what is due before they return (for tests and simulation). Default true.
     pub background: bool,
     /// Threads that sort and encode parts. Default: the machine's.
     pub threads: usize,
@@ -45,6 +47,10 @@ pub struct EngineOptions {
     pub segment_bytes: usize,
     /// Bytes of tape past which the partitions that hold it back are sealed. Default 1 GiB.
     pub tape_bytes_max: u64,
+    /// Fewest neighbouring parts of a partition that are merged unasked; 0 for never. Default 4.
+    pub compaction_parts_min: usize,
+    /// Bytes a second that merging parts unasked may read and write together. Default 256 MiB.
+    pub compaction_bytes_per_s: u64,
 }
 
 impl Default for EngineOptions {
@@ -57,6 +63,8 @@ impl Default for EngineOptions {
             slice_rows: 1 << 20,
             segment_bytes: 64 << 20,
             tape_bytes_max: 1 << 30,
+            compaction_parts_min: 4,
+            compaction_bytes_per_s: 256 << 20,
         }
     }
 }
@@ -82,6 +90,7 @@ pub(crate) struct Core {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) options: EngineOptions,
     pub(crate) publisher: Arc<Publisher>,
+    pub(crate) counters: Arc<Counters>,
     writing: Option<Writing>,
 }
 
@@ -91,6 +100,8 @@ pub(crate) struct Writing {
     pub(crate) tape: Tape<Effect>,
     catalog: Mutex<Catalog>,
     pub(crate) maintenance: Arc<Maintenance>,
+    pub(crate) compaction: Arc<Compaction>,
+    pub(crate) clock: Arc<dyn Clock>,
     epoch: u64,
     files: AtomicU64,
 }
@@ -117,17 +128,28 @@ pub(crate) struct TableWriter {
     /// Symbols per column that are in the tape or the symbol file.
     logged: Vec<usize>,
     pub(crate) dropped: bool,
+    /// A rewrite has the table for itself; see [`lock_writer`].
+    pub(crate) rewriting: bool,
+    /// Signalled when it has ended.
+    rewritten: Arc<Condvar>,
 }
 
 impl TableWriter {
-    fn new(table: Arc<TableSnapshot>) -> Self {
+    fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
-        Self { table, logged, dropped: false }
+        let table = table.without_rows();
+        Self { table, logged, dropped: false, rewriting: false, rewritten: Arc::default() }
+    }
+
+    /// Ends a rewrite: who waits goes on.
+    pub(crate) fn end_rewrite(&mut self) {
+        self.rewriting = false;
+        self.rewritten.notify_all();
     }
 
     /// The table has another shape from here on.
     pub(crate) fn alter(&mut self, table: &Arc<TableSnapshot>) {
-        let before = std::mem::replace(&mut self.table, Arc::clone(table));
+        let before = std::mem::replace(&mut self.table, table.without_rows());
         let place = |index| before.schema.column_of_id(table.schema.column_id(index));
         let logged = |index| place(index).map_or(0, |place| self.logged[place]);
         self.logged = (0..table.schema.columns().len()).map(logged).collect();
@@ -181,7 +203,8 @@ impl Engine {
         let disk = switch::settled(&disk)?;
         let recovered = recovery::read_only(&disk)?;
         let publisher = Arc::new(Publisher::new(recovered.snapshot));
-        Ok(Self { core: Arc::new(Core { disk, options, publisher, writing: None }) })
+        let counters = Arc::default();
+        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, writing: None }) })
     }
 
     /// Opens a database on any disk and clock.
@@ -190,30 +213,44 @@ impl Engine {
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         switch::finish(disk.as_ref())?;
-        let Recovered { snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
+        let Recovered { mut snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
+        // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
+        snapshot.set_position(first_position(epoch));
         let publisher = Arc::new(Publisher::new(snapshot));
-        let tape_options =
-            TapeOptions { segment_bytes: options.segment_bytes, sync_interval: options.sync_interval };
-        let tape =
-            Tape::start(Arc::clone(&disk), clock, Arc::clone(&publisher) as Arc<_>, epoch, tape_options)?;
+        let tape_options = TapeOptions {
+            segment_bytes: options.segment_bytes,
+            sync_interval: options.sync_interval,
+            background: options.background,
+        };
+        let tape = Tape::start(
+            Arc::clone(&disk),
+            Arc::clone(&clock),
+            Arc::clone(&publisher) as Arc<_>,
+            epoch,
+            tape_options,
+        )?;
         let snapshot = publisher.snapshot();
         let writers = snapshot
             .tables()
-            .map(|table| (table.id, Arc::new(Mutex::new(TableWriter::new(Arc::clone(table))))))
+            .map(|table| (table.id, Arc::new(Mutex::new(TableWriter::new(table)))))
             .collect();
         let catalog = Mutex::new(Catalog { writers, next_table });
         let writing = Writing {
             tape,
             catalog,
             maintenance: Arc::new(Maintenance::new()),
+            compaction: Arc::default(),
+            clock,
             epoch,
             files: AtomicU64::new(0),
         };
         let background = options.background;
-        let core = Arc::new(Core { disk, options, publisher, writing: Some(writing) });
+        let counters = Arc::default();
+        let core = Arc::new(Core { disk, options, publisher, counters, writing: Some(writing) });
         if background {
             Maintenance::start(&core)?;
+            Compaction::start(&core)?;
         }
         Ok(Self { core })
     }
@@ -268,7 +305,7 @@ impl Engine {
         writing.tape.wait(ticket)?;
         let snapshot = self.snapshot();
         if let Some(table) = snapshot.table_by_id(id) {
-            catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(Arc::clone(table)))));
+            catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(table))));
         }
         Ok(())
     }
@@ -280,18 +317,20 @@ impl Engine {
     /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let writing = self.core.writing("DROP TABLE")?;
+        self.core.wait_for_rewrite(name)?;
         let mut catalog = writing.catalog();
         let table = self.core.table(name)?;
         let writer = catalog.writer(&table)?;
-        let mut writer = lock(&writer);
+        let mut writer = lock_writer(&writer);
         let (kind, payload) = encode_change(&Change::Drop { table: table.id });
         let ticket =
             writing.tape.append(kind, &payload, Effect::Drop { table: table.id }, SyncPolicy::Always)?;
         writer.dropped = true;
         catalog.writers.remove(&table.id);
         writing.tape.wait(ticket)?;
-        let _sealing = writing.maintenance.pause();
-        table.dir.doom()
+        let sealing = writing.maintenance.pause();
+        lock(&writing.maintenance.dropped).push(Arc::clone(&table.dir));
+        self.core.remove_dropped(&sealing)
     }
 
     /// Removes all rows of a table, and the memory of what was imported into it.
@@ -302,7 +341,7 @@ impl Engine {
         let writing = self.core.writing("TRUNCATE TABLE")?;
         let table = self.core.table(name)?;
         let writer = self.core.table_writer(&table)?;
-        let writer = lock(&writer);
+        let writer = lock_writer(&writer);
         writer.check_there()?;
         let (kind, payload) = encode_change(&Change::Truncate { table: table.id });
         let effect = Effect::Truncate { table: table.id };
@@ -340,6 +379,16 @@ impl Engine {
         BulkLoad::new(Arc::clone(&self.core), table)
     }
 
+    /// Begins to delete and update rows of a table, which nobody else writes meanwhile; nothing is stored
+    /// or visible before [`Rewrite::commit`]. Its recent rows are sealed first.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`], or
+    /// [`EngineError::Io`] where sealing fails.
+    pub fn rewrite(&self, table: &str) -> Result<Rewrite> {
+        Rewrite::new(Arc::clone(&self.core), table)
+    }
+
     /// The files imported into a table.
     ///
     /// # Errors
@@ -363,7 +412,35 @@ impl Engine {
         for id in tables {
             self.core.seal_table(id, &sealing)?;
         }
-        self.core.truncate_tape(&sealing)
+        self.core.truncate_tape(&sealing)?;
+        writing.compaction.request();
+        Ok(())
+    }
+
+    /// Seals the recent rows of one table, or of all, and merges the parts of each partition into one, at
+    /// full speed. Parts between which rows arrived that are not sealed stay apart.
+    ///
+    /// # Errors
+    /// As [`Self::seal`]; what was merged before the error stays merged.
+    pub fn compact(&self, table: Option<&str>) -> Result<()> {
+        self.seal(table)?;
+        self.core.compact_fully(table)
+    }
+
+    /// What sealing and merging wrote since the engine was opened.
+    pub fn maintenance_stats(&self) -> MaintenanceStats {
+        self.core.maintenance_stats()
+    }
+
+    /// Does what is due now, on this thread: syncs by interval, merging, sealing, letting go of the tape.
+    /// Only an engine opened without `background` needs it.
+    ///
+    /// # Errors
+    /// [`EngineError::ReadOnly`], [`EngineError::TapeStopped`], or [`EngineError::Io`]; what could not be done
+    /// is due again.
+    pub fn maintain(&self) -> Result<()> {
+        self.core.writing("maintenance")?.tape.sync_due()?;
+        self.core.maintain_step()
     }
 }
 
@@ -382,6 +459,14 @@ impl Core {
             .table(name)
             .map(Arc::clone)
             .ok_or_else(|| EngineError::NoSuchTable { name: name.to_string() })
+    }
+
+    /// Waits until no one rewrites a table, holding no lock: whoever needs the catalog and the table's writer
+    /// would keep all others waiting.
+    pub(crate) fn wait_for_rewrite(&self, name: &str) -> Result<()> {
+        let writer = self.table_writer(&*self.table(name)?)?;
+        drop(lock_writer(&writer));
+        Ok(())
     }
 
     pub(crate) fn table_writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
@@ -419,14 +504,26 @@ impl Writing {
 impl Drop for Core {
     fn drop(&mut self) {
         if let Some(writing) = &self.writing {
+            writing.compaction.stop();
             writing.maintenance.stop();
+            if writing.maintenance.unsure.load(Ordering::Relaxed) {
+                return;
+            }
             let (kind, payload) = encode_change(&Change::Close);
             // Where the tape has stopped, every writer was told; there is nothing to close then.
-            if let Ok(ticket) = writing.tape.append(kind, &payload, Effect::Nothing, SyncPolicy::Always) {
-                let _ = writing.tape.wait(ticket);
-            }
+            let _ = writing.tape.end_with(kind, &payload, Effect::Nothing);
         }
     }
+}
+
+/// Locks a table's writer for a commit, after the rewrite under way, if any.
+pub(crate) fn lock_writer(writer: &Mutex<TableWriter>) -> MutexGuard<'_, TableWriter> {
+    let mut locked = lock(writer);
+    while locked.rewriting {
+        let rewritten = Arc::clone(&locked.rewritten);
+        locked = rewritten.wait(locked).unwrap_or_else(PoisonError::into_inner);
+    }
+    locked
 }
 
 /// Locks a mutex, also after a thread panicked with it: what it guards is changed in one step at the end.

@@ -129,6 +129,40 @@ pub enum EngineError {
         /// The limit.
         most: usize,
     },
+    /// UPDATE of a column by which rows are stored.
+    #[error(
+        "column '{column}' of '{table}' cannot be updated: {role}, by which rows are stored; delete the rows and \
+         insert them again"
+    )]
+    KeyColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// "it is the designated timestamp", …
+        role: &'static str,
+    },
+    /// Rows that are not those of the state a rewrite works on.
+    #[error("a rewrite of '{table}' was given rows of another state of it: {what}")]
+    OtherRows {
+        /// The table.
+        table: String,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// Changes of one part that do not fit in memory.
+    #[error(
+        "DELETE or UPDATE of '{table}' holds {bytes} bytes of changes of one part, of at most {most}; raise \
+         the memory budget, or change fewer rows at once"
+    )]
+    RewriteTooLarge {
+        /// The table.
+        table: String,
+        /// Bytes of the changes.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
     /// Recent rows fill the memory budget and cannot be sealed.
     #[error("recent rows exceed the memory budget of {budget_bytes} bytes and sealing fails: {cause}")]
     MemoryFull {
@@ -164,7 +198,7 @@ impl EngineError {
             EngineError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 ErrorKind::FreeSpace
             }
-            EngineError::MemoryFull { .. } => ErrorKind::FreeSpace,
+            EngineError::MemoryFull { .. } | EngineError::RewriteTooLarge { .. } => ErrorKind::FreeSpace,
             EngineError::Locked { .. }
             | EngineError::TapeStopped { .. }
             | EngineError::SchemaChanged { .. } => ErrorKind::Retry,

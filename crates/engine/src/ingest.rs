@@ -51,7 +51,11 @@ pub(crate) fn to_rows(
     Ok(RowBatch::new(Arc::clone(schema), columns)?)
 }
 
-fn intern_column(
+/// The ids of a SYMBOL column's strings, new ones where needed.
+///
+/// # Errors
+/// As [`to_rows`].
+pub(crate) fn intern_column(
     schema: &TableSchema,
     column: &Column,
     dictionary: &Dictionary,

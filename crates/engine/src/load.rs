@@ -5,7 +5,7 @@
 //!   which the next start removes;
 //! - when the frame is written, every part and its folder are on stable storage.
 
-use crate::engine::{Commit, Core, lock};
+use crate::engine::{Commit, Core, lock_writer};
 use crate::ingest::to_rows;
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::take_rows;
@@ -43,7 +43,7 @@ struct Waiting {
 impl BulkLoad {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
         core.writing("a bulk load")?;
-        let table = core.table(table)?;
+        let table = core.table(table)?.without_rows();
         let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Vec::new());
         Ok(Self { core, table, waiting, waiting_bytes: 0, parts, written, rows: 0 })
     }
@@ -94,6 +94,7 @@ impl BulkLoad {
         let summary =
             Part::write(self.core.disk.as_ref(), &path, schema, positions, &waiting.batches, options)?;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+        self.core.counters.loaded(file_bytes);
         let schema_version = schema.version();
         self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version });
         Ok(())
@@ -115,7 +116,7 @@ impl BulkLoad {
         let core = Arc::clone(&self.core);
         let writing = core.writing("a bulk load")?;
         let writer = core.table_writer(&self.table)?;
-        let mut writer = lock(&writer);
+        let mut writer = lock_writer(&writer);
         // Parts may have been written already, with the columns of when the load began.
         if writer.table.schema.version() != self.table.schema.version() {
             writer.check_there()?;

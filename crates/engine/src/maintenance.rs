@@ -8,14 +8,15 @@
 //!   only when every table's manifest holds what it tells.
 
 use crate::engine::{Core, lock};
-use crate::manifest::symbols_path;
+use crate::manifest::{copy_path, symbols_path};
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
-use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableSnapshot, part_path};
+use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
@@ -36,6 +37,11 @@ pub(crate) struct Maintenance {
     /// Signalled when a step has ended.
     stepped: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Folders of dropped tables whose manifests may still be there: the tape keeps their DROP until then.
+    pub(crate) dropped: Mutex<Vec<Arc<TableDir>>>,
+    /// Set once a manifest could not be saved: its name may be there without being stable, so that the end
+    /// must not count as a clean close, after which nothing is made stable again.
+    pub(crate) unsure: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +64,8 @@ impl Maintenance {
             requested: Condvar::new(),
             stepped: Condvar::new(),
             thread: Mutex::new(None),
+            dropped: Mutex::default(),
+            unsure: AtomicBool::new(false),
         }
     }
 
@@ -69,6 +77,7 @@ impl Maintenance {
             while maintenance.next_request() {
                 let Some(core) = weak.upgrade() else { return };
                 maintenance.finish_step(core.maintain_step());
+                core.request_compaction();
             }
         };
         let thread = std::thread::Builder::new().name("maintenance".to_string()).spawn(run);
@@ -90,6 +99,11 @@ impl Maintenance {
     fn finish_step(&self, outcome: Result<()>) {
         lock(&self.requests).failure = outcome.err().map(|error| error.to_string());
         self.stepped.notify_all();
+    }
+
+    /// Why the last step failed, `None` where it did not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        lock(&self.requests).failure.clone()
     }
 
     /// Asks for a step.
@@ -146,10 +160,11 @@ impl Core {
         if let Ok(writing) = self.writing("maintenance") {
             let outcome = self.maintain_step();
             writing.maintenance.finish_step(outcome);
+            self.compact_inline();
         }
     }
 
-    fn maintain_step(&self) -> Result<()> {
+    pub(crate) fn maintain_step(&self) -> Result<()> {
         let pause = self.writing("maintenance")?.maintenance.pause();
         self.merge_all()?;
         self.save_where_parts_left(&pause)?;
@@ -221,6 +236,7 @@ impl Core {
             let folder = path.parent().expect("a part is in its partition's folder");
             self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
             let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+            self.counters.sealed(file_bytes);
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
@@ -237,7 +253,7 @@ impl Core {
         self.save_manifest_of(table, &pause)
     }
 
-    fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
+    pub(crate) fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
         self.forget_history(id)?;
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
@@ -246,12 +262,19 @@ impl Core {
         }
         self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
         let manifest = table.to_manifest(snapshot.position());
-        self.save_symbols(table, &manifest.symbol_counts)?;
-        manifest.save(self.disk.as_ref())?;
+        let saved = self
+            .save_symbols(table, &manifest.symbol_counts)
+            .and_then(|()| manifest.save(self.disk.as_ref()));
+        if saved.is_err() {
+            self.writing("saving a manifest")?.maintenance.unsure.store(true, Ordering::Relaxed);
+        }
+        saved?;
         table.note_saved();
         for column_id in &table.retired_columns {
             let path = symbols_path(id, *column_id);
-            self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            for path in [copy_path(&path), path] {
+                self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            }
         }
         self.publisher.change(|next| next.forget_retired(table));
         Ok(())
@@ -299,6 +322,16 @@ impl Core {
         self.truncate_tape(pause)
     }
 
+    /// Removes the manifests of dropped tables.
+    pub(crate) fn remove_dropped(&self, _pause: &Pause<'_>) -> Result<()> {
+        let mut dropped = lock(&self.writing("DROP TABLE")?.maintenance.dropped);
+        while let Some(dir) = dropped.last() {
+            dir.doom()?;
+            dropped.pop();
+        }
+        Ok(())
+    }
+
     /// Removes the segments whose every frame is in parts and manifests.
     pub(crate) fn truncate_tape(&self, pause: &Pause<'_>) -> Result<()> {
         let segments = list_segments(self.disk.as_ref())?;
@@ -311,15 +344,19 @@ impl Core {
         if removable == 0 {
             return Ok(());
         }
+        self.remove_dropped(pause)?;
         for table in snapshot.tables() {
             self.save_manifest_of(table.id, pause)?;
         }
         for first in &segments[..removable] {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            // One after the other, so that a power cut never leaves a hole between segments.
+            // One after the other: a power cut must not leave a hole between segments, nor rows without their DROP.
             self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
         }
+        // Only what cannot come back with a power cut need not be remembered.
+        self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        self.publisher.change(|next| next.forget_emptied(segments[removable]));
         Ok(())
     }
 }

@@ -87,6 +87,17 @@ pub(crate) fn list_tables(disk: &dyn Disk) -> Result<Vec<u32>> {
     Ok(ids)
 }
 
+/// Syncs a folder, which may be missing.
+///
+/// # Errors
+/// [`EngineError::Io`].
+pub(crate) fn sync_if_there(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    match disk.sync_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(EngineError::io("sync", dir)),
+    }
+}
+
 impl Manifest {
     /// Where a table's manifest is.
     pub(crate) fn path(table: u32) -> PathBuf {

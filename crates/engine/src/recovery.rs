@@ -8,27 +8,32 @@
 //! Invariants:
 //! - nothing is guessed: a torn end of the newest segment is cut, any other damage is an error;
 //! - recovery is idempotent: interrupted anywhere, the next one ends in the same state;
-//! - for writing, files that nothing names are removed before new ones are made.
+//! - for writing, files that nothing names are removed before new ones are made;
+//! - after an end that was not a clean close, what was found is made stable before anything is built on it:
+//!   a killed process leaves changes that the system knows and the disk does not.
 
 mod surveying;
 
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::manifest::{
-    Manifest, TABLES_DIR, copy_path, list_tables, symbols_column, symbols_path, table_dir,
+    Manifest, TABLES_DIR, copy_path, list_tables, symbols_column, symbols_path, sync_if_there, table_dir,
 };
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
 use crate::snapshot::{DroppedCell, Effect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows};
-use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
-use crate::tape::frame::Frame;
-use crate::tape::segment::{Segment, TAPE_DIR, list_segments, position_after, segment_path};
+use crate::tape::change::{Change, NewSymbols, PartEntry, TableRows, decode_change};
+use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
+use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, position_after, segment_path};
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use surveying::ids_used;
 use tickstone_model::{RowBatch, TimeRange};
+
+/// Bytes of a close frame: all before it in its segment were stable when it was written.
+const CLOSE_BYTES: u64 = (HEADER_BYTES + TRAILER_BYTES) as u64;
 
 /// Runs a partition may gather during replay before neighbours merge.
 const REPLAY_RUNS_MAX: usize = 64;
@@ -55,19 +60,30 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
     let segments = list_segments(disk.as_ref())?;
     for (index, first) in segments.iter().enumerate() {
         let segment = Segment::open(disk.as_ref(), *first)?;
+        // A segment that was begun and no more says nothing of a close.
+        replay.clean_close = false;
         let end = segment.read(index + 1 == segments.len(), |frame| replay.frame(first, frame))?;
         replay.last_position = replay.last_position.max(*first);
-        drop(segment);
-        if end.torn {
-            cut(disk.as_ref(), *first, end.good_bytes)?;
+        if index + 1 == segments.len() {
+            replay.clean_close &= !end.torn && replay.close_proof + CLOSE_BYTES == end.good_bytes as u64;
+            settle(disk.as_ref(), *first, segment, end.good_bytes, replay.clean_close)?;
         }
     }
     let clean = replay.clean_close && !replay.dropped;
     let recovered = replay.finish()?;
     if !clean {
         remove_orphans(disk.as_ref(), &recovered.snapshot)?;
+        sync_folders(disk.as_ref())?;
     }
     Ok(recovered)
+}
+
+/// Makes the names of manifests and symbol files stable, and that what was removed is gone.
+fn sync_folders(disk: &dyn Disk) -> Result<()> {
+    for table in list_tables(disk)? {
+        sync_if_there(disk, &table_dir(table))?;
+    }
+    sync_if_there(disk, Path::new(TABLES_DIR))
 }
 
 /// Recovers without changing a file; starts again where the writer replaces files meanwhile.
@@ -102,13 +118,41 @@ fn try_read_only(disk: &Arc<dyn Disk>) -> Result<Option<Recovered>> {
     Ok(unchanged.then_some(recovered))
 }
 
-fn cut(disk: &dyn Disk, first: u64, good_bytes: usize) -> Result<()> {
+/// Makes the good bytes of the newest segment, and only those, stable. They are written again: a sync that
+/// failed before may have left them in the system's memory alone, and a later one would not say so.
+fn settle(disk: &dyn Disk, first: u64, segment: Segment, good_bytes: usize, clean: bool) -> Result<()> {
     let path = segment_path(first);
-    if good_bytes > 0 {
-        return disk.truncate(&path, good_bytes as u64).map_err(EngineError::io("cut", &path));
+    let cut = || disk.truncate(&path, good_bytes as u64).map_err(EngineError::io("cut", &path));
+    if clean {
+        // Only the close frame may still be in the system's memory.
+        drop(segment);
+        return cut();
     }
-    disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-    disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))
+    if good_bytes == 0 {
+        drop(segment);
+        disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        return disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR));
+    }
+    let copy = path.with_extension("tmp");
+    let written = write_again(disk, &path, &copy, segment.bytes(good_bytes));
+    drop(segment);
+    match written {
+        // A full disk must not keep the database closed.
+        Err(source) if source.kind() == std::io::ErrorKind::StorageFull => {
+            disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
+            cut()
+        }
+        written => written.map_err(EngineError::io("write again", &path)),
+    }
+}
+
+fn write_again(disk: &dyn Disk, path: &Path, copy: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    disk.remove(copy)?;
+    let mut file = disk.create(copy)?;
+    file.append(bytes)?;
+    file.sync()?;
+    disk.rename(copy, path)?;
+    disk.sync_dir(Path::new(TAPE_DIR))
 }
 
 /// State being rebuilt from the tape.
@@ -125,7 +169,13 @@ pub(crate) struct Replay {
     next_table: u32,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
     unknown: HashSet<u32>,
+    /// Tables whose CREATE is in the tape and whose first symbols were in a symbol file that is gone, with
+    /// what is missing: a DROP must follow for them, too.
+    incomplete: HashMap<u32, String>,
+    /// The last frame is a close.
     clean_close: bool,
+    /// Bytes of its segment that were stable when the last frame was written.
+    close_proof: u64,
     dropped: bool,
 }
 
@@ -135,7 +185,11 @@ impl Replay {
         for id in list_tables(disk.as_ref())? {
             next_table = next_table.max(id + 1);
             let Some(manifest) = Manifest::load(disk.as_ref(), id)? else { continue };
-            last_position = last_position.max(manifest.saved_at);
+            // An opening that sealed but wrote no frame is known by the names of its parts: they are used once.
+            let epochs = manifest.parts.iter().filter_map(PartEntry::epoch);
+            let opened_last = epochs.max().map_or(0, first_position);
+            last_position = last_position.max(manifest.saved_at).max(opened_last);
+            let saved_at = manifest.saved_at;
             let mut dictionaries = vec![None; manifest.schema.columns().len()];
             for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
                 let path = symbols_path(id, manifest.schema.column_id(column));
@@ -146,8 +200,8 @@ impl Replay {
                 dictionaries[column] = Some(Arc::new(dictionary));
             }
             snapshot.add_table(TableSnapshot::from_manifest(manifest, dictionaries, disk));
+            snapshot.set_position(snapshot.position().max(saved_at));
         }
-        snapshot.set_position(last_position);
         let disk = Arc::clone(disk);
         Ok(Self {
             disk,
@@ -158,7 +212,9 @@ impl Replay {
             last_position,
             next_table,
             unknown: HashSet::new(),
+            incomplete: HashMap::new(),
             clean_close: true,
+            close_proof: 0,
             dropped: false,
         })
     }
@@ -185,7 +241,7 @@ impl Replay {
         let first = if let Change::Gap { first } = change { first } else { position };
         if let Some(previous) = self.chain
             && !self.surveying
-            && first != position_after(previous, first)
+            && (first <= previous || position_after(previous, first) < first)
         {
             return Err(damaged(format!(
                 "it does not follow {previous:#x}: frames between them are missing"
@@ -193,6 +249,7 @@ impl Replay {
         }
         self.chain = Some(position);
         self.clean_close = matches!(change, Change::Close);
+        self.close_proof = frame.header.synced_bytes;
         self.last_position = self.last_position.max(position);
         let effect = self.effect(position, change).map_err(damaged)?;
         if let Some(mut effect) = effect {
@@ -224,7 +281,13 @@ impl Replay {
                 let mut effects = Vec::new();
                 for rows in tables {
                     match table(self, rows.table) {
-                        Some(table) => effects.push(rows_effect(position, &table, rows)?),
+                        Some(table) if self.is_incomplete(&table, &rows.symbols) => {}
+                        Some(table) => match rows_effect(position, &table, rows) {
+                            Err(what) if table.opened_at == 0 && !self.surveying => {
+                                self.incomplete.insert(table.id, what);
+                            }
+                            effect => effects.push(effect?),
+                        },
                         None => self.note_unknown(rows.table, position),
                     }
                 }
@@ -239,6 +302,7 @@ impl Replay {
             }
             Change::Drop { table: id } => {
                 self.unknown.remove(&id);
+                self.incomplete.remove(&id);
                 if table(self, id).is_none() {
                     return Ok(None);
                 }
@@ -254,12 +318,31 @@ impl Replay {
                 }
             },
             Change::Load { table: id, symbols, parts, source } => match table(self, id) {
+                Some(table) if self.is_incomplete(&table, &symbols) => return Ok(None),
                 Some(table) => {
                     replay_symbols(&table, position, &symbols)?;
                     if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
                     Effect::Load { table: id, parts, source }
+                }
+                None => {
+                    self.note_unknown(id, position);
+                    return Ok(None);
+                }
+            },
+            Change::Rewrite { table: id, symbols, parts } => match table(self, id) {
+                Some(table) if self.is_incomplete(&table, &symbols) => return Ok(None),
+                Some(table) => {
+                    replay_symbols(&table, position, &symbols)?;
+                    if table.truncated_at > position || table.holds(position) {
+                        return Ok(None);
+                    }
+                    if let Some(part) = parts.iter().find(|part| !table.has_part(part.partition, &part.gone))
+                    {
+                        return Err(format!("it rewrites {}, which is not there", part.gone));
+                    }
+                    Effect::Rewrite { table: id, parts }
                 }
                 None => {
                     self.note_unknown(id, position);
@@ -298,7 +381,30 @@ impl Replay {
         }
     }
 
+    /// Whether a table that no manifest describes lacks symbols before these.
+    fn is_incomplete(&mut self, table: &TableSnapshot, symbols: &[NewSymbols]) -> bool {
+        if self.surveying {
+            return false;
+        }
+        if self.incomplete.contains_key(&table.id) {
+            return true;
+        }
+        let known =
+            |new: &NewSymbols| table.dictionary(new.column as usize).map(|dictionary| dictionary.len());
+        let gap = symbols.iter().find(|new| known(new).is_some_and(|known| (new.first_id as usize) > known));
+        match gap {
+            Some(gap) if table.opened_at == 0 => {
+                self.incomplete.insert(table.id, format!("the symbols before {} are missing", gap.first_id));
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn finish(self) -> Result<Recovered> {
+        if let Some((id, what)) = self.incomplete.iter().next() {
+            return Err(EngineError::damaged(table_dir(*id), 0, what));
+        }
         let gone = self.unknown.iter().find(|id| self.snapshot.table_by_id(**id).is_none());
         if let Some(id) = gone {
             let what = format!("the tape has rows of table {id}, whose manifest is missing");
@@ -420,7 +526,7 @@ fn remove_orphans(disk: &dyn Disk, snapshot: &Snapshot) -> Result<()> {
             if let Ok(id) = entry.name.parse() {
                 let copy = copy_path(&Manifest::path(id));
                 disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
-                disk.sync_dir(&path).map_err(EngineError::io("sync", &path))?;
+                sync_if_there(disk, &path)?;
             }
             disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             continue;

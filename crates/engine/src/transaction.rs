@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::alter::check_same_columns;
-use crate::engine::{Commit, Core, lock};
+use crate::engine::{Commit, Core, lock_writer};
 use crate::ingest::to_rows;
 use crate::recent::split_by_partition;
 use crate::snapshot::{Effect, RowsEffect, TableSnapshot};
@@ -44,7 +44,7 @@ impl Transaction {
         if rows.rows() > 0 {
             let pending = self.tables.entry(table.id);
             let pending =
-                pending.or_insert_with(|| Pending { table: Arc::clone(&table), batches: Vec::new() });
+                pending.or_insert_with(|| Pending { table: table.without_rows(), batches: Vec::new() });
             check_same_columns(&pending.table.schema, &table.schema)?;
             pending.batches.push(rows);
         }
@@ -82,7 +82,7 @@ impl Transaction {
             let writer = self.core.table_writer(&pending.table)?;
             prepared.push((writer, rows.clone(), split_by_partition(rows)?));
         }
-        let mut writers: Vec<_> = prepared.iter().map(|(writer, _, _)| lock(writer)).collect();
+        let mut writers: Vec<_> = prepared.iter().map(|(writer, _, _)| lock_writer(writer)).collect();
         let mut frames = Vec::with_capacity(writers.len());
         for (writer, (_, rows, _)) in writers.iter().zip(&prepared) {
             writer.check_fits(rows.schema())?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Rows of one table, column by column, in stored types (a SYMBOL is its id), in arrival order.
 ///
 /// Invariants, checked when made: one array a column, of the column's stored type, all of one
-/// length; no NULL in the designated timestamp.
+/// length; no NULL in the designated timestamp, and not `i64::MAX`, which no half-open range of time holds.
 #[derive(Debug, Clone)]
 pub struct RowBatch {
     schema: Arc<TableSchema>,
@@ -19,8 +19,8 @@ impl RowBatch {
     /// Rows of `schema`; `columns` in its order.
     ///
     /// # Errors
-    /// [`ModelError::BatchWidth`], [`ModelError::BatchColumn`] or [`ModelError::NullTimestamp`] where
-    /// an invariant does not hold.
+    /// [`ModelError::BatchWidth`], [`ModelError::BatchColumn`], [`ModelError::NullTimestamp`] or
+    /// [`ModelError::LastInstant`] where an invariant does not hold.
     pub fn new(schema: Arc<TableSchema>, columns: Vec<ArrayRef>) -> Result<Self> {
         if columns.len() != schema.columns().len() {
             return Err(ModelError::BatchWidth { expected: schema.columns().len(), found: columns.len() });
@@ -41,6 +41,12 @@ impl RowBatch {
             if times.null_count() > 0 {
                 let row = (0..rows).find(|&row| times.is_null(row)).unwrap_or_default();
                 return Err(ModelError::NullTimestamp { column: schema.columns()[index].name.clone(), row });
+            }
+            let values = times.as_any().downcast_ref::<TimestampNanosecondArray>();
+            let last = values.and_then(|times| times.values().iter().max());
+            if let (Some(&i64::MAX), Some(values)) = (last, values) {
+                let row = values.values().iter().position(|ts| *ts == i64::MAX).unwrap_or_default();
+                return Err(ModelError::LastInstant { column: schema.columns()[index].name.clone(), row });
             }
         }
         Ok(Self { schema, columns, rows })

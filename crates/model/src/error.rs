@@ -132,6 +132,16 @@ pub enum ModelError {
         /// Columns of the batch.
         found: usize,
     },
+    /// A row with the one instant that no range of time can hold.
+    #[error(
+        "row {row}: the designated timestamp '{column}' is the last instant there is, which no row may have"
+    )]
+    LastInstant {
+        /// The timestamp column.
+        column: String,
+        /// Row of the batch, from 0.
+        row: usize,
+    },
     /// A row whose designated timestamp is NULL.
     #[error("row {row}: the designated timestamp '{column}' is NULL")]
     NullTimestamp {

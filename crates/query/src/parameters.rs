@@ -4,7 +4,7 @@
 //! it is typed as the same literal would be, by what it is compared with or stored into. So placeholders
 //! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions.
 
-use crate::dialect::{CopySource, Position, Statement};
+use crate::dialect::{AlterTable, CopySource, Partitions, Position, Statement};
 use crate::error::{QueryError, Result};
 use sqlparser::ast::{
     DataType, ExactNumberInfo, Expr, Interval, TimezoneInfo, TypedString, UnaryOperator, Value,
@@ -70,6 +70,13 @@ impl Parameters {
                     }
                 }
                 Statement::CopyTo { source: CopySource::Query(query), .. } => binder.bind(query.as_mut())?,
+                Statement::Change(change) => binder.bind(change.query.as_mut())?,
+                Statement::AlterTable {
+                    change: AlterTable::DropPartitions(Partitions::Where(query)),
+                    ..
+                } => {
+                    binder.bind(query.as_mut())?;
+                }
                 Statement::Execute { values, .. } => binder.bind(values)?,
                 _ => {}
             }

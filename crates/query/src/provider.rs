@@ -1,8 +1,9 @@
 //! A table of one snapshot as DataFusion sees it: a schema, and a scan with its filters pushed down.
 
+use crate::dialect::change::ROW_NUMBER;
 use crate::error::external;
 use crate::scan::{Constraint, ScanExec, Selected};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
@@ -32,6 +33,13 @@ impl SnapshotTable {
     /// The same for a plan that is kept.
     pub(crate) fn template(table: Arc<TableSnapshot>, schema: SchemaRef) -> Self {
         Self { template: true, ..Self::new(table, schema) }
+    }
+
+    /// The same with one more column: the numbers of rows ([`ROW_NUMBER`]).
+    pub(crate) fn numbered(table: Arc<TableSnapshot>, schema: &SchemaRef) -> Self {
+        let number = Arc::new(Field::new(ROW_NUMBER, DataType::UInt64, false));
+        let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([number]).collect();
+        Self::new(table, Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
     }
 
     /// The engine's view of the table.

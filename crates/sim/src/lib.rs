@@ -1,14 +1,32 @@
-//! A simulated disk with crash images, and the crash tests of the engine.
+//! The engine on a disk that fails: a simulator, and the crash tests of the engine.
 //!
-//! [`CrashDisk`] keeps every call that changes it. After a scripted load, [`CrashDisk::images`] gives
-//! the disks that a power cut could have left at each of those calls: what was synced, with nothing,
-//! all, or some torn part of what was not. A test opens each and checks what must be there.
-//! Never touches the real disk, clock or randomness: the same seed gives the same images.
+//! ```text
+//! seed ─► Settings ─► World: actors (actions) ─► engine ─► FaultyDisk
+//!                        │                         │
+//!                        └─► Model ◄── compared ───┘   live, in held snapshots, after every reopening
+//! ```
+//!
+//! [`run`] takes a seed through [`STEPS`] steps of writers, readers, loaders, seals and crashes, and says what
+//! does not hold. [`CrashDisk`] is the other way round: it keeps every call of a scripted load and gives
+//! the disks that a power cut could have left at each.
+//!
+//! Never touches the real disk, clock or randomness: the same seed is the same run, call by call.
 
+mod actions;
+mod change;
 mod clock;
 mod crash_disk;
+mod faulty_disk;
+mod generate;
+mod model;
 mod random;
+mod recovery;
+mod run;
+mod table;
+mod world;
 
 pub use clock::StepClock;
 pub use crash_disk::{CrashDisk, Image, Survival};
+pub use faulty_disk::{FaultCounts, FaultRates, FaultyDisk, Kept, Lies};
 pub use random::Random;
+pub use run::{Report, RunOptions, STEPS, run, shrink};

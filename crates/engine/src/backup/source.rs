@@ -69,7 +69,7 @@ fn tape_up_to(disk: &dyn Disk, snapshot: &Snapshot) -> Result<Vec<TapePiece>> {
     let mut pieces = Vec::new();
     for first in segments.into_iter().skip(needless) {
         let segment = Segment::open(disk, first)?;
-        let bytes = segment.bytes().clone();
+        let bytes = segment.contents().clone();
         let mut end = SEGMENT_HEADER_BYTES.min(bytes.len());
         scan(&bytes, first, true, |item| {
             if let Item::Frame(at, frame) = item

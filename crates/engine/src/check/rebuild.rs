@@ -76,7 +76,7 @@ fn ask_tape(disk: &dyn Disk, id: u32) -> Result<Told> {
     let mut told = Told::default();
     for first in list_segments(disk)? {
         let Ok(segment) = Segment::open(disk, first) else { continue };
-        scan(segment.bytes(), first, true, |item| {
+        scan(segment.contents(), first, true, |item| {
             let Item::Frame(_, frame) = item else { return };
             match decode_change(frame.header.kind, frame.payload, |_| None) {
                 Ok(Change::Create { table, schema }) if table == id => {

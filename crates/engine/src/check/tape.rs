@@ -42,7 +42,8 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
     }
     walk.settle(look, None);
     walk.unknown_tables(look);
-    let last_position = walk.cover.last.max(found.position).max(segments.last().copied().unwrap_or(0));
+    let last_position =
+        walk.cover.last.max(found.position).max(found.opened_last).max(segments.last().copied().unwrap_or(0));
     let snapshot = walk.replay.snapshot().clone();
     look.report.tables = snapshot.tables().count() as u64;
     look.report.rows += walk.replay.rows_seen();
@@ -104,7 +105,7 @@ impl Walk {
                 look.add(finding.remedy(Remedy::Rebuild));
             }
         }
-        let bytes = segment.bytes().clone();
+        let bytes = segment.contents().clone();
         let mut done = 0;
         scan(&bytes, first, newest, |item| {
             let end = match &item {

@@ -13,7 +13,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use std::ops::Range;
-use tickstone_model::{ColumnType, RowBatch};
+use tickstone_model::ColumnType;
 
 /// Rows a chunk's encodings are chosen by: so many stretches of so many neighbours.
 const STRETCHES: usize = 4;
@@ -28,21 +28,16 @@ pub(super) struct Chunk {
     pub(super) total: TotalStats,
 }
 
-/// Encodes one column: a chunk a slice.
-pub(super) fn encode_column(
-    column_type: ColumnType,
-    batches: &[RowBatch],
-    column: usize,
-    order: &Order,
-) -> Vec<Chunk> {
+/// Encodes one column, whose rows in arrival order are those of `arrays`: a chunk a slice.
+pub(super) fn encode_column(column_type: ColumnType, arrays: &[ArrayRef], order: &Order) -> Vec<Chunk> {
     let kind = StatKind::of(column_type);
     macro_rules! numbers {
         ($arrow:ty) => {
-            each_slice(order, kind, &gather::primitive::<$arrow>(batches, column), encode_values)
+            each_slice(order, kind, &gather::primitive::<$arrow>(arrays), encode_values)
         };
     }
     match column_type {
-        ColumnType::Boolean => each_slice(order, kind, &gather::booleans(batches, column), encode_bits),
+        ColumnType::Boolean => each_slice(order, kind, &gather::booleans(arrays), encode_bits),
         ColumnType::Int8 => numbers!(Int8Type),
         ColumnType::Int16 => numbers!(Int16Type),
         ColumnType::Int32 => numbers!(Int32Type),
@@ -56,9 +51,9 @@ pub(super) fn encode_column(
         ColumnType::Decimal { .. } => numbers!(Decimal128Type),
         ColumnType::Date => numbers!(Date32Type),
         ColumnType::Timestamp => numbers!(TimestampNanosecondType),
-        ColumnType::Uuid => each_slice(order, kind, &gather::sixteen_bytes(batches, column), encode_values),
+        ColumnType::Uuid => each_slice(order, kind, &gather::sixteen_bytes(arrays), encode_values),
         ColumnType::Varchar | ColumnType::Binary => {
-            each_slice(order, kind, &gather::bytes(batches, column), encode_text)
+            each_slice(order, kind, &gather::bytes(arrays), encode_text)
         }
     }
 }

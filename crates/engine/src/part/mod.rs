@@ -5,11 +5,11 @@
 //! over every byte. Never names files, never decides what to seal, never knows of snapshots or SQL.
 //!
 //! ```text
-//! RowBatch… ─► order (slices, series) ─► gather ─► codec, stats ─► write ─► file
+//! RowSource ─► order (slices, series) ─► gather ─► codec, stats ─► write ─► file
 //! file ─► open (header, footer) ─► page (chunk index) ─► block ─► codec ─► Arrow array
 //! ```
 //!
-//! Enter at [`Part::write`] and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
+//! Enter at [`Part::write`] (or [`PartWriter`], stretch by stretch) and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
 //! ranges, [`Part::prune`] drops blocks, [`Part::read_ranges`] decodes.
 
 mod block;
@@ -34,14 +34,17 @@ pub use prune::{BlockSummary, ColumnBound};
 pub use read::Fixed;
 pub use seek::PartTimes;
 pub use series::{SeriesEntry, SeriesIndex};
+pub use write::PartWriter;
 
+use crate::Result;
 use crate::disk::FileBytes;
 
+use arrow_array::ArrayRef;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tickstone_model::TableSchema;
+use tickstone_model::{RowBatch, TableSchema};
 
 /// Values of one column in a block.
 pub const BLOCK_ROWS: usize = 1_024;
@@ -62,6 +65,28 @@ pub struct PartOptions {
     pub slice_rows: usize,
     /// Threads that sort and encode, at least 1.
     pub threads: usize,
+}
+
+/// Rows on their way into a part, in arrival order, read column by column.
+pub trait RowSource: Sync {
+    /// How many.
+    fn rows(&self) -> usize;
+
+    /// All rows of a column in stored type, in as many arrays as they come in.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    fn column(&self, column: usize) -> Result<Vec<ArrayRef>>;
+}
+
+impl RowSource for [RowBatch] {
+    fn rows(&self) -> usize {
+        self.iter().map(RowBatch::rows).sum()
+    }
+
+    fn column(&self, column: usize) -> Result<Vec<ArrayRef>> {
+        Ok(self.iter().map(|batch| Arc::clone(&batch.columns()[column])).collect())
+    }
 }
 
 /// What the manifest says of a part (all of it checked against the file when it is opened).

@@ -3,13 +3,16 @@
 //! Time order costs a check where the rows have it, and a stable, adaptive sort where they have not;
 //! the series key is a counting sort of small integers, so rows in order of time meet no comparison.
 
+use super::RowSource;
 use super::Slice;
 use super::layout::MAX_ROWS;
 use crate::{EngineError, Result};
 use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{TimestampNanosecondType, UInt32Type};
 use std::io;
 use std::path::Path;
-use tickstone_model::{NULL_SYMBOL, RowBatch, SymbolId, TableSchema};
+use tickstone_model::{NULL_SYMBOL, SymbolId, TableSchema};
 
 /// Ids up to this are counted even in short slices.
 const MIN_COUNTED_IDS: usize = 1 << 16;
@@ -30,28 +33,32 @@ pub(super) struct SortedSlice {
     pub(super) series: Vec<u32>,
 }
 
-/// Orders `batches`, which arrived one after the other, in slices of at most `slice_rows` rows.
+/// Orders rows, which arrived one after the other, in slices of at most `slice_rows` rows.
 ///
 /// # Errors
-/// [`EngineError::Io`] for more rows than a part can hold.
-pub(super) fn order(
+/// [`EngineError::Io`] for more rows than a part can hold; those of the source.
+pub(super) fn order<R: RowSource + ?Sized>(
     schema: &TableSchema,
     path: &Path,
-    batches: &[RowBatch],
+    source: &R,
     slice_rows: usize,
 ) -> Result<Order> {
-    let rows = batches.iter().map(RowBatch::rows).sum::<usize>();
+    let rows = source.rows();
     if rows > MAX_ROWS {
         let source = io::Error::new(io::ErrorKind::InvalidInput, "more rows than a part can hold");
         return Err(EngineError::Io { action: "write", path: path.into(), source });
     }
     let mut permutation: Vec<u32> = (0..rows).map(|row| row as u32).collect();
-    let times = schema.timestamp().map(|_| arrival_times(batches));
+    let times = schema.timestamp().map(|column| arrival_times(source, column)).transpose()?;
+    let ids = schema.series().iter().map(|&column| arrival_ids(source, column));
+    let ids: Vec<Vec<SymbolId>> = ids.collect::<Result<_>>()?;
     if let Some(times) = times.as_ref().filter(|times| !times.is_sorted()) {
+        if (1..=slice_rows).contains(&rows) {
+            let slice = one_slice(&mut permutation, times, &ids);
+            return Ok(Order { permutation: moved(permutation), slices: vec![slice] });
+        }
         permutation.sort_by_key(|&row| times[row as usize]);
     }
-    let ids: Vec<Vec<SymbolId>> =
-        schema.series().iter().map(|&column| arrival_ids(batches, column)).collect();
     let mut slices = Vec::new();
     let mut scratch = Vec::new();
     let mut start = 0;
@@ -68,22 +75,52 @@ pub(super) fn order(
         slices.push(SortedSlice { slice: Slice { rows: start..end, times: bounds }, series });
         start = end;
     }
+    Ok(Order { permutation: moved(permutation), slices })
+}
+
+/// The permutation, `None` where rows stay as they came.
+fn moved(permutation: Vec<u32>) -> Option<Vec<u32>> {
     let unmoved = permutation.iter().enumerate().all(|(place, &row)| place == row as usize);
-    Ok(Order { permutation: (!unmoved).then_some(permutation), slices })
+    (!unmoved).then_some(permutation)
 }
 
-fn arrival_times(batches: &[RowBatch]) -> Vec<i64> {
-    let mut times = Vec::with_capacity(batches.iter().map(RowBatch::rows).sum());
-    for batch in batches {
-        times.extend_from_slice(batch.times().unwrap_or_default());
+/// Orders rows that make one slice: by series first, so that rows which come series by series (those of
+/// other parts) are in order of time already, or in few stretches that are.
+fn one_slice(rows: &mut [u32], times: &[i64], ids: &[Vec<SymbolId>]) -> SortedSlice {
+    let mut scratch = Vec::new();
+    for ids in ids.iter().rev() {
+        sort_by_id(rows, ids, &mut scratch);
     }
-    times
+    let series = series_entries(rows, ids);
+    let starts = series.iter().skip(ids.len()).step_by(ids.len() + 1).map(|&start| start as usize);
+    let ends = starts.clone().skip(1).chain([rows.len()]);
+    let (mut least, mut most) = (i64::MAX, i64::MIN);
+    for (start, end) in starts.zip(ends) {
+        let of_series = &mut rows[start..end];
+        if !of_series.is_sorted_by_key(|&row| times[row as usize]) {
+            of_series.sort_by_key(|&row| times[row as usize]);
+        }
+        least = least.min(times[of_series[0] as usize]);
+        most = most.max(times[of_series[of_series.len() - 1] as usize]);
+    }
+    SortedSlice { slice: Slice { rows: 0..rows.len(), times: Some((least, most)) }, series }
 }
 
-fn arrival_ids(batches: &[RowBatch], column: usize) -> Vec<SymbolId> {
-    let mut ids = Vec::with_capacity(batches.iter().map(RowBatch::rows).sum());
-    for batch in batches {
-        let Some(array) = batch.symbols(column) else { continue };
+/// What the type of a column is was checked when rows entered the engine, or by the part they are read from.
+const TYPED: &str = "rows come in their columns' stored types";
+
+fn arrival_times<R: RowSource + ?Sized>(source: &R, column: usize) -> Result<Vec<i64>> {
+    let mut times = Vec::with_capacity(source.rows());
+    for array in source.column(column)? {
+        times.extend_from_slice(array.as_primitive_opt::<TimestampNanosecondType>().expect(TYPED).values());
+    }
+    Ok(times)
+}
+
+fn arrival_ids<R: RowSource + ?Sized>(source: &R, column: usize) -> Result<Vec<SymbolId>> {
+    let mut ids = Vec::with_capacity(source.rows());
+    for array in source.column(column)? {
+        let array = array.as_primitive_opt::<UInt32Type>().expect(TYPED);
         match array.nulls().filter(|nulls| nulls.null_count() > 0) {
             None => ids.extend_from_slice(array.values()),
             Some(nulls) => ids.extend(
@@ -95,7 +132,7 @@ fn arrival_ids(batches: &[RowBatch], column: usize) -> Vec<SymbolId> {
             ),
         }
     }
-    ids
+    Ok(ids)
 }
 
 /// Where the slice that starts at `start` ends: slices are about equal, and rows of one instant stay

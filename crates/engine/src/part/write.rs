@@ -1,18 +1,22 @@
 //! Writing a part: order, encode columns in parallel, footer, sync, rename.
 //!
+//! Rows come in one or more stretches of time, each ordered, encoded and written before the next is asked
+//! for: memory is that of a stretch's columns under way, not of the part.
+//!
 //! Invariants:
 //! - the file has its final name only when all of it is on stable storage;
 //! - after an error nothing is left under either name (as far as the disk lets it be removed).
 
 use super::block::{Chunk, encode_column};
-use super::layout::{ChunkRecord, FooterHead, SliceRecord, Trailer, VERSION, header, pad};
+use super::layout::{ChunkRecord, FooterHead, MAX_ROWS, SliceRecord, Trailer, VERSION, header, pad};
 use super::open::schema_bytes;
-use super::order::{Order, order};
+use super::order::{Order, SortedSlice, order};
 use super::stats::{StatKind, TotalStats};
-use super::{Part, PartOptions, PartSummary, PositionRange};
+use super::{Part, PartOptions, PartSummary, PositionRange, RowSource};
 use crate::disk::{AppendFile, Disk};
 use crate::{EngineError, Result};
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,19 +40,9 @@ impl Part {
         batches: &[RowBatch],
         options: PartOptions,
     ) -> Result<PartSummary> {
-        let order = order(schema, path, batches, options.slice_rows)?;
-        let unfinished = unfinished_name(path);
-        disk.remove(&unfinished).map_err(EngineError::io("remove", &unfinished))?;
-        let job = Job { schema, positions, batches, order: &order, threads: options.threads.max(1) };
-        let written = job.write(disk, &unfinished).and_then(|summary| {
-            disk.rename(&unfinished, path).map_err(EngineError::io("rename", &unfinished))?;
-            Ok(summary)
-        });
-        if written.is_err() {
-            // The first error is what matters; a file left behind has a name nobody reads.
-            let _ = disk.remove(&unfinished);
-        }
-        written
+        let mut writer = PartWriter::create(disk, path, schema, positions, options)?;
+        writer.add(batches)?;
+        writer.finish()
     }
 }
 
@@ -58,62 +52,125 @@ fn unfinished_name(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-struct Job<'a> {
+/// A part being written. Dropped before [`Self::finish`], it leaves no file behind.
+#[derive(Debug)]
+pub struct PartWriter<'a> {
+    disk: &'a dyn Disk,
+    path: &'a Path,
     schema: &'a TableSchema,
     positions: PositionRange,
-    batches: &'a [RowBatch],
-    order: &'a Order,
-    threads: usize,
+    options: PartOptions,
+    sink: Sink,
+    columns: Vec<WrittenColumn>,
+    slices: Vec<SortedSlice>,
+    rows: usize,
+    finished: bool,
 }
 
-impl Job<'_> {
-    fn write(&self, disk: &dyn Disk, path: &Path) -> Result<PartSummary> {
-        let mut file =
-            Sink { file: disk.create(path).map_err(EngineError::io("create", path))?, path, at: 0 };
-        file.append(&header(VERSION))?;
-        let columns = self.write_columns(&mut file)?;
-        let footer = self.footer(&columns);
-        let trailer = Trailer {
-            footer_offset: file.at,
-            footer_bytes: footer.len() as u64,
-            file_bytes: file.at + (footer.len() + super::layout::TRAILER_BYTES) as u64,
-            footer_crc: crc32c::crc32c(&footer),
+impl<'a> PartWriter<'a> {
+    /// Begins the part `path`, whose rows are those of `positions`.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`].
+    pub fn create(
+        disk: &'a dyn Disk,
+        path: &'a Path,
+        schema: &'a TableSchema,
+        positions: PositionRange,
+        options: PartOptions,
+    ) -> Result<Self> {
+        let unfinished = unfinished_name(path);
+        disk.remove(&unfinished).map_err(EngineError::io("remove", &unfinished))?;
+        let file = disk.create(&unfinished).map_err(EngineError::io("create", &unfinished))?;
+        let column = || WrittenColumn { total: TotalStats::empty(), chunks: Vec::new() };
+        let mut writer = Self {
+            disk,
+            path,
+            schema,
+            positions,
+            options,
+            sink: Sink { file, path: unfinished, at: 0 },
+            columns: schema.columns().iter().map(|_| column()).collect(),
+            slices: Vec::new(),
+            rows: 0,
+            finished: false,
         };
-        file.append(&footer)?;
-        file.append(&trailer.to_bytes())?;
-        file.file.sync().map_err(EngineError::io("sync", path))?;
-        Ok(PartSummary { rows: self.rows() as u64, times: self.times(), file_bytes: file.at })
+        writer.sink.append(&header(VERSION))?;
+        Ok(writer)
     }
 
-    fn rows(&self) -> usize {
-        self.batches.iter().map(RowBatch::rows).sum()
+    /// Sorts rows into slices and writes them. They must not be earlier than those added before.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`], also for more rows than a part can hold, and those of the source; drop the
+    /// writer then.
+    pub fn add<R: RowSource + ?Sized>(&mut self, source: &R) -> Result<()> {
+        let rows = source.rows();
+        if rows > MAX_ROWS - self.rows {
+            let what = io::Error::new(io::ErrorKind::InvalidInput, "more rows than a part can hold");
+            return Err(EngineError::Io { action: "write", path: self.path.into(), source: what });
+        }
+        let mut order = order(self.schema, self.path, source, self.options.slice_rows)?;
+        self.write_columns(source, &order)?;
+        for sorted in &mut order.slices {
+            sorted.slice.rows = sorted.slice.rows.start + self.rows..sorted.slice.rows.end + self.rows;
+        }
+        self.slices.append(&mut order.slices);
+        self.rows += rows;
+        Ok(())
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.sink.at
+    }
+
+    /// Writes the footer, makes the file stable and gives it its name.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`]; then no file is left under either name.
+    pub fn finish(mut self) -> Result<PartSummary> {
+        let footer = self.footer();
+        let trailer = Trailer {
+            footer_offset: self.sink.at,
+            footer_bytes: footer.len() as u64,
+            file_bytes: self.sink.at + (footer.len() + super::layout::TRAILER_BYTES) as u64,
+            footer_crc: crc32c::crc32c(&footer),
+        };
+        self.sink.append(&footer)?;
+        self.sink.append(&trailer.to_bytes())?;
+        self.sink.file.sync().map_err(EngineError::io("sync", &self.sink.path))?;
+        self.disk.rename(&self.sink.path, self.path).map_err(EngineError::io("rename", &self.sink.path))?;
+        self.finished = true;
+        Ok(PartSummary { rows: self.rows as u64, times: self.times(), file_bytes: self.sink.at })
     }
 
     fn times(&self) -> Option<(i64, i64)> {
-        let bounds = || self.order.slices.iter().filter_map(|sorted| sorted.slice.times);
+        let bounds = || self.slices.iter().filter_map(|sorted| sorted.slice.times);
         Some((bounds().next()?.0, bounds().next_back()?.1))
     }
 
-    /// Encodes columns on `threads` threads and writes each as soon as those before it are.
-    fn write_columns(&self, file: &mut Sink<'_>) -> Result<Vec<WrittenColumn>> {
+    /// Encodes columns on several threads and writes each as soon as those before it are.
+    fn write_columns<R: RowSource + ?Sized>(&mut self, source: &R, order: &Order) -> Result<()> {
         let columns = self.schema.columns();
         let next = AtomicUsize::new(0);
         let encode_next = || {
             let column = next.fetch_add(1, Ordering::Relaxed);
             let column_type = columns.get(column)?.column_type;
-            Some((column, encode_column(column_type, self.batches, column, self.order)))
+            let arrays = source.column(column);
+            Some((column, arrays.map(|arrays| encode_column(column_type, &arrays, order))))
         };
-        let mut written = Vec::with_capacity(columns.len());
-        if self.threads == 1 {
+        let threads = self.options.threads.max(1);
+        if threads == 1 {
             while let Some((column, chunks)) = encode_next() {
-                written.push(self.write_column(file, column, chunks)?);
+                self.write_column(column, chunks?)?;
             }
-            return Ok(written);
+            return Ok(());
         }
         // Bounded, so that a slow disk holds the encoders up and not the memory.
-        let (sender, receiver) = mpsc::sync_channel(self.threads);
+        let (sender, receiver) = mpsc::sync_channel(threads);
         thread::scope(|scope| {
-            for _ in 0..self.threads.min(columns.len()) {
+            for _ in 0..threads.min(columns.len()) {
                 let sender = sender.clone();
                 let encode_next = &encode_next;
                 scope.spawn(move || {
@@ -128,47 +185,46 @@ impl Job<'_> {
             drop(sender);
             // Owned by this closure: dropped on an error, before the scope waits for the threads.
             let receiver = receiver;
-            let mut early = BTreeMap::new();
-            while written.len() < columns.len() {
+            let (mut early, mut written) = (BTreeMap::new(), 0);
+            while written < columns.len() {
                 let Ok((column, chunks)) = receiver.recv() else { break };
-                early.insert(column, chunks);
-                while let Some(chunks) = early.remove(&written.len()) {
-                    written.push(self.write_column(file, written.len(), chunks)?);
+                early.insert(column, chunks?);
+                while let Some(chunks) = early.remove(&written) {
+                    self.write_column(written, chunks)?;
+                    written += 1;
                 }
             }
-            Ok(written)
+            Ok(())
         })
     }
 
-    fn write_column(&self, file: &mut Sink<'_>, column: usize, chunks: Vec<Chunk>) -> Result<WrittenColumn> {
+    fn write_column(&mut self, column: usize, chunks: Vec<Chunk>) -> Result<()> {
         let kind = StatKind::of(self.schema.columns()[column].column_type);
-        let mut written =
-            WrittenColumn { total: TotalStats::empty(), chunks: Vec::with_capacity(chunks.len()) };
+        let written = &mut self.columns[column];
         for chunk in chunks {
             written.total.add(kind, &chunk.total);
-            let data_offset = file.at;
-            file.append(&chunk.data)?;
+            let data_offset = self.sink.at;
+            self.sink.append(&chunk.data)?;
             written.chunks.push(ChunkRecord {
                 data_offset,
                 data_bytes: chunk.data.len() as u64,
-                page_offset: file.at,
+                page_offset: self.sink.at,
                 page_bytes: u32::try_from(chunk.page.len()).expect("4 G rows have 200 MB of block records"),
                 page_crc: crc32c::crc32c(&chunk.page),
             });
-            file.append(&chunk.page)?;
+            self.sink.append(&chunk.page)?;
         }
-        Ok(written)
+        Ok(())
     }
 
-    fn footer(&self, columns: &[WrittenColumn]) -> Vec<u8> {
-        let schema = schema_bytes(self.schema);
-        let slices = &self.order.slices;
+    fn footer(&self) -> Vec<u8> {
+        let (schema, slices, columns) = (schema_bytes(self.schema), &self.slices, &self.columns);
         let stride = self.schema.series().len() + 1;
         let count = |value: usize| u32::try_from(value).expect("columns, slices and series are under 4 G");
         let (time_min, time_max) = self.times().unwrap_or((0, 0));
         let mut out = Vec::new();
         FooterHead {
-            rows: self.rows() as u64,
+            rows: self.rows as u64,
             first_position: self.positions.first,
             last_position: self.positions.last,
             time_min,
@@ -213,22 +269,33 @@ impl Job<'_> {
 }
 
 /// Where a column's chunks went.
+#[derive(Debug)]
 struct WrittenColumn {
     total: TotalStats,
     chunks: Vec<ChunkRecord>,
 }
 
-/// The file being written, and how much of it is.
-struct Sink<'a> {
+/// The file being written, under its temporary name, and how much of it is.
+#[derive(Debug)]
+struct Sink {
     file: Box<dyn AppendFile>,
-    path: &'a Path,
+    path: PathBuf,
     at: u64,
 }
 
-impl Sink<'_> {
+impl Sink {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.append(bytes).map_err(EngineError::io("write", self.path))?;
+        self.file.append(bytes).map_err(EngineError::io("write", &self.path))?;
         self.at += bytes.len() as u64;
         Ok(())
+    }
+}
+
+impl Drop for PartWriter<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            // The first error is what matters; a file left behind has a name nobody reads.
+            let _ = self.disk.remove(&self.sink.path);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::part::{ColumnStats, PositionRange};
 use arrow_array::{Array, UInt32Array};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use tickstone_model::{NULL_SYMBOL, RowBatch, SymbolId, TimeRange};
+use tickstone_model::{ColumnType, NULL_SYMBOL, RowBatch, SymbolId, TimeRange};
 
 /// Rows of one partition in order of time.
 #[derive(Debug)]
@@ -58,7 +58,14 @@ impl Run {
     }
 
     pub(crate) fn column_stats(&self, column: usize) -> ColumnStats {
-        *self.stats[column].get_or_init(|| array_stats(&self.batch.columns()[column]))
+        *self.stats[column].get_or_init(|| {
+            let stats = array_stats(&self.batch.columns()[column]);
+            match self.batch.schema().columns()[column].column_type {
+                // Ids are no values of the column.
+                ColumnType::Symbol => ColumnStats { min: None, max: None, sum: None, ..stats },
+                _ => stats,
+            }
+        })
     }
 
     /// Rows, ascending, whose first series column has this id.

@@ -9,7 +9,7 @@ use crate::tape::frame::Frame;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{Array, ArrayRef};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tickstone_model::RowBatch;
 
@@ -29,7 +29,9 @@ impl Replay {
             last_position: position,
             next_table,
             unknown: HashSet::new(),
+            incomplete: HashMap::new(),
             clean_close: true,
+            close_proof: 0,
             dropped: false,
         }
     }
@@ -67,7 +69,9 @@ impl Replay {
                 tables.iter().any(|rows| self.fill_before(rows.table, position, &rows.symbols))
                     || tables.iter().any(|rows| self.fill_used(position, rows))
             }
-            Change::Load { table, symbols, .. } => self.fill_before(*table, position, symbols),
+            Change::Load { table, symbols, .. } | Change::Rewrite { table, symbols, .. } => {
+                self.fill_before(*table, position, symbols)
+            }
             _ => false,
         }
     }

@@ -6,6 +6,7 @@ use crate::check::survey::{PartTrouble, TableTrouble};
 use crate::manifest::{Manifest, copy_path, sealed, symbols_path};
 use crate::snapshot::{PartFile, Source, TableSnapshot};
 use crate::switch::Switch;
+use crate::tape::change::PartEntry;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,15 +29,21 @@ impl Job<'_> {
         switch: &mut Switch,
     ) -> Result<()> {
         let mut manifest = table.to_manifest(self.survey.snapshot.position());
-        manifest.parts.clear();
+        // Positions of which no row is left stay claimed: the tape may still have rows of them.
+        manifest.parts.retain(PartEntry::is_emptied);
         for part in part_files(table) {
             let Some(found) = trouble.parts.get(&part.path) else {
                 manifest.parts.push(part.entry.clone());
                 continue;
             };
             self.done.rows_lost += part.entry.rows - found.kept(part.entry.rows);
-            if let PartTrouble::Partly(good) = found {
-                manifest.parts.extend(self.keep_rows(table, &part, good)?);
+            match found {
+                PartTrouble::InTape => {}
+                PartTrouble::Lost => manifest.parts.push(part.entry.emptied()),
+                PartTrouble::Partly(good) => {
+                    let kept = self.keep_rows(table, &part, good)?;
+                    manifest.parts.push(kept.unwrap_or_else(|| part.entry.emptied()));
+                }
             }
             switch.remove(part.path.clone());
         }

@@ -32,7 +32,7 @@ impl Job<'_> {
             let next_segment = later.iter().copied().find(|first| Segment::open(self.disk, *first).is_ok());
             let mut writer = SegmentWriter::new(*first, chain, &survey.tape);
             let mut torn = survey.tape.headers.contains(first);
-            scan(segment.bytes(), *first, newest, |item| match item {
+            scan(segment.contents(), *first, newest, |item| match item {
                 Item::Frame(_, frame) => writer.frame(&frame),
                 Item::Broken { torn: true, .. } => torn = true,
                 Item::Broken { header, .. } => writer.broken = header.map(|header| header.position),
@@ -46,7 +46,7 @@ impl Job<'_> {
                 self.stage_segment(*first, name, &frames, switch)?;
             } else if newest {
                 // What was read must be stable before a manifest relies on it.
-                let (path, bytes) = (segment_path(*first), segment.bytes().len() as u64);
+                let (path, bytes) = (segment_path(*first), segment.contents().len() as u64);
                 drop(segment);
                 self.disk.truncate(&path, bytes).map_err(EngineError::io("sync", &path))?;
             }
@@ -70,7 +70,7 @@ impl Job<'_> {
         segments.iter().find_map(|first| {
             let segment = Segment::open(self.disk, *first).ok()?;
             let mut position = None;
-            scan(segment.bytes(), *first, false, |item| {
+            scan(segment.contents(), *first, false, |item| {
                 if let Item::Frame(_, frame) = item {
                     position.get_or_insert(first_position_of(&frame));
                 }
@@ -82,7 +82,7 @@ impl Job<'_> {
     /// A segment of a new epoch: tables that nothing describes are dropped. It does not end as a close
     /// does, so that the next opening removes what nothing names any more.
     fn stage_end(&self, switch: &mut Switch) -> Result<()> {
-        let first = first_position(self.epoch());
+        let first = first_position(self.epoch()) + 1;
         let mut writer = SegmentWriter::new(first, None, &self.survey.tape);
         let end = first + self.survey.tape.unknown.len() as u64;
         let drops = self.survey.tape.unknown.iter().map(|id| Change::Drop { table: *id });

@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use crate::manifest::{ImportRecord, Manifest};
 use crate::part::PositionRange;
 use crate::recent::Run;
-use crate::tape::change::{ImportSource, PartEntry};
+use crate::tape::change::{ImportSource, PartEntry, RewrittenPart};
 use crate::tape::writer::Written;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,6 +28,11 @@ pub(crate) enum Effect {
         table: u32,
         parts: Vec<PartEntry>,
         source: Option<ImportSource>,
+    },
+    /// Parts replaced one by one.
+    Rewrite {
+        table: u32,
+        parts: Vec<RewrittenPart>,
     },
     Alter {
         table: u32,
@@ -66,6 +71,7 @@ impl TableSnapshot {
             truncated_at: 0,
             opened_at: 0,
             revision: 1,
+            emptied: Arc::default(),
             retired: Vec::new(),
             retired_columns: Vec::new(),
             dir: Arc::new(TableDir::new(id, disk)),
@@ -88,7 +94,9 @@ impl TableSnapshot {
         for (column, count) in table.schema.symbol_columns().zip(manifest.symbol_counts) {
             table.dir.note_saved_symbols(table.schema.column_id(column), count);
         }
-        for part in manifest.parts {
+        let (emptied, parts) = manifest.parts.into_iter().partition(PartEntry::is_emptied);
+        table.emptied = Arc::new(emptied);
+        for part in parts {
             table.add_part(part);
         }
         table
@@ -109,6 +117,10 @@ impl TableSnapshot {
                 .filter_map(
                     |source| if let Source::Part(part) = source { Some(part.entry.clone()) } else { None },
                 )
+                .chain(self.emptied.iter().map(|entry| {
+                    // It has no columns: the version that is surely kept.
+                    PartEntry { schema_version: self.schema.version(), ..entry.clone() }
+                }))
                 .collect(),
             imports: Vec::clone(&self.imports),
             history: History::clone(&self.history),
@@ -123,10 +135,9 @@ impl TableSnapshot {
     /// Whether a part holds the rows that the frame at `position` brought to a partition.
     pub(crate) fn is_sealed(&self, partition: &TimeRange, position: u64) -> bool {
         let sources = self.find(partition).map_or(&[][..], |index| &self.partitions[index].sources);
-        sources.iter().any(|source| {
-            let positions = source.positions();
-            matches!(source, Source::Part(_)) && positions.first <= position && position <= positions.last
-        })
+        let holds = |held: PositionRange| held.first <= position && position <= held.last;
+        sources.iter().any(|source| matches!(source, Source::Part(_)) && holds(source.positions()))
+            || self.emptied.iter().any(|gone| gone.partition == partition.from && holds(gone.positions))
     }
 
     fn find(&self, partition: &TimeRange) -> Option<usize> {
@@ -143,6 +154,39 @@ impl TableSnapshot {
             }
         };
         Arc::make_mut(&mut self.partitions[index])
+    }
+
+    /// Whether a part of this name is in the table.
+    pub(crate) fn has_part(&self, partition: i64, file: &str) -> bool {
+        let found = self.partitions.iter().find(|found| found.range.from == partition);
+        let same = |source: &Source| matches!(source, Source::Part(part) if part.entry.file == file);
+        found.is_some_and(|partition| partition.sources.iter().any(same))
+    }
+
+    /// Puts a part, or nothing, in the place of the one it was made of.
+    fn rewrite_part(&mut self, rewritten: RewrittenPart) {
+        let Ok(index) = self.partitions.binary_search_by_key(&rewritten.partition, |p| p.range.from) else {
+            return;
+        };
+        let schema_version = self.schema.version();
+        let came = rewritten.came.map(|entry| PartEntry { schema_version, ..entry });
+        let came = came.map(|entry| PartFile::new(entry, &self.schema, &self.dir));
+        let partition = Arc::make_mut(&mut self.partitions[index]);
+        let same =
+            |source: &Source| matches!(source, Source::Part(part) if part.entry.file == rewritten.gone);
+        let Some(place) = partition.sources.iter().position(same) else { return };
+        let came = came.map(|part| Source::Part(Arc::new(part)));
+        let emptied = came.is_none();
+        if let Some(Source::Part(gone)) = partition.sources.splice(place..=place, came).next() {
+            if emptied {
+                Arc::make_mut(&mut self.emptied).push(gone.entry.emptied());
+            }
+            self.retired.push(gone);
+        }
+        if self.partitions[index].sources.is_empty() {
+            self.partitions.remove(index);
+        }
+        self.revision += 1;
     }
 
     /// Parts of a bulk load, in the schema of its frame, join the table.
@@ -198,6 +242,7 @@ impl Snapshot {
                         }
                     }
                     table.imports = Arc::default();
+                    table.emptied = Arc::default();
                     table.truncated_at = position;
                     table.revision += 1;
                 }
@@ -206,6 +251,11 @@ impl Snapshot {
                 if let Some(table) = self.table_mut(table) {
                     table.load(position, parts, source);
                     table.expire(position, received_ns);
+                }
+            }
+            Effect::Rewrite { table, parts } => {
+                if let Some(table) = self.table_mut(table) {
+                    parts.into_iter().for_each(|part| table.rewrite_part(part));
                 }
             }
             Effect::Alter { table, schema } => self.alter_table(position, table, schema),
@@ -287,5 +337,47 @@ impl Snapshot {
             Arc::make_mut(&mut table.partitions[index]).sources.splice(start..end, [with]);
         }
         intact
+    }
+
+    /// Puts one part, or nothing, in the place of neighbouring parts, which retire. Where one of them is
+    /// gone, nothing happens and `false` is returned.
+    pub(crate) fn replace_parts(
+        &mut self,
+        table: u32,
+        partition: TimeRange,
+        parts: &[Arc<PartFile>],
+        with: Option<Arc<PartFile>>,
+    ) -> bool {
+        let Some(table) = self.table_mut(table) else { return false };
+        let Some(index) = table.find(&partition) else { return false };
+        let sources = &table.partitions[index].sources;
+        let same = |source: &Source, part: &Arc<PartFile>| matches!(source, Source::Part(other) if Arc::ptr_eq(other, part));
+        let start = parts.first().and_then(|first| sources.iter().position(|source| same(source, first)));
+        let Some(start) = start else { return false };
+        let end = start + parts.len();
+        let intact =
+            sources.get(start..end).is_some_and(|these| these.iter().zip(parts).all(|(s, p)| same(s, p)));
+        if intact {
+            table.revision += 1;
+            table.retired.extend(parts.iter().map(Arc::clone));
+            Arc::make_mut(&mut table.partitions[index]).sources.splice(start..end, with.map(Source::Part));
+        }
+        intact
+    }
+
+    /// Forgets emptied positions that the tape, which begins at `first`, no longer tells of.
+    pub(crate) fn forget_emptied(&mut self, first: u64) {
+        let told = |entry: &PartEntry| entry.positions.last >= first;
+        let ids: Vec<u32> = self
+            .tables
+            .iter()
+            .filter(|table| !table.emptied.iter().all(told))
+            .map(|table| table.id)
+            .collect();
+        for id in ids {
+            if let Some(table) = self.table_mut(id) {
+                Arc::make_mut(&mut table.emptied).retain(told);
+            }
+        }
     }
 }

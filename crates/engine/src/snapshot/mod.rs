@@ -30,7 +30,7 @@ use crate::Result;
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::engine::lock;
-use crate::manifest::{ImportRecord, Manifest, copy_path, table_dir};
+use crate::manifest::{ImportRecord, Manifest, copy_path, sync_if_there, table_dir};
 use crate::part::{ColumnStats, Part, PositionRange, StatValue};
 use crate::recent::Run;
 use crate::tape::change::PartEntry;
@@ -99,6 +99,9 @@ pub struct TableSnapshot {
     pub(crate) opened_at: u64,
     /// Grows with each change that the manifest must hold before the tape may let go of it.
     pub(crate) revision: u64,
+    /// Positions of which no row of a partition is left, as entries of no file: what the tape still tells of
+    /// them is passed over.
+    pub(crate) emptied: Arc<Vec<PartEntry>>,
     /// Parts no longer in the table whose files stay until the manifest says so.
     pub(crate) retired: Vec<Arc<PartFile>>,
     /// Ids of dropped columns whose symbol files stay until the manifest says so.
@@ -116,6 +119,12 @@ impl TableSnapshot {
     /// The table's number, which names its folder.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// The table without what it holds: for those who outlive the snapshot, and must keep neither memory nor
+    /// files of it.
+    pub(crate) fn without_rows(&self) -> Arc<Self> {
+        Arc::new(Self { partitions: Vec::new(), retired: Vec::new(), ..self.clone() })
     }
 
     /// How many rows it holds.
@@ -245,6 +254,11 @@ impl Source {
         }
     }
 
+    /// The part, `None` for a run.
+    pub(crate) fn part(&self) -> Option<&Arc<PartFile>> {
+        if let Source::Part(part) = self { Some(part) } else { None }
+    }
+
     pub(crate) fn rows(&self) -> u64 {
         match self {
             Source::Part(part) => part.entry.rows,
@@ -335,6 +349,15 @@ pub(crate) struct TableDir {
     pub(crate) disk: Arc<dyn Disk>,
     doomed: AtomicBool,
     saved: Mutex<Saved>,
+    /// Locked to put parts in the place of others; whether a rewrite relies on those that are there.
+    pub(crate) layout: Mutex<Layout>,
+}
+
+/// Who may change which parts a table has.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    /// A rewrite works on the parts: nobody else replaces them.
+    pub(crate) rewriting: bool,
 }
 
 /// What the table's files hold.
@@ -347,7 +370,8 @@ struct Saved {
 
 impl TableDir {
     pub(crate) fn new(table: u32, disk: &Arc<dyn Disk>) -> Self {
-        Self { table, disk: Arc::clone(disk), doomed: AtomicBool::new(false), saved: Mutex::default() }
+        let (doomed, saved, layout) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        Self { table, disk: Arc::clone(disk), doomed, saved, layout }
     }
 
     /// Symbols in the symbol file of the SYMBOL column of this id.
@@ -370,13 +394,11 @@ impl TableDir {
         let copy = copy_path(&path);
         if !self.disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
             self.disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
-            self.disk.sync_dir(&dir).map_err(EngineError::io("sync", &dir))?;
+            sync_if_there(self.disk.as_ref(), &dir)?;
         }
         self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-        if self.disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
-            return Ok(());
-        }
-        self.disk.sync_dir(&dir).map_err(EngineError::io("sync", &dir))
+        // Also where nothing was there to remove: an earlier try may have failed after it.
+        sync_if_there(self.disk.as_ref(), &dir)
     }
 }
 
@@ -390,12 +412,16 @@ impl Drop for TableDir {
 }
 
 fn merge_stats(a: &ColumnStats, b: &ColumnStats) -> ColumnStats {
-    let pick =
-        |x: Option<StatValue>, y: Option<StatValue>, keep_x: fn(&StatValue, &StatValue) -> bool| match (x, y)
-        {
+    // Values without a range (decimals past 64 bits, text) are there: then neither has the whole one.
+    let is_unknown = |stats: &ColumnStats| stats.min.is_none() && stats.rows > stats.nulls && !stats.has_nan;
+    let known = !is_unknown(a) && !is_unknown(b);
+    let pick = |x: Option<StatValue>, y: Option<StatValue>, keep_x: fn(&StatValue, &StatValue) -> bool| {
+        match (x, y) {
             (Some(x), Some(y)) => Some(if keep_x(&x, &y) { x } else { y }),
             (x, y) => x.or(y),
-        };
+        }
+        .filter(|_| known)
+    };
     let sum = match (a.sum, b.sum) {
         (Some(StatValue::Int(x)), Some(StatValue::Int(y))) => x.checked_add(y).map(StatValue::Int),
         (Some(StatValue::Float(x)), Some(StatValue::Float(y))) => Some(StatValue::Float(x + y)),

@@ -2,7 +2,7 @@
 //! symbol, binary search on time, block statistics for other columns.
 
 use super::view::PartView;
-use super::{Source, TableSnapshot};
+use super::{PartFile, Source, TableSnapshot};
 use crate::Result;
 use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
 use crate::recent::Run;
@@ -15,7 +15,8 @@ use tickstone_model::{SymbolId, TimeRange};
 /// What a query wants of a table; all conditions hold together.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// Rows whose designated timestamp lies inside; ignored for a table without one.
+    /// Rows whose designated timestamp lies inside; ignored for a table without one. [`TimeRange::ALL`] is
+    /// every row.
     pub time: TimeRange,
     /// For series columns: the ids that match, ascending. A NULL symbol never matches.
     pub series: Vec<(usize, Vec<SymbolId>)>,
@@ -73,6 +74,14 @@ impl Segment {
     /// Whether it is in a sealed part.
     pub fn is_part(&self) -> bool {
         matches!(self.source, SegmentSource::Part { .. })
+    }
+
+    /// The part it is in, `None` for a run.
+    pub(crate) fn part(&self) -> Option<&Part> {
+        match &self.source {
+            SegmentSource::Part { part, .. } => Some(part.part()),
+            SegmentSource::Run { .. } => None,
+        }
     }
 
     /// The rows, as ascending ranges.
@@ -210,8 +219,9 @@ impl TableSnapshot {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {
-                        let part = self.view(file)?;
-                        self.select_part(&part, index, selection, &wanted, &mut segments)?;
+                        for slice in 0..file.open()?.slices().len() {
+                            segments.extend(self.select_slice(file, slice, index, selection, &wanted)?);
+                        }
                     }
                     Source::Run(run) => segments.extend(self.select_run(run, index, selection, &wanted)),
                 }
@@ -220,44 +230,44 @@ impl TableSnapshot {
         Ok(segments)
     }
 
-    fn select_part(
+    /// What a selection leaves of one slice of a part; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// Where the part is damaged.
+    pub(crate) fn select_slice(
         &self,
-        view: &PartView,
+        file: &PartFile,
+        index: usize,
         partition: usize,
         selection: &Selection,
         wanted: &TimeRange,
-        segments: &mut Vec<Segment>,
-    ) -> Result<()> {
+    ) -> Result<Option<Segment>> {
+        let view = self.view(file)?;
         let part = view.part();
-        for (index, slice) in part.slices().iter().enumerate() {
-            if !overlaps(slice.times, wanted) {
+        let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
+            return Ok(None);
+        };
+        let inside = slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
+        let (mut rows, mut entries) = (Vec::new(), Vec::new());
+        let mut times = part.times(index).filter(|_| !inside);
+        for (entry, held) in self.entries(part, index, selection) {
+            let found = match &mut times {
+                Some(times) => times.seek(held, *wanted)?,
+                None => held,
+            };
+            if found.is_empty() {
                 continue;
             }
-            let inside =
-                slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
-            let (mut rows, mut entries) = (Vec::new(), Vec::new());
-            let mut times = part.times(index).filter(|_| !inside);
-            for (entry, held) in self.entries(part, index, selection) {
-                let found = match &mut times {
-                    Some(times) => times.seek(held, *wanted)?,
-                    None => held,
-                };
-                if found.is_empty() {
-                    continue;
-                }
-                if selection.bounds.is_empty() {
-                    rows.push(found);
-                } else {
-                    prune(view, &selection.bounds, found, &mut rows);
-                }
-                entries.resize(rows.len(), entry);
+            if selection.bounds.is_empty() {
+                rows.push(found);
+            } else {
+                prune(&view, &selection.bounds, found, &mut rows);
             }
-            if !rows.is_empty() {
-                let source = SegmentSource::Part { part: view.clone(), slice: index, entries };
-                segments.push(Segment { partition, rows, times: slice.times, source });
-            }
+            entries.resize(rows.len(), entry);
         }
-        Ok(())
+        let source = SegmentSource::Part { part: view.clone(), slice: index, entries };
+        let times = slice.times;
+        Ok((!rows.is_empty()).then_some(Segment { partition, rows, times, source }))
     }
 
     /// The series of a slice that the selection names, by place in its index and with their rows, ascending.
@@ -294,10 +304,10 @@ impl TableSnapshot {
     ) -> Option<Segment> {
         let times = run.batch().times();
         let in_time = match times {
-            Some(times) => {
+            Some(times) if *wanted != TimeRange::ALL => {
                 times.partition_point(|ts| *ts < wanted.from)..times.partition_point(|ts| *ts < wanted.to)
             }
-            None => 0..run.rows(),
+            _ => 0..run.rows(),
         };
         let source = |chosen| SegmentSource::Run { run: Arc::clone(run), chosen };
         let (rows, source) = if selection.series.is_empty() {

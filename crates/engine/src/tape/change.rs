@@ -47,6 +47,35 @@ pub(crate) struct PartEntry {
     pub(crate) schema_version: u32,
 }
 
+impl PartEntry {
+    /// What says that no row of this part's positions is left.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { file: String::new(), rows: 0, times: None, file_bytes: 0, ..self.clone() }
+    }
+
+    /// The epoch of the opening that wrote the part, `None` where it has another name.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        let (epoch, _) = self.file.split_once('-')?;
+        u64::from_str_radix(epoch, 16).ok()
+    }
+
+    /// Whether it names no part, but positions of which no row is left.
+    pub(crate) fn is_emptied(&self) -> bool {
+        self.file.is_empty()
+    }
+}
+
+/// A part that goes, and the one that comes in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RewrittenPart {
+    /// Start of the partition (ns since the Unix epoch).
+    pub(crate) partition: i64,
+    /// File name of the part that goes.
+    pub(crate) gone: String,
+    /// `None` where no row is left.
+    pub(crate) came: Option<PartEntry>,
+}
+
 /// Rows for one table, as they arrived, in stored types.
 #[derive(Debug, Clone)]
 pub(crate) struct TableRows {
@@ -69,6 +98,8 @@ pub(crate) enum Change {
     Truncate { table: u32 },
     /// Parts written by a bulk load join their table; their positions are this frame's.
     Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, source: Option<ImportSource> },
+    /// Parts of a table replaced by others with the same positions: DELETE and UPDATE.
+    Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart> },
     /// A table has another shape from here on: columns, name or time to live.
     Alter { table: u32, schema: TableSchema },
     /// The partitions that lie whole in a range are gone, with all rows before this frame.
@@ -87,7 +118,7 @@ const KIND_LOAD: u16 = 5;
 pub(crate) const KIND_CLOSE: u16 = 6;
 const KIND_ALTER: u16 = 7;
 const KIND_DROP_PARTITIONS: u16 = 8;
-/// Kind 9 is that of parts that take the place of others.
+const KIND_REWRITE: u16 = 9;
 pub(crate) const KIND_GAP: u16 = 10;
 
 /// Property of a schema: version (`u32`), smallest id never used (`u32`), the columns' ids (`u32` each).
@@ -162,6 +193,17 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             encode_range(&mut out, *range);
             KIND_DROP_PARTITIONS
         }
+        Change::Rewrite { table, symbols, parts } => {
+            out.u32(*table);
+            encode_symbols(&mut out, symbols);
+            out.len(parts.len());
+            for part in parts {
+                out.i64(part.partition);
+                out.text(&part.gone);
+                out.optional(part.came.as_ref(), encode_part);
+            }
+            KIND_REWRITE
+        }
         Change::Close => KIND_CLOSE,
         Change::Gap { first } => {
             out.u64(*first);
@@ -193,6 +235,11 @@ pub(crate) fn decode_change(
         KIND_DROP_PARTITIONS => {
             Change::DropPartitions { table: input.u32()?, range: decode_range(&mut input)? }
         }
+        KIND_REWRITE => Change::Rewrite {
+            table: input.u32()?,
+            symbols: decode_symbols(&mut input)?,
+            parts: (0..input.count(1)?).map(|_| decode_rewritten(&mut input)).collect::<Result<_, _>>()?,
+        },
         KIND_CLOSE => Change::Close,
         KIND_GAP => Change::Gap { first: input.u64()? },
         other => return Err(format!("frames of kind {other} are not known to this version")),
@@ -261,6 +308,11 @@ pub(crate) fn decode_part(input: &mut Decoder<'_>) -> Result<PartEntry, Malforme
         file_bytes: input.u64()?,
         schema_version: 0,
     })
+}
+
+fn decode_rewritten(input: &mut Decoder<'_>) -> Result<RewrittenPart, Malformed> {
+    let (partition, gone) = (input.i64()?, input.text()?.to_string());
+    Ok(RewrittenPart { partition, gone, came: input.optional(decode_part)? })
 }
 
 pub(crate) fn encode_source(out: &mut Encoder, source: &ImportSource) {

@@ -28,14 +28,15 @@ pub(crate) fn epoch_of(position: u64) -> u64 {
     position >> EPOCH_SHIFT
 }
 
-/// The first position of an epoch.
+/// The position at which an epoch begins: that of its opening, before its first frame.
 pub(crate) fn first_position(epoch: u64) -> u64 {
     epoch << EPOCH_SHIFT
 }
 
-/// The position that must come after `previous`, in the epoch of `next`: within an epoch none is left out.
+/// The last position that may come after `previous`, in the epoch of `next`: within an epoch none is left
+/// out. (An epoch's first position is none of its frames' in newer tapes.)
 pub(crate) fn position_after(previous: u64, next: u64) -> u64 {
-    if epoch_of(previous) == epoch_of(next) { previous + 1 } else { first_position(epoch_of(next)) }
+    if epoch_of(previous) == epoch_of(next) { previous + 1 } else { first_position(epoch_of(next)) + 1 }
 }
 
 /// The path of the segment that begins with `position`.
@@ -86,6 +87,11 @@ impl Segment {
         Ok(Self { path, first, bytes })
     }
 
+    /// The first `count` bytes, or all where there are fewer.
+    pub(crate) fn bytes(&self, count: usize) -> &[u8] {
+        self.bytes.get(..count).unwrap_or(&self.bytes)
+    }
+
     /// Calls `visit` with each frame in order.
     ///
     /// # Errors
@@ -127,7 +133,7 @@ impl Segment {
     }
 
     /// Its bytes.
-    pub(crate) fn bytes(&self) -> &FileBytes {
+    pub(crate) fn contents(&self) -> &FileBytes {
         &self.bytes
     }
 

@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::disk::{AppendFile, Disk};
 use crate::{EngineError, Result};
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub(crate) struct TapeOptions {
     pub(crate) segment_bytes: usize,
     /// Longest time between syncs while rows of policy `interval` wait.
     pub(crate) sync_interval: Duration,
+    /// Whether a thread of the tape's own makes those syncs; without, a commit or [`Tape::sync_due`] does.
+    pub(crate) background: bool,
 }
 
 /// The tape, open for writing. `E` is what a change does once it is written.
@@ -109,7 +111,7 @@ impl<E: Send + 'static> Tape<E> {
         epoch: u64,
         options: TapeOptions,
     ) -> Result<Self> {
-        let next_position = first_position(epoch);
+        let next_position = first_position(epoch) + 1;
         let writer = Writer { disk, clock: Arc::clone(&clock), publisher, options, open: None };
         let latch = Latch {
             writer: Some(writer),
@@ -133,11 +135,14 @@ impl<E: Send + 'static> Tape<E> {
             progressed: Condvar::new(),
         });
         let syncing = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("tape".to_string())
-            .spawn(move || syncing.sync_by_interval(options.sync_interval))
-            .map_err(EngineError::io("start the thread of", TAPE_DIR))?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        let start = || {
+            std::thread::Builder::new()
+                .name("tape".to_string())
+                .spawn(move || syncing.sync_by_interval(options.sync_interval))
+                .map_err(EngineError::io("start the thread of", TAPE_DIR))
+        };
+        let thread = if options.background { Some(start()?) } else { None };
+        Ok(Self { shared, thread: Mutex::new(thread) })
     }
 
     /// Appends a frame to the open buffer; `effect` is published once it is written.
@@ -208,6 +213,49 @@ impl<E: Send + 'static> Tape<E> {
         Ok(())
     }
 
+    /// Returns once every frame appended so far is written, published and on stable storage.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn settle(&self) -> Result<()> {
+        let mut latch = self.shared.lock();
+        let last = latch.next_position - 1;
+        latch.sync_wanted = latch.sync_wanted.max(last);
+        while latch.synced < last {
+            latch.check()?;
+            latch = self.shared.write_or_wait(latch);
+        }
+        Ok(())
+    }
+
+    /// Syncs rows of policy `interval` whose time has come, where no thread of the tape's own does.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn sync_due(&self) -> Result<()> {
+        let mut latch = self.shared.lock();
+        latch.check()?;
+        if latch.unsynced_since_ns.is_some() {
+            latch = self.shared.write_or_wait(latch);
+        }
+        latch.check()
+    }
+
+    /// Syncs everything, then appends a frame that says so, and syncs it. Where that fails the frame is cut off
+    /// again: the next opening must not take it for the truth.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn end_with(&self, kind: u16, payload: &[u8], effect: E) -> Result<()> {
+        self.sync(u64::MAX)?;
+        let ticket = self.append(kind, payload, effect, SyncPolicy::Always)?;
+        self.wait(ticket).inspect_err(|_| {
+            if let Some(writer) = &self.shared.lock().writer {
+                writer.cut_unsynced();
+            }
+        })
+    }
+
     /// How many syncs of rows the writer has made.
     pub(crate) fn syncs(&self) -> u64 {
         self.shared.lock().syncs
@@ -224,14 +272,8 @@ impl<E: Send + 'static> Tape<E> {
         if thread.is_some_and(|thread| thread.join().is_err()) {
             self.shared.lock().failure = Some("the tape's thread failed".to_string());
         }
-        let mut latch = self.shared.lock();
-        let last = latch.next_position - 1;
-        latch.sync_wanted = last;
-        while latch.synced < last {
-            latch.check()?;
-            latch = self.shared.write_or_wait(latch);
-        }
-        latch.check()
+        self.settle()?;
+        self.shared.lock().check()
     }
 }
 
@@ -345,6 +387,7 @@ struct Group<E> {
 /// The segment being written.
 #[derive(Debug)]
 struct OpenSegment {
+    path: PathBuf,
     file: Box<dyn AppendFile>,
     bytes: usize,
     synced_bytes: usize,
@@ -408,6 +451,14 @@ impl<E: Send + 'static> Writer<E> {
         Ok(())
     }
 
+    /// Cuts off what no sync has reached, as far as the disk still lets us.
+    fn cut_unsynced(&self) {
+        if let Some(segment) = &self.open {
+            // A failure leaves what the next opening finds to be torn.
+            let _ = self.disk.truncate(&segment.path, segment.synced_bytes as u64);
+        }
+    }
+
     /// The segment to append to; begins a new one where there is none or it is full.
     fn segment_for(&mut self, shared: &Shared<E>, position: u64) -> Result<&mut OpenSegment> {
         if self.open.as_ref().is_some_and(|open| open.bytes >= self.options.segment_bytes) {
@@ -422,7 +473,7 @@ impl<E: Send + 'static> Writer<E> {
                 .map_err(EngineError::io("begin", &path))?;
             self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
             let bytes = SEGMENT_HEADER_BYTES;
-            self.open = Some(OpenSegment { file, bytes, synced_bytes: bytes });
+            self.open = Some(OpenSegment { path, file, bytes, synced_bytes: bytes });
         }
         Ok(self.open.as_mut().expect("set above"))
     }

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from hypothesis import strategies as st
+
 from tickstone.testing import Asking, State, asking, strategies
 from tickstone.testing.markets import market as market_of
 from tickstone.testing.states import overlapping
@@ -28,9 +29,9 @@ DAY = 86_400 * SECOND
 # 2024-03-30T22:00:00Z, so that three days of rows are in four partitions.
 START = strategies.START
 LATE_REOPENED = State("overlapping, reopened", overlapping, reopened=True)
-# Only in memory, only in parts, in order in both, late in both, and late from disk. Frames drawn by hypothesis are
+# Only in memory, only in parts, in order in both, late in both, after deletions, and late from disk. Frames drawn by hypothesis are
 # small and go through all the states.
-MIXES: Sequence[str | State] = ("memory", "parts", "half", "overlapping", LATE_REOPENED)
+MIXES: Sequence[str | State] = ("memory", "parts", "half", "overlapping", "changed", LATE_REOPENED)
 FEW: Sequence[str | State] = ("memory", "parts", LATE_REOPENED)
 BUSY = "S000"
 WEIGHTED = ("vwap(price, size)", "sum(price * size) / sum(size) FILTER (price IS NOT NULL)")

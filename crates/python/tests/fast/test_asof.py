@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tickstone.testing import Asking, asking, check
-from tickstone.testing.markets import market as market_of
 
 from fast.markets import (
     CONDITIONS,
@@ -20,6 +18,8 @@ from fast.markets import (
     SECOND,
     START,
 )
+from tickstone.testing import Asking, asking, check
+from tickstone.testing.markets import market as market_of
 
 
 def pair(name: str) -> tuple[pa.Table, pa.Table, str | list[str]]:

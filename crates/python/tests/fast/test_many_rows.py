@@ -2,9 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
-from tickstone.testing import State, asking
 
 from fast.markets import LATE_REOPENED, MINUTE, START, WEIGHTED, between, bucket
+from tickstone.testing import State, asking
 
 
 def test_rows_enough_for_several_threads() -> None:

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tickstone import Database
-from tickstone.testing import STATES, asking, check
 
 from fast.markets import CONDITIONS, LATE_REOPENED, MARKETS, Market, drawn_range, literal
+from tickstone import Database
+from tickstone.testing import STATES, asking, check
 
 
 def test_the_markets_are_what_they_say() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from tickstone.testing import check, strategies
 
 from fast.markets import CONDITIONS, MINUTE, Market
+from tickstone.testing import check, strategies
 
 ROW_FRAMES = [
     "ROWS BETWEEN 4 PRECEDING AND CURRENT ROW",

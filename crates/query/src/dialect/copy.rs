@@ -120,6 +120,14 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
         cursor.expect_end()?;
         return Ok(Some(Statement::ShowTables));
     }
+    if cursor.eat(&["PARTITIONS"]) {
+        if !cursor.eat(&["FROM"]) && !cursor.eat(&["IN"]) {
+            return Err(cursor.expected("FROM and the name of a table"));
+        }
+        let table = cursor.table_name()?;
+        cursor.expect_end()?;
+        return Ok(Some(Statement::ShowPartitions { table }));
+    }
     if cursor.eat(&["COLUMNS"]) {
         if !cursor.eat(&["FROM"]) && !cursor.eat(&["IN"]) {
             return Err(cursor.expected("FROM and the name of a table"));

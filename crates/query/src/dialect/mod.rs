@@ -11,6 +11,8 @@
 //! Enter at [`parse`]. Marker relations (`marker`) are the contract with [`crate::operators`], which
 //! plans them. Every error is a [`SqlError`] with the line and column of the original text.
 
+mod alter;
+pub(crate) mod change;
 mod clause;
 mod copy;
 mod cursor;
@@ -27,7 +29,7 @@ mod table;
 pub use error::SqlError;
 pub use names::resolve_names;
 pub use references::{reads_several, tables_read};
-pub use statement::{CopySource, CreateTable, Position, Statement};
+pub use statement::{AlterTable, ChangeRows, CopySource, CreateTable, Partitions, Position, Statement};
 
 use cursor::{Cursor, Tokens, parser_error};
 use sqlparser::ast;
@@ -57,6 +59,9 @@ fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
     }
     if cursor.words(&["DROP", "TABLE"]) {
         return table::drop_table(&mut cursor);
+    }
+    if cursor.words(&["ALTER", "TABLE"]) || cursor.words(&["RENAME", "TABLE"]) {
+        return alter::alter_table(&mut cursor);
     }
     if cursor.words(&["TRUNCATE"]) {
         return table::truncate(&mut cursor);
@@ -119,16 +124,20 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
+        ast::Statement::Delete(delete) => change::delete(delete, start(tokens)),
+        ast::Statement::Update(update) => change::update(update, start(tokens)),
         ast::Statement::Query(_)
         | ast::Statement::Explain { .. }
         | ast::Statement::ShowVariable { .. }
         | ast::Statement::ShowFunctions { .. } => Ok(Statement::Query(Box::new(parsed))),
-        _ => {
-            let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
-            Err(SqlError::new("this statement is not supported", cursor.position())
-                .hint("see the list of statements in the SQL reference"))
-        }
+        _ => Err(SqlError::new("this statement is not supported", start(tokens))
+            .hint("see the list of statements in the SQL reference")),
     }
+}
+
+/// Where a statement begins.
+fn start(tokens: &Tokens) -> Position {
+    Cursor::new(&tokens.tokens, 0, tokens.end).position()
 }
 
 fn explain(error: sqlparser::parser::ParserError, tokens: &Tokens) -> SqlError {
@@ -151,10 +160,7 @@ fn latest_hint(error: SqlError, tokens: &Tokens) -> SqlError {
 fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
     for words in [
-        &["ALTER"][..],
-        &["UPDATE"],
-        &["DELETE"],
-        &["MERGE"],
+        &["MERGE"][..],
         &["CREATE", "VIEW"],
         &["CREATE", "STREAM"],
         &["CREATE", "MATERIALIZED"],

@@ -5,7 +5,7 @@
 //! its columns, or a name the statement itself declares (alias, CTE). What matches nothing stays as it
 //! is, and planning says so.
 
-use super::{CopySource, Statement};
+use super::{AlterTable, CopySource, Partitions, Statement};
 use sqlparser::ast::{
     Expr, Ident, Insert, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, TableFactor, TableObject, TableWithJoins, VisitMut, VisitorMut,
@@ -28,6 +28,10 @@ pub fn resolve_names(statement: &mut Statement, catalog: &Catalog<'_>) {
             }
         }
         Statement::CopyTo { source: CopySource::Query(query), .. } => resolve(query.as_mut(), catalog),
+        Statement::Change(change) => resolve(change.query.as_mut(), catalog),
+        Statement::AlterTable { change: AlterTable::DropPartitions(Partitions::Where(query)), .. } => {
+            resolve(query.as_mut(), catalog);
+        }
         _ => {}
     }
 }

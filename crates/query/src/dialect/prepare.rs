@@ -27,10 +27,10 @@ pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     let tokens = Tokens { tokens: cursor.rest().to_vec(), end: cursor.end() };
     match super::statement(&tokens)? {
-        statement @ (Statement::Query(_) | Statement::Insert(_)) => {
+        statement @ (Statement::Query(_) | Statement::Insert(_) | Statement::Change(_)) => {
             Ok(Statement::Prepare { name, statement: Box::new(statement) })
         }
-        _ => Err(SqlError::new("PREPARE takes a query or an INSERT", place)),
+        _ => Err(SqlError::new("PREPARE takes a query, an INSERT, an UPDATE or a DELETE", place)),
     }
 }
 

@@ -16,6 +16,7 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
             None => ControlFlow::Continue(()),
         },
         Statement::CopyTo { source: CopySource::Query(query), .. } => query.visit(&mut names),
+        Statement::Change(change) => change.query.visit(&mut names),
         _ => ControlFlow::Continue(()),
     };
     names.0

@@ -22,6 +22,15 @@ pub enum Statement {
         /// Whether a missing table is no error.
         if_exists: bool,
     },
+    /// ALTER TABLE t …, RENAME TABLE t TO u.
+    AlterTable {
+        /// The table, as written.
+        table: String,
+        /// What changes.
+        change: AlterTable,
+    },
+    /// DELETE FROM t …, UPDATE t SET ….
+    Change(Box<ChangeRows>),
     /// TRUNCATE [TABLE] t, ….
     Truncate {
         /// The tables, as written.
@@ -60,6 +69,11 @@ pub enum Statement {
     },
     /// SHOW TABLES.
     ShowTables,
+    /// SHOW PARTITIONS FROM t.
+    ShowPartitions {
+        /// The table, as written.
+        table: String,
+    },
     /// SHOW COLUMNS FROM t, DESCRIBE t.
     ShowColumns {
         /// The table, as written.
@@ -91,6 +105,67 @@ pub enum Statement {
         /// Its value, quotes taken off.
         value: String,
     },
+}
+
+/// One change of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AlterTable {
+    /// ADD [COLUMN] [IF NOT EXISTS] name type.
+    AddColumn {
+        /// The new column.
+        name: String,
+        /// Its type.
+        column_type: ColumnType,
+        /// Whether a column of that name is no error.
+        if_not_exists: bool,
+    },
+    /// DROP [COLUMN] [IF EXISTS] name.
+    DropColumn {
+        /// The column, as written.
+        name: String,
+        /// Whether a missing one is no error.
+        if_exists: bool,
+    },
+    /// RENAME [COLUMN] from TO to.
+    RenameColumn {
+        /// The column, as written.
+        from: String,
+        /// Its new name.
+        to: String,
+    },
+    /// RENAME TO name.
+    Rename {
+        /// The table's new name.
+        to: String,
+    },
+    /// SET TTL 30 DAYS, SET TTL NONE: as written.
+    SetTtl(Option<String>),
+    /// DROP PARTITION ….
+    DropPartitions(Partitions),
+}
+
+/// Which partitions go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Partitions {
+    /// LIST 'name', …: as `SHOW PARTITIONS` names them.
+    List(Vec<String>),
+    /// WHERE condition on the designated timestamp: those that lie in it whole. A query of the rows it holds for.
+    Where(Box<ast::Query>),
+}
+
+/// Rows of a table that go or get new values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangeRows {
+    /// The table, as written.
+    pub table: String,
+    /// The columns that get new values, as written; none where the rows go.
+    pub columns: Vec<String>,
+    /// Whether other tables are joined, so that a row may be found several times.
+    pub joined: bool,
+    /// Yields the number of each row, then its new values.
+    pub query: Box<ast::Query>,
+    /// Where the statement begins.
+    pub position: Position,
 }
 
 /// What COPY … TO writes.

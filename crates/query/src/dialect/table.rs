@@ -50,8 +50,8 @@ fn columns(cursor: &mut Cursor<'_>) -> Result<Vec<(String, ColumnType)>> {
     }
 }
 
-/// The tokens up to the next comma or bracket at this depth, as the name of a type.
-fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
+/// The tokens up to the next comma or bracket at this depth, or the end, as the name of a type.
+pub(super) fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     let position = cursor.position();
     let mut written = String::new();
     let mut depth = 0_usize;
@@ -66,7 +66,7 @@ fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
             }
         }
         match cursor.peek() {
-            None => return Err(cursor.expected("')' after the columns")),
+            None => break,
             Some(Token::Comma | Token::RParen) if depth == 0 => break,
             Some(token) => {
                 match token {
@@ -133,13 +133,7 @@ fn tail_clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
         })?;
         set(&mut table.partition_by, unit, || twice("PARTITION BY"))
     } else if cursor.eat(&["TTL"]) {
-        let number = cursor.scalar()?;
-        let unit = match cursor.peek() {
-            Some(Token::Word(word)) => word.value.clone(),
-            _ => return Err(cursor.expected("the unit of the TTL, such as DAYS")),
-        };
-        cursor.skip(1);
-        set(&mut table.ttl, format!("{number} {unit}"), || twice("TTL"))
+        set(&mut table.ttl, super::alter::ttl(cursor)?, || twice("TTL"))
     } else if cursor.eat(&["DEDUP"]) {
         cursor.expect(&["UPSERT", "KEYS"])?;
         let names = cursor.names("the name of a column")?;

@@ -3,7 +3,7 @@
 use crate::error::{external, from_arrow};
 use arrow_select::concat::concat;
 use datafusion::arrow::array::{
-    Array, ArrayRef, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array,
+    Array, ArrayRef, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, UInt64Array,
 };
 use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::common::{Result, internal_datafusion_err};
@@ -26,13 +26,15 @@ pub(super) struct Piece {
 pub(super) struct Columns {
     schema: SchemaRef,
     columns: Vec<Column>,
+    /// The index of the numbers of rows.
+    numbers: usize,
     /// Counts the bytes of the values that leave.
     bytes: Count,
 }
 
 #[derive(Debug)]
 struct Column {
-    /// Index in the table.
+    /// Index in the table; one past its columns are the numbers of rows.
     index: usize,
     /// The symbols by id, for a SYMBOL column.
     symbols: Option<Arc<StringArray>>,
@@ -42,12 +44,16 @@ impl Columns {
     /// The columns `projection` of `table`; `schema` is theirs. The bytes of their values are counted.
     pub(super) fn new(table: &TableSnapshot, schema: SchemaRef, projection: &[usize], bytes: Count) -> Self {
         let column = |&index: &usize| Column { index, symbols: table.dictionary(index).map(|d| d.values()) };
-        Self { schema, columns: projection.iter().map(column).collect(), bytes }
+        let numbers = table.schema().columns().len();
+        Self { schema, columns: projection.iter().map(column).collect(), numbers, bytes }
     }
 
     /// The rows of all pieces, one after the other, in stored types.
     pub(super) fn read(&self, segments: &[Segment], pieces: &[Piece]) -> Result<Vec<ArrayRef>> {
-        self.each(|column| read_column(segments, pieces, column))
+        self.each(|column| match column == self.numbers {
+            true => Ok(row_numbers(pieces)),
+            false => read_column(segments, pieces, column),
+        })
     }
 
     /// Several ranges of rows of one segment, one after the other, in stored types.
@@ -81,6 +87,24 @@ impl Columns {
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         self.columns.iter().map(|column| column.index)
     }
+}
+
+/// Bits of a row's number that say which row of its segment it is; the segment is above them.
+const ROW_BITS: u32 = 40;
+
+/// The number of a row of a segment: those of a scan ascend as its rows lie.
+pub(crate) fn row_number(segment: usize, row: usize) -> u64 {
+    (segment as u64) << ROW_BITS | row as u64
+}
+
+/// Segment and row of a number.
+pub(crate) fn numbered_row(number: u64) -> (usize, usize) {
+    ((number >> ROW_BITS) as usize, (number & ((1 << ROW_BITS) - 1)) as usize)
+}
+
+fn row_numbers(pieces: &[Piece]) -> ArrayRef {
+    let numbers = pieces.iter().flat_map(|of| of.rows.clone().map(|row| row_number(of.segment, row)));
+    Arc::new(UInt64Array::from_iter_values(numbers))
 }
 
 /// One stored column over all pieces.

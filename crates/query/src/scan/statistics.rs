@@ -33,12 +33,13 @@ pub(super) fn of_rows(rows: usize, columns: usize) -> Statistics {
 
 fn of_column(selected: &Selected, index: usize) -> ColumnStatistics {
     let mut statistics = ColumnStatistics::new_unknown();
+    // The numbers of rows are no column of the table.
+    let Some(column) = selected.table.schema().columns().get(index) else { return statistics };
     // A file that cannot be read fails the scan itself; statistics are only passed over.
     let Ok(stats) = selected.table.column_stats(index) else { return statistics };
     if stats.rows != selected.rows {
         return statistics;
     }
-    let column = &selected.table.schema().columns()[index];
     statistics.null_count = Precision::Exact(usize_of(stats.nulls));
     if !stats.has_nan {
         statistics.min_value = bound(column, &stats, stats.min);

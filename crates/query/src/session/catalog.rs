@@ -12,7 +12,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use tickstone_engine::Snapshot;
+use tickstone_engine::{Snapshot, TableSnapshot};
 
 /// The snapshot of the statement under way.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct PinnedSnapshot {
     snapshot: RwLock<Arc<Snapshot>>,
     /// Tables in memory beside those of the snapshot, which come first where names are the same.
     frames: RwLock<Vec<Arc<Frame>>>,
+    /// The table whose rows change by the statement, as they are while no one else may change them.
+    changing: RwLock<Option<Arc<TableSnapshot>>>,
     /// Whether a plan to be kept is made.
     templates: AtomicBool,
 }
@@ -29,7 +31,13 @@ impl PinnedSnapshot {
     pub(super) fn new(database: &Database) -> Self {
         let snapshot = RwLock::new(database.engine().snapshot());
         let templates = AtomicBool::new(false);
-        Self { database: database.clone(), snapshot, frames: RwLock::default(), templates }
+        Self {
+            database: database.clone(),
+            snapshot,
+            frames: RwLock::default(),
+            changing: RwLock::default(),
+            templates,
+        }
     }
 
     /// Pins the newest snapshot.
@@ -61,7 +69,19 @@ impl PinnedSnapshot {
         TemplatesGuard(Arc::clone(self))
     }
 
+    /// Has the table of this name stand for what a statement changes, with the numbers of its rows, until the
+    /// guard goes.
+    pub(super) fn changing(self: &Arc<Self>, table: Arc<TableSnapshot>) -> ChangingGuard {
+        *self.changing.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
+        ChangingGuard(Arc::clone(self))
+    }
+
     fn provider(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let changing = self.changing.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = changing.as_ref().filter(|table| table.schema().name() == name) {
+            let schema = self.database.marked_schema(table);
+            return Some(Arc::new(SnapshotTable::numbered(Arc::clone(table), &schema)));
+        }
         let snapshot = self.get();
         let Some(table) = snapshot.table(name) else {
             return self.frame(name).map(|frame| Arc::new(FrameTable::new(&frame)) as _);
@@ -80,6 +100,15 @@ pub(super) struct TemplatesGuard(Arc<PinnedSnapshot>);
 impl Drop for TemplatesGuard {
     fn drop(&mut self) {
         self.0.templates.store(false, Ordering::Relaxed);
+    }
+}
+
+/// See [`PinnedSnapshot::changing`].
+pub(super) struct ChangingGuard(Arc<PinnedSnapshot>);
+
+impl Drop for ChangingGuard {
+    fn drop(&mut self) {
+        *self.0.changing.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

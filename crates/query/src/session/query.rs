@@ -6,12 +6,14 @@ use super::{Outcome, QueryProgress, Session};
 use crate::error::Result;
 use crate::frame::FrameTable;
 use crate::provider::SnapshotTable;
+use crate::scan::{ScanExec, Selected};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::catalog::default_table_source::DefaultTableSource;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SQLOptions;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlannerStatement;
@@ -19,6 +21,8 @@ use futures::TryStreamExt;
 use sqlparser::ast;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tickstone_engine::TableSnapshot;
+use tickstone_model::TimeRange;
 
 impl Session {
     pub(crate) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
@@ -50,6 +54,33 @@ impl Session {
         let (plan, wide) = self.plan(statement).await?;
         let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;
         Ok((plan, stream))
+    }
+
+    /// The rows of a query over a table whose rows change by it, and what their numbers are of: `None` where no
+    /// row is read, since the condition is never true.
+    pub(crate) async fn start_change(
+        &mut self,
+        table: Arc<TableSnapshot>,
+        query: Box<ast::Query>,
+    ) -> Result<(Option<Arc<Selected>>, SendableRecordBatchStream)> {
+        self.pinned.renew();
+        let guard = self.pinned.changing(table);
+        let planned = self.start(ast::Statement::Query(query)).await;
+        drop(guard);
+        let (plan, stream) = planned?;
+        Ok((numbered(&plan), stream))
+    }
+
+    /// The range of the designated timestamp whose rows a query of one table yields, all of them; `None` where it
+    /// is not that.
+    pub(crate) async fn times_of(&mut self, query: ast::Query) -> Result<Option<TimeRange>> {
+        let (plan, _) = self.plan(ast::Statement::Query(Box::new(query))).await?;
+        if plan.downcast_ref::<EmptyExec>().is_some() {
+            return Ok(Some(TimeRange::new(0, 0)));
+        }
+        let Some(scan) = ScanExec::of(&plan) else { return Ok(None) };
+        let selection = &scan.selected().selection;
+        Ok(Some(selection.time).filter(|_| selection.series.is_empty() && selection.bounds.is_empty()))
     }
 
     /// The rows of a query that came before with other literals, its kept plan bound to these and to the
@@ -136,6 +167,15 @@ impl Session {
         let plan = state.query_planner().create_physical_plan(&optimized, state).await?;
         Ok((plan, wide))
     }
+}
+
+/// What the scan reads that numbers its rows.
+fn numbered(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Selected>> {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        let numbers = scan.selected().table.schema().columns().len();
+        return scan.projection().contains(&numbers).then(|| Arc::clone(scan.selected()));
+    }
+    plan.children().into_iter().find_map(numbered)
 }
 
 fn read_only() -> SQLOptions {

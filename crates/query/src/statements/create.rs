@@ -7,7 +7,7 @@ use crate::session::{Outcome, Session};
 use datafusion::arrow::datatypes::SchemaRef;
 use sqlparser::ast;
 use tickstone_engine::EngineError;
-use tickstone_model::{ColumnType, TableSchema};
+use tickstone_model::{ColumnType, TableSchema, Ttl};
 
 const TAG: &str = "CREATE TABLE";
 
@@ -31,9 +31,6 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
 }
 
 fn refuse_not_supported(create: &CreateTable) -> Result<()> {
-    if create.ttl.is_some() {
-        return Err(QueryError::not_supported("TTL").at(create.time_position));
-    }
     if create.dedup.is_some() {
         return Err(QueryError::not_supported("DEDUP").at(create.time_position));
     }
@@ -81,6 +78,10 @@ fn table_schema(create: &CreateTable, columns: Vec<(String, ColumnType)>) -> Res
     }
     if let Some(unit) = create.partition_by {
         builder = builder.partition_by(unit);
+    }
+    if let Some(ttl) = &create.ttl {
+        let ttl = Ttl::parse(ttl).map_err(|error| QueryError::from(error).at(create.time_position))?;
+        builder = builder.ttl(Some(ttl));
     }
     if let Some(sync) = create.sync {
         builder = builder.sync(sync);

@@ -121,7 +121,7 @@ fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
 }
 
 /// One column of the rows that came, as the table holds it.
-fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
+pub(super) fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<ArrayRef> {
     let (from, to) = (array.data_type(), column.column_type.edge_type());
     if *from == to {
         return Ok(Arc::clone(array));

@@ -1,5 +1,7 @@
 //! Statements that are no queries: each changes the database or the session, or shows what is there.
 
+mod alter;
+mod change;
 mod copy;
 mod create;
 mod insert;
@@ -24,6 +26,8 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Insert(insert) => insert::run(session, *insert).await,
         Statement::CreateTable(create) => create::run(session, create).await,
         Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
+        Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
+        Statement::Change(change) => change::run(session, *change).await,
         Statement::Truncate { names } => truncate(session, names).await,
         Statement::Begin => begin(session),
         Statement::Commit => commit(session).await,
@@ -34,6 +38,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         }
         Statement::CopyTo { source, path, options } => copy::to(session, source, path, options).await,
         Statement::ShowTables => show::tables(session),
+        Statement::ShowPartitions { table } => show::partitions(session, &table),
         Statement::ShowColumns { table } => show::columns(session, &table),
         Statement::Set { name, value } => set(session, &name, &value),
         Statement::Prepare { name, statement } => prepare::prepare(session, name, *statement),
@@ -49,6 +54,9 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::DropTable { .. } => "DROP TABLE",
         Statement::Truncate { .. } => "TRUNCATE",
+        Statement::AlterTable { .. } => "ALTER TABLE",
+        Statement::Change(change) if change.columns.is_empty() => "DELETE",
+        Statement::Change(_) => "UPDATE",
         Statement::CopyFrom { .. } => "COPY FROM",
         _ => return Ok(()),
     };

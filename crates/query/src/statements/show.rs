@@ -20,6 +20,11 @@ pub(super) fn tables(session: &Session) -> Result<Outcome> {
     shown(tables_batch(&session.snapshot())?)
 }
 
+/// SHOW PARTITIONS FROM.
+pub(super) fn partitions(session: &Session, name: &str) -> Result<Outcome> {
+    shown(partitions_batch(super::table(session, name)?.as_ref())?)
+}
+
 /// SHOW COLUMNS FROM, DESCRIBE.
 pub(super) fn columns(session: &Session, name: &str) -> Result<Outcome> {
     let table = super::table(session, name)?;

@@ -8,7 +8,7 @@ use tickstone_engine::{Engine, EngineOptions};
 use tickstone_model::SyncPolicy;
 use tickstone_sim::{CrashDisk, Image, StepClock};
 
-fn open(disk: &CrashDisk, options: EngineOptions) -> tickstone_engine::Result<Engine> {
+pub(crate) fn open(disk: &CrashDisk, options: EngineOptions) -> tickstone_engine::Result<Engine> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     Engine::open_on(disk, Arc::new(StepClock::new(0)), options)
 }
@@ -39,7 +39,7 @@ impl History {
 }
 
 /// Runs a load step by step, then opens every image of it.
-fn check(options: &EngineOptions, steps: &[&dyn Fn(&Engine)]) {
+pub(crate) fn check(options: &EngineOptions, steps: &[&dyn Fn(&Engine)]) {
     let disk = CrashDisk::new();
     let engine = open(&disk, options.clone()).unwrap();
     let mut history = History::default();
@@ -71,7 +71,7 @@ fn check(options: &EngineOptions, steps: &[&dyn Fn(&Engine)]) {
     assert!(images > 100, "the load is too short to mean anything: {images} images");
 }
 
-fn append(table: &'static str, first: i64, count: i64) -> impl Fn(&Engine) {
+pub(crate) fn append(table: &'static str, first: i64, count: i64) -> impl Fn(&Engine) {
     move |engine| {
         engine.append(table, &rows(first, count), None).unwrap();
     }

@@ -4,8 +4,12 @@
 
 mod backup;
 mod check;
+mod compaction;
 mod crash_images;
 mod damage;
 mod full_disk;
 mod ledger;
+mod model;
 mod repair;
+mod rewrite;
+mod simulation;

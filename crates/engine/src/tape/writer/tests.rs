@@ -71,7 +71,7 @@ impl Disk for SlowDisk {
 
 fn start(disk: &SlowDisk, segment_bytes: usize) -> (Tape<u32>, Arc<Collected>) {
     let collected = Arc::new(Collected::default());
-    let options = TapeOptions { segment_bytes, sync_interval: Duration::from_millis(5) };
+    let options = TapeOptions { segment_bytes, sync_interval: Duration::from_millis(5), background: true };
     let publisher = Arc::clone(&collected) as Arc<dyn Publish<u32>>;
     (Tape::start(Arc::new(disk.clone()), Arc::new(Still), publisher, 1, options).unwrap(), collected)
 }
@@ -126,7 +126,7 @@ fn segments_end_at_their_size_and_stay_in_order() {
     }
     tape.close().unwrap();
     assert!(list_segments(&disk).unwrap().len() > 4);
-    assert_eq!(positions(&disk), (0..20).map(|n| (1 << 40) + n).collect::<Vec<_>>());
+    assert_eq!(positions(&disk), (1..=20).map(|n| (1 << 40) + n).collect::<Vec<_>>());
 }
 
 #[test]
@@ -158,7 +158,8 @@ impl Publish<u32> for Panics {
 
 #[test]
 fn a_thread_that_panics_while_it_leads_stops_the_tape() {
-    let options = TapeOptions { segment_bytes: 1 << 20, sync_interval: Duration::from_millis(5) };
+    let options =
+        TapeOptions { segment_bytes: 1 << 20, sync_interval: Duration::from_millis(5), background: true };
     let tape =
         Tape::start(Arc::new(MemoryDisk::default()), Arc::new(Still), Arc::new(Panics), 1, options).unwrap();
     tape.wait(tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap()).unwrap();

@@ -115,6 +115,33 @@ def overlapping(database: tickstone.Database, tables: Tables) -> None:
                 database.seal(name)
 
 
+def changed(database: tickstone.Database, tables: Tables) -> None:
+    """The same rows after others among them were deleted, a column dropped and one renamed: half in parts that were
+    written anew, half in memory where nothing went."""
+    for name, table in tables.items():
+        rows = table.rows
+        keys = [table.series] if isinstance(table.series, str) else list(table.series or [])
+        renamed = next((each for each in reversed(rows.column_names) if each not in [table.timestamp, *keys]), None)
+        before = [f"{each} before" if each == renamed else each for each in rows.column_names]
+        middle = rows.num_rows // 2
+        for at, end in ((0, middle), (middle, rows.num_rows)):
+            piece = rows.slice(at, end - at)
+            doubled = pa.concat_tables([piece, piece]).take(pa.array(in_pairs(piece.num_rows), pa.int64()))
+            goes = pa.array([at % 2 == 1 for at in range(doubled.num_rows)], pa.bool_())
+            append(database, name, table, doubled.rename_columns(before).append_column("goes", goes))
+            if end == middle:
+                database.seal(name)
+        database.sql(f'DELETE FROM "{name}" WHERE goes')
+        database.sql(f'ALTER TABLE "{name}" DROP COLUMN goes')
+        if renamed is not None:
+            database.sql(f'ALTER TABLE "{name}" RENAME COLUMN "{renamed} before" TO "{renamed}"')
+
+
+def in_pairs(count: int) -> list[int]:
+    """0, count, 1, count + 1, …: each row beside its copy."""
+    return [at // 2 + (at % 2) * count for at in range(2 * count)]
+
+
 def arrival(table: TestTable) -> list[int]:
     """A random order of the rows in which those with equal times keep theirs; the same for the same rows."""
     count = table.rows.num_rows
@@ -145,6 +172,8 @@ STATES: dict[str, State] = {
         State("shuffled", shuffled),
         State("overlapping", overlapping),
         State("reopened", half, reopened=True),
+        State("changed", changed),
+        State("changed, reopened", changed, reopened=True),
         State("frames", frames),
     )
 }

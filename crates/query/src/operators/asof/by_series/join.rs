@@ -4,7 +4,7 @@ use super::standing::{Found, Limits, Looks, Source, Standing, Stretch};
 use super::tasks::{Plan, Task};
 use crate::operators::gather::MISSING;
 use crate::operators::pinned::{NOWHERE, Place};
-use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, SeriesPiece, by_segment};
+use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, SeriesPiece, by_segment, row_number};
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array, new_null_array};
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::{concat, filter, take};
@@ -231,8 +231,7 @@ impl Plan {
         taken: &Taken,
     ) -> Result<Joined> {
         if let Some(list) = list {
-            let segment = (list.segment as u64) << ROW_BITS;
-            left.arrival = list.numbers().map(|row| segment | row as u64).collect();
+            left.arrival = list.numbers().map(|row| row_number(list.segment, row)).collect();
         }
         let numbers = taken.numbers(places);
         let stored = taken.columns.iter().map(|column| Ok(take(column, &numbers, None)?));
@@ -258,9 +257,6 @@ impl Taken {
         UInt64Array::new(numbers.into(), nulls)
     }
 }
-
-/// Bits of an arrival number that are the row in its segment.
-const ROW_BITS: u32 = 40;
 
 impl Joined {
     /// The rows that have a place.

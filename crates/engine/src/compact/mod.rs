@@ -1,0 +1,390 @@
+//! Compaction: neighbouring parts of a partition merge into one, off every other path.
+//!
+//! ```text
+//! policy (which neighbours) ─► windows (stretches of time) ─► PartWriter ─► swap ─► manifest
+//! ```
+//!
+//! Invariants:
+//! - only neighbours in the order of positions merge, so that later rows stay later;
+//! - the new part is on stable storage before a snapshot has it; the old files stay until a manifest no
+//!   longer names them and no snapshot holds them: a crash leaves the old parts or the new one;
+//! - memory is that of one slice's columns under way, whatever the parts' size;
+//! - nothing else waits for a merge: it holds no lock but for the swap, and gives way to a rewrite.
+
+mod policy;
+mod stats;
+mod windows;
+
+pub use stats::MaintenanceStats;
+
+pub(crate) use stats::Counters;
+
+use crate::clock::Clock;
+use crate::disk::Disk;
+use crate::engine::{Core, EngineOptions, lock};
+use crate::part::{PartOptions, PartWriter, PositionRange, RowSource};
+use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
+use crate::tape::change::PartEntry;
+use crate::{EngineError, Result};
+use arrow_array::ArrayRef;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tickstone_model::TimeRange;
+use windows::Windows;
+
+/// The state of compaction: who merges, and whether it is asked to.
+#[derive(Debug, Default)]
+pub(crate) struct Compaction {
+    /// Held by the one who merges.
+    turn: Mutex<()>,
+    requests: Mutex<Requests>,
+    /// Signalled when merging is asked for, and at the end.
+    requested: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    wanted: bool,
+    stopping: bool,
+    failure: Option<String>,
+    /// Parts that cannot be read: not tried again unasked.
+    broken: HashSet<PathBuf>,
+}
+
+impl Compaction {
+    /// Starts the thread that merges what is due, as long as the engine lives.
+    pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
+        let weak: Weak<Core> = Arc::downgrade(core);
+        let compaction = Arc::clone(&core.writing("compaction")?.compaction);
+        let run = move || {
+            while compaction.next_request() {
+                // The engine is not held while parts merge, so that closing it does not wait for that.
+                while let Some(job) = weak.upgrade().and_then(|core| core.next_merge()) {
+                    let merged = job.run(&compaction);
+                    let Some(core) = weak.upgrade() else { return };
+                    if !core.finish_merge(&job, merged) {
+                        break;
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("compaction".to_string()).spawn(run);
+        let thread = thread.map_err(EngineError::io("start the thread of", "compaction"))?;
+        *lock(&core.writing("compaction")?.compaction.thread) = Some(thread);
+        Ok(())
+    }
+
+    /// Waits for a request; `false` at the end.
+    fn next_request(&self) -> bool {
+        let mut requests = lock(&self.requests);
+        while !requests.wanted && !requests.stopping {
+            requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
+        }
+        requests.wanted = false;
+        !requests.stopping
+    }
+
+    /// Asks for what is due to be merged.
+    pub(crate) fn request(&self) {
+        lock(&self.requests).wanted = true;
+        self.requested.notify_one();
+    }
+
+    /// Ends the thread; a merge under way is given up.
+    pub(crate) fn stop(&self) {
+        lock(&self.requests).stopping = true;
+        self.requested.notify_all();
+        let thread = lock(&self.thread).take();
+        // The thread itself may be the one that drops the engine: it ends right after.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // A panic there was printed; there is nothing left to do with it.
+            let _ = thread.join();
+        }
+    }
+
+    fn is_stopping(&self) -> bool {
+        lock(&self.requests).stopping
+    }
+
+    /// Waits, unless the engine closes.
+    fn rest(&self, pause: Duration) {
+        let requests = lock(&self.requests);
+        let stopping = |requests: &mut Requests| !requests.stopping;
+        drop(self.requested.wait_timeout_while(requests, pause, stopping));
+    }
+}
+
+/// A merge to be made.
+#[derive(Debug)]
+struct Merge {
+    table: Arc<TableSnapshot>,
+    partition: TimeRange,
+    parts: Vec<Arc<PartFile>>,
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    options: EngineOptions,
+    /// Name of the file to be written.
+    file: String,
+    /// Whether the byte rate holds.
+    throttled: bool,
+}
+
+/// What became of a merge.
+enum Merged {
+    /// The part to put in the place of the others.
+    Part(Arc<PartFile>),
+    /// The engine closes, or someone else changes the table's parts.
+    GivenUp,
+}
+
+impl Merge {
+    /// Merges the parts into a new file, stretch of time by stretch of time.
+    fn run(&self, compaction: &Compaction) -> Result<Merged> {
+        let _turn = lock(&compaction.turn);
+        let positions = self.positions();
+        let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
+        let options = PartOptions { slice_rows: self.options.slice_rows, threads: self.options.threads };
+        let mut writer =
+            PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
+        let mut windows = Windows::new(&self.table, &self.parts, self.options.slice_rows)?;
+        let read_bytes: u64 = self.parts.iter().map(|part| part.entry.file_bytes).sum();
+        let rows: u64 = self.parts.iter().map(|part| part.entry.rows).sum();
+        let (mut since_ns, mut bytes) = (self.clock.now_ns(), writer.bytes());
+        while let Some(segments) = windows.next()? {
+            if compaction.is_stopping() || lock(&self.table.dir.layout).rewriting {
+                return Ok(Merged::GivenUp);
+            }
+            let rows_here = SegmentRows::of(&segments);
+            writer.add(&rows_here)?;
+            if self.throttled {
+                let read = read_bytes * rows_here.rows() as u64 / rows.max(1);
+                let spent = writer.bytes() - bytes + read;
+                compaction.rest(self.pause(spent, self.clock.now_ns() - since_ns));
+                (since_ns, bytes) = (self.clock.now_ns(), writer.bytes());
+            }
+        }
+        let summary = writer.finish()?;
+        let folder = path.parent().expect("a part is in its partition's folder");
+        if let Err(error) = self.disk.sync_dir(folder) {
+            // A file that stays is unnamed: the next start removes it.
+            let _ = self.disk.remove(&path);
+            return Err(EngineError::io("sync", folder)(error));
+        }
+        let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+        let (partition, file) = (self.partition.from, self.file.clone());
+        let schema_version = self.table.schema().version();
+        let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
+        Ok(Merged::Part(Arc::new(PartFile::new(entry, self.table.schema(), &self.table.dir))))
+    }
+
+    fn positions(&self) -> PositionRange {
+        let of = |part: &Arc<PartFile>| part.entry.positions;
+        let first = self.parts.iter().map(|part| of(part).first).min().unwrap_or_default();
+        let last = self.parts.iter().map(|part| of(part).last).max().unwrap_or_default();
+        PositionRange { first, last }
+    }
+
+    /// How long to wait after `bytes` in `elapsed_ns` to stay within the byte rate.
+    fn pause(&self, bytes: u64, elapsed_ns: i64) -> Duration {
+        let rate = self.options.compaction_bytes_per_s.max(1);
+        let wanted = Duration::from_secs_f64(bytes as f64 / rate as f64);
+        wanted.saturating_sub(Duration::from_nanos(elapsed_ns.max(0).cast_unsigned()))
+    }
+}
+
+impl Core {
+    /// Asks for compaction where it is on.
+    pub(crate) fn request_compaction(&self) {
+        if let Ok(writing) = self.writing("compaction")
+            && self.options.compaction_parts_min > 0
+        {
+            writing.compaction.request();
+        }
+    }
+
+    /// Merges what is due now; a failure is kept for [`Self::maintenance_stats`].
+    pub(crate) fn compact_inline(&self) {
+        let Ok(writing) = self.writing("compaction") else { return };
+        while let Some(mut job) = self.next_merge() {
+            job.throttled = false;
+            let merged = job.run(&writing.compaction);
+            if !self.finish_merge(&job, merged) {
+                break;
+            }
+        }
+    }
+
+    /// What sealing and merging did.
+    pub(crate) fn maintenance_stats(&self) -> MaintenanceStats {
+        let failure = self.writing("compaction").ok().and_then(|writing| {
+            writing.maintenance.failure().or_else(|| lock(&writing.compaction.requests).failure.clone())
+        });
+        self.counters.read(failure)
+    }
+
+    /// The merge that is due, `None` where none is.
+    fn next_merge(&self) -> Option<Merge> {
+        let writing = self.writing("compaction").ok()?;
+        let parts_min = self.options.compaction_parts_min;
+        if parts_min == 0 || writing.compaction.is_stopping() {
+            return None;
+        }
+        let snapshot = self.publisher.snapshot();
+        let broken = lock(&writing.compaction.requests).broken.clone();
+        for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
+            for partition in table.partitions() {
+                if partition.sources.len() < parts_min {
+                    continue;
+                }
+                let size = |source: &Source| match source {
+                    Source::Part(part) if !broken.contains(&part.path) => Some(part.entry.file_bytes),
+                    _ => None,
+                };
+                let sizes: Vec<Option<u64>> = partition.sources.iter().map(size).collect();
+                if let Some(chosen) = policy::choose(&sizes, parts_min) {
+                    return self.merge_of(table, partition, parts_of(&partition.sources[chosen]));
+                }
+            }
+        }
+        None
+    }
+
+    fn merge_of(
+        &self,
+        table: &Arc<TableSnapshot>,
+        partition: &PartitionSnapshot,
+        parts: Vec<Arc<PartFile>>,
+    ) -> Option<Merge> {
+        // Without its rows: a merge must not keep in memory what is sealed meanwhile.
+        let table =
+            TableSnapshot { partitions: Vec::new(), retired: Vec::new(), ..TableSnapshot::clone(table) };
+        Some(Merge {
+            table: Arc::new(table),
+            partition: partition.range,
+            parts,
+            disk: Arc::clone(&self.disk),
+            clock: Arc::clone(&self.writing("compaction").ok()?.clock),
+            options: self.options.clone(),
+            file: self.new_part_name(),
+            throttled: true,
+        })
+    }
+
+    /// Swaps the parts and saves the manifest; whether to go on merging.
+    fn finish_merge(&self, job: &Merge, merged: Result<Merged>) -> bool {
+        let outcome = merged.and_then(|merged| self.swap(job, merged));
+        let Ok(writing) = self.writing("compaction") else { return false };
+        let mut requests = lock(&writing.compaction.requests);
+        match outcome {
+            Ok(swapped) => {
+                requests.failure = None;
+                swapped
+            }
+            Err(error) => {
+                if matches!(error, EngineError::Damaged { .. } | EngineError::NewerFormat { .. }) {
+                    requests.broken.extend(job.parts.iter().map(|part| part.path.clone()));
+                }
+                requests.failure = Some(error.to_string());
+                false
+            }
+        }
+    }
+
+    /// Puts a merged part in the place of the others; `false` where it was given up.
+    fn swap(&self, job: &Merge, merged: Merged) -> Result<bool> {
+        let Merged::Part(part) = merged else { return Ok(false) };
+        let writing = self.writing("compaction")?;
+        let pause = writing.maintenance.pause();
+        let swapped = {
+            let layout = lock(&job.table.dir.layout);
+            let version = job.table.schema().version();
+            // A part of an earlier schema than those before it might be one that history has forgotten.
+            let same_schema = |table: &Arc<TableSnapshot>| table.schema().version() == version;
+            !layout.rewriting
+                && self.publisher.change(|next| {
+                    next.table_by_id(job.table.id).is_some_and(same_schema)
+                        && next.replace_parts(
+                            job.table.id,
+                            job.partition,
+                            &job.parts,
+                            Some(Arc::clone(&part)),
+                        )
+                })
+        };
+        if !swapped {
+            self.disk.remove(&part.path).map_err(EngineError::io("remove", &part.path))?;
+            return Ok(false);
+        }
+        self.counters.compacted(job.parts.len(), part.entry.file_bytes);
+        self.save_manifest_of(job.table.id, &pause)?;
+        Ok(true)
+    }
+
+    /// Merges all neighbouring parts of one table, or of all.
+    pub(crate) fn compact_fully(&self, table: Option<&str>) -> Result<()> {
+        let compaction = Arc::clone(&self.writing("compaction")?.compaction);
+        let tables: Vec<u32> = match table {
+            Some(name) => vec![self.table(name)?.id],
+            None => self.publisher.snapshot().tables().map(|table| table.id).collect(),
+        };
+        for id in tables {
+            while let Some(mut job) = self.next_full_merge(id) {
+                job.throttled = false;
+                let merged = job.run(&compaction)?;
+                // Where the parts changed meanwhile, what is there now is looked at again.
+                self.swap(&job, merged)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_full_merge(&self, id: u32) -> Option<Merge> {
+        let snapshot = self.publisher.snapshot();
+        let table = snapshot.table_by_id(id).filter(|table| !lock(&table.dir.layout).rewriting)?;
+        for partition in table.partitions() {
+            let is_part = |source: &Source| matches!(source, Source::Part(_));
+            let stretches = partition.sources.split(|source| !is_part(source));
+            if let Some(stretch) =
+                stretches.max_by_key(|stretch| stretch.len()).filter(|found| found.len() > 1)
+            {
+                return self.merge_of(table, partition, parts_of(stretch));
+            }
+        }
+        None
+    }
+}
+
+fn parts_of(sources: &[Source]) -> Vec<Arc<PartFile>> {
+    let part = |source: &Source| match source {
+        Source::Part(part) => Some(Arc::clone(part)),
+        Source::Run(_) => None,
+    };
+    sources.iter().filter_map(part).collect()
+}
+
+/// The rows of segments, one after the other.
+pub(crate) struct SegmentRows<'a> {
+    segments: &'a [Segment],
+    rows: usize,
+}
+
+impl<'a> SegmentRows<'a> {
+    /// All rows of `segments`.
+    pub(crate) fn of(segments: &'a [Segment]) -> Self {
+        Self { segments, rows: segments.iter().map(Segment::row_count).sum() }
+    }
+}
+
+impl RowSource for SegmentRows<'_> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, column: usize) -> Result<Vec<ArrayRef>> {
+        self.segments.iter().map(|segment| segment.read_ranges(column, segment.rows())).collect()
+    }
+}

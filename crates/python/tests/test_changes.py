@@ -1,0 +1,142 @@
+"""DELETE, UPDATE and ALTER TABLE against the same statements in DuckDB, then what reads the rows that are left."""
+
+import random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tickstone
+from tickstone.testing import Asking, asking
+from tickstone.testing.markets import market
+
+STORED = ("memory", "parts", "half", "overlapping", "reopened", "changed")
+CONDITIONS = [
+    "symbol = 'S000'",
+    "symbol IN ('S001', 'S002', 'nowhere') AND price > 100",
+    "symbol IS NULL",
+    "price < 98 OR size > 90",
+    "side = 'buy' AND size % 3 = 0",
+    "id IN (SELECT id FROM ticks WHERE size = 7)",
+    "price > (SELECT avg(price) FROM ticks) + 4",
+    "odd IS NULL",
+    "false",
+]
+SETS = [
+    ("price = price * 2", "size < 40"),
+    ("size = size + 1000, price = NULL", "symbol = 'S000'"),
+    ("side = 'sell'", "side IS NULL"),
+    ("venue = 'NEW'", "id % 5 = 0"),
+    ("price = size, size = CAST(id AS BIGINT)", "symbol > 'S003'"),
+    ("odd = 0.5", "odd <> odd OR odd IS NULL"),
+]
+READS = [
+    "SELECT id, symbol, side, venue, price, size, odd + 0.0 FROM ticks",
+    "SELECT count(*), count(price), sum(price), min(price), max(price), sum(size), min(size), max(size) FROM ticks",
+    "SELECT symbol, count(*), sum(price), max(size), min(price) FROM ticks GROUP BY symbol",
+    "SELECT side, venue, count(*), sum(size) FROM ticks GROUP BY side, venue",
+    "SELECT min(ts), max(ts) FROM ticks",
+]
+NEWEST = (
+    "SELECT symbol, id, price FROM ticks LATEST ON ts PARTITION BY symbol",
+    "SELECT symbol, id, price FROM ticks QUALIFY row_number() OVER (PARTITION BY symbol ORDER BY ts DESC, id DESC) = 1",
+)
+HOURS = (
+    "SELECT ts, symbol, count(*), sum(price), first(id), last(price) FROM ticks SAMPLE BY 1h",
+    """SELECT time_bucket(INTERVAL 1 HOUR, ts) AS bucket, symbol, count(*), sum(price), arg_min(id, id),
+       arg_max_null(price, id) FROM ticks GROUP BY bucket, symbol""",
+)
+WINDOWS = (
+    "SELECT id, sum(price) OVER (PARTITION BY symbol ORDER BY ts ROWS 4 PRECEDING) FROM ticks",
+    "SELECT id, sum(price) OVER (PARTITION BY symbol ORDER BY ts, id ROWS 4 PRECEDING) FROM ticks",
+)
+
+
+def ticks(seed: int, rows: int = 3_000) -> pa.Table:
+    """Rows of 40 symbols with equal times in a series, late ones, NULLs and NaN."""
+    return market(seed, rows, 40, ties="series")
+
+
+def both(ask: Asking, statement: str) -> None:
+    """Carries a statement out in every state and in DuckDB."""
+    for database in ask.states.values():
+        database.sql(statement)
+    ask.peer.execute(statement)
+
+
+def compare_reads(ask: Asking) -> None:
+    """Asks what reads the rows in every way."""
+    for read in READS:
+        ask.check(read, duckdb=read)
+    for tick, peer in (NEWEST, HOURS, WINDOWS):
+        ask.check(tick, duckdb=peer)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_delete(condition: str) -> None:
+    with asking(states=STORED, series="symbol", timestamp="ts", ticks=ticks(11)) as ask:
+        both(ask, f"DELETE FROM ticks WHERE {condition}")
+        compare_reads(ask)
+
+
+@pytest.mark.parametrize(("sets", "condition"), SETS)
+def test_update(sets: str, condition: str) -> None:
+    with asking(states=STORED, series="symbol", timestamp="ts", ticks=ticks(12)) as ask:
+        both(ask, f"UPDATE ticks SET {sets} WHERE {condition}")
+        compare_reads(ask)
+
+
+def test_with_another_table() -> None:
+    """USING and FROM."""
+    some = pa.table({"who": ["S000", "S003"], "factor": [2.0, 0.5]})
+    with asking(states=STORED, series="symbol", timestamp="ts", ticks=ticks(13)) as ask:
+        for database in ask.states.values():
+            database.sql("CREATE TABLE some (who VARCHAR, factor DOUBLE)")
+            database.append("some", some)
+        ask.peer.register("some", some)
+        both(ask, "UPDATE ticks SET price = price * some.factor FROM some WHERE some.who = ticks.symbol AND size < 80")
+        both(ask, "DELETE FROM ticks USING some WHERE some.who = ticks.symbol AND size > 90")
+        compare_reads(ask)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=4)
+def test_sequences(rng: random.Random) -> None:
+    """Deletions, updates, appends and seals in any order."""
+    rows = ticks(14, 2_000)
+    with asking(states=STORED, series="symbol", timestamp="ts", ticks=rows.slice(0, 1_000)) as ask:
+        at = 1_000
+        for _ in range(6):
+            kind = rng.choice(["delete", "update", "append", "seal"])
+            if kind == "delete":
+                both(ask, f"DELETE FROM ticks WHERE id % {rng.randint(3, 9)} = 1 AND {rng.choice(CONDITIONS[:5])}")
+            elif kind == "update":
+                sets, condition = rng.choice(SETS)
+                both(ask, f"UPDATE ticks SET {sets} WHERE {condition}")
+            elif kind == "append":
+                piece = rows.slice(at, 300)
+                at += piece.num_rows
+                for database in ask.states.values():
+                    database.append("ticks", piece)
+                ask.peer.register("piece", piece)
+                ask.peer.execute("INSERT INTO ticks SELECT * FROM piece")
+            else:
+                for database in ask.states.values():
+                    database.seal()
+            compare_reads(ask)
+
+
+def test_what_is_refused() -> None:
+    with tickstone.open(":memory:") as database:
+        database.append("ticks", ticks(15, 10), timestamp="ts", series="symbol", create=True)
+        for statement, said in [
+            ("UPDATE ticks SET ts = '2024-01-01'", "designated timestamp"),
+            ("UPDATE ticks SET symbol = 'x'", "series"),
+            ("UPDATE ticks SET size = 'many'", "many"),
+            ("UPDATE ticks t SET price = u.id FROM ticks u", "several"),
+            ("ALTER TABLE ticks DROP COLUMN symbol", "series"),
+        ]:
+            with pytest.raises(tickstone.SqlError, match=said):
+                database.sql(statement)
+        assert database.sql("SELECT count(*) FROM ticks").fetchall() == [(10,)]

@@ -1,0 +1,86 @@
+//! ALTER TABLE: one change of a table, read by hand.
+
+use super::cursor::{Cursor, Result, Tokens};
+use super::table::column_type;
+use super::{AlterTable, Partitions, Statement};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// ALTER TABLE t and one change; RENAME TABLE t TO u.
+pub(super) fn alter_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    if cursor.eat(&["RENAME", "TABLE"]) {
+        let table = cursor.table_name()?;
+        cursor.expect(&["TO"])?;
+        let change = AlterTable::Rename { to: cursor.table_name()? };
+        cursor.expect_end()?;
+        return Ok(Statement::AlterTable { table, change });
+    }
+    cursor.expect(&["ALTER", "TABLE"])?;
+    let table = cursor.table_name()?;
+    let change = change(cursor, &table)?;
+    cursor.expect_end()?;
+    Ok(Statement::AlterTable { table, change })
+}
+
+fn change(cursor: &mut Cursor<'_>, table: &str) -> Result<AlterTable> {
+    const COLUMN: &str = "the name of a column";
+    if cursor.eat(&["DROP", "PARTITION"]) {
+        return partitions(cursor, table).map(AlterTable::DropPartitions);
+    }
+    if cursor.eat(&["ADD"]) {
+        cursor.eat(&["COLUMN"]);
+        let if_not_exists = cursor.eat(&["IF", "NOT", "EXISTS"]);
+        let name = cursor.name(COLUMN)?;
+        return Ok(AlterTable::AddColumn { name, column_type: column_type(cursor)?, if_not_exists });
+    }
+    if cursor.eat(&["DROP"]) {
+        cursor.eat(&["COLUMN"]);
+        let if_exists = cursor.eat(&["IF", "EXISTS"]);
+        return Ok(AlterTable::DropColumn { name: cursor.name(COLUMN)?, if_exists });
+    }
+    if cursor.eat(&["RENAME", "TO"]) {
+        return Ok(AlterTable::Rename { to: cursor.table_name()? });
+    }
+    if cursor.eat(&["RENAME"]) {
+        cursor.eat(&["COLUMN"]);
+        let from = cursor.name(COLUMN)?;
+        cursor.expect(&["TO"])?;
+        return Ok(AlterTable::RenameColumn { from, to: cursor.name(COLUMN)? });
+    }
+    if cursor.eat(&["SET", "TTL"]) {
+        let none = cursor.eat(&["NONE"]);
+        return Ok(AlterTable::SetTtl(if none { None } else { Some(ttl(cursor)?) }));
+    }
+    Err(cursor.expected("ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, SET TTL or DROP PARTITION"))
+}
+
+/// How long rows are kept, as written: `30 DAYS`, `'30d'`, `2w`.
+pub(super) fn ttl(cursor: &mut Cursor<'_>) -> Result<String> {
+    let number = cursor.scalar()?;
+    match cursor.peek() {
+        Some(Token::Word(word)) if number.chars().all(|c| c.is_ascii_digit()) => {
+            cursor.skip(1);
+            Ok(format!("{number} {}", word.value))
+        }
+        _ => Ok(number),
+    }
+}
+
+fn partitions(cursor: &mut Cursor<'_>, table: &str) -> Result<Partitions> {
+    if cursor.words(&["WHERE"]) {
+        // The rows it holds for are found as those of a query.
+        let table = Token::make_word(table, Some('"'));
+        let select = [Token::make_keyword("SELECT"), Token::Mul, Token::make_keyword("FROM"), table];
+        let tokens = select.into_iter().map(TokenWithSpan::wrap).chain(cursor.rest().iter().cloned());
+        let query = super::parse_query(&Tokens { tokens: tokens.collect(), end: cursor.end() })?;
+        cursor.skip(cursor.rest().len());
+        return Ok(Partitions::Where(query));
+    }
+    if !cursor.eat(&["LIST"]) {
+        return Err(cursor.expected("LIST and names of partitions, or WHERE and a condition on the time"));
+    }
+    let mut names = vec![cursor.text("the name of a partition")?];
+    while cursor.eat_token(&Token::Comma) {
+        names.push(cursor.text("the name of a partition")?);
+    }
+    Ok(Partitions::List(names))
+}

@@ -1,0 +1,115 @@
+//! DELETE and UPDATE as a query for the rows that change.
+//!
+//! The query yields the number of each row, in a column that only such queries see
+//! ([`ROW_NUMBER`]), and for UPDATE its new values. So all of SQL may say which rows they are.
+
+use super::cursor::{Result, parser_error};
+use super::{ChangeRows, Position, SqlError, Statement};
+use sqlparser::ast::{
+    self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr,
+    TableFactor, TableWithJoins, UpdateTableFromKind,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+
+/// The column with the numbers of rows of the table that changes.
+pub(crate) const ROW_NUMBER: &str = "__row_number";
+
+/// DELETE FROM t [alias] [USING …] [WHERE …].
+pub(super) fn delete(delete: ast::Delete, position: Position) -> Result<Statement> {
+    let refused = [
+        (!delete.tables.is_empty(), "DELETE of several tables"),
+        (delete.returning.is_some() || delete.output.is_some(), "RETURNING"),
+        (!delete.order_by.is_empty() || delete.limit.is_some(), "ORDER BY and LIMIT in DELETE"),
+    ];
+    refuse(&refused, position)?;
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = delete.from;
+    let [target] = <[TableWithJoins; 1]>::try_from(from)
+        .map_err(|_| SqlError::new("DELETE names one table", position).hint("others come after USING"))?;
+    let others = delete.using.unwrap_or_default();
+    changed(target, others, delete.selection, &[], position).map(|query| Statement::Change(Box::new(query)))
+}
+
+/// UPDATE t [alias] SET column = value, … [FROM …] [WHERE …].
+pub(super) fn update(update: ast::Update, position: Position) -> Result<Statement> {
+    let refused = [
+        (update.returning.is_some() || update.output.is_some(), "RETURNING"),
+        (update.or.is_some(), "UPDATE OR"),
+        (!update.order_by.is_empty() || update.limit.is_some(), "ORDER BY and LIMIT in UPDATE"),
+    ];
+    refuse(&refused, position)?;
+    let others = match update.from {
+        Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)) => from,
+        None => Vec::new(),
+    };
+    let changed = changed(update.table, others, update.selection, &update.assignments, position)?;
+    Ok(Statement::Change(Box::new(changed)))
+}
+
+fn refuse(clauses: &[(bool, &str)], position: Position) -> Result<()> {
+    match clauses.iter().find(|(there, _)| *there) {
+        Some((_, what)) => Err(SqlError::new(format!("{what} is not supported"), position)),
+        None => Ok(()),
+    }
+}
+
+fn changed(
+    target: TableWithJoins,
+    others: Vec<TableWithJoins>,
+    selection: Option<Expr>,
+    assignments: &[Assignment],
+    position: Position,
+) -> Result<ChangeRows> {
+    let (table, qualifier) = target_name(&target, position)?;
+    let number = Expr::CompoundIdentifier(vec![qualifier, Ident::with_quote('"', ROW_NUMBER)]);
+    let mut projection = vec![SelectItem::UnnamedExpr(number)];
+    let mut columns = Vec::with_capacity(assignments.len());
+    for (at, assignment) in assignments.iter().enumerate() {
+        columns.push(assigned(assignment, position)?);
+        let alias = Ident::with_quote('"', format!("value {at}"));
+        projection.push(SelectItem::ExprWithAlias { expr: assignment.value.clone(), alias });
+    }
+    let mut query = template(position)?;
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return Err(SqlError::new("rows cannot be selected", position));
+    };
+    let joined = !others.is_empty();
+    select.projection = projection;
+    select.from = std::iter::once(target).chain(others).collect();
+    select.selection = selection;
+    Ok(ChangeRows { table, columns, joined, query, position })
+}
+
+/// A query of one SELECT to be filled.
+fn template(position: Position) -> Result<Box<Query>> {
+    let mut parser = Parser::new(&GenericDialect {})
+        .try_with_sql("SELECT 1")
+        .map_err(|error| parser_error(error, position))?;
+    parser.parse_query().map_err(|error| parser_error(error, position))
+}
+
+/// The name of the table, and what its columns are qualified with.
+fn target_name(target: &TableWithJoins, position: Position) -> Result<(String, Ident)> {
+    let wrong = || SqlError::new("expected the name of a table", position);
+    let TableFactor::Table { name, alias, args: None, .. } = &target.relation else { return Err(wrong()) };
+    if !target.joins.is_empty() {
+        return Err(SqlError::new("the table that changes cannot be joined", position)
+            .hint("write the others after FROM (UPDATE) or USING (DELETE), and the condition after WHERE"));
+    }
+    let ident = last_ident(name).ok_or_else(wrong)?;
+    let qualifier = alias.as_ref().map_or_else(|| ident.clone(), |alias| alias.name.clone());
+    Ok((ident.value.clone(), qualifier))
+}
+
+fn assigned(assignment: &Assignment, position: Position) -> Result<String> {
+    let name = match &assignment.target {
+        AssignmentTarget::ColumnName(name) => last_ident(name),
+        AssignmentTarget::Tuple(_) => None,
+    };
+    name.map(|ident| ident.value.clone())
+        .ok_or_else(|| SqlError::new("SET takes column = value, …", position))
+}
+
+fn last_ident(name: &ObjectName) -> Option<&Ident> {
+    name.0.last().and_then(|part| part.as_ident())
+}

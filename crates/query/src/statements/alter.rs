@@ -1,0 +1,76 @@
+//! ALTER TABLE, and what partitions there are to drop.
+
+use crate::cast::no_such_column;
+use crate::dialect::{AlterTable, Partitions};
+use crate::error::{QueryError, Result};
+use crate::session::{Outcome, Session};
+use sqlparser::ast;
+use std::sync::Arc;
+use tickstone_engine::TableSnapshot;
+use tickstone_model::{AlterTable as Change, Column, TimeRange, Ttl};
+
+const TAG: &str = "ALTER TABLE";
+
+pub(super) async fn run(session: &mut Session, name: &str, change: AlterTable) -> Result<Outcome> {
+    let table = super::table(session, name)?;
+    let schema = table.schema();
+    let existing = |name: &str| schema.column_index(name).map(|index| schema.columns()[index].name.clone());
+    let found = |name: &str| existing(name).ok_or_else(|| no_such_column(schema, name));
+    let change = match change {
+        AlterTable::DropPartitions(which) => return drop_partitions(session, &table, which).await,
+        AlterTable::AddColumn { name, if_not_exists: true, .. } if existing(&name).is_some() => {
+            return Ok(Outcome::done(TAG));
+        }
+        AlterTable::DropColumn { name, if_exists: true } if existing(&name).is_none() => {
+            return Ok(Outcome::done(TAG));
+        }
+        AlterTable::AddColumn { name, column_type, .. } => Change::AddColumn(Column::new(name, column_type)),
+        AlterTable::DropColumn { name, .. } => Change::DropColumn(found(&name)?),
+        AlterTable::RenameColumn { from, to } => Change::RenameColumn { from: found(&from)?, to },
+        AlterTable::Rename { to } => Change::RenameTable(to),
+        AlterTable::SetTtl(ttl) => Change::SetTtl(ttl.map(|ttl| Ttl::parse(&ttl)).transpose()?),
+    };
+    let name = schema.name().to_string();
+    session.blocking(move |engine| engine.alter_table(&name, &change)).await?;
+    Ok(Outcome::done(TAG))
+}
+
+async fn drop_partitions(
+    session: &mut Session,
+    table: &Arc<TableSnapshot>,
+    which: Partitions,
+) -> Result<Outcome> {
+    let ranges = match which {
+        Partitions::List(names) => listed(table, &names)?,
+        Partitions::Where(rows) => vec![times_of(session, table, *rows).await?],
+    };
+    let name = table.schema().name().to_string();
+    let dropped = session.blocking(move |engine| {
+        let each = ranges.into_iter().map(|range| Ok(engine.drop_partitions(&name, range)?.rows));
+        each.sum::<tickstone_engine::Result<u64>>()
+    });
+    Ok(Outcome::rows("DROP PARTITION", dropped.await?))
+}
+
+/// The ranges of partitions by their names.
+fn listed(table: &TableSnapshot, names: &[String]) -> Result<Vec<TimeRange>> {
+    let unit = table.schema().partition_by();
+    let range = |name: &String| {
+        let found = table.partitions().iter().find(|of| unit.label(of.range().from) == *name);
+        found.map(|partition| partition.range()).ok_or_else(|| {
+            QueryError::request(format!("table '{}' has no partition '{name}'", table.schema().name()))
+                .hint(format!("SHOW PARTITIONS FROM {} lists them", table.schema().name()))
+        })
+    };
+    names.iter().map(range).collect()
+}
+
+/// The range of time whose rows a query yields.
+async fn times_of(session: &mut Session, table: &Arc<TableSnapshot>, rows: ast::Query) -> Result<TimeRange> {
+    let range = session.times_of(rows).await?;
+    range.ok_or_else(|| {
+        let column = table.schema().timestamp().map_or("ts", |at| &table.schema().columns()[at].name);
+        QueryError::request("DROP PARTITION takes one range of the designated timestamp")
+            .hint(format!("write WHERE {column} < '2024-01-01', or a partition's name after LIST"))
+    })
+}

@@ -1,0 +1,118 @@
+//! DELETE and UPDATE: which rows change is found by a query, then the parts with them are written anew, in one
+//! commit.
+
+use super::insert::cast;
+use crate::cast::no_such_column;
+use crate::dialect::ChangeRows;
+use crate::error::{QueryError, Result, from_arrow};
+use crate::scan::{Selected, numbered_row};
+use crate::session::{Outcome, Session};
+use arrow_select::take::take;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::UInt64Type;
+use futures::TryStreamExt;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+use tickstone_engine::Rewrite;
+use tickstone_model::TableSchema;
+
+pub(super) async fn run(session: &mut Session, change: ChangeRows) -> Result<Outcome> {
+    let table = super::table(session, &change.table)?;
+    let tag = if change.columns.is_empty() { "DELETE" } else { "UPDATE" };
+    let columns = columns(table.schema(), &change.columns).map_err(|error| error.at(change.position))?;
+    let name = table.schema().name().to_string();
+    let mut rewrite = session.blocking(move |engine| engine.rewrite(&name)).await?;
+    if rewrite.table().schema() != table.schema() {
+        return Err(QueryError::request("the table was altered meanwhile").hint("run the statement again"));
+    }
+    let target = Arc::clone(rewrite.table());
+    let (selected, mut rows) = session.start_change(target, change.query).await?;
+    let mut met = change.joined.then(HashSet::new);
+    if let Some(selected) = selected {
+        while let Some(batch) = rows.try_next().await? {
+            let found = Found::of(&batch, &columns, met.as_mut())?;
+            found.tell(&mut rewrite, &selected, &columns)?;
+        }
+    }
+    drop(rows);
+    let done = session.blocking(move |_| rewrite.commit()).await?;
+    Ok(Outcome::rows(tag, done.rows))
+}
+
+/// The columns of these names.
+fn columns(schema: &TableSchema, names: &[String]) -> Result<Vec<usize>> {
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let column = schema.column_index(name).ok_or_else(|| no_such_column(schema, name))?;
+        if columns.contains(&column) {
+            return Err(QueryError::request(format!("column '{name}' is set twice")));
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}
+
+/// Rows that a batch names: their numbers, ascending, each once, and their values column by column.
+struct Found {
+    numbers: Vec<u64>,
+    values: Vec<ArrayRef>,
+}
+
+impl Found {
+    /// `met` are the numbers of earlier batches, where one may come again.
+    fn of(batch: &RecordBatch, columns: &[usize], met: Option<&mut HashSet<u64>>) -> Result<Self> {
+        let numbers = batch.column(0).as_primitive::<UInt64Type>().values();
+        let values = batch.columns()[1..].to_vec();
+        let Some(met) = met else {
+            if numbers.is_sorted() {
+                return Ok(Self { numbers: numbers.to_vec(), values });
+            }
+            return Self::sorted(numbers, (0..numbers.len()).collect(), &values);
+        };
+        let new: Vec<usize> = (0..numbers.len()).filter(|row| met.insert(numbers[*row])).collect();
+        if new.len() < numbers.len() && !columns.is_empty() {
+            return Err(QueryError::request("a row gets several values: several rows of FROM match it")
+                .hint("have FROM yield one row for each, such as with GROUP BY"));
+        }
+        Self::sorted(numbers, new, &values)
+    }
+
+    fn sorted(numbers: &[u64], mut rows: Vec<usize>, values: &[ArrayRef]) -> Result<Self> {
+        rows.sort_unstable_by_key(|row| numbers[*row]);
+        let order = UInt64Array::from_iter_values(rows.iter().map(|row| *row as u64));
+        let values = values.iter().map(|values| take(values, &order, None).map_err(from_arrow));
+        let values = values.collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(Self { numbers: rows.iter().map(|row| numbers[*row]).collect(), values })
+    }
+
+    /// Tells the engine which rows they are, segment by segment.
+    fn tell(&self, rewrite: &mut Rewrite, selected: &Selected, columns: &[usize]) -> Result<()> {
+        let schema = Arc::clone(rewrite.table().schema());
+        let values = columns.iter().zip(&self.values);
+        let values = values.map(|(column, values)| cast(values, &schema.columns()[*column], 0));
+        let values: Vec<ArrayRef> = values.collect::<Result<_>>()?;
+        for (segment, places) in by_segment(&self.numbers) {
+            let numbers = self.numbers[places.clone()].iter();
+            let rows: Vec<usize> = numbers.map(|number| numbered_row(*number).1).collect();
+            let of = &selected.segments[segment];
+            if columns.is_empty() {
+                rewrite.delete(of, &rows)?;
+            }
+            for (column, values) in columns.iter().zip(&values) {
+                rewrite.update(of, &rows, *column, &values.slice(places.start, places.len()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Stretches of numbers of one segment, and which it is.
+fn by_segment(numbers: &[u64]) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let mut from = 0;
+    numbers.chunk_by(|a, b| numbered_row(*a).0 == numbered_row(*b).0).map(move |stretch| {
+        let places = from..from + stretch.len();
+        from = places.end;
+        (numbered_row(stretch[0]).0, places)
+    })
+}

@@ -1,0 +1,324 @@
+//! What the actors do, one step at a time. A new action is a variant, its line in [`ACTIONS`], and an arm in
+//! [`World::act`]; one that changes data is a `Change` as well.
+
+use crate::Random;
+use crate::change::Change;
+use crate::generate::{batch_of, some_spec};
+use crate::model::{ModelTable, Row};
+use crate::table::record_batch;
+use crate::world::{Failure, Loader, Reader, World, Writer};
+use std::sync::Arc;
+use tickstone_engine::{Engine, EngineError, ImportSource};
+use tickstone_model::SyncPolicy;
+
+/// A step of an actor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// CREATE TABLE.
+    Create,
+    /// DROP TABLE.
+    Drop,
+    /// TRUNCATE TABLE.
+    Truncate,
+    /// Rows of one or more tables in one call.
+    Append,
+    /// A writer begins a transaction, or adds rows to one.
+    Stage,
+    /// A writer commits a transaction, or gives it up.
+    Commit,
+    /// A loader begins a bulk load, or adds rows to one.
+    Load,
+    /// A loader commits its load, or gives it up.
+    CommitLoad,
+    /// CHECKPOINT of one table or all.
+    Seal,
+    /// Time passes, then what is due is done.
+    Tick,
+    /// A reader takes a snapshot.
+    TakeSnapshot,
+    /// A reader checks its snapshot, and perhaps lets go of it.
+    CheckSnapshot,
+    /// A reader checks what there is now.
+    CheckLive,
+    /// The disk gets full, or free again.
+    FillDisk,
+    /// The power will go, some calls from now.
+    ArmPowerCut,
+}
+
+/// Every action, with how often it comes beside the others.
+pub(crate) const ACTIONS: [(Action, u64); 15] = [
+    (Action::Create, 2),
+    (Action::Drop, 1),
+    (Action::Truncate, 1),
+    (Action::Append, 12),
+    (Action::Stage, 6),
+    (Action::Commit, 4),
+    (Action::Load, 4),
+    (Action::CommitLoad, 2),
+    (Action::Seal, 3),
+    (Action::Tick, 3),
+    (Action::TakeSnapshot, 2),
+    (Action::CheckSnapshot, 3),
+    (Action::CheckLive, 2),
+    (Action::FillDisk, 1),
+    (Action::ArmPowerCut, 2),
+];
+
+const TABLES_MAX: usize = 4;
+const WRITERS_MAX: usize = 3;
+const LOADERS_MAX: usize = 2;
+const READERS_MAX: usize = 4;
+
+fn no_table(error: &EngineError) -> bool {
+    matches!(error, EngineError::NoSuchTable { .. })
+}
+
+fn never(_: &EngineError) -> bool {
+    false
+}
+
+impl World {
+    /// One step of an actor.
+    ///
+    /// # Errors
+    /// Where the engine does what it may not.
+    pub(crate) fn act(&mut self, action: Action, random: &mut Random) -> Result<(), Failure> {
+        if self.model.live().is_empty() && action != Action::Create {
+            return self.create(random);
+        }
+        match action {
+            Action::Create => self.create(random),
+            Action::Drop => self.drop_table(random),
+            Action::Truncate => self.truncate(random),
+            Action::Append => self.append(random),
+            Action::Stage => self.stage(random),
+            Action::Commit => self.commit(random),
+            Action::Load => self.load(random),
+            Action::CommitLoad => self.commit_load(random),
+            Action::Seal => self.seal(random),
+            Action::Tick => self.tick(random),
+            Action::TakeSnapshot => self.take_snapshot(),
+            Action::CheckSnapshot => self.check_snapshot(random),
+            Action::CheckLive => self.check_live(random),
+            Action::FillDisk => self.fill_disk(random),
+            Action::ArmPowerCut => {
+                self.disk.cut_power_after(Some(random.below(25)));
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn some_table(&self, random: &mut Random) -> Option<Arc<ModelTable>> {
+        let tables = self.model.live();
+        let place = random.below((tables.len() as u64).max(1)) as usize;
+        tables.values().nth(place).map(Arc::clone)
+    }
+
+    /// Rows for a table, with new ids.
+    pub(crate) fn some_rows(&mut self, table: &ModelTable, random: &mut Random) -> Vec<Row> {
+        let now = tickstone_engine::Clock::now_ns(self.clock.as_ref());
+        let rows = batch_of(&table.spec, self.next_id, now, random);
+        self.next_id += rows.len() as i64;
+        rows
+    }
+
+    fn create(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let spec = some_spec(random, TABLES_MAX as u64);
+        let exists = self.model.live().contains_key(&spec.name);
+        self.next_made += 1;
+        let change = Change::Create { spec, made: self.next_made };
+        let refused = |error: &EngineError| exists && matches!(error, EngineError::TableExists { .. });
+        self.change(change.clone(), SyncPolicy::Always, refused, exists, |engine, state| {
+            change.run(engine, state, None)
+        })
+    }
+
+    fn drop_table(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let Some(table) = self.some_table(random) else { return Ok(()) };
+        self.simple(Change::Drop { table: table.spec.name.clone() })
+    }
+
+    fn truncate(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let Some(table) = self.some_table(random) else { return Ok(()) };
+        self.simple(Change::Truncate { table: table.spec.name.clone() })
+    }
+
+    /// A change that is always acknowledged when stable, and never refused.
+    pub(crate) fn simple(&mut self, change: Change) -> Result<(), Failure> {
+        self.change(change.clone(), SyncPolicy::Always, never, false, |engine, state| {
+            change.run(engine, state, None)
+        })
+    }
+
+    fn append(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let mut tables: Vec<(String, Vec<Row>)> = Vec::new();
+        let mut policy = SyncPolicy::None;
+        for _ in 0..1 + random.below(3) {
+            let Some(table) = self.some_table(random) else { break };
+            if tables.iter().any(|(name, _)| *name == table.spec.name) {
+                continue;
+            }
+            if table.rows.len() > self.settings.rows_max {
+                return self.simple(Change::Truncate { table: table.spec.name.clone() });
+            }
+            policy = policy.max(table.spec.sync);
+            let rows = self.some_rows(&table, random);
+            tables.push((table.spec.name.clone(), rows));
+        }
+        let sync = some_policy(random);
+        let change = Change::Rows { tables };
+        let run = |engine: &Engine, state: &_| change.run(engine, state, sync);
+        self.change(change.clone(), sync.unwrap_or(policy), never, false, run)
+    }
+
+    fn stage(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let Some(table) = self.some_table(random) else { return Ok(()) };
+        let rows = self.some_rows(&table, random);
+        let batch = record_batch(&table.spec, &rows).map_err(|error| error.to_string())?;
+        let name = table.spec.name.clone();
+        let mut writer =
+            if self.writers.len() >= WRITERS_MAX || (!self.writers.is_empty() && random.one_in(2)) {
+                self.writers.swap_remove(random.below(self.writers.len() as u64) as usize)
+            } else {
+                Writer { transaction: self.engine()?.begin(), tables: Vec::new() }
+            };
+        self.upkeep(&format!("stage {name}+{}", rows.len()), |_| writer.transaction.append(&name, &batch))?;
+        match writer.tables.iter_mut().find(|(other, made, _)| *other == name && *made == table.made) {
+            Some((_, _, staged)) => staged.extend(rows),
+            None => writer.tables.push((name, table.made, rows)),
+        }
+        self.writers.push(writer);
+        Ok(())
+    }
+
+    fn commit(&mut self, random: &mut Random) -> Result<(), Failure> {
+        if self.writers.is_empty() {
+            return self.stage(random);
+        }
+        let Writer { transaction, tables } =
+            self.writers.swap_remove(random.below(self.writers.len() as u64) as usize);
+        if random.one_in(6) {
+            self.note("roll back");
+            return Ok(());
+        }
+        let current = |(name, made, _): &(String, u64, Vec<Row>)| {
+            self.model.live().get(name).is_some_and(|table| table.made == *made)
+        };
+        let gone = !tables.iter().all(current);
+        let specs = tables.iter().filter_map(|(name, _, _)| self.model.live().get(name));
+        let policy = specs.map(|table| table.spec.sync).max().unwrap_or_default();
+        let sync = some_policy(random);
+        let tables = tables.into_iter().filter(|(_, _, rows)| !rows.is_empty());
+        let change = Change::Rows { tables: tables.map(|(name, _, rows)| (name, rows)).collect() };
+        let refused = |error: &EngineError| gone && no_table(error);
+        let run = |_: &Engine, _: &_| transaction.commit(sync).map(|_| ());
+        self.change(change, sync.unwrap_or(policy), refused, gone, run)
+    }
+
+    fn load(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let mut loader =
+            if self.loaders.len() >= LOADERS_MAX || (!self.loaders.is_empty() && random.one_in(2)) {
+                self.loaders.swap_remove(random.below(self.loaders.len() as u64) as usize)
+            } else {
+                let Some(table) = self.some_table(random) else { return Ok(()) };
+                let name = table.spec.name.clone();
+                let mut load = None;
+                self.upkeep(&format!("load {name}"), |engine| {
+                    load = Some(engine.load(&name)?);
+                    Ok(())
+                })?;
+                let Some(load) = load else { return Ok(()) };
+                Loader { load, table: name, made: table.made, rows: Vec::new() }
+            };
+        let table =
+            self.model.live().get(&loader.table).filter(|table| table.made == loader.made).map(Arc::clone);
+        let Some(table) = table else { return Ok(()) };
+        for _ in 0..1 + random.below(3) {
+            let rows = self.some_rows(&table, random);
+            let batch = record_batch(&table.spec, &rows).map_err(|error| error.to_string())?;
+            if !self
+                .upkeep(&format!("load {}+{}", loader.table, rows.len()), |_| loader.load.append(&batch))?
+            {
+                return Ok(());
+            }
+            loader.rows.extend(rows);
+        }
+        self.loaders.push(loader);
+        Ok(())
+    }
+
+    fn commit_load(&mut self, random: &mut Random) -> Result<(), Failure> {
+        if self.loaders.is_empty() {
+            return self.load(random);
+        }
+        let Loader { load, table, made, rows } =
+            self.loaders.swap_remove(random.below(self.loaders.len() as u64) as usize);
+        if random.one_in(6) {
+            self.note("give up a load");
+            return Ok(());
+        }
+        let gone = self.model.live().get(&table).is_none_or(|table| table.made != made);
+        let source = random.one_in(2).then(|| ImportSource {
+            name: "x.csv".to_string(),
+            bytes: 1,
+            hash: random.next_u64(),
+        });
+        let change = Change::Rows { tables: vec![(table, rows)] };
+        let refused = |error: &EngineError| gone && no_table(error);
+        self.change(change, SyncPolicy::Always, refused, gone, |_, _| load.commit(source).map(|_| ()))
+    }
+
+    fn seal(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let table = if random.one_in(2) { None } else { self.some_table(random) };
+        let name = table.map(|table| table.spec.name.clone());
+        let what = format!("seal {}", name.as_deref().unwrap_or("all"));
+        if self.upkeep(&what, |engine| engine.seal(name.as_deref()))? && name.is_none() {
+            self.model.all_stable();
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let past = self.settings.options.sync_interval.as_nanos() as i64 + random.below(1_000_000) as i64;
+        // Clocks are set back, too: then nothing is promised for a while.
+        let step = if random.one_in(10) { -past } else { past };
+        self.clock.advance(step);
+        if self.upkeep("tick", Engine::maintain)? && step > 0 {
+            self.note("   (interval over)");
+        }
+        Ok(())
+    }
+
+    fn take_snapshot(&mut self) -> Result<(), Failure> {
+        if self.readers.len() < READERS_MAX {
+            let snapshot = self.engine()?.snapshot();
+            self.readers.push(Reader { snapshot, state: self.model.live().clone() });
+        }
+        Ok(())
+    }
+
+    fn check_snapshot(&mut self, random: &mut Random) -> Result<(), Failure> {
+        if self.readers.is_empty() {
+            return self.take_snapshot();
+        }
+        let place = random.below(self.readers.len() as u64) as usize;
+        let reader = self.readers.swap_remove(place);
+        let outcome = self.check(&reader.snapshot, &reader.state, random);
+        if random.one_in(2) {
+            self.readers.push(reader);
+        }
+        outcome.map_err(|what| format!("a held snapshot has changed: {what}"))
+    }
+
+    fn fill_disk(&mut self, random: &mut Random) -> Result<(), Failure> {
+        let room = random.below(3_000);
+        self.disk.set_bytes_max(random.one_in(2).then(|| self.disk.used_bytes() + room));
+        Ok(())
+    }
+}
+
+fn some_policy(random: &mut Random) -> Option<SyncPolicy> {
+    [None, Some(SyncPolicy::Always), Some(SyncPolicy::Interval), Some(SyncPolicy::None)]
+        [random.below(4) as usize]
+}

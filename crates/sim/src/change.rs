@@ -1,0 +1,103 @@
+//! Changes of data: what each does in engine terms ([`Change::run`]) and in model terms
+//! ([`Change::apply`]). A new kind is a variant and an arm in both, and a way to choose it in `actions`.
+
+use crate::model::{ModelTable, Row, State, TableSpec};
+use crate::table::record_batch;
+use std::sync::Arc;
+use tickstone_engine::{Engine, EngineError, Result};
+use tickstone_model::SyncPolicy;
+
+/// A change of data, whole or not at all.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    /// A new table.
+    Create {
+        /// Its shape.
+        spec: TableSpec,
+        /// Which making of a table of this name it is.
+        made: u64,
+    },
+    /// A table goes.
+    Drop {
+        /// Its name.
+        table: String,
+    },
+    /// A table's rows go.
+    Truncate {
+        /// Its name.
+        table: String,
+    },
+    /// Rows of one or more tables: a commit, a transaction, or a bulk load.
+    Rows {
+        /// By table, in arrival order.
+        tables: Vec<(String, Vec<Row>)>,
+    },
+}
+
+impl Change {
+    /// Does it, in model terms.
+    pub(crate) fn apply(&self, state: &mut State) {
+        match self {
+            Change::Create { spec, made } => {
+                let table = ModelTable { spec: spec.clone(), made: *made, rows: Vec::new() };
+                state.insert(spec.name.clone(), Arc::new(table));
+            }
+            Change::Drop { table } => {
+                state.remove(table);
+            }
+            Change::Truncate { table } => {
+                change_table(state, table, |table| table.rows.clear());
+            }
+            Change::Rows { tables } => {
+                for (name, rows) in tables {
+                    change_table(state, name, |table| table.rows.extend(rows.iter().map(Arc::clone)));
+                }
+            }
+        }
+    }
+
+    /// Does it, in engine terms, with the least of calls; `state` is that of the model before.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn run(&self, engine: &Engine, state: &State, sync: Option<SyncPolicy>) -> Result<()> {
+        match self {
+            Change::Create { spec, .. } => {
+                let schema = spec.schema().map_err(|what| EngineError::NoSuchTable { name: what })?;
+                engine.create_table(schema)
+            }
+            Change::Drop { table } => engine.drop_table(table),
+            Change::Truncate { table } => engine.truncate_table(table),
+            Change::Rows { tables } => {
+                let mut transaction = engine.begin();
+                for (name, rows) in tables {
+                    if let Some(table) = state.get(name) {
+                        transaction.append(name, &record_batch(&table.spec, rows)?)?;
+                    }
+                }
+                transaction.commit(sync).map(|_| ())
+            }
+        }
+    }
+
+    /// In a few words.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Change::Create { spec, .. } => {
+                format!("create {} ({} columns, sync {})", spec.name, spec.columns.len(), spec.sync.name())
+            }
+            Change::Drop { table } => format!("drop {table}"),
+            Change::Truncate { table } => format!("truncate {table}"),
+            Change::Rows { tables } => {
+                let tables = tables.iter().map(|(name, rows)| format!("{name}+{}", rows.len()));
+                format!("rows {}", tables.collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+}
+
+fn change_table(state: &mut State, name: &str, change: impl FnOnce(&mut ModelTable)) {
+    if let Some(table) = state.get_mut(name) {
+        change(Arc::make_mut(table));
+    }
+}

@@ -1,0 +1,123 @@
+//! Tables and rows by chance: late rows, ties, NULLs, odd numbers, few and many symbols.
+
+use crate::Random;
+use crate::model::{Cell, Row, TableSpec};
+use std::sync::Arc;
+use tickstone_model::{ColumnType, PartitionBy, SyncPolicy};
+
+const DAY: i64 = 86_400_000_000_000;
+
+/// A table of one of `names` names.
+pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
+    let mut columns = vec![
+        ("ts".to_string(), ColumnType::Timestamp),
+        ("symbol".to_string(), ColumnType::Symbol),
+        ("id".to_string(), ColumnType::Int64),
+    ];
+    let others = [
+        ("px", ColumnType::Float64),
+        ("sz", ColumnType::Int32),
+        ("note", ColumnType::Varchar),
+        ("up", ColumnType::Boolean),
+        ("venue", ColumnType::Symbol),
+        ("amount", ColumnType::Decimal { precision: 38, scale: 4 }),
+    ];
+    for (name, column_type) in others {
+        if random.one_in(2) {
+            columns.push((name.to_string(), column_type));
+        }
+    }
+    let timed = !random.one_in(5);
+    let venue = columns.iter().position(|(name, _)| name == "venue").filter(|_| random.one_in(2));
+    let mut series = vec![1];
+    series.extend(venue);
+    if random.one_in(6) {
+        series.clear();
+    }
+    let units =
+        [PartitionBy::Day, PartitionBy::Hour, PartitionBy::Week, PartitionBy::Month, PartitionBy::Year];
+    TableSpec {
+        name: ["trades", "quotes", "books", "bars"][random.below(names.min(4)) as usize].to_string(),
+        columns,
+        timestamp: timed.then_some(0),
+        series,
+        partition_by: if timed { units[random.below(5) as usize] } else { PartitionBy::None },
+        sync: [SyncPolicy::Always, SyncPolicy::Always, SyncPolicy::Interval, SyncPolicy::None]
+            [random.below(4) as usize],
+    }
+}
+
+/// Some rows with ids from `first_id`, around `now` (ns since the Unix epoch).
+pub(crate) fn batch_of(spec: &TableSpec, first_id: i64, now: i64, random: &mut Random) -> Vec<Row> {
+    let count = match random.below(12) {
+        0 => 100 + random.below(200),
+        1..=3 => 1,
+        _ => 1 + random.below(30),
+    };
+    let symbols = [1, 3, 12, 200][random.below(4) as usize];
+    // Mostly rows of one commit are near each other; some come days late, some at the ends of time.
+    let late = if random.one_in(3) { random.below(10) as i64 * DAY } else { 0 };
+    let spread = [1, 1_000, 3_600_000_000_000, 3 * DAY as u64][random.below(4) as usize];
+    let mut ts = now - late;
+    (0..count as i64)
+        .map(|index| {
+            if !random.one_in(4) {
+                ts = now - late + random.below(spread) as i64;
+            }
+            let time = if random.one_in(500) { some_edge(random) } else { ts };
+            row(spec, first_id + index, time, symbols, random)
+        })
+        .collect()
+}
+
+fn some_edge(random: &mut Random) -> i64 {
+    [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 2, i64::MAX - 1][random.below(6) as usize]
+}
+
+fn row(spec: &TableSpec, id: i64, ts: i64, symbols: u64, random: &mut Random) -> Row {
+    let cells = spec.columns.iter().enumerate().map(|(index, (name, column_type))| {
+        if name == "id" {
+            return Cell::Int(id);
+        }
+        if index == 0 {
+            return Cell::Int(ts);
+        }
+        if random.one_in(12) {
+            return Cell::Null;
+        }
+        match column_type {
+            ColumnType::Boolean => Cell::Bool(random.one_in(2)),
+            ColumnType::Float64 => Cell::Float(some_double(random).to_bits()),
+            ColumnType::Symbol => Cell::Text(format!("{name}-{}", random.below(symbols)).into()),
+            ColumnType::Varchar => Cell::Text(some_text(random)),
+            ColumnType::Decimal { .. } => Cell::Wide(some_decimal(random)),
+            ColumnType::Int32 => Cell::Int(i64::from(random.next_u64() as i32 >> random.below(31))),
+            _ => Cell::Int(random.next_u64() as i64 >> random.below(63)),
+        }
+    });
+    cells.collect()
+}
+
+fn some_double(random: &mut Random) -> f64 {
+    match random.below(20) {
+        0 => f64::from_bits(random.next_u64()),
+        1 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0][random.below(5) as usize],
+        _ => (random.below(100_000) as f64) / 100.0,
+    }
+}
+
+fn some_decimal(random: &mut Random) -> i128 {
+    let value = i128::from(random.next_u64() as i64 >> random.below(60));
+    // Up to 38 digits, mostly within 64 bits.
+    if random.one_in(300) { value * 1_000_000_000_000_000_000 } else { value }
+}
+
+fn some_text(random: &mut Random) -> Arc<str> {
+    match random.below(10) {
+        0 => "".into(),
+        // Zeros make sectors that look as if they had not been written.
+        1 => "\0".repeat(random.below(1_500) as usize).into(),
+        2 => "ß€".repeat(random.below(300) as usize).into(),
+        _ => format!("note {}", random.below(50)).into(),
+    }
+}

@@ -1,0 +1,167 @@
+//! What must be in the database: plain vectors of rows, and which of them a power cut may take.
+//!
+//! Invariants:
+//! - `live` is what a snapshot taken now shows;
+//! - `stable` is what survives anything; `tail` is what was done after it, in the order of the tape;
+//! - what survives is `stable` and a prefix of `tail`: never a later change without an earlier one, and
+//!   each change whole, over all its tables, or not at all.
+
+use crate::change::Change;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tickstone_model::{ColumnType, PartitionBy, SyncPolicy, TableSchema};
+
+/// One value; doubles by their bits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Cell {
+    /// No value.
+    Null,
+    /// BOOLEAN.
+    Bool(bool),
+    /// Integers, dates and timestamps (ns since the Unix epoch).
+    Int(i64),
+    /// DECIMAL, unscaled.
+    Wide(i128),
+    /// DOUBLE, its bits.
+    Float(u64),
+    /// SYMBOL and VARCHAR.
+    Text(Arc<str>),
+}
+
+/// The values of a row, by column.
+pub(crate) type Row = Arc<[Cell]>;
+
+/// A table's shape, and how it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableSpec {
+    /// Name.
+    pub(crate) name: String,
+    /// Names and types; `id`, a BIGINT, is unique to each row of a run.
+    pub(crate) columns: Vec<(String, ColumnType)>,
+    /// The designated timestamp.
+    pub(crate) timestamp: Option<usize>,
+    /// The series key.
+    pub(crate) series: Vec<usize>,
+    /// The unit of partitions.
+    pub(crate) partition_by: PartitionBy,
+    /// The table's policy.
+    pub(crate) sync: SyncPolicy,
+}
+
+impl TableSpec {
+    /// The schema as the engine wants it.
+    ///
+    /// # Errors
+    /// What the engine's model says of a spec that breaks its rules.
+    pub(crate) fn schema(&self) -> Result<TableSchema, String> {
+        let mut builder = TableSchema::builder(&self.name);
+        for (name, column_type) in &self.columns {
+            builder = builder.column(name, *column_type);
+        }
+        if let Some(index) = self.timestamp {
+            builder = builder.timestamp(&self.columns[index].0);
+        }
+        let series = self.series.iter().map(|index| self.columns[*index].0.clone());
+        let builder = builder.series(series).partition_by(self.partition_by).sync(self.sync);
+        builder.build().map_err(|error| error.to_string())
+    }
+
+    /// The column of this name.
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|(other, _)| other == name)
+    }
+}
+
+/// A table as it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModelTable {
+    /// Its shape.
+    pub(crate) spec: TableSpec,
+    /// Which making of a table of this name it is: a commit begun on another one is refused.
+    pub(crate) made: u64,
+    /// Rows in the order of their commits.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// All tables, by name. Cheap to clone.
+pub(crate) type State = BTreeMap<String, Arc<ModelTable>>;
+
+/// A change after the stable state.
+#[derive(Debug, Clone)]
+pub(crate) struct Done {
+    /// What was done.
+    pub(crate) change: Change,
+    /// Whether it was acknowledged, or at least is visible: a kill must not lose it.
+    pub(crate) visible: bool,
+}
+
+/// The database as it must be.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Model {
+    live: State,
+    stable: State,
+    tail: Vec<Done>,
+}
+
+impl Model {
+    /// What a snapshot shows.
+    pub(crate) fn live(&self) -> &State {
+        &self.live
+    }
+
+    /// Changes that may be lost.
+    pub(crate) fn tail(&self) -> &[Done] {
+        &self.tail
+    }
+
+    /// A change is visible now.
+    pub(crate) fn done(&mut self, change: Change) {
+        change.apply(&mut self.live);
+        self.tail.push(Done { change, visible: true });
+    }
+
+    /// A change failed so that it may be found after reopening.
+    pub(crate) fn in_doubt(&mut self, change: Change) {
+        self.tail.push(Done { change, visible: false });
+    }
+
+    /// Everything visible is on stable storage.
+    pub(crate) fn all_stable(&mut self) {
+        self.stable_after(self.visible());
+    }
+
+    /// Changes of the tail up to the last visible one.
+    fn visible(&self) -> usize {
+        self.tail.iter().rposition(|done| done.visible).map_or(0, |last| last + 1)
+    }
+
+    /// The first `count` changes of the tail are on stable storage.
+    pub(crate) fn stable_after(&mut self, count: usize) {
+        for done in self.tail.drain(..count) {
+            if done.visible {
+                done.change.apply(&mut self.stable);
+            }
+        }
+    }
+
+    /// The states that may be found, as the number of changes of the tail they hold: all of them after a
+    /// power cut; after a kill those with everything that was visible.
+    pub(crate) fn candidates(&self, killed: bool) -> impl Iterator<Item = (usize, State)> + '_ {
+        let first = if killed { self.visible() } else { 0 };
+        let mut state = self.stable.clone();
+        let states = (0..=self.tail.len()).map(move |count| {
+            if let Some(done) = count.checked_sub(1).and_then(|last| self.tail.get(last)) {
+                done.change.apply(&mut state);
+            }
+            (count, state.clone())
+        });
+        states.skip(first)
+    }
+
+    /// This state was found, and is stable now.
+    pub(crate) fn found(&mut self, state: State) {
+        self.live = state.clone();
+        self.stable = state;
+        self.tail.clear();
+    }
+}

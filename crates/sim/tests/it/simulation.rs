@@ -1,0 +1,81 @@
+//! The simulator over many seeds, and what it must be able to do: repeat itself, and find lies.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tickstone_sim::{Lies, Report, RunOptions, run, shrink};
+
+/// Seeds of each test run; the program runs any others.
+const SEEDS: u64 = 1_000;
+
+/// Seeds that failed once, one a line; what stands after it says why.
+const KEPT: &str = include_str!("../../seeds.txt");
+
+/// Runs seeds on all cores; the first failing one with its report.
+fn first_failure(seeds: &[u64], options: RunOptions) -> Option<(u64, Report)> {
+    let (next, failed) = (AtomicU64::new(0), Mutex::new(None));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed) as usize;
+                    let Some(&seed) = seeds.get(place).filter(|_| failed.lock().unwrap().is_none()) else {
+                        break;
+                    };
+                    let report = run(seed, options);
+                    if report.failure.is_some() {
+                        failed.lock().unwrap().get_or_insert((seed, report));
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().unwrap()
+}
+
+fn expect_none(seeds: &[u64]) {
+    let options = RunOptions::default();
+    if let Some((seed, report)) = first_failure(seeds, options) {
+        let (steps, failure) = shrink(seed, options, 100).unwrap_or_default();
+        let first = report.failure.unwrap_or_default();
+        panic!(
+            "seed {seed}: {first}\n\nwith {steps} steps: {failure}\n\nkeep the seed in crates/sim/seeds.txt"
+        );
+    }
+}
+
+#[test]
+fn a_thousand_seeds_hold() {
+    expect_none(&(1..=SEEDS).collect::<Vec<_>>());
+}
+
+#[test]
+fn seeds_that_failed_once_hold() {
+    let number = |line: &str| line.split_whitespace().next().and_then(|word| word.parse().ok());
+    let seeds: Vec<u64> = KEPT.lines().filter(|line| !line.starts_with('#')).filter_map(number).collect();
+    assert!(!seeds.is_empty());
+    expect_none(&seeds);
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let mut hashes = Vec::new();
+    for seed in 1..=20 {
+        let (first, second) = (run(seed, RunOptions::default()), run(seed, RunOptions::default()));
+        assert_eq!((first.hash, first.calls), (second.hash, second.calls), "seed {seed}");
+        assert!(first.calls > 100, "seed {seed} does nothing");
+        hashes.push(first.hash);
+    }
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 20, "different seeds are different runs");
+}
+
+#[test]
+fn a_disk_that_lies_about_syncs_is_found() {
+    let seeds: Vec<u64> = (1..=50).collect();
+    for lies in [Lies { sync: true, sync_dir: false }, Lies { sync: false, sync_dir: true }] {
+        let options = RunOptions { lies, ..RunOptions::default() };
+        assert!(first_failure(&seeds, options).is_some(), "{lies:?} went by unseen");
+    }
+}
