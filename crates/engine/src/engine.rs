@@ -16,6 +16,7 @@ use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
 use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
+use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
 use crate::tape::segment::{epoch_of, first_position};
 use crate::tape::writer::{Tape, TapeOptions, Ticket};
@@ -198,7 +199,15 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`], without the lock.
     pub fn open_read_only(root: impl Into<PathBuf>, options: EngineOptions) -> Result<Self> {
-        let disk: Arc<dyn Disk> = Arc::new(FileDisk::open_read_only(root)?);
+        Self::open_read_only_on(Arc::new(FileDisk::open_read_only(root)?), options)
+    }
+
+    /// Opens a database on any disk for reading.
+    ///
+    /// # Errors
+    /// As [`Self::open_read_only`].
+    pub fn open_read_only_on(disk: Arc<dyn Disk>, options: EngineOptions) -> Result<Self> {
+        let disk = switch::settled(&disk)?;
         let recovered = recovery::read_only(&disk)?;
         let publisher = Arc::new(Publisher::new(recovered.snapshot));
         let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
@@ -210,6 +219,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
+        switch::finish(disk.as_ref())?;
         let Recovered { mut snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
@@ -515,6 +525,9 @@ impl Drop for Core {
         if let Some(writing) = &self.writing {
             writing.compaction.stop();
             writing.maintenance.stop();
+            if writing.maintenance.unsure.load(Ordering::Relaxed) {
+                return;
+            }
             let (kind, payload) = encode_change(&Change::Close);
             // Where the tape has stopped, every writer was told; there is nothing to close then.
             let _ = writing.tape.end_with(kind, &payload, Effect::Nothing);

@@ -11,6 +11,8 @@
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
 mod alter;
+pub mod backup;
+pub mod check;
 mod checksum;
 mod clock;
 mod codec;
@@ -32,8 +34,10 @@ pub mod part;
 mod publisher;
 mod recent;
 mod recovery;
+pub mod repair;
 mod rewrite;
 mod snapshot;
+mod switch;
 mod tape;
 mod transaction;
 

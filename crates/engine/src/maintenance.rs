@@ -8,7 +8,7 @@
 //!   only when every table's manifest holds what it tells.
 
 use crate::engine::{Core, lock};
-use crate::manifest::symbols_path;
+use crate::manifest::{copy_path, symbols_path};
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
@@ -16,6 +16,7 @@ use crate::tape::change::PartEntry;
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
@@ -41,6 +42,9 @@ pub(crate) struct Maintenance {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Folders of dropped tables whose manifests may still be there: the tape keeps their DROP until then.
     pub(crate) dropped: Mutex<Vec<Arc<TableDir>>>,
+    /// Set once a manifest could not be saved: its name may be there without being stable, so that the end
+    /// must not count as a clean close, after which nothing is made stable again.
+    pub(crate) unsure: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +68,7 @@ impl Maintenance {
             stepped: Condvar::new(),
             thread: Mutex::new(None),
             dropped: Mutex::default(),
+            unsure: AtomicBool::new(false),
         }
     }
 
@@ -267,12 +272,19 @@ impl Core {
         }
         self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
         let manifest = table.to_manifest(snapshot.position());
-        self.save_symbols(table, &manifest.symbol_counts)?;
-        manifest.save(self.disk.as_ref())?;
+        let saved = self
+            .save_symbols(table, &manifest.symbol_counts)
+            .and_then(|()| manifest.save(self.disk.as_ref()));
+        if saved.is_err() {
+            self.writing("saving a manifest")?.maintenance.unsure.store(true, Ordering::Relaxed);
+        }
+        saved?;
         table.note_saved();
         for column_id in &table.retired_columns {
             let path = symbols_path(id, *column_id);
-            self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            for path in [copy_path(&path), path] {
+                self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            }
         }
         self.publisher.change(|next| next.forget_retired(table));
         Ok(())
@@ -349,7 +361,7 @@ impl Core {
         for first in &segments[..removable] {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            // A later segment that is gone while an earlier one is back would leave rows without their DROP.
+            // One after the other: a power cut must not leave a hole between segments, nor rows without their DROP.
             self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
         }
         // Only what cannot come back with a power cut need not be remembered.

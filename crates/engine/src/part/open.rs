@@ -109,7 +109,7 @@ impl Part {
     }
 }
 
-fn check_header(file: &[u8], path: &Path) -> Result<()> {
+pub(super) fn check_header(file: &[u8], path: &Path) -> Result<()> {
     let damaged = |what: &str| EngineError::damaged(path, 0, what);
     let found = file.get(..HEADER_BYTES).ok_or_else(|| damaged("the file is cut"))?;
     if found[..8] != MAGIC {

@@ -91,14 +91,15 @@ impl Part {
 
     /// Bytes of the file that a column takes, its index included; 0 for a column the table does not have.
     pub fn column_bytes(&self, column: usize) -> u64 {
-        let chunks = (column < self.layout.columns).then(|| {
-            (0..self.slices.len()).map(|slice| {
-                let at = self.layout.chunks + (slice * self.layout.columns + column) * CHUNK_BYTES;
-                let record = self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read);
-                record.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
-            })
-        });
-        chunks.into_iter().flatten().sum()
+        let slices = if column < self.layout.columns { self.slices.len() } else { 0 };
+        (0..slices).map(|slice| self.chunk_bytes(slice, column)).sum()
+    }
+
+    /// Bytes of one column of one slice (both inside the part), their index included.
+    pub(super) fn chunk_bytes(&self, slice: usize, column: usize) -> u64 {
+        let at = self.layout.chunks + (slice * self.layout.columns + column) * CHUNK_BYTES;
+        let record = self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read);
+        record.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
     }
 
     /// Compares every checksum of the file.
@@ -123,6 +124,11 @@ impl<'a> Page<'a> {
     /// Statistics of the whole chunk.
     pub(super) fn total(&self) -> TotalStats {
         TotalStats::read(self.bytes).unwrap_or_else(TotalStats::empty)
+    }
+
+    /// Where it stands in the file: the blocks it tells of end there.
+    pub(super) fn offset(&self) -> usize {
+        self.data_offset + self.data.len()
     }
 
     /// Where in the chunk a block begins, and its statistics.

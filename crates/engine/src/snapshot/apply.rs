@@ -3,7 +3,7 @@
 use super::{DroppedCell, History, PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::manifest::{ImportRecord, Manifest};
+use crate::manifest::{ImportRecord, Manifest, SupersededRows};
 use crate::part::PositionRange;
 use crate::recent::Run;
 use crate::tape::change::{ImportSource, PartEntry, RewrittenPart};
@@ -123,15 +123,16 @@ impl TableSnapshot {
         for (column, count) in table.schema.symbol_columns().zip(manifest.symbol_counts) {
             table.dir.note_saved_symbols(table.schema.column_id(column), count);
         }
-        let mut superseded = manifest.superseded;
         let (emptied, parts): (_, Vec<_>) = manifest.parts.into_iter().partition(PartEntry::is_emptied);
         table.emptied = Arc::new(emptied);
-        for (place, part) in parts.into_iter().enumerate() {
-            let range = table.schema.partition_by().partition_of(part.partition);
-            let part = table.add_part(part);
-            if let Some(rows) = superseded.remove(&place) {
-                table.partition_mut(range).superseded.push((part, rows.into()));
-            }
+        for part in parts {
+            table.add_part(part);
+        }
+        for of_part in manifest.superseded {
+            let range = table.schema.partition_by().partition_of(of_part.partition);
+            let partition = table.partition_mut(range);
+            let part = partition.part_sources().find(|part| part.entry.file == of_part.file).map(Arc::clone);
+            partition.superseded.extend(part.map(|part| (part, of_part.rows.into())));
         }
         table
     }
@@ -140,12 +141,13 @@ impl TableSnapshot {
     pub(crate) fn to_manifest(&self, position: u64) -> Manifest {
         let counts = self.dictionaries.iter().flatten().map(|dictionary| dictionary.len());
         let sources = self.partitions.iter().flat_map(|partition| &partition.sources);
-        let parts = self
-            .partitions
-            .iter()
-            .flat_map(|partition| partition.part_sources().map(move |part| partition.superseded_of(part)));
-        let with_rows = parts.enumerate().filter(|(_, rows)| !rows.is_empty());
-        let superseded = with_rows.map(|(place, rows)| (place, rows.to_vec())).collect();
+        let superseded = self.partitions.iter().flat_map(|partition| {
+            partition.superseded.iter().map(|(part, rows)| SupersededRows {
+                partition: partition.range.from,
+                file: part.entry.file.clone(),
+                rows: rows.to_vec(),
+            })
+        });
         Manifest {
             table: self.id,
             schema: TableSchema::clone(&self.schema),
@@ -164,7 +166,7 @@ impl TableSnapshot {
                 .collect(),
             imports: Vec::clone(&self.imports),
             history: History::clone(&self.history),
-            superseded,
+            superseded: superseded.collect(),
         }
     }
 

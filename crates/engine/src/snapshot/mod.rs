@@ -31,7 +31,7 @@ use crate::Result;
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::engine::lock;
-use crate::manifest::{ImportRecord, Manifest, sync_if_there, table_dir};
+use crate::manifest::{ImportRecord, Manifest, copy_path, sync_if_there, table_dir};
 use crate::part::{ColumnStats, Part, PositionRange, StatValue};
 use crate::recent::Run;
 use crate::tape::change::PartEntry;
@@ -308,6 +308,15 @@ impl PartFile {
         if let Some(part) = self.opened.get() {
             return Ok(part);
         }
+        let part = self.open_anew()?;
+        Ok(self.opened.get_or_init(|| Arc::new(part)))
+    }
+
+    /// The part, mapped for the caller alone: nothing stays open or verified when it is dropped.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_anew(&self) -> Result<Part> {
         let bytes = self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?;
         if bytes.len() as u64 != self.entry.file_bytes {
             let what = format!("{} bytes long, the manifest says {}", bytes.len(), self.entry.file_bytes);
@@ -317,7 +326,7 @@ impl PartFile {
         if part.summary().rows != self.entry.rows || part.summary().times != self.entry.times {
             return Err(EngineError::damaged(&self.path, 0, "the part is not the one the manifest names"));
         }
-        Ok(self.opened.get_or_init(|| Arc::new(part)))
+        Ok(part)
     }
 
     fn doom(&self) {
@@ -381,15 +390,21 @@ impl TableDir {
     }
 
     /// Removes the manifest now, which makes the folder an orphan, and the folder when nobody holds it.
+    /// The copy goes first: a copy without a manifest is what is left where a manifest was lost.
     ///
     /// # Errors
     /// [`EngineError::Io`].
     pub(crate) fn doom(&self) -> Result<()> {
         self.doomed.store(true, Ordering::Release);
-        let path = Manifest::path(self.table);
+        let (path, dir) = (Manifest::path(self.table), table_dir(self.table));
+        let copy = copy_path(&path);
+        if !self.disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
+            self.disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
+            sync_if_there(self.disk.as_ref(), &dir)?;
+        }
         self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
         // Also where nothing was there to remove: an earlier try may have failed after it.
-        sync_if_there(self.disk.as_ref(), &table_dir(self.table))
+        sync_if_there(self.disk.as_ref(), &dir)
     }
 }
 

@@ -63,7 +63,7 @@ impl FrameHeader {
         bytes
     }
 
-    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         if u32_at(0) != FRAME_MARKER {
