@@ -154,6 +154,23 @@ impl Manifest {
         out.finish()
     }
 
+    /// Removes the manifest of a table that was dropped; on stable storage when this returns.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`]; it is to be tried again then.
+    pub(crate) fn remove(disk: &dyn Disk, table: u32) -> Result<()> {
+        let (path, dir) = (Self::path(table), table_dir(table));
+        // A copy without its manifest would look like a manifest that was lost.
+        let copy = copy_path(&path);
+        if !disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
+            disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
+            sync_if_there(disk, &dir)?;
+        }
+        disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        // Also where nothing was there to remove: an earlier try may have failed after it.
+        sync_if_there(disk, &dir)
+    }
+
     /// Reads a table's manifest; `None` where it has none (its CREATE is still in the tape, or it
     /// was dropped).
     ///

@@ -78,9 +78,7 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
     if !clean {
         // A manifest that came back without the files it names would keep the database closed.
         for id in dropped {
-            let path = Manifest::path(id);
-            disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            sync_if_there(disk.as_ref(), &table_dir(id))?;
+            Manifest::remove(disk.as_ref(), id)?;
         }
         remove_orphans(disk.as_ref(), &recovered.snapshot)?;
         sync_folders(disk.as_ref())?;

@@ -31,7 +31,7 @@ use crate::Result;
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::engine::lock;
-use crate::manifest::{ImportRecord, Manifest, copy_path, sync_if_there, table_dir};
+use crate::manifest::{ImportRecord, Manifest, table_dir};
 use crate::part::{ColumnStats, Part, PositionRange, StatValue};
 use crate::recent::Run;
 use crate::tape::change::PartEntry;
@@ -396,15 +396,7 @@ impl TableDir {
     /// [`EngineError::Io`].
     pub(crate) fn doom(&self) -> Result<()> {
         self.doomed.store(true, Ordering::Release);
-        let (path, dir) = (Manifest::path(self.table), table_dir(self.table));
-        let copy = copy_path(&path);
-        if !self.disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
-            self.disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
-            sync_if_there(self.disk.as_ref(), &dir)?;
-        }
-        self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-        // Also where nothing was there to remove: an earlier try may have failed after it.
-        sync_if_there(self.disk.as_ref(), &dir)
+        Manifest::remove(self.disk.as_ref(), self.table)
     }
 }
 
