@@ -77,7 +77,7 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
     let recovered = replay.finish()?;
     if !clean {
         // A manifest that came back without the files it names would keep the database closed.
-        for id in dropped {
+        for id in dropped.into_iter().filter(|id| recovered.snapshot.table_by_id(*id).is_none()) {
             Manifest::remove(disk.as_ref(), id)?;
         }
         remove_orphans(disk.as_ref(), &recovered.snapshot)?;
@@ -309,12 +309,13 @@ impl Replay {
                 Effect::Create(TableSnapshot::new(id, schema, position, &self.disk))
             }
             Change::Drop { table: id } => {
+                // Also of a table that is gone: a power cut could still bring it back.
+                self.dropped.push(id);
                 self.unknown.remove(&id);
                 self.incomplete.remove(&id);
                 if table(self, id).is_none() {
                     return Ok(None);
                 }
-                self.dropped.push(id);
                 Effect::Drop { table: id }
             }
             Change::Truncate { table: id } => match table(self, id) {
