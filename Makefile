@@ -15,7 +15,7 @@ DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-python test-python-package bench clean
+.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,15 @@ fmt: ## format all Rust code
 test-rust: setup ## Rust tests, SQL tests included
 	@echo "==> cargo test; from nothing this compiles DataFusion, about 11 minutes on 2 cores"
 	$(CARGO) test --locked
+
+test-planted: ## bugs planted in the engine, which the simulator must find
+	@for bug in planted-early-acknowledgement planted-unsynced-rename; do \
+		echo "==> $$bug"; \
+		$(CARGO) test --locked -p tickstone-sim --features $$bug --test it planted || exit 1; \
+	done
+
+simulate: ## the simulator for an hour, in release; ARGS="--seeds 1.. --minutes 600" for longer
+	$(CARGO) run --locked --release -p tickstone-sim -- $(or $(ARGS),--seeds 1.. --minutes 60)
 
 test-python: build python-dev ## the program against DuckDB, and every example of the documentation
 	@echo "==> pytest"

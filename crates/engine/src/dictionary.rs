@@ -11,6 +11,7 @@ use crate::tape::change::NewSymbols;
 use crate::{EngineError, Result};
 use arrow_array::StringArray;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tickstone_model::{NULL_SYMBOL, SymbolId};
@@ -19,6 +20,9 @@ use tickstone_model::{NULL_SYMBOL, SymbolId};
 const MAGIC: &[u8; 8] = b"TKSYMB\0\0";
 /// The format version this build writes, and the newest it reads.
 const VERSION: u32 = 1;
+
+/// Most placeholders given at once: a wild count is not to fill the memory.
+const PLACEHOLDERS_MAX: usize = 1 << 24;
 
 /// The strings of one SYMBOL column, by id and by value.
 #[derive(Debug, Default)]
@@ -32,6 +36,8 @@ pub struct Dictionary {
 struct Inner {
     ids: HashMap<Arc<str>, SymbolId>,
     symbols: Vec<Arc<str>>,
+    /// Ids whose text was lost, found out while a damaged database is looked at.
+    placeholders: Vec<Range<SymbolId>>,
 }
 
 impl Dictionary {
@@ -118,12 +124,46 @@ impl Dictionary {
     /// # Errors
     /// [`EngineError::Io`]; the file before it stays.
     pub(crate) fn save(&self, disk: &dyn Disk, path: &Path, count: usize) -> Result<()> {
+        crate::manifest::replace_with_copy(disk, path, self.encode(count))
+    }
+
+    /// The bytes of a symbol file of the first `count` symbols, without the checksum at their end.
+    pub(crate) fn encode(&self, count: usize) -> Vec<u8> {
         let mut out = Encoder::default();
         out.raw(MAGIC);
         out.u32(VERSION);
         out.len(count);
         self.read().symbols[..count].iter().for_each(|symbol| out.text(symbol));
-        crate::manifest::replace_file(disk, path, out.finish())
+        out.finish()
+    }
+
+    /// Gives the ids up to `count` that no symbol is known for a placeholder each: `?17`, with more
+    /// question marks where that is a symbol already. Returns those ids: none where there would be
+    /// more than anybody has lost.
+    pub(crate) fn fill_to(&self, count: usize) -> Range<SymbolId> {
+        let mut inner = self.write();
+        let first = inner.symbols.len();
+        let count = if count - first.min(count) > PLACEHOLDERS_MAX { first } else { count };
+        while inner.symbols.len() < count {
+            let mut placeholder = format!("?{}", inner.symbols.len());
+            while inner.ids.contains_key(placeholder.as_str()) {
+                placeholder.insert(0, '?');
+            }
+            if inner.intern(&placeholder).is_err() {
+                break;
+            }
+        }
+        let id = |place: usize| SymbolId::try_from(place).expect("ids are u32");
+        let filled = id(first)..id(inner.symbols.len());
+        if !filled.is_empty() {
+            inner.placeholders.push(filled.clone());
+        }
+        filled
+    }
+
+    /// The ids that [`Self::fill_to`] gave placeholders.
+    pub(crate) fn placeholders(&self) -> Vec<Range<SymbolId>> {
+        self.read().placeholders.clone()
     }
 
     /// Reads a symbol file; it holds at least `count` symbols.

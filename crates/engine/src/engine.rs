@@ -10,11 +10,13 @@ use crate::compact::{Compaction, Counters, MaintenanceStats};
 use crate::disk::{Disk, FileDisk};
 use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
-use crate::manifest::ImportRecord;
+use crate::manifest::{ImportRecord, TABLES_DIR, sync_if_there, table_dir};
+use crate::memory::Memory;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
 use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
+use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
 use crate::tape::segment::{epoch_of, first_position};
 use crate::tape::writer::{Tape, TapeOptions, Ticket};
@@ -22,7 +24,7 @@ use crate::transaction::Transaction;
 use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -31,7 +33,8 @@ use tickstone_model::{SyncPolicy, TableSchema};
 /// How an engine works. [`Default`] suits a desktop.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Bytes of rows in memory, bulk loads included, above which writers wait for sealing. Default 1 GiB.
+    /// Bytes of rows and buffers in memory, those of loads, transactions and merges included, above which
+    /// writers wait for sealing, loads write parts and transactions are refused. Default 1 GiB.
     pub memory_budget_bytes: usize,
     /// Longest time rows of policy `interval` stay unsynced. Default 10 ms.
     pub sync_interval: Duration,
@@ -90,6 +93,7 @@ pub(crate) struct Core {
     pub(crate) options: EngineOptions,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) memory: Arc<Memory>,
     writing: Option<Writing>,
 }
 
@@ -127,6 +131,8 @@ pub(crate) struct TableWriter {
     /// Symbols per column that are in the tape or the symbol file.
     logged: Vec<usize>,
     pub(crate) dropped: bool,
+    /// Largest designated timestamp ever handed to the tape, for tables whose rows replace each other.
+    pub(crate) newest: Option<i64>,
     /// A rewrite has the table for itself; see [`lock_writer`].
     pub(crate) rewriting: bool,
     /// Signalled when it has ended.
@@ -136,8 +142,10 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
+        let newest =
+            table.partitions.iter().filter_map(|partition| partition.times()).map(|(_, last)| last).max();
         let table = table.without_rows();
-        Self { table, logged, dropped: false, rewriting: false, rewritten: Arc::default() }
+        Self { table, logged, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
     }
 
     /// Ends a rewrite: who waits goes on.
@@ -191,11 +199,19 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`], without the lock.
     pub fn open_read_only(root: impl Into<PathBuf>, options: EngineOptions) -> Result<Self> {
-        let disk: Arc<dyn Disk> = Arc::new(FileDisk::open_read_only(root)?);
+        Self::open_read_only_on(Arc::new(FileDisk::open_read_only(root)?), options)
+    }
+
+    /// Opens a database on any disk for reading.
+    ///
+    /// # Errors
+    /// As [`Self::open_read_only`].
+    pub fn open_read_only_on(disk: Arc<dyn Disk>, options: EngineOptions) -> Result<Self> {
+        let disk = switch::settled(&disk)?;
         let recovered = recovery::read_only(&disk)?;
         let publisher = Arc::new(Publisher::new(recovered.snapshot));
-        let counters = Arc::default();
-        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, writing: None }) })
+        let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
+        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, memory, writing: None }) })
     }
 
     /// Opens a database on any disk and clock.
@@ -203,6 +219,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
+        switch::finish(disk.as_ref())?;
         let Recovered { mut snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
@@ -236,8 +253,9 @@ impl Engine {
             files: AtomicU64::new(0),
         };
         let background = options.background;
-        let counters = Arc::default();
-        let core = Arc::new(Core { disk, options, publisher, counters, writing: Some(writing) });
+        let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
+        let writing = Some(writing);
+        let core = Arc::new(Core { disk, options, publisher, counters, memory, writing });
         if background {
             Maintenance::start(&core)?;
             Compaction::start(&core)?;
@@ -288,6 +306,11 @@ impl Engine {
             return Err(EngineError::TableExists { name: table.schema.name().to_string() });
         }
         let id = catalog.next_table;
+        // Its number may have been that of a table long gone: what a power cut could bring back, or take away, of
+        // that one must be settled before.
+        let dir = table_dir(id);
+        self.core.disk.remove(&dir).map_err(EngineError::io("remove", &dir))?;
+        sync_if_there(self.core.disk.as_ref(), Path::new(TABLES_DIR))?;
         let (kind, payload) = encode_change(&Change::Create { table: id, schema: schema.clone() });
         let table = TableSnapshot::new(id, schema, 0, &self.core.disk);
         let ticket = writing.tape.append(kind, &payload, Effect::Create(table), SyncPolicy::Always)?;
@@ -417,6 +440,12 @@ impl Engine {
         self.core.compact_fully(table)
     }
 
+    /// Bytes of rows and buffers in memory that count against the budget: recent rows, and what loads,
+    /// transactions and merges hold.
+    pub fn memory_bytes(&self) -> usize {
+        self.snapshot().recent_bytes() + self.core.memory.held_bytes()
+    }
+
     /// What sealing and merging wrote since the engine was opened.
     pub fn maintenance_stats(&self) -> MaintenanceStats {
         self.core.maintenance_stats()
@@ -496,6 +525,9 @@ impl Drop for Core {
         if let Some(writing) = &self.writing {
             writing.compaction.stop();
             writing.maintenance.stop();
+            if writing.maintenance.unsure.load(Ordering::Relaxed) {
+                return;
+            }
             let (kind, payload) = encode_change(&Change::Close);
             // Where the tape has stopped, every writer was told; there is nothing to close then.
             let _ = writing.tape.end_with(kind, &payload, Effect::Nothing);

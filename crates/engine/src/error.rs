@@ -171,6 +171,18 @@ pub enum EngineError {
         /// Why sealing failed.
         cause: String,
     },
+    /// A backup would overwrite something else.
+    #[error("the target holds {found} and is no backup; give an empty directory, or one made by a backup")]
+    NotABackup {
+        /// What it holds.
+        found: String,
+    },
+    /// A restore would mix with something else.
+    #[error("the target holds {found}; a restore needs an empty directory")]
+    NotEmpty {
+        /// What it holds.
+        found: String,
+    },
     /// A schema or batch breaks a rule.
     #[error(transparent)]
     Model(#[from] tickstone_model::ModelError),

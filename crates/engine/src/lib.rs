@@ -11,23 +11,33 @@
 //! and disk come through [`Clock`] and [`disk::Disk`]. Enter at [`Engine`], then [`Snapshot`].
 
 mod alter;
+pub mod backup;
+pub mod check;
+mod checksum;
 mod clock;
 mod codec;
 mod compact;
+mod dedup;
 mod dictionary;
 pub mod disk;
 mod engine;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod ingest;
 mod load;
 mod maintenance;
 mod manifest;
+mod memory;
 pub mod part;
 mod publisher;
 mod recent;
 mod recovery;
+pub mod repair;
 mod rewrite;
 mod snapshot;
+mod switch;
 mod tape;
 mod transaction;
 

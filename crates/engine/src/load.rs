@@ -5,11 +5,13 @@
 //!   which the next start removes;
 //! - when the frame is written, every part and its folder are on stable storage.
 
-use crate::engine::{Commit, Core, lock_writer};
+use crate::dedup::last_of_each;
+use crate::engine::{Commit, Core, lock, lock_writer};
 use crate::ingest::to_rows;
+use crate::memory::Reservation;
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::take_rows;
-use crate::snapshot::{Effect, TableSnapshot, part_path};
+use crate::snapshot::{Effect, LoadEffect, TableSnapshot, part_path};
 use crate::tape::change::{Change, ImportSource, PartEntry, encode_change};
 use crate::{EngineError, Result};
 use arrow_array::{RecordBatch, UInt32Array};
@@ -18,9 +20,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tickstone_model::{RowBatch, SyncPolicy, TimeRange};
 
-/// Part of the memory budget that one load may hold before it writes its largest partition out.
-const BUDGET_SHARE: usize = 2;
-
 /// A bulk load under way. Dropped without [`Self::commit`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct BulkLoad {
@@ -28,7 +27,7 @@ pub struct BulkLoad {
     table: Arc<TableSnapshot>,
     /// Rows not yet in a part, by start of partition.
     waiting: BTreeMap<i64, Waiting>,
-    waiting_bytes: usize,
+    memory: Reservation,
     parts: Vec<PartEntry>,
     written: Vec<PathBuf>,
     rows: u64,
@@ -45,7 +44,8 @@ impl BulkLoad {
         core.writing("a bulk load")?;
         let table = core.table(table)?.without_rows();
         let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Ok(Self { core, table, waiting, waiting_bytes: 0, parts, written, rows: 0 })
+        let memory = core.memory.reserve_for_load();
+        Ok(Self { core, table, waiting, memory, parts, written, rows: 0 })
     }
 
     /// Rows given so far.
@@ -53,12 +53,14 @@ impl BulkLoad {
         self.rows
     }
 
-    /// Adds rows, in any order of time. Above half of the memory budget the largest partition is
-    /// written out as a part.
+    /// Adds rows, in any order of time. Loads share half of the memory budget: above its share
+    /// the largest partition is written out as a part.
     ///
     /// # Errors
     /// [`EngineError::Model`] where the rows do not fit, [`EngineError::Io`]; drop the load then.
     pub fn append(&mut self, rows: &RecordBatch) -> Result<()> {
+        // Recent rows may still have the half of the budget that loads share.
+        self.core.wait_for_memory()?;
         let rows = to_rows(&self.table.schema, &self.table.dictionaries, rows)?;
         self.rows += rows.rows() as u64;
         for (partition, piece) in split_in_arrival_order(rows)? {
@@ -70,9 +72,9 @@ impl BulkLoad {
             let waiting = self.waiting.entry(partition.from).or_default();
             waiting.batches.push(piece);
             waiting.bytes += bytes;
-            self.waiting_bytes += bytes;
+            self.memory.set(self.memory.bytes() + bytes);
         }
-        while self.waiting_bytes > self.core.options.memory_budget_bytes / BUDGET_SHARE {
+        while self.memory.must_write() {
             let largest = self.waiting.iter().max_by_key(|(_, waiting)| waiting.bytes).map(|(from, _)| *from);
             let Some(partition) = largest else { break };
             self.write_part(partition)?;
@@ -82,7 +84,6 @@ impl BulkLoad {
 
     fn write_part(&mut self, partition: i64) -> Result<()> {
         let Some(waiting) = self.waiting.remove(&partition) else { return Ok(()) };
-        self.waiting_bytes -= waiting.bytes;
         let schema = &self.table.schema;
         let file = self.core.new_part_name();
         let path = part_path(self.table.id, schema, partition, &file);
@@ -91,11 +92,12 @@ impl BulkLoad {
         // The position is the commit's, known only then; the frame and the manifest say it.
         let positions = PositionRange { first: 0, last: 0 };
         self.written.push(path.clone());
-        let summary =
-            Part::write(self.core.disk.as_ref(), &path, schema, positions, &waiting.batches, options)?;
+        let batches = last_of_each(waiting.batches)?;
+        let summary = Part::write(self.core.disk.as_ref(), &path, schema, positions, &batches, options)?;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
         self.core.counters.loaded(file_bytes);
         let schema_version = schema.version();
+        self.memory.set(self.memory.bytes() - waiting.bytes);
         self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version });
         Ok(())
     }
@@ -128,14 +130,35 @@ impl BulkLoad {
         let (parts, rows) = (self.parts.clone(), self.rows);
         let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
         let (kind, payload) = encode_change(&change);
-        let effect = Effect::Load { table, parts, source };
+        let dedup = !self.table.schema.dedup().is_empty();
+        if dedup {
+            // Rows of commits on their way are to be seen.
+            writing.tape.publish_all()?;
+        }
+        // What is replaced is known by the runs and parts that are there now: they stay until it is done.
+        let layout = dedup.then(|| lock(&self.table.dir.layout));
+        let load = if dedup {
+            writer.newest =
+                writer.newest.max(parts.iter().filter_map(|part| part.times).map(|times| times.1).max());
+            let snapshot = core.publisher.snapshot();
+            let now = snapshot.table_by_id(table).unwrap_or(&self.table);
+            LoadEffect::superseding(now, parts, source)?
+        } else {
+            LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+        };
+        let effect = Effect::Load { table, load };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         // From here on the tape may name the files: they stay, whatever happens.
         self.written.clear();
         if let Change::Load { symbols, .. } = &change {
             writer.logged(symbols);
         }
+        if layout.is_some() {
+            writing.tape.publish_all()?;
+        }
+        drop(layout);
         drop(writer);
+        self.memory.set(0);
         core.acknowledge(ticket)?;
         Ok(Commit { position: ticket.position, rows })
     }

@@ -8,7 +8,7 @@
 //!   only when every table's manifest holds what it tells.
 
 use crate::engine::{Core, lock};
-use crate::manifest::symbols_path;
+use crate::manifest::{copy_path, symbols_path};
 use crate::part::{Part, PartOptions, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
@@ -16,15 +16,19 @@ use crate::tape::change::PartEntry;
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tickstone_model::TimeRange;
 
-/// Share of the memory budget that recent rows may take before partitions are sealed.
+/// Share of what recent rows may take that they take before partitions are sealed.
 const SEAL_SHARE: usize = 2;
 
 /// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
 const MERGED_ROWS_MAX: usize = 1 << 20;
+
+/// The same for tables whose rows replace each other.
+const DEDUP_MERGED_ROWS_MAX: usize = 1 << 16;
 
 /// The state of maintenance: who may run a step, and whether one is asked for.
 #[derive(Debug)]
@@ -38,6 +42,9 @@ pub(crate) struct Maintenance {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Folders of dropped tables whose manifests may still be there: the tape keeps their DROP until then.
     pub(crate) dropped: Mutex<Vec<Arc<TableDir>>>,
+    /// Set once a manifest could not be saved: its name may be there without being stable, so that the end
+    /// must not count as a clean close, after which nothing is made stable again.
+    pub(crate) unsure: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +68,7 @@ impl Maintenance {
             stepped: Condvar::new(),
             thread: Mutex::new(None),
             dropped: Mutex::default(),
+            unsure: AtomicBool::new(false),
         }
     }
 
@@ -133,7 +141,7 @@ impl Core {
     pub(crate) fn wait_for_memory(&self) -> Result<()> {
         let budget_bytes = self.options.memory_budget_bytes;
         let maintenance = &self.writing("writing")?.maintenance;
-        while self.publisher.snapshot().recent_bytes() > budget_bytes {
+        while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() {
             if !self.options.background {
                 self.maintain();
             }
@@ -164,7 +172,7 @@ impl Core {
         self.merge_all()?;
         self.save_where_parts_left(&pause)?;
         let mut sealed = false;
-        while self.publisher.snapshot().recent_bytes() > self.options.memory_budget_bytes / SEAL_SHARE {
+        while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() / SEAL_SHARE {
             let snapshot = self.publisher.snapshot();
             let Some((table, partition)) = fullest_partition(&snapshot) else { break };
             self.seal_partition(table, partition, &pause)?;
@@ -183,10 +191,14 @@ impl Core {
             for partition in table.partitions() {
                 let trailing = trailing_runs(partition);
                 let rows: Vec<usize> = trailing.iter().map(|run| run.rows()).collect();
-                let count = runs_to_merge(&rows, MERGED_ROWS_MAX);
+                // Each replaced row of a run costs a copy of it.
+                let dedup = !table.schema.dedup().is_empty();
+                let rows_max = if dedup { DEDUP_MERGED_ROWS_MAX } else { MERGED_ROWS_MAX };
+                let count = runs_to_merge(&rows, rows_max);
                 if count > 0 {
                     let runs = &trailing[trailing.len() - count..];
                     let merged = Source::Run(Arc::new(merge_runs(runs)?));
+                    let _layout = lock(&table.dir.layout);
                     self.publisher.change(|next| next.replace_runs(table.id, partition.range, runs, merged));
                 }
             }
@@ -235,7 +247,10 @@ impl Core {
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
-            if !self.publisher.change(|next| next.replace_runs(id, range, &runs, part)) {
+            let layout = lock(&table.dir.layout);
+            let replaced = self.publisher.change(|next| next.replace_runs(id, range, &runs, part));
+            drop(layout);
+            if !replaced {
                 self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             }
         }
@@ -257,12 +272,19 @@ impl Core {
         }
         self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
         let manifest = table.to_manifest(snapshot.position());
-        self.save_symbols(table, &manifest.symbol_counts)?;
-        manifest.save(self.disk.as_ref())?;
+        let saved = self
+            .save_symbols(table, &manifest.symbol_counts)
+            .and_then(|()| manifest.save(self.disk.as_ref()));
+        if saved.is_err() {
+            self.writing("saving a manifest")?.maintenance.unsure.store(true, Ordering::Relaxed);
+        }
+        saved?;
         table.note_saved();
         for column_id in &table.retired_columns {
             let path = symbols_path(id, *column_id);
-            self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            for path in [copy_path(&path), path] {
+                self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            }
         }
         self.publisher.change(|next| next.forget_retired(table));
         Ok(())
@@ -339,7 +361,7 @@ impl Core {
         for first in &segments[..removable] {
             let path = segment_path(*first);
             self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            // A later segment that is gone while an earlier one is back would leave rows without their DROP.
+            // One after the other: a power cut must not leave a hole between segments, nor rows without their DROP.
             self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
         }
         // Only what cannot come back with a power cut need not be remembered.

@@ -2,11 +2,13 @@
 //! (docs/formats/manifest.md).
 //!
 //! Invariants:
-//! - a manifest is replaced as a whole: new file, sync, rename, sync of the folder;
+//! - a manifest is replaced as a whole: new file, sync, rename, sync of the folder; only then its copy,
+//!   which is there for a repair and is never relied on;
 //! - it names only parts, and relies only on symbols, that are on stable storage already;
 //! - it holds the effect of every CREATE, TRUNCATE and bulk load of its table up to `saved_at`, and
 //!   of rows exactly those within its parts' positions.
 
+use crate::checksum;
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::disk::Disk;
 use crate::snapshot::{History, Retirement, SchemaVersion};
@@ -22,8 +24,9 @@ use tickstone_model::TableSchema;
 /// The folder of all tables; each has a folder named by its id in it.
 pub(crate) const TABLES_DIR: &str = "tables";
 const MANIFEST_FILE: &str = "manifest";
+const COPY_EXTENSION: &str = "copy";
 const MAGIC: &[u8; 8] = b"TKMANI\0\0";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of magic, version and checksum around a checked file's contents.
 const PREFIX_BYTES: usize = 12;
 const CRC_BYTES: usize = 4;
@@ -56,6 +59,19 @@ pub(crate) struct Manifest {
     pub(crate) imports: Vec<ImportRecord>,
     /// Earlier schemas, and what else frames still in the tape must be told; its last version is `schema`.
     pub(crate) history: History,
+    /// Rows that later ones replaced.
+    pub(crate) superseded: Vec<SupersededRows>,
+}
+
+/// Rows of a part that later ones replaced (DEDUP UPSERT KEYS).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SupersededRows {
+    /// Start of the part's partition (ns since the Unix epoch).
+    pub(crate) partition: i64,
+    /// File name of the part.
+    pub(crate) file: String,
+    /// Ascending.
+    pub(crate) rows: Vec<u32>,
 }
 
 /// The folder of a table.
@@ -107,6 +123,11 @@ impl Manifest {
     /// # Errors
     /// [`EngineError::Io`]; the manifest before it stays.
     pub(crate) fn save(&self, disk: &dyn Disk) -> Result<()> {
+        replace_with_copy(disk, &Self::path(self.table), self.encode())
+    }
+
+    /// The file's bytes, without the checksum at their end.
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::default();
         out.raw(MAGIC);
         out.u32(VERSION);
@@ -129,7 +150,25 @@ impl Manifest {
             out.u64(import.position);
         }
         encode_history(&mut out, &self.history);
-        replace_file(disk, &Self::path(self.table), out.finish())
+        encode_superseded(&mut out, &self.superseded);
+        out.finish()
+    }
+
+    /// Removes the manifest of a table that was dropped; on stable storage when this returns.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`]; it is to be tried again then.
+    pub(crate) fn remove(disk: &dyn Disk, table: u32) -> Result<()> {
+        let (path, dir) = (Self::path(table), table_dir(table));
+        // A copy without its manifest would look like a manifest that was lost.
+        let copy = copy_path(&path);
+        if !disk.list(&dir).map_err(EngineError::io("list", &dir))?.is_empty() {
+            disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
+            sync_if_there(disk, &dir)?;
+        }
+        disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        // Also where nothing was there to remove: an earlier try may have failed after it.
+        sync_if_there(disk, &dir)
     }
 
     /// Reads a table's manifest; `None` where it has none (its CREATE is still in the tape, or it
@@ -138,16 +177,23 @@ impl Manifest {
     /// # Errors
     /// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
     pub(crate) fn load(disk: &dyn Disk, table: u32) -> Result<Option<Self>> {
-        let path = Self::path(table);
-        let (version, bytes) = match read_checked(disk, &path, MAGIC, VERSION) {
+        Self::load_from(disk, table, &Self::path(table))
+    }
+
+    /// Reads a table's manifest from any file, such as its copy.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) fn load_from(disk: &dyn Disk, table: u32, path: &Path) -> Result<Option<Self>> {
+        let (version, bytes) = match read_checked(disk, path, MAGIC, VERSION) {
             Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(None);
             }
             other => other?,
         };
-        let manifest = Self::decode(&bytes, version).map_err(|what| EngineError::damaged(&path, 0, what))?;
+        let manifest = Self::decode(&bytes, version).map_err(|what| EngineError::damaged(path, 0, what))?;
         if manifest.table != table {
-            return Err(EngineError::damaged(&path, 0, format!("it is that of table {}", manifest.table)));
+            return Err(EngineError::damaged(path, 0, format!("it is that of table {}", manifest.table)));
         }
         Ok(Some(manifest))
     }
@@ -163,6 +209,7 @@ impl Manifest {
         let mut manifest = Self {
             table,
             history: History::new(Arc::new(schema.clone())),
+            superseded: Vec::new(),
             schema,
             created_at: input.u64()?,
             truncated_at: input.u64()?,
@@ -190,6 +237,9 @@ impl Manifest {
         if version > 1 {
             manifest.history = decode_history(&mut input, &manifest.schema)?;
         }
+        if version > 2 {
+            manifest.superseded = decode_superseded(&mut input, &manifest.parts)?;
+        }
         input.finish()?;
         let known = |part: &PartEntry| manifest.history.version(part.schema_version).is_some();
         if let Some(part) = manifest.parts.iter().find(|part| !known(part)) {
@@ -198,6 +248,43 @@ impl Manifest {
         }
         Ok(manifest)
     }
+}
+
+/// Count of parts with superseded rows; for each its partition and file, and the rows as stretches: first row,
+/// rows.
+fn encode_superseded(out: &mut Encoder, superseded: &[SupersededRows]) {
+    out.len(superseded.len());
+    for of_part in superseded {
+        out.i64(of_part.partition);
+        out.text(&of_part.file);
+        let stretches: Vec<&[u32]> = of_part.rows.chunk_by(|a, b| *b == a + 1).collect();
+        out.len(stretches.len());
+        for stretch in stretches {
+            out.u32(stretch[0]);
+            out.len(stretch.len());
+        }
+    }
+}
+
+fn decode_superseded(
+    input: &mut Decoder<'_>,
+    parts: &[PartEntry],
+) -> std::result::Result<Vec<SupersededRows>, Malformed> {
+    let mut superseded = Vec::new();
+    for _ in 0..input.count(16)? {
+        let (partition, file) = (input.i64()?, input.text()?.to_string());
+        let part = parts.iter().find(|part| part.partition == partition && part.file == file);
+        let most = part.ok_or("superseded rows of a part that is not there")?.rows;
+        let mut rows: Vec<u32> = Vec::new();
+        for _ in 0..input.count(8)? {
+            let (first, count) = (input.u32()?, input.u32()?);
+            let after = rows.last().is_none_or(|last| *last < first);
+            let end = first.checked_add(count).filter(|end| after && u64::from(*end) <= most);
+            rows.extend(first..end.ok_or("superseded rows that do not ascend, or past the part's end")?);
+        }
+        superseded.push(SupersededRows { partition, file, rows });
+    }
+    Ok(superseded)
 }
 
 /// The position since which rows have the current schema, the earlier versions, the retirements.
@@ -236,20 +323,54 @@ fn decode_history(input: &mut Decoder<'_>, schema: &TableSchema) -> std::result:
     Ok(History::of(versions, retirements))
 }
 
+/// The copy of a file that [`replace_with_copy`] wrote.
+pub(crate) fn copy_path(path: &Path) -> PathBuf {
+    path.with_extension(COPY_EXTENSION)
+}
+
+/// Replaces a small file as [`replace_file`] does, then the copy of it that a repair may take.
+///
+/// # Errors
+/// [`EngineError::Io`] where the file could not be replaced. A copy that cannot be written is no error:
+/// it is not relied on, and `tickstone check` tells of one that is broken.
+pub(crate) fn replace_with_copy(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<()> {
+    let copy = sealed(bytes.clone());
+    replace_file(disk, path, bytes)?;
+    let _ = write_copy(disk, path, &copy);
+    Ok(())
+}
+
+/// Not synced: a power cut that breaks the copy has left the file itself whole.
+fn write_copy(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension("copy.tmp");
+    disk.remove(&temporary)?;
+    disk.create(&temporary)?.append(bytes)?;
+    disk.rename(&temporary, &copy_path(path))
+}
+
+/// `bytes` and their CRC-32C.
+pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
 /// Replaces a small file atomically; appends the CRC-32C of `bytes` to it.
 ///
 /// # Errors
 /// [`EngineError::Io`]; the file before it stays.
-pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, mut bytes: Vec<u8>) -> Result<()> {
+pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<()> {
     let temporary = path.with_extension("tmp");
-    let crc = crc32c::crc32c(&bytes);
-    bytes.extend_from_slice(&crc.to_le_bytes());
+    let bytes = sealed(bytes);
     disk.remove(&temporary).map_err(EngineError::io("remove", &temporary))?;
     let mut file = disk.create(&temporary).map_err(EngineError::io("create", &temporary))?;
     file.append(&bytes).map_err(EngineError::io("write", &temporary))?;
     file.sync().map_err(EngineError::io("sync", &temporary))?;
     disk.rename(&temporary, path).map_err(EngineError::io("rename to", path))?;
     let dir = path.parent().unwrap_or(Path::new(""));
+    if cfg!(feature = "planted-unsynced-rename") {
+        return Ok(());
+    }
     disk.sync_dir(dir).map_err(EngineError::io("sync", dir))
 }
 
@@ -268,7 +389,7 @@ pub(crate) fn read_checked(
     let body_end = bytes.len().checked_sub(CRC_BYTES).filter(|end| *end >= PREFIX_BYTES);
     let body_end = body_end.ok_or_else(|| damaged("the file is too short"))?;
     let (body, crc) = bytes.split_at(body_end);
-    if crc32c::crc32c(body).to_le_bytes() != crc {
+    if !checksum::matches(body, u32::from_le_bytes(crc.try_into().expect("four bytes"))) {
         return Err(damaged("the checksum does not match"));
     }
     if &body[..8] != magic {

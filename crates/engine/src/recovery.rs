@@ -12,21 +12,27 @@
 //! - after an end that was not a clean close, what was found is made stable before anything is built on it:
 //!   a killed process leaves changes that the system knows and the disk does not.
 
+mod surveying;
+
+use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::manifest::{
-    Manifest, TABLES_DIR, list_tables, symbols_column, symbols_path, sync_if_there, table_dir,
+    Manifest, TABLES_DIR, copy_path, list_tables, symbols_column, symbols_path, sync_if_there, table_dir,
 };
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
-use crate::snapshot::{DroppedCell, Effect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows};
+use crate::snapshot::{
+    DroppedCell, Effect, LoadEffect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows,
+};
 use crate::tape::change::{Change, NewSymbols, PartEntry, TableRows, decode_change};
 use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
-use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, segment_path};
+use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, position_after, segment_path};
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use surveying::ids_used;
 use tickstone_model::{RowBatch, TimeRange};
 
 /// Bytes of a close frame: all before it in its segment were stable when it was written.
@@ -66,9 +72,14 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
             settle(disk.as_ref(), *first, segment, end.good_bytes, replay.clean_close)?;
         }
     }
-    let clean = replay.clean_close && !replay.dropped;
+    let clean = replay.clean_close && replay.dropped.is_empty();
+    let dropped = std::mem::take(&mut replay.dropped);
     let recovered = replay.finish()?;
     if !clean {
+        // A manifest that came back without the files it names would keep the database closed.
+        for id in dropped.into_iter().filter(|id| recovered.snapshot.table_by_id(*id).is_none()) {
+            Manifest::remove(disk.as_ref(), id)?;
+        }
         remove_orphans(disk.as_ref(), &recovered.snapshot)?;
         sync_folders(disk.as_ref())?;
     }
@@ -153,9 +164,15 @@ fn write_again(disk: &dyn Disk, path: &Path, copy: &Path, bytes: &[u8]) -> std::
 }
 
 /// State being rebuilt from the tape.
-struct Replay {
+pub(crate) struct Replay {
     disk: Arc<dyn Disk>,
     snapshot: Snapshot,
+    /// The last frame replayed: the next one must follow it. `None` also where nobody is to look.
+    chain: Option<u64>,
+    /// For a check: frames may be missing, and rows are let go of once they were decoded.
+    surveying: bool,
+    /// Rows that no part holds, of the frames replayed while surveying.
+    rows_seen: u64,
     last_position: u64,
     next_table: u32,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
@@ -167,7 +184,7 @@ struct Replay {
     clean_close: bool,
     /// Bytes of its segment that were stable when the last frame was written.
     close_proof: u64,
-    dropped: bool,
+    dropped: Vec<u32>,
 }
 
 impl Replay {
@@ -197,17 +214,24 @@ impl Replay {
         Ok(Self {
             disk,
             snapshot,
+            chain: None,
+            surveying: false,
+            rows_seen: 0,
             last_position,
             next_table,
             unknown: HashSet::new(),
             incomplete: HashMap::new(),
             clean_close: true,
             close_proof: 0,
-            dropped: false,
+            dropped: Vec::new(),
         })
     }
 
-    fn frame(&mut self, segment: &u64, frame: &Frame<'_>) -> Result<()> {
+    /// Replays one frame.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] where it cannot be, or does not follow the one before; nothing is changed then.
+    pub(crate) fn frame(&mut self, segment: &u64, frame: &Frame<'_>) -> Result<()> {
         let position = frame.header.position;
         let damaged = |what: String| {
             EngineError::damaged(
@@ -222,11 +246,27 @@ impl Replay {
             Some(schema.columns().iter().map(|column| column.column_type).collect())
         };
         let change = decode_change(frame.header.kind, frame.payload, types).map_err(damaged)?;
+        let first = if let Change::Gap { first } = change { first } else { position };
+        if let Some(previous) = self.chain
+            && !self.surveying
+            && (first <= previous || position_after(previous, first) < first)
+        {
+            return Err(damaged(format!(
+                "it does not follow {previous:#x}: frames between them are missing"
+            )));
+        }
+        self.chain = Some(position);
         self.clean_close = matches!(change, Change::Close);
         self.close_proof = frame.header.synced_bytes;
         self.last_position = self.last_position.max(position);
         let effect = self.effect(position, change).map_err(damaged)?;
-        if let Some(effect) = effect {
+        if let Some(mut effect) = effect {
+            if let (true, Effect::Rows(tables)) = (self.surveying, &mut effect.1) {
+                for rows in tables {
+                    let pieces = std::mem::take(&mut rows.pieces);
+                    self.rows_seen += pieces.iter().map(|(_, piece)| piece.rows() as u64).sum::<u64>();
+                }
+            }
             let position = position.max(self.snapshot.position());
             let received_ns = frame.header.received_ns;
             self.snapshot.apply_at(position, Written { position: effect.0, received_ns, effect: effect.1 });
@@ -249,8 +289,13 @@ impl Replay {
                 let mut effects = Vec::new();
                 for rows in tables {
                     match table(self, rows.table) {
-                        Some(table) if self.is_incomplete(&table, &rows.symbols) => {}
-                        Some(table) => effects.push(rows_effect(position, &table, rows)?),
+                        Some(table) if self.is_incomplete(&table, position, &rows.symbols) => {}
+                        Some(table) => match rows_effect(position, &table, rows) {
+                            Err(what) if table.opened_at == 0 && !self.surveying => {
+                                self.incomplete.insert(table.id, what);
+                            }
+                            effect => effects.push(effect?),
+                        },
                         None => self.note_unknown(rows.table, position),
                     }
                 }
@@ -264,12 +309,13 @@ impl Replay {
                 Effect::Create(TableSnapshot::new(id, schema, position, &self.disk))
             }
             Change::Drop { table: id } => {
+                // Also of a table that is gone: a power cut could still bring it back.
+                self.dropped.push(id);
                 self.unknown.remove(&id);
                 self.incomplete.remove(&id);
                 if table(self, id).is_none() {
                     return Ok(None);
                 }
-                self.dropped = true;
                 Effect::Drop { table: id }
             }
             Change::Truncate { table: id } => match table(self, id) {
@@ -281,13 +327,18 @@ impl Replay {
                 }
             },
             Change::Load { table: id, symbols, parts, source } => match table(self, id) {
-                Some(table) if self.is_incomplete(&table, &symbols) => return Ok(None),
+                Some(table) if self.is_incomplete(&table, position, &symbols) => return Ok(None),
                 Some(table) => {
                     replay_symbols(&table, position, &symbols)?;
                     if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
-                    Effect::Load { table: id, parts, source }
+                    let load = if table.schema.dedup().is_empty() {
+                        LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+                    } else {
+                        LoadEffect::superseding(&table, parts, source).map_err(|error| error.to_string())?
+                    };
+                    Effect::Load { table: id, load }
                 }
                 None => {
                     self.note_unknown(id, position);
@@ -295,7 +346,7 @@ impl Replay {
                 }
             },
             Change::Rewrite { table: id, symbols, parts } => match table(self, id) {
-                Some(table) if self.is_incomplete(&table, &symbols) => return Ok(None),
+                Some(table) if self.is_incomplete(&table, position, &symbols) => return Ok(None),
                 Some(table) => {
                     replay_symbols(&table, position, &symbols)?;
                     if table.truncated_at > position || table.holds(position) {
@@ -332,7 +383,7 @@ impl Replay {
                     return Ok(None);
                 }
             },
-            Change::Close => Effect::Nothing,
+            Change::Close | Change::Gap { .. } => Effect::Nothing,
         };
         Ok(Some((position, effect)))
     }
@@ -344,13 +395,20 @@ impl Replay {
         }
     }
 
-    /// Whether a table that no manifest describes lacks symbols before these.
-    fn is_incomplete(&mut self, table: &TableSnapshot, symbols: &[NewSymbols]) -> bool {
+    /// Whether a table that no manifest describes lacks symbols before those of the frame at `position`.
+    fn is_incomplete(&mut self, table: &TableSnapshot, position: u64, symbols: &[NewSymbols]) -> bool {
+        if self.surveying {
+            return false;
+        }
         if self.incomplete.contains_key(&table.id) {
             return true;
         }
-        let known =
-            |new: &NewSymbols| table.dictionary(new.column as usize).map(|dictionary| dictionary.len());
+        let known = |new: &NewSymbols| {
+            let schema =
+                table.history.at(position).filter(|schema| schema.columns().len() > new.column as usize)?;
+            let column = table.schema.column_of_id(schema.column_id(new.column as usize))?;
+            table.dictionary(column).map(|dictionary| dictionary.len())
+        };
         let gap = symbols.iter().find(|new| known(new).is_some_and(|known| (new.first_id as usize) > known));
         match gap {
             Some(gap) if table.opened_at == 0 => {
@@ -369,6 +427,12 @@ impl Replay {
         if let Some(id) = gone {
             let what = format!("the tape has rows of table {id}, whose manifest is missing");
             return Err(EngineError::damaged(table_dir(*id), 0, what));
+        }
+        for id in list_tables(self.disk.as_ref())? {
+            if self.snapshot.table_by_id(id).is_none() && lost_manifest(self.disk.as_ref(), id)? {
+                let what = "the manifest is missing, its copy is there";
+                return Err(EngineError::damaged(Manifest::path(id), 0, what));
+            }
         }
         let mut snapshot = self.snapshot;
         snapshot.merge_replayed_runs()?;
@@ -406,12 +470,28 @@ fn rows_effect(
     if let Some(schema) = table.history.at(position).filter(|_| table.truncated_at < position) {
         let batch = RowBatch::new(Arc::clone(schema), rows.columns).map_err(|error| error.to_string())?;
         let batch = fit_rows(&batch, &table.schema);
+        if ids_used(table, batch.columns()).any(|(_, dictionary, ids)| ids > dictionary.len()) {
+            return Err("rows have a symbol that no frame before them brought".to_string());
+        }
         pieces = split_by_partition(batch).map_err(|error| error.to_string())?;
         pieces.retain(|(partition, _)| {
             !table.is_sealed(partition, position) && !table.history.is_retired(partition, position)
         });
     }
-    Ok(RowsEffect { table: id, pieces, new_symbols })
+    let mut superseded = Vec::new();
+    if !table.schema.dedup().is_empty() {
+        for (partition, batch) in &mut pieces {
+            let keys = Keys::of(batch).map_err(|error| error.to_string())?;
+            let (found, stale) =
+                table.supersede(*partition, &keys, position).map_err(|error| error.to_string())?;
+            superseded.push(found);
+            if !stale.is_empty() {
+                *batch = batch_without(batch, &stale).map_err(|error| error.to_string())?;
+            }
+        }
+        pieces.retain(|(_, batch)| batch.rows() > 0);
+    }
+    Ok(RowsEffect { table: id, pieces, new_symbols, superseded })
 }
 
 impl Snapshot {
@@ -458,12 +538,27 @@ impl Snapshot {
     }
 }
 
+/// Whether a table's folder has the copy of a manifest and no manifest: whoever drops a table removes the
+/// copy first.
+pub(crate) fn lost_manifest(disk: &dyn Disk, table: u32) -> Result<bool> {
+    let dir = table_dir(table);
+    let entries = disk.list(&dir).map_err(EngineError::io("list", &dir))?;
+    let manifest = Manifest::path(table);
+    let has = |path: &Path| entries.iter().any(|entry| path.ends_with(&entry.name));
+    Ok(has(&copy_path(&manifest)) && !has(&manifest))
+}
+
 /// Removes folders without a table and files without a name in it: what a crash left half done.
 fn remove_orphans(disk: &dyn Disk, snapshot: &Snapshot) -> Result<()> {
     for entry in disk.list(Path::new(TABLES_DIR)).map_err(EngineError::io("list", TABLES_DIR))? {
         let table = entry.name.parse().ok().and_then(|id| snapshot.table_by_id(id));
         let Some(table) = table else {
             let path = Path::new(TABLES_DIR).join(&entry.name);
+            if let Ok(id) = entry.name.parse() {
+                let copy = copy_path(&Manifest::path(id));
+                disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
+                sync_if_there(disk, &path)?;
+            }
             disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             continue;
         };

@@ -75,6 +75,9 @@ impl TableSchema {
         if self.series.contains(&index) {
             return Err(in_use("a column of the series key"));
         }
+        if self.dedup.contains(&index) {
+            return Err(in_use("one of the DEDUP UPSERT KEYS"));
+        }
         if self.columns.len() == 1 {
             return Err(in_use("the only column"));
         }
@@ -83,6 +86,7 @@ impl TableSchema {
         let moved = |place: usize| if place > index { place - 1 } else { place };
         self.timestamp = self.timestamp.map(moved);
         self.series.iter_mut().for_each(|place| *place = moved(*place));
+        self.dedup.iter_mut().for_each(|place| *place = moved(*place));
         Ok(())
     }
 

@@ -88,6 +88,18 @@ pub enum ModelError {
         /// Columns of the schema.
         columns: usize,
     },
+    /// Rows that replace each other need a designated timestamp.
+    #[error("DEDUP UPSERT KEYS needs a designated timestamp: add TIMESTAMP(column)")]
+    DedupWithoutTimestamp,
+    /// A column that must be among those by which rows replace each other.
+    #[error(
+        "DEDUP UPSERT KEYS must name '{name}': the designated timestamp and the series key are always part \
+         of what makes a row the same"
+    )]
+    DedupKey {
+        /// The column.
+        name: String,
+    },
     /// A column that the table cannot be without.
     #[error("column '{name}' cannot be dropped: it is {role}")]
     ColumnInUse {
@@ -133,7 +145,9 @@ pub enum ModelError {
         found: usize,
     },
     /// A row with the one instant that no range of time can hold.
-    #[error("row {row}: the designated timestamp '{column}' is the last instant there is, which no row may have")]
+    #[error(
+        "row {row}: the designated timestamp '{column}' is the last instant there is, which no row may have"
+    )]
     LastInstant {
         /// The timestamp column.
         column: String,

@@ -68,6 +68,7 @@ pub struct TableSchema {
     pub(crate) partition_by: PartitionBy,
     sync: SyncPolicy,
     pub(crate) ttl: Option<Ttl>,
+    pub(crate) dedup: Vec<usize>,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -106,6 +107,12 @@ impl TableSchema {
     /// When its rows are on stable storage, unless a request says otherwise.
     pub fn sync(&self) -> SyncPolicy {
         self.sync
+    }
+
+    /// Indices of the columns of which a later row with equal values replaces an earlier one, in column
+    /// order; empty where none does. The designated timestamp and the series key are among them.
+    pub fn dedup(&self) -> &[usize] {
+        &self.dedup
     }
 
     /// How long it keeps rows, `None` for always.
@@ -174,6 +181,7 @@ pub struct TableSchemaBuilder {
     partition_by: Option<PartitionBy>,
     sync: SyncPolicy,
     ttl: Option<Ttl>,
+    dedup: Option<Vec<String>>,
     identity: Option<Identity>,
 }
 
@@ -228,6 +236,14 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Names the columns of which a later row with equal values replaces an earlier one; an empty list means
+    /// that rows never replace each other.
+    #[must_use]
+    pub fn dedup<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.dedup = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -269,6 +285,7 @@ impl TableSchemaBuilder {
             (None, None | Some(PartitionBy::None)) => PartitionBy::None,
             (None, Some(unit)) => return Err(ModelError::PartitionWithoutTimestamp { unit: unit.name() }),
         };
+        let dedup = dedup_columns(columns, self.dedup.as_deref().unwrap_or_default(), timestamp, &series)?;
         let identity = checked_identity(self.identity, columns.len())?;
         let (stored, edge) = arrow_schemas(columns);
         let TableSchemaBuilder { name, columns, sync, ttl, .. } = self;
@@ -284,6 +301,7 @@ impl TableSchemaBuilder {
             partition_by,
             sync,
             ttl,
+            dedup,
             stored,
             edge,
         };
@@ -363,6 +381,37 @@ fn named_series(columns: &[Column], names: &[String]) -> Result<Vec<usize>> {
         series.push(index);
     }
     Ok(series)
+}
+
+fn dedup_columns(
+    columns: &[Column],
+    names: &[String],
+    timestamp: Option<usize>,
+    series: &[usize],
+) -> Result<Vec<usize>> {
+    const CLAUSE: &str = "DEDUP UPSERT KEYS";
+    let mut keys = Vec::with_capacity(names.len());
+    for name in names {
+        let index = find_column(columns, name)
+            .ok_or_else(|| ModelError::NoSuchColumn { clause: CLAUSE, name: name.clone() })?;
+        let found = columns[index].column_type;
+        if matches!(found, ColumnType::Float32 | ColumnType::Float64) {
+            let (name, wanted) = (columns[index].name.clone(), "exact");
+            return Err(ModelError::WrongColumnType { clause: CLAUSE, name, wanted, found });
+        }
+        if keys.contains(&index) {
+            return Err(ModelError::DuplicateColumn { name: columns[index].name.clone() });
+        }
+        keys.push(index);
+    }
+    keys.sort_unstable();
+    let missing = timestamp.iter().chain(series).find(|column| !keys.contains(column));
+    match (keys.is_empty(), timestamp, missing) {
+        (true, _, _) => Ok(keys),
+        (false, None, _) => Err(ModelError::DedupWithoutTimestamp),
+        (false, _, Some(column)) => Err(ModelError::DedupKey { name: columns[*column].name.clone() }),
+        (false, Some(_), None) => Ok(keys),
+    }
 }
 
 fn default_series(columns: &[Column]) -> Vec<usize> {

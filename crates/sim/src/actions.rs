@@ -284,8 +284,10 @@ impl World {
         // Clocks are set back, too: then nothing is promised for a while.
         let step = if random.one_in(10) { -past } else { past };
         self.clock.advance(step);
-        if self.upkeep("tick", Engine::maintain)? && step > 0 {
+        self.clock_back |= step < 0;
+        if self.upkeep("tick", Engine::maintain)? && !self.clock_back && !self.stopped {
             self.note("   (interval over)");
+            self.model.interval_over();
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ mod actions;
 mod change;
 mod clock;
 mod crash_disk;
+mod day;
 mod faulty_disk;
 mod generate;
 mod model;
@@ -27,6 +28,7 @@ mod world;
 
 pub use clock::StepClock;
 pub use crash_disk::{CrashDisk, Image, Survival};
+pub use day::{Footprint, simulate_day};
 pub use faulty_disk::{FaultCounts, FaultRates, FaultyDisk, Kept, Lies};
 pub use random::Random;
 pub use run::{Report, RunOptions, STEPS, run, shrink};

@@ -93,6 +93,8 @@ pub(crate) struct Done {
     pub(crate) change: Change,
     /// Whether it was acknowledged, or at least is visible: a kill must not lose it.
     pub(crate) visible: bool,
+    /// By which policy.
+    pub(crate) sync: SyncPolicy,
 }
 
 /// The database as it must be.
@@ -115,19 +117,25 @@ impl Model {
     }
 
     /// A change is visible now.
-    pub(crate) fn done(&mut self, change: Change) {
+    pub(crate) fn done(&mut self, change: Change, sync: SyncPolicy) {
         change.apply(&mut self.live);
-        self.tail.push(Done { change, visible: true });
+        self.tail.push(Done { change, visible: true, sync });
     }
 
     /// A change failed so that it may be found after reopening.
     pub(crate) fn in_doubt(&mut self, change: Change) {
-        self.tail.push(Done { change, visible: false });
+        self.tail.push(Done { change, visible: false, sync: SyncPolicy::Always });
     }
 
     /// Everything visible is on stable storage.
     pub(crate) fn all_stable(&mut self) {
         self.stable_after(self.visible());
+    }
+
+    /// The interval is over: everything up to the last change of this policy is on stable storage.
+    pub(crate) fn interval_over(&mut self) {
+        let by_interval = |done: &Done| done.visible && done.sync == SyncPolicy::Interval;
+        self.stable_after(self.tail.iter().rposition(by_interval).map_or(0, |last| last + 1));
     }
 
     /// Changes of the tail up to the last visible one.

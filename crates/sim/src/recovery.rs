@@ -66,6 +66,7 @@ impl World {
         self.check(&snapshot, self.model.live(), random)?;
         self.engine = Some(engine);
         self.stopped = false;
+        self.clock_back = false;
         self.faults_before = self.disk.counts().errors();
         self.disk.set_bytes_max(None);
         self.disk.set_rates(self.settings.rates);

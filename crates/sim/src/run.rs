@@ -157,7 +157,7 @@ impl World {
         self.end(End::Close, &mut random)
     }
 
-    fn some_action(&self, random: &mut Random) -> Action {
+    pub(crate) fn some_action(&self, random: &mut Random) -> Action {
         let weights = ACTIONS.iter().zip(&self.settings.weights).map(|((_, weight), factor)| weight * factor);
         let total: u64 = weights.clone().sum();
         let mut place = random.below(total.max(1));

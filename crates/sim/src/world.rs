@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) next_id: i64,
     pub(crate) next_made: u64,
     pub(crate) rows_committed: u64,
+    /// The clock was set back since the database was opened: no interval is over for sure.
+    pub(crate) clock_back: bool,
     pub(crate) trace: Vec<String>,
 }
 
@@ -92,7 +94,7 @@ impl Settings {
         let options = EngineOptions {
             background: false,
             threads: 1,
-            memory_budget_bytes: pick(&[4_000, 20_000, 200_000, 1 << 20]) as usize,
+            memory_budget_bytes: pick(&[300_000, 600_000, 1 << 20]) as usize,
             slice_rows: pick(&[4, 16, 64, 1_024]) as usize,
             segment_bytes: pick(&[600, 2_000, 8_000, 64_000]) as usize,
             tape_bytes_max: pick(&[2_000, 16_000, 128_000]),
@@ -144,6 +146,7 @@ impl World {
             next_id: 0,
             next_made: 0,
             rows_committed: 0,
+            clock_back: false,
             trace: Vec::new(),
         };
         let engine = world.open(&world.disk).map_err(|error| format!("a new database: {error}"))?;
@@ -195,7 +198,7 @@ impl World {
                 if let Change::Rows { tables } = &change {
                     self.rows_committed += tables.iter().map(|(_, rows)| rows.len() as u64).sum::<u64>();
                 }
-                self.model.done(change);
+                self.model.done(change, sync);
                 if sync == SyncPolicy::Always {
                     self.model.all_stable();
                 }
@@ -210,7 +213,7 @@ impl World {
                 if self.disk.is_dead() {
                     self.model.in_doubt(change);
                 } else if visible {
-                    self.model.done(change);
+                    self.model.done(change, sync);
                 } else if stopped && !self.stopped {
                     self.model.in_doubt(change);
                 }

@@ -16,6 +16,8 @@ mod chunk;
 mod column;
 pub mod csv;
 mod fault;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod infer;
 pub mod ndjson;
 mod plan;

@@ -22,6 +22,7 @@ pub(crate) use stats::Counters;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::engine::{Core, EngineOptions, lock};
+use crate::memory::Memory;
 use crate::part::{PartOptions, PartWriter, PositionRange, RowSource};
 use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
@@ -34,6 +35,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tickstone_model::TimeRange;
 use windows::Windows;
+
+/// Part of the memory budget that a merge may hold.
+const BUDGET_SHARE: usize = 4;
+/// Bytes a row takes while a slice is put in order: time, series, place.
+const ORDER_ROW_BYTES: usize = 32;
+/// Bytes a row takes in each column that is read and encoded at the moment, about: text takes what it takes.
+const COLUMN_ROW_BYTES: usize = 32;
+/// Fewest rows of a slice, however short memory is.
+const SLICE_ROWS_MIN: usize = 4_096;
+
+/// A part of which more than one row in so many is superseded is written anew by itself.
+const SUPERSEDED_SHARE: u64 = 4;
 
 /// The state of compaction: who merges, and whether it is asked to.
 #[derive(Debug, Default)]
@@ -123,20 +136,22 @@ impl Compaction {
 struct Merge {
     table: Arc<TableSnapshot>,
     partition: TimeRange,
-    parts: Vec<Arc<PartFile>>,
+    /// Each with the rows of it that are superseded, which are left out.
+    parts: Vec<(Arc<PartFile>, Arc<[u32]>)>,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     options: EngineOptions,
     /// Name of the file to be written.
     file: String,
+    memory: Arc<Memory>,
     /// Whether the byte rate holds.
     throttled: bool,
 }
 
 /// What became of a merge.
 enum Merged {
-    /// The part to put in the place of the others.
-    Part(Arc<PartFile>),
+    /// The part to put in the place of the others; none where all their rows were superseded.
+    Part(Option<Arc<PartFile>>),
     /// The engine closes, or someone else changes the table's parts.
     GivenUp,
 }
@@ -147,18 +162,22 @@ impl Merge {
         let _turn = lock(&compaction.turn);
         let positions = self.positions();
         let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
-        let options = PartOptions { slice_rows: self.options.slice_rows, threads: self.options.threads };
+        let (slice_rows, bytes) = self.slice_rows();
+        let _held = self.memory.reserve_for_merge(bytes);
+        let options = PartOptions { slice_rows, threads: self.options.threads };
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
-        let mut windows = Windows::new(&self.table, &self.parts, self.options.slice_rows)?;
-        let read_bytes: u64 = self.parts.iter().map(|part| part.entry.file_bytes).sum();
-        let rows: u64 = self.parts.iter().map(|part| part.entry.rows).sum();
+        let mut windows = Windows::new(&self.table, &self.parts, slice_rows)?;
+        let read_bytes: u64 = self.parts.iter().map(|(part, _)| part.entry.file_bytes).sum();
+        let rows: u64 = self.parts.iter().map(|(part, _)| part.entry.rows).sum();
+        let mut written_rows = 0;
         let (mut since_ns, mut bytes) = (self.clock.now_ns(), writer.bytes());
         while let Some(segments) = windows.next()? {
             if compaction.is_stopping() || lock(&self.table.dir.layout).rewriting {
                 return Ok(Merged::GivenUp);
             }
             let rows_here = SegmentRows::of(&segments);
+            written_rows += rows_here.rows();
             writer.add(&rows_here)?;
             if self.throttled {
                 let read = read_bytes * rows_here.rows() as u64 / rows.max(1);
@@ -166,6 +185,9 @@ impl Merge {
                 compaction.rest(self.pause(spent, self.clock.now_ns() - since_ns));
                 (since_ns, bytes) = (self.clock.now_ns(), writer.bytes());
             }
+        }
+        if written_rows == 0 {
+            return Ok(Merged::Part(None));
         }
         let summary = writer.finish()?;
         let folder = path.parent().expect("a part is in its partition's folder");
@@ -178,11 +200,20 @@ impl Merge {
         let (partition, file) = (self.partition.from, self.file.clone());
         let schema_version = self.table.schema().version();
         let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
-        Ok(Merged::Part(Arc::new(PartFile::new(entry, self.table.schema(), &self.table.dir))))
+        Ok(Merged::Part(Some(Arc::new(PartFile::new(entry, self.table.schema(), &self.table.dir)))))
+    }
+
+    /// Rows of a slice, fewer where memory is short, and about how many bytes its columns under way take.
+    fn slice_rows(&self) -> (usize, usize) {
+        let row_bytes = ORDER_ROW_BYTES + self.options.threads.max(1) * COLUMN_ROW_BYTES;
+        let fitting = self.options.memory_budget_bytes / BUDGET_SHARE / row_bytes;
+        let slice_rows = self.options.slice_rows.min(fitting.max(SLICE_ROWS_MIN));
+        let rows: u64 = self.parts.iter().map(|(part, _)| part.entry.rows).sum();
+        (slice_rows, slice_rows.min(usize::try_from(rows).unwrap_or(usize::MAX)) * row_bytes)
     }
 
     fn positions(&self) -> PositionRange {
-        let of = |part: &Arc<PartFile>| part.entry.positions;
+        let of = |(part, _): &(Arc<PartFile>, Arc<[u32]>)| part.entry.positions;
         let first = self.parts.iter().map(|part| of(part).first).min().unwrap_or_default();
         let last = self.parts.iter().map(|part| of(part).last).max().unwrap_or_default();
         PositionRange { first, last }
@@ -237,6 +268,13 @@ impl Core {
         let broken = lock(&writing.compaction.requests).broken.clone();
         for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
             for partition in table.partitions() {
+                let wasteful = |part: &&Arc<PartFile>| {
+                    let superseded = partition.superseded_of(part).len() as u64;
+                    superseded * SUPERSEDED_SHARE > part.entry.rows && !broken.contains(&part.path)
+                };
+                if let Some(part) = partition.part_sources().find(wasteful) {
+                    return self.merge_of(table, partition, vec![Arc::clone(part)]);
+                }
                 if partition.sources.len() < parts_min {
                     continue;
                 }
@@ -259,17 +297,20 @@ impl Core {
         partition: &PartitionSnapshot,
         parts: Vec<Arc<PartFile>>,
     ) -> Option<Merge> {
+        let with_superseded =
+            |part: Arc<PartFile>| (Arc::clone(&part), Arc::from(partition.superseded_of(&part)));
         // Without its rows: a merge must not keep in memory what is sealed meanwhile.
         let table =
             TableSnapshot { partitions: Vec::new(), retired: Vec::new(), ..TableSnapshot::clone(table) };
         Some(Merge {
             table: Arc::new(table),
             partition: partition.range,
-            parts,
+            parts: parts.into_iter().map(with_superseded).collect(),
             disk: Arc::clone(&self.disk),
             clock: Arc::clone(&self.writing("compaction").ok()?.clock),
             options: self.options.clone(),
             file: self.new_part_name(),
+            memory: Arc::clone(&self.memory),
             throttled: true,
         })
     }
@@ -286,7 +327,7 @@ impl Core {
             }
             Err(error) => {
                 if matches!(error, EngineError::Damaged { .. } | EngineError::NewerFormat { .. }) {
-                    requests.broken.extend(job.parts.iter().map(|part| part.path.clone()));
+                    requests.broken.extend(job.parts.iter().map(|(part, _)| part.path.clone()));
                 }
                 requests.failure = Some(error.to_string());
                 false
@@ -307,19 +348,16 @@ impl Core {
             !layout.rewriting
                 && self.publisher.change(|next| {
                     next.table_by_id(job.table.id).is_some_and(same_schema)
-                        && next.replace_parts(
-                            job.table.id,
-                            job.partition,
-                            &job.parts,
-                            Some(Arc::clone(&part)),
-                        )
+                        && next.replace_parts(job.table.id, job.partition, &job.parts, part.clone())
                 })
         };
         if !swapped {
-            self.disk.remove(&part.path).map_err(EngineError::io("remove", &part.path))?;
+            if let Some(part) = part {
+                self.disk.remove(&part.path).map_err(EngineError::io("remove", &part.path))?;
+            }
             return Ok(false);
         }
-        self.counters.compacted(job.parts.len(), part.entry.file_bytes);
+        self.counters.compacted(job.parts.len(), part.map_or(0, |part| part.entry.file_bytes));
         self.save_manifest_of(job.table.id, &pause)?;
         Ok(true)
     }
@@ -348,10 +386,13 @@ impl Core {
         for partition in table.partitions() {
             let is_part = |source: &Source| matches!(source, Source::Part(_));
             let stretches = partition.sources.split(|source| !is_part(source));
-            if let Some(stretch) =
-                stretches.max_by_key(|stretch| stretch.len()).filter(|found| found.len() > 1)
-            {
-                return self.merge_of(table, partition, parts_of(stretch));
+            let longest = stretches.max_by_key(|stretch| stretch.len()).map(parts_of).unwrap_or_default();
+            if longest.len() > 1 {
+                return self.merge_of(table, partition, longest);
+            }
+            let has_superseded = |part: &&Arc<PartFile>| !partition.superseded_of(part).is_empty();
+            if let Some(part) = partition.part_sources().find(has_superseded) {
+                return self.merge_of(table, partition, vec![Arc::clone(part)]);
             }
         }
         None

@@ -25,7 +25,7 @@ struct SlicePlace {
 #[derive(Debug)]
 pub(super) struct Windows<'a> {
     table: &'a TableSnapshot,
-    parts: &'a [Arc<PartFile>],
+    parts: &'a [(Arc<PartFile>, Arc<[u32]>)],
     /// By their first times; where there is no designated timestamp, by arrival.
     slices: Vec<SlicePlace>,
     /// Slices whose times were read, or that were given out, so far.
@@ -38,17 +38,18 @@ pub(super) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// Stretches of at most `slice_rows` rows, as far as instants allow, about equal.
+    /// Stretches of at most `slice_rows` rows, as far as instants allow, about equal; parts without the rows
+    /// (ascending) that stand beside each.
     ///
     /// # Errors
     /// Where a part cannot be opened.
     pub(super) fn new(
         table: &'a TableSnapshot,
-        parts: &'a [Arc<PartFile>],
+        parts: &'a [(Arc<PartFile>, Arc<[u32]>)],
         slice_rows: usize,
     ) -> Result<Self> {
         let mut slices = Vec::new();
-        for (part, of) in parts.iter().enumerate() {
+        for (part, (of, _)) in parts.iter().enumerate() {
             slices.extend(of.open()?.slices().iter().enumerate().map(|(slice, found)| SlicePlace {
                 part,
                 slice,
@@ -94,8 +95,8 @@ impl<'a> Windows<'a> {
     }
 
     fn segment(&self, place: &SlicePlace, window: TimeRange) -> Result<Option<Segment>> {
-        let part = &self.parts[place.part];
-        self.table.select_slice(part, place.slice, 0, &Selection::default(), &window)
+        let (part, superseded) = &self.parts[place.part];
+        self.table.select_slice(part, superseded, (0, place.slice), &Selection::default(), &window)
     }
 
     /// Whole slices in order of arrival, as many as fit.

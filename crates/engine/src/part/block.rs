@@ -6,11 +6,12 @@ use super::layout::{GROUP_BLOCKS, pad};
 use super::order::Order;
 use super::stats::{BlockStats, FIRST_NULL, HAS_SUM, LAST_NULL, Measured, NO_RANGE, StatKind, TotalStats};
 use super::{BLOCK_ROWS, Slice};
-use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use arrow_array::{Array, ArrayRef};
 use std::ops::Range;
 use tickstone_model::ColumnType;
 
@@ -147,6 +148,54 @@ fn block_stats<V: Measured>(values: &[V], valid: Option<&[bool]>) -> BlockStats 
     };
     stats.first = kept(values.first(), FIRST_NULL, &stats);
     stats.last = kept(values.last(), LAST_NULL, &stats);
+    stats
+}
+
+/// The statistics that the block of these values, in stored types, must have.
+pub(super) fn block_stats_of(column_type: ColumnType, values: &ArrayRef) -> BlockStats {
+    let valid: Option<Vec<bool>> =
+        values.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.iter().collect());
+    let valid = valid.as_deref();
+    macro_rules! numbers {
+        ($arrow:ty) => {
+            values
+                .as_primitive_opt::<$arrow>()
+                .map_or_else(BlockStats::default, |array| block_stats(&array.values()[..], valid))
+        };
+    }
+    let mut stats = match column_type {
+        ColumnType::Boolean => {
+            let bits = values.as_boolean_opt().into_iter().flat_map(|array| array.values().iter());
+            block_stats(&bits.map(u8::from).collect::<Vec<_>>(), valid)
+        }
+        ColumnType::Int8 => numbers!(Int8Type),
+        ColumnType::Int16 => numbers!(Int16Type),
+        ColumnType::Int32 => numbers!(Int32Type),
+        ColumnType::Int64 => numbers!(Int64Type),
+        ColumnType::UInt8 => numbers!(UInt8Type),
+        ColumnType::UInt16 => numbers!(UInt16Type),
+        ColumnType::UInt32 | ColumnType::Symbol => numbers!(UInt32Type),
+        ColumnType::UInt64 => numbers!(UInt64Type),
+        ColumnType::Float32 => numbers!(Float32Type),
+        ColumnType::Float64 => numbers!(Float64Type),
+        ColumnType::Decimal { .. } => numbers!(Decimal128Type),
+        ColumnType::Date => numbers!(Date32Type),
+        ColumnType::Timestamp => numbers!(TimestampNanosecondType),
+        ColumnType::Uuid => {
+            let rows = vec![[0_u8; 16]; values.len()];
+            block_stats(&rows, valid)
+        }
+        ColumnType::Varchar | ColumnType::Binary => {
+            let mut stats = null_stats(valid);
+            if usize::from(stats.nulls) < values.len() {
+                stats.flags |= NO_RANGE;
+            }
+            stats
+        }
+    };
+    if StatKind::of(column_type) == StatKind::Nothing {
+        stats.flags &= !HAS_SUM;
+    }
     stats
 }
 

@@ -88,7 +88,7 @@ impl Trailer {
         let sound = bytes.len() == TRAILER_BYTES
             && bytes[40..] == MAGIC
             && u32_at(bytes, 36) == 0
-            && u32_at(bytes, 32) == crc32c::crc32c(&bytes[..32])
+            && crate::checksum::matches(&bytes[..32], u32_at(bytes, 32))
             && u32_at(bytes, 28) == VERSION;
         sound.then(|| Self {
             footer_offset: u64_at(bytes, 0),

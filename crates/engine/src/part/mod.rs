@@ -15,9 +15,11 @@
 mod block;
 mod codec;
 mod gather;
+mod inspect;
 mod layout;
 mod open;
 mod order;
+mod own;
 mod page;
 mod prune;
 mod read;
@@ -27,6 +29,7 @@ mod stats;
 mod take;
 mod write;
 
+pub(crate) use inspect::Inspection;
 pub use prune::{BlockSummary, ColumnBound};
 pub use read::Fixed;
 pub use seek::PartTimes;

@@ -7,7 +7,7 @@ use super::layout::{
 };
 use super::{Part, PartSummary, PositionRange, Slice};
 use crate::disk::FileBytes;
-use crate::{EngineError, Result};
+use crate::{EngineError, Result, checksum};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Part {
             .filter(|at| (trailer_at - at) as u64 == trailer.footer_bytes && at.is_multiple_of(8))
             .ok_or_else(|| damaged(trailer_at, "the trailer does not point at the footer"))?;
         let footer = &file[footer_offset..trailer_at];
-        if crc32c::crc32c(footer) != trailer.footer_crc {
+        if !checksum::matches(footer, trailer.footer_crc) {
             return Err(damaged(footer_offset, "the checksum of the footer does not match"));
         }
         let footer = Footer { bytes: footer, offset: footer_offset };
@@ -109,7 +109,7 @@ impl Part {
     }
 }
 
-fn check_header(file: &[u8], path: &Path) -> Result<()> {
+pub(super) fn check_header(file: &[u8], path: &Path) -> Result<()> {
     let damaged = |what: &str| EngineError::damaged(path, 0, what);
     let found = file.get(..HEADER_BYTES).ok_or_else(|| damaged("the file is cut"))?;
     if found[..8] != MAGIC {

@@ -5,7 +5,7 @@ use super::layout::{
 };
 use super::stats::{BlockStats, TotalStats};
 use super::{BLOCK_ROWS, ColumnStats, Part};
-use crate::{EngineError, Result};
+use crate::{EngineError, Result, checksum};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -68,7 +68,7 @@ impl Part {
         let bytes = file.get(page_at..page_at + record.page_bytes as usize).ok_or_else(missing)?;
         let data = file.get(data_offset..page_at).ok_or_else(missing)?;
         if !self.is_verified(chunk) {
-            if crc32c::crc32c(bytes) != record.page_crc {
+            if !checksum::matches(bytes, record.page_crc) {
                 return Err(self.damaged(page_at, "the checksum of a chunk's index does not match"));
             }
             self.set_verified(chunk);
@@ -91,14 +91,15 @@ impl Part {
 
     /// Bytes of the file that a column takes, its index included; 0 for a column the table does not have.
     pub fn column_bytes(&self, column: usize) -> u64 {
-        let chunks = (column < self.layout.columns).then(|| {
-            (0..self.slices.len()).map(|slice| {
-                let at = self.layout.chunks + (slice * self.layout.columns + column) * CHUNK_BYTES;
-                let record = self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read);
-                record.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
-            })
-        });
-        chunks.into_iter().flatten().sum()
+        let slices = if column < self.layout.columns { self.slices.len() } else { 0 };
+        (0..slices).map(|slice| self.chunk_bytes(slice, column)).sum()
+    }
+
+    /// Bytes of one column of one slice (both inside the part), their index included.
+    pub(super) fn chunk_bytes(&self, slice: usize, column: usize) -> u64 {
+        let at = self.layout.chunks + (slice * self.layout.columns + column) * CHUNK_BYTES;
+        let record = self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read);
+        record.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
     }
 
     /// Compares every checksum of the file.
@@ -123,6 +124,11 @@ impl<'a> Page<'a> {
     /// Statistics of the whole chunk.
     pub(super) fn total(&self) -> TotalStats {
         TotalStats::read(self.bytes).unwrap_or_else(TotalStats::empty)
+    }
+
+    /// Where it stands in the file: the blocks it tells of end there.
+    pub(super) fn offset(&self) -> usize {
+        self.data_offset + self.data.len()
     }
 
     /// Where in the chunk a block begins, and its statistics.
@@ -157,7 +163,7 @@ impl<'a> Page<'a> {
             let last = block_count(self.rows).min(first + GROUP_BLOCKS);
             let extent = self.extent(first..last).ok_or_else(missing)?;
             let at = TOTAL_BYTES + block_count(self.rows) * BLOCK_RECORD_BYTES + group * 4;
-            if crc32c::crc32c(&self.data[extent.clone()]) != u32_at(self.bytes, at) {
+            if !checksum::matches(&self.data[extent.clone()], u32_at(self.bytes, at)) {
                 let offset = self.data_offset + extent.start;
                 return Err(self.part.damaged(offset, "the checksum of a group of blocks does not match"));
             }

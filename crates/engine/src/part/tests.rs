@@ -2,6 +2,7 @@
 
 mod damage;
 mod golden;
+mod inspect;
 mod round_trip;
 mod table;
 

@@ -183,6 +183,7 @@ impl Rewrite {
         let role = match column {
             _ if schema.timestamp() == Some(column) => Some("it is the designated timestamp"),
             _ if schema.series().contains(&column) => Some("it is in the series key"),
+            _ if schema.dedup().contains(&column) => Some("it is one of the DEDUP UPSERT KEYS"),
             _ => None,
         };
         if let Some(role) = role {
@@ -263,7 +264,7 @@ impl Rewrite {
         let file = self.file(place)?;
         let changed = edits.changed_rows();
         let partition = self.table.partitions[place.0].range;
-        let came = if edits.deletes_all() { None } else { self.write_edited(&file, partition, &edits)? };
+        let came = if edits.deletes_all() { None } else { self.write_edited(&file, place.0, &edits)? };
         self.rows += changed;
         let gone = file.entry.file.clone();
         self.done.insert(place, RewrittenPart { partition: partition.from, gone, came });
@@ -273,9 +274,12 @@ impl Rewrite {
     fn write_edited(
         &mut self,
         file: &Arc<PartFile>,
-        partition: TimeRange,
+        partition: usize,
         edits: &PartEdits,
     ) -> Result<Option<PartEntry>> {
+        let table = Arc::clone(&self.table);
+        let superseded = table.partitions[partition].superseded_of(file);
+        let partition = table.partitions[partition].range;
         let core = Arc::clone(&self.exclusive.core);
         let (schema, positions) = (self.table.schema(), file.entry.positions);
         let name = core.new_part_name();
@@ -285,7 +289,7 @@ impl Rewrite {
         let mut rows = 0;
         for slice in 0..file.open()?.slices().len() {
             let all = Selection::default();
-            let found = self.table.select_slice(file, slice, 0, &all, &TimeRange::ALL)?;
+            let found = self.table.select_slice(file, superseded, (0, slice), &all, &TimeRange::ALL)?;
             let Some(segment) = found else { continue };
             let edited = EditedSlice::new(&segment, edits);
             rows += edited.row_count();

@@ -3,7 +3,7 @@
 use super::{DroppedCell, History, PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::manifest::{ImportRecord, Manifest};
+use crate::manifest::{ImportRecord, Manifest, SupersededRows};
 use crate::part::PositionRange;
 use crate::recent::Run;
 use crate::tape::change::{ImportSource, PartEntry, RewrittenPart};
@@ -26,8 +26,7 @@ pub(crate) enum Effect {
     },
     Load {
         table: u32,
-        parts: Vec<PartEntry>,
-        source: Option<ImportSource>,
+        load: LoadEffect,
     },
     /// Parts replaced one by one.
     Rewrite {
@@ -52,6 +51,36 @@ pub(crate) struct RowsEffect {
     pub(crate) table: u32,
     pub(crate) pieces: Vec<(TimeRange, RowBatch)>,
     pub(crate) new_symbols: bool,
+    /// What they replace.
+    pub(crate) superseded: Vec<Superseded>,
+}
+
+/// Rows of a partition that a commit replaces (DEDUP UPSERT KEYS).
+#[derive(Debug)]
+pub(crate) struct Superseded {
+    pub(crate) partition: TimeRange,
+    /// Runs, and what is left of each.
+    pub(crate) runs: Vec<(Arc<Run>, Option<Arc<Run>>)>,
+    /// Rows of parts.
+    pub(crate) parts: Vec<(Arc<PartFile>, Vec<u32>)>,
+}
+
+impl Superseded {
+    /// None yet.
+    pub(crate) fn new(partition: TimeRange) -> Self {
+        Self { partition, runs: Vec::new(), parts: Vec::new() }
+    }
+}
+
+/// The parts of a bulk load, in the order of their commit.
+#[derive(Debug)]
+pub(crate) struct LoadEffect {
+    pub(crate) parts: Vec<PartEntry>,
+    pub(crate) source: Option<ImportSource>,
+    /// What they replace in the table.
+    pub(crate) superseded: Vec<Superseded>,
+    /// Rows of the load's own parts, by their places, that its later parts replace.
+    pub(crate) own: Vec<(usize, Vec<u32>)>,
 }
 
 impl TableSnapshot {
@@ -94,10 +123,16 @@ impl TableSnapshot {
         for (column, count) in table.schema.symbol_columns().zip(manifest.symbol_counts) {
             table.dir.note_saved_symbols(table.schema.column_id(column), count);
         }
-        let (emptied, parts) = manifest.parts.into_iter().partition(PartEntry::is_emptied);
+        let (emptied, parts): (_, Vec<_>) = manifest.parts.into_iter().partition(PartEntry::is_emptied);
         table.emptied = Arc::new(emptied);
         for part in parts {
             table.add_part(part);
+        }
+        for of_part in manifest.superseded {
+            let range = table.schema.partition_by().partition_of(of_part.partition);
+            let partition = table.partition_mut(range);
+            let part = partition.part_sources().find(|part| part.entry.file == of_part.file).map(Arc::clone);
+            partition.superseded.extend(part.map(|part| (part, of_part.rows.into())));
         }
         table
     }
@@ -106,6 +141,13 @@ impl TableSnapshot {
     pub(crate) fn to_manifest(&self, position: u64) -> Manifest {
         let counts = self.dictionaries.iter().flatten().map(|dictionary| dictionary.len());
         let sources = self.partitions.iter().flat_map(|partition| &partition.sources);
+        let superseded = self.partitions.iter().flat_map(|partition| {
+            partition.superseded.iter().map(|(part, rows)| SupersededRows {
+                partition: partition.range.from,
+                file: part.entry.file.clone(),
+                rows: rows.to_vec(),
+            })
+        });
         Manifest {
             table: self.id,
             schema: TableSchema::clone(&self.schema),
@@ -124,6 +166,7 @@ impl TableSnapshot {
                 .collect(),
             imports: Vec::clone(&self.imports),
             history: History::clone(&self.history),
+            superseded: superseded.collect(),
         }
     }
 
@@ -149,7 +192,10 @@ impl TableSnapshot {
         let index = match self.partitions.binary_search_by_key(&range.from, |p| p.range.from) {
             Ok(index) => index,
             Err(index) => {
-                self.partitions.insert(index, Arc::new(PartitionSnapshot { range, sources: Vec::new() }));
+                self.partitions.insert(
+                    index,
+                    Arc::new(PartitionSnapshot { range, sources: Vec::new(), superseded: Vec::new() }),
+                );
                 index
             }
         };
@@ -183,31 +229,80 @@ impl TableSnapshot {
             }
             self.retired.push(gone);
         }
-        if self.partitions[index].sources.is_empty() {
+        partition.forget_superseded();
+        if partition.sources.is_empty() {
             self.partitions.remove(index);
         }
         self.revision += 1;
     }
 
     /// Parts of a bulk load, in the schema of its frame, join the table.
-    fn load(&mut self, position: u64, parts: Vec<PartEntry>, source: Option<ImportSource>) {
+    fn load(&mut self, position: u64, load: LoadEffect) {
         self.revision += 1;
-        let rows = parts.iter().map(|part| part.rows).sum();
+        self.take_out(position, load.superseded);
+        let rows = load.parts.iter().map(|part| part.rows).sum();
         let positions = PositionRange { first: position, last: position };
         let schema_version = self.schema.version();
-        for part in parts {
-            self.add_part(PartEntry { positions, schema_version, ..part });
+        let mut own = load.own;
+        for (place, part) in load.parts.into_iter().enumerate() {
+            let range = self.schema.partition_by().partition_of(part.partition);
+            let part = self.add_part(PartEntry { positions, schema_version, ..part });
+            for (_, rows) in own.extract_if(.., |(of, _)| *of == place) {
+                let parts = vec![(Arc::clone(&part), rows)];
+                self.take_out(position, vec![Superseded { parts, ..Superseded::new(range) }]);
+            }
         }
-        if let Some(source) = source {
+        if let Some(source) = load.source {
             Arc::make_mut(&mut self.imports).push(ImportRecord { source, rows, position });
         }
     }
 
-    fn add_part(&mut self, entry: PartEntry) {
+    /// Notes that of these positions no row of a partition is left, as of `position`.
+    fn note_emptied(&mut self, position: u64, partition: usize, mut positions: PositionRange) {
+        let PartitionSnapshot { range, sources, .. } = self.partitions[partition].as_ref();
+        let holds_rows = |between: PositionRange| {
+            let meets = |held: PositionRange| held.first <= between.last && between.first <= held.last;
+            sources.iter().any(|source| meets(source.positions()))
+        };
+        let partition = range.from;
+        // One entry with its neighbours, so that rows which are replaced over and over leave few; frames that
+        // are still to be replayed may have rows before later ones.
+        Arc::make_mut(&mut self.emptied).retain(|entry| {
+            let first = entry.positions.first.min(positions.first);
+            let last = entry.positions.last.max(positions.last);
+            let joins = entry.partition == partition
+                && last <= position
+                && !holds_rows(PositionRange { first, last });
+            if joins {
+                positions = PositionRange { first, last };
+            }
+            !joins
+        });
+        let (file, rows, times, file_bytes, schema_version) =
+            (String::new(), 0, None, 0, self.schema.version());
+        let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
+        Arc::make_mut(&mut self.emptied).push(entry);
+    }
+
+    /// Takes out, or notes, what a commit replaces.
+    fn take_out(&mut self, position: u64, superseded: Vec<Superseded>) {
+        for of_partition in superseded {
+            if let Some(index) = self.find(&of_partition.partition) {
+                let (of_parts, emptied) = Arc::make_mut(&mut self.partitions[index]).take_out(of_partition);
+                // The rows that replaced them may be deleted later: the tape must not bring these back.
+                emptied.into_iter().for_each(|positions| self.note_emptied(position, index, positions));
+                // The frames that said so may be forgotten before these parts are.
+                self.revision += u64::from(of_parts);
+            }
+        }
+    }
+
+    fn add_part(&mut self, entry: PartEntry) -> Arc<PartFile> {
         let range = self.schema.partition_by().partition_of(entry.partition);
         let schema = self.history.version(entry.schema_version).unwrap_or(&self.schema);
-        let part = PartFile::new(entry, schema, &self.dir);
-        self.partition_mut(range).insert(Source::Part(Arc::new(part)));
+        let part = Arc::new(PartFile::new(entry, schema, &self.dir));
+        self.partition_mut(range).insert(Source::Part(Arc::clone(&part)));
+        part
     }
 }
 
@@ -247,9 +342,9 @@ impl Snapshot {
                     table.revision += 1;
                 }
             }
-            Effect::Load { table, parts, source } => {
+            Effect::Load { table, load } => {
                 if let Some(table) = self.table_mut(table) {
-                    table.load(position, parts, source);
+                    table.load(position, load);
                     table.expire(position, received_ns);
                 }
             }
@@ -273,6 +368,7 @@ impl Snapshot {
         if rows.new_symbols {
             table.revision += 1;
         }
+        table.take_out(position, rows.superseded);
         for (range, batch) in rows.pieces {
             let run = Run::new(batch, PositionRange { first: position, last: position });
             table.partition_mut(range).insert(Source::Run(Arc::new(run)));
@@ -339,28 +435,38 @@ impl Snapshot {
         intact
     }
 
-    /// Puts one part, or nothing, in the place of neighbouring parts, which retire. Where one of them is
-    /// gone, nothing happens and `false` is returned.
+    /// Puts one part, or nothing, in the place of neighbouring parts, which retire; each is given with the
+    /// rows of it that were left out as superseded. Where one of them is gone, or more rows of it are
+    /// superseded now, nothing happens and `false` is returned.
     pub(crate) fn replace_parts(
         &mut self,
         table: u32,
         partition: TimeRange,
-        parts: &[Arc<PartFile>],
+        parts: &[(Arc<PartFile>, Arc<[u32]>)],
         with: Option<Arc<PartFile>>,
     ) -> bool {
         let Some(table) = self.table_mut(table) else { return false };
         let Some(index) = table.find(&partition) else { return false };
         let sources = &table.partitions[index].sources;
         let same = |source: &Source, part: &Arc<PartFile>| matches!(source, Source::Part(other) if Arc::ptr_eq(other, part));
-        let start = parts.first().and_then(|first| sources.iter().position(|source| same(source, first)));
+        let start =
+            parts.first().and_then(|(first, _)| sources.iter().position(|source| same(source, first)));
         let Some(start) = start else { return false };
         let end = start + parts.len();
-        let intact =
-            sources.get(start..end).is_some_and(|these| these.iter().zip(parts).all(|(s, p)| same(s, p)));
+        let as_read = |(source, (part, superseded)): (&Source, &(Arc<PartFile>, Arc<[u32]>))| {
+            same(source, part) && *table.partitions[index].superseded_of(part) == **superseded
+        };
+        let intact = sources.get(start..end).is_some_and(|these| these.iter().zip(parts).all(as_read));
         if intact {
             table.revision += 1;
-            table.retired.extend(parts.iter().map(Arc::clone));
-            Arc::make_mut(&mut table.partitions[index]).sources.splice(start..end, with.map(Source::Part));
+            table.retired.extend(parts.iter().map(|(part, _)| Arc::clone(part)));
+            if with.is_none() {
+                let emptied = parts.iter().map(|(part, _)| part.entry.emptied());
+                Arc::make_mut(&mut table.emptied).extend(emptied);
+            }
+            let partition = Arc::make_mut(&mut table.partitions[index]);
+            partition.sources.splice(start..end, with.map(Source::Part));
+            partition.forget_superseded();
         }
         intact
     }

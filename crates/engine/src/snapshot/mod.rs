@@ -21,16 +21,17 @@ mod view;
 
 pub use alter::Dropped;
 pub(crate) use alter::DroppedCell;
-pub(crate) use apply::{Effect, RowsEffect};
+pub(crate) use apply::{Effect, LoadEffect, RowsEffect, Superseded};
 pub(crate) use history::{History, Retirement, SchemaVersion, fit_rows};
 pub use select::{Segment, Selection};
+pub(crate) use view::PartView;
 
 use crate::EngineError;
 use crate::Result;
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::engine::lock;
-use crate::manifest::{ImportRecord, Manifest, sync_if_there, table_dir};
+use crate::manifest::{ImportRecord, Manifest, table_dir};
 use crate::part::{ColumnStats, Part, PositionRange, StatValue};
 use crate::recent::Run;
 use crate::tape::change::PartEntry;
@@ -162,7 +163,9 @@ impl TableSnapshot {
         self.partitions.iter().map(|partition| partition.recent_bytes()).sum()
     }
 
-    /// What is known of a column over all rows, from the statistics of parts and runs.
+    /// What is known of a column over all rows, from the statistics of parts and runs. Rows of parts that
+    /// later ones replaced (DEDUP UPSERT KEYS) are counted too: where its `rows` are not [`Self::rows`], bounds
+    /// and sums are those of more rows than there are.
     ///
     /// # Errors
     /// Where a part cannot be opened.
@@ -185,6 +188,8 @@ impl TableSnapshot {
 pub struct PartitionSnapshot {
     pub(crate) range: TimeRange,
     pub(crate) sources: Vec<Source>,
+    /// Parts with rows, ascending, that later rows replace (DEDUP UPSERT KEYS): nobody sees them.
+    pub(crate) superseded: Vec<(Arc<PartFile>, Arc<[u32]>)>,
 }
 
 impl PartitionSnapshot {
@@ -195,7 +200,8 @@ impl PartitionSnapshot {
 
     /// How many rows it holds.
     pub fn rows(&self) -> u64 {
-        self.sources.iter().map(Source::rows).sum()
+        let superseded: u64 = self.superseded.iter().map(|(_, rows)| rows.len() as u64).sum();
+        self.sources.iter().map(Source::rows).sum::<u64>() - superseded
     }
 
     /// How many parts it has.
@@ -302,6 +308,15 @@ impl PartFile {
         if let Some(part) = self.opened.get() {
             return Ok(part);
         }
+        let part = self.open_anew()?;
+        Ok(self.opened.get_or_init(|| Arc::new(part)))
+    }
+
+    /// The part, mapped for the caller alone: nothing stays open or verified when it is dropped.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_anew(&self) -> Result<Part> {
         let bytes = self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?;
         if bytes.len() as u64 != self.entry.file_bytes {
             let what = format!("{} bytes long, the manifest says {}", bytes.len(), self.entry.file_bytes);
@@ -311,7 +326,7 @@ impl PartFile {
         if part.summary().rows != self.entry.rows || part.summary().times != self.entry.times {
             return Err(EngineError::damaged(&self.path, 0, "the part is not the one the manifest names"));
         }
-        Ok(self.opened.get_or_init(|| Arc::new(part)))
+        Ok(part)
     }
 
     fn doom(&self) {
@@ -375,15 +390,13 @@ impl TableDir {
     }
 
     /// Removes the manifest now, which makes the folder an orphan, and the folder when nobody holds it.
+    /// The copy goes first: a copy without a manifest is what is left where a manifest was lost.
     ///
     /// # Errors
     /// [`EngineError::Io`].
     pub(crate) fn doom(&self) -> Result<()> {
         self.doomed.store(true, Ordering::Release);
-        let path = Manifest::path(self.table);
-        self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-        // Also where nothing was there to remove: an earlier try may have failed after it.
-        sync_if_there(self.disk.as_ref(), &table_dir(self.table))
+        Manifest::remove(self.disk.as_ref(), self.table)
     }
 }
 

@@ -219,8 +219,11 @@ impl TableSnapshot {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {
+                        let superseded = partition.superseded_of(file);
                         for slice in 0..file.open()?.slices().len() {
-                            segments.extend(self.select_slice(file, slice, index, selection, &wanted)?);
+                            let place = (index, slice);
+                            let found = self.select_slice(file, superseded, place, selection, &wanted)?;
+                            segments.extend(found);
                         }
                     }
                     Source::Run(run) => segments.extend(self.select_run(run, index, selection, &wanted)),
@@ -230,15 +233,16 @@ impl TableSnapshot {
         Ok(segments)
     }
 
-    /// What a selection leaves of one slice of a part; `None` where that is nothing.
+    /// What a selection leaves of one slice of a part without its superseded rows (ascending); `None` where
+    /// that is nothing. The place is that of the partition, and of the slice in the part.
     ///
     /// # Errors
     /// Where the part is damaged.
     pub(crate) fn select_slice(
         &self,
         file: &PartFile,
-        index: usize,
-        partition: usize,
+        superseded: &[u32],
+        (partition, index): (usize, usize),
         selection: &Selection,
         wanted: &TimeRange,
     ) -> Result<Option<Segment>> {
@@ -258,10 +262,15 @@ impl TableSnapshot {
             if found.is_empty() {
                 continue;
             }
+            let before = rows.len();
             if selection.bounds.is_empty() {
                 rows.push(found);
             } else {
                 prune(&view, &selection.bounds, found, &mut rows);
+            }
+            if !superseded.is_empty() {
+                let ranges: Vec<Range<usize>> = rows.drain(before..).collect();
+                ranges.into_iter().for_each(|range| leave_out(range, superseded, &mut rows));
             }
             entries.resize(rows.len(), entry);
         }
@@ -351,6 +360,21 @@ impl TableSnapshot {
 
 fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
     times.is_none_or(|(first, last)| first < wanted.to && last >= wanted.from)
+}
+
+/// What of `rows` is not superseded (ascending), as ranges.
+fn leave_out(rows: Range<usize>, superseded: &[u32], kept: &mut Vec<Range<usize>>) {
+    let mut start = rows.start;
+    let first = superseded.partition_point(|row| (*row as usize) < rows.start);
+    for gone in superseded[first..].iter().map(|row| *row as usize).take_while(|row| *row < rows.end) {
+        if start < gone {
+            kept.push(start..gone);
+        }
+        start = gone + 1;
+    }
+    if start < rows.end {
+        kept.push(start..rows.end);
+    }
 }
 
 fn prune(part: &PartView, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {

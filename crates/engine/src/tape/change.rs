@@ -106,6 +106,8 @@ pub(crate) enum Change {
     DropPartitions { table: u32, range: TimeRange },
     /// The database was closed: everything before is on stable storage.
     Close,
+    /// Frames from `first` up to this one's position are lost: a repair put them aside.
+    Gap { first: u64 },
 }
 
 const KIND_ROWS: u16 = 1;
@@ -113,15 +115,40 @@ const KIND_CREATE: u16 = 2;
 const KIND_DROP: u16 = 3;
 const KIND_TRUNCATE: u16 = 4;
 const KIND_LOAD: u16 = 5;
-const KIND_CLOSE: u16 = 6;
+pub(crate) const KIND_CLOSE: u16 = 6;
 const KIND_ALTER: u16 = 7;
 const KIND_DROP_PARTITIONS: u16 = 8;
 const KIND_REWRITE: u16 = 9;
+pub(crate) const KIND_GAP: u16 = 10;
 
 /// Property of a schema: version (`u32`), smallest id never used (`u32`), the columns' ids (`u32` each).
 const PROPERTY_IDENTITY: u16 = 1;
 /// Property of a schema: its time to live, as text.
 const PROPERTY_TTL: u16 = 2;
+/// Property of a schema: names of the columns of which later rows replace earlier ones, with their count.
+const PROPERTY_DEDUP: u16 = 3;
+
+/// What a change that does more than add rows concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The table whose id the payload begins with: rows of it.
+    Table,
+    /// The same, but it only adds parts.
+    Load,
+    /// Anything.
+    Any,
+}
+
+/// `None` for kinds that add rows, or change nothing that rows depend on: replaying them once more, past what
+/// was sealed since, gives the same rows.
+pub(crate) fn scope_of(kind: u16) -> Option<Scope> {
+    match kind {
+        KIND_ROWS | KIND_CREATE | KIND_CLOSE | KIND_GAP => None,
+        KIND_DROP | KIND_TRUNCATE | KIND_ALTER | KIND_DROP_PARTITIONS => Some(Scope::Table),
+        KIND_LOAD => Some(Scope::Load),
+        _ => Some(Scope::Any),
+    }
+}
 
 /// Encodes a change for the tape: its kind and payload.
 pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
@@ -180,6 +207,10 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             KIND_REWRITE
         }
         Change::Close => KIND_CLOSE,
+        Change::Gap { first } => {
+            out.u64(*first);
+            KIND_GAP
+        }
     };
     (kind, out.finish())
 }
@@ -212,6 +243,7 @@ pub(crate) fn decode_change(
             parts: (0..input.count(1)?).map(|_| decode_rewritten(&mut input)).collect::<Result<_, _>>()?,
         },
         KIND_CLOSE => Change::Close,
+        KIND_GAP => Change::Gap { first: input.u64()? },
         other => return Err(format!("frames of kind {other} are not known to this version")),
     };
     input.finish()?;
@@ -346,6 +378,12 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
     if let Some(ttl) = schema.ttl() {
         all.push((PROPERTY_TTL, ttl.to_string().into_bytes()));
     }
+    if !schema.dedup().is_empty() {
+        let mut out = Encoder::default();
+        out.len(schema.dedup().len());
+        schema.dedup().iter().for_each(|column| out.text(&schema.columns()[*column].name));
+        all.push((PROPERTY_DEDUP, out.finish()));
+    }
     all
 }
 
@@ -415,6 +453,11 @@ fn decode_properties(
             PROPERTY_TTL => {
                 let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
                 builder.ttl(Some(Ttl::parse(text).map_err(|error| error.to_string())?))
+            }
+            PROPERTY_DEDUP => {
+                let names = (0..one.count(4)?).map(|_| one.text()).collect::<Result<Vec<_>, _>>()?;
+                one.finish()?;
+                builder.dedup(names)
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

@@ -6,6 +6,7 @@
 //! - `synced_bytes` never exceeds what was stable in the segment when the frame was written: it is
 //!   the proof, found in later frames, that an earlier broken one is damage and no torn write.
 
+use crate::checksum;
 use crate::disk::SECTOR_BYTES;
 use std::ops::Range;
 
@@ -62,13 +63,13 @@ impl FrameHeader {
         bytes
     }
 
-    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         if u32_at(0) != FRAME_MARKER {
             return Err("no frame begins here");
         }
-        if crc32c::crc32c(&bytes[..40]) != u32_at(40) {
+        if !checksum::matches(&bytes[..40], u32_at(40)) {
             return Err("the header's checksum does not match");
         }
         if bytes[10..12] != [0, 0] || u32_at(4) as usize > MAX_PAYLOAD_BYTES {
@@ -111,7 +112,7 @@ pub(crate) fn read_frame(segment: &[u8], offset: usize) -> Result<Frame<'_>, Bro
     if trailer != END_MARKER.to_le_bytes() {
         return Err(broken("the frame's end marker is missing", end));
     }
-    if crc32c::crc32c(payload) != header.payload_crc {
+    if !checksum::matches(payload, header.payload_crc) {
         return Err(broken("the payload's checksum does not match", end));
     }
     Ok(Frame { header, payload })

@@ -12,5 +12,6 @@
 pub(crate) mod change;
 pub(crate) mod frame;
 mod rows;
+pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod writer;

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - a segment's name is its first position, so names in order are the tape in order;
 //! - only the newest segment may have a torn tail: a writer syncs a segment before it begins the next;
-//! - positions within the tape only grow.
+//! - positions within the tape only grow, within an epoch by one from frame to frame.
 
 use super::frame::{Frame, Tail, classify_tail, read_frame};
 use crate::disk::{Disk, FileBytes};
@@ -31,6 +31,12 @@ pub(crate) fn epoch_of(position: u64) -> u64 {
 /// The position at which an epoch begins: that of its opening, before its first frame.
 pub(crate) fn first_position(epoch: u64) -> u64 {
     epoch << EPOCH_SHIFT
+}
+
+/// The last position that may come after `previous`, in the epoch of `next`: within an epoch none is left
+/// out. (An epoch's first position is none of its frames' in newer tapes.)
+pub(crate) fn position_after(previous: u64, next: u64) -> u64 {
+    if epoch_of(previous) == epoch_of(next) { previous + 1 } else { first_position(epoch_of(next)) + 1 }
 }
 
 /// The path of the segment that begins with `position`.
@@ -126,8 +132,13 @@ impl Segment {
         Ok(SegmentEnd { good_bytes: at, torn: false })
     }
 
+    /// Its bytes.
+    pub(crate) fn contents(&self) -> &FileBytes {
+        &self.bytes
+    }
+
     /// Whether the header is whole; `false` where it is torn and may be.
-    fn check_header(&self, newest: bool) -> Result<bool> {
+    pub(crate) fn check_header(&self, newest: bool) -> Result<bool> {
         let damaged = |what| EngineError::damaged(&self.path, 0, what);
         let Some(header) = self.bytes.get(..SEGMENT_HEADER_BYTES) else {
             return if newest { Ok(false) } else { Err(damaged("the segment has no header")) };

@@ -189,7 +189,9 @@ impl<E: Send + 'static> Tape<E> {
     pub(crate) fn wait(&self, ticket: Ticket) -> Result<()> {
         let mut latch = self.shared.lock();
         loop {
-            let reached = if ticket.sync == SyncPolicy::Always { latch.synced } else { latch.written };
+            let synced =
+                ticket.sync == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
+            let reached = if synced { latch.synced } else { latch.written };
             if reached >= ticket.position {
                 return Ok(());
             }
@@ -207,6 +209,20 @@ impl<E: Send + 'static> Tape<E> {
         let wanted = position.min(latch.written);
         latch.sync_wanted = latch.sync_wanted.max(wanted);
         while latch.synced < wanted {
+            latch.check()?;
+            latch = self.shared.write_or_wait(latch);
+        }
+        Ok(())
+    }
+
+    /// Returns once every frame appended so far is written and published; it may not be stable yet.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn publish_all(&self) -> Result<()> {
+        let mut latch = self.shared.lock();
+        let last = latch.next_position - 1;
+        while latch.written < last {
             latch.check()?;
             latch = self.shared.write_or_wait(latch);
         }
@@ -424,7 +440,9 @@ impl<E: Send + 'static> Writer<E> {
             }
             let due = latch.unsynced_since_ns.is_some_and(|since_ns| self.is_due(since_ns, now_ns));
             let wanted = latch.sync_wanted > latch.synced;
-            (latch.written, due || wanted || group.strictest == SyncPolicy::Always)
+            let always =
+                group.strictest == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
+            (latch.written, due || wanted || always)
         };
         if sync { self.sync_to(shared, written) } else { Ok(()) }
     }

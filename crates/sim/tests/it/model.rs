@@ -345,3 +345,9 @@ fn a_table_is_its_list_of_rows() {
 fn a_table_without_series_is_its_list_of_rows() {
     (500..520).for_each(|seed| run(seed, table().series::<&str>([]).build().unwrap(), false, 30));
 }
+
+#[test]
+fn rows_replace_each_other() {
+    let schema = table().dedup(["ts", "symbol"]).build().unwrap();
+    (1_000..1_120).for_each(|seed| run(seed, schema.clone(), true, 40));
+}

@@ -1,0 +1,193 @@
+//! Bringing a directory to the state of a source.
+
+use super::source::Source;
+use super::{BackupSummary, RESTORE_FILE};
+use crate::check::Progress;
+use crate::disk::Disk;
+use crate::manifest::{Manifest, TABLES_DIR, copy_path, sealed, symbols_path, table_dir};
+use crate::snapshot::{PartFile, Source as RowSource, TableSnapshot};
+use crate::switch::Switch;
+use crate::tape::segment::{list_segments, segment_path};
+use crate::{EngineError, Result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How much of a file is copied at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// A part's last bytes: its length, and a checksum that covers all other checksums of the file.
+const TRAILER_BYTES: usize = 48;
+
+pub(super) struct Copying<'a> {
+    source: &'a Source,
+    to: &'a dyn Disk,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+    summary: BackupSummary,
+    bytes_done: u64,
+    bytes_total: u64,
+}
+
+impl<'a> Copying<'a> {
+    pub(super) fn new(
+        source: &'a Source,
+        to: &'a dyn Disk,
+        progress: &'a mut dyn FnMut(Progress<'_>),
+    ) -> Self {
+        let parts = parts_of(source).iter().map(|part| part.entry.file_bytes).sum::<u64>();
+        let tape = source.tape.iter().map(|piece| piece.bytes().len() as u64).sum::<u64>();
+        let bytes_total = parts + tape;
+        Self { source, to, progress, summary: BackupSummary::default(), bytes_done: 0, bytes_total }
+    }
+
+    /// Copies what is missing and switches to it; `marker` stands in the directory from then on.
+    pub(super) fn run(mut self, marker: Option<&str>) -> Result<BackupSummary> {
+        let source = self.source;
+        self.summary.position = source.snapshot.position();
+        let mut folders = BTreeSet::new();
+        let mut named = BTreeSet::new();
+        for part in parts_of(source) {
+            if self.copy_part(&part)? {
+                folders.extend(part.path.parent().map(Path::to_path_buf));
+            }
+            named.insert(part.path.clone());
+        }
+        for folder in &folders {
+            self.to.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+        }
+        let mut switch = Switch::begin(self.to)?;
+        for table in source.snapshot.tables() {
+            self.summary.tables += 1;
+            self.summary.rows += table.rows();
+            self.stage_table(table, &mut switch)?;
+        }
+        self.stage_tape(&mut switch)?;
+        self.drop_tables(&mut switch)?;
+        match marker {
+            Some(marker) => {
+                self.stage(Path::new(marker), b"backup of a Tickstone database\n", &mut switch)?
+            }
+            None => switch.remove(PathBuf::from(RESTORE_FILE)),
+        }
+        switch.commit(self.to)?;
+        self.remove_needless(&named)?;
+        Ok(self.summary)
+    }
+
+    fn step(&mut self, path: &Path, bytes: u64) {
+        self.bytes_done += bytes;
+        let bytes_total = self.bytes_total.max(self.bytes_done);
+        (self.progress)(Progress { path, bytes: self.bytes_done, bytes_total });
+    }
+
+    /// Copies a part where the target has not the same one; whether it did.
+    fn copy_part(&mut self, part: &PartFile) -> Result<bool> {
+        self.summary.parts += 1;
+        let path = &part.path;
+        let bytes = self.source.disk.read(path).map_err(EngineError::io("read", path))?;
+        if self.to.read(path).is_ok_and(|there| is_same_part(&there, &bytes)) {
+            self.step(path, part.entry.file_bytes);
+            return Ok(false);
+        }
+        part.open_anew()?.check()?;
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".tmp");
+        let unfinished = PathBuf::from(unfinished);
+        self.to.remove(&unfinished).map_err(EngineError::io("remove", &unfinished))?;
+        let mut file = self.to.create(&unfinished).map_err(EngineError::io("create", &unfinished))?;
+        for chunk in bytes.chunks(CHUNK_BYTES) {
+            file.append(chunk).map_err(EngineError::io("write", &unfinished))?;
+            self.step(path, chunk.len() as u64);
+        }
+        file.sync().map_err(EngineError::io("sync", &unfinished))?;
+        self.to.rename(&unfinished, path).map_err(EngineError::io("rename to", path))?;
+        self.summary.parts_copied += 1;
+        self.summary.bytes_copied += bytes.len() as u64;
+        Ok(true)
+    }
+
+    /// Stages a file unless the target has it already.
+    fn stage(&mut self, path: &Path, bytes: &[u8], switch: &mut Switch) -> Result<()> {
+        if self.to.read(path).is_ok_and(|there| *there == *bytes) {
+            return Ok(());
+        }
+        self.summary.bytes_copied += bytes.len() as u64;
+        switch.stage(self.to, path, bytes)
+    }
+
+    fn stage_table(&mut self, table: &TableSnapshot, switch: &mut Switch) -> Result<()> {
+        let manifest = table.to_manifest(self.source.snapshot.position());
+        for (column, count) in table.schema.symbol_columns().zip(&manifest.symbol_counts) {
+            if let (Some(dictionary), 1..) = (table.dictionary(column), *count) {
+                let bytes = sealed(dictionary.encode(*count as usize));
+                let path = symbols_path(table.id, table.schema.column_id(column));
+                self.stage(&path, &bytes, switch)?;
+                self.stage(&copy_path(&path), &bytes, switch)?;
+            }
+        }
+        let (path, bytes) = (Manifest::path(table.id), sealed(manifest.encode()));
+        self.stage(&path, &bytes, switch)?;
+        self.stage(&copy_path(&path), &bytes, switch)
+    }
+
+    fn stage_tape(&mut self, switch: &mut Switch) -> Result<()> {
+        let source = self.source;
+        for piece in &source.tape {
+            let path = segment_path(piece.first);
+            self.stage(&path, piece.bytes(), switch)?;
+            self.step(&path, piece.bytes().len() as u64);
+        }
+        let known: BTreeSet<u64> = source.tape.iter().map(|piece| piece.first).collect();
+        let gone = list_segments(self.to)?.into_iter().filter(|first| !known.contains(first));
+        gone.for_each(|first| switch.remove(segment_path(first)));
+        Ok(())
+    }
+
+    /// Tables that the source has not go with their folders.
+    fn drop_tables(&mut self, switch: &mut Switch) -> Result<()> {
+        let entries = self.to.list(Path::new(TABLES_DIR)).map_err(EngineError::io("list", TABLES_DIR))?;
+        for entry in entries {
+            let id = entry.name.parse().ok();
+            if id.and_then(|id| self.source.snapshot.table_by_id(id)).is_none() {
+                switch.remove(Path::new(TABLES_DIR).join(&entry.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what the new state does not name. A try that is cut short is finished by the next backup.
+    fn remove_needless(&mut self, named: &BTreeSet<PathBuf>) -> Result<()> {
+        for table in self.source.snapshot.tables() {
+            let dir = table_dir(table.id);
+            let folders = self.to.list(&dir).map_err(EngineError::io("list", &dir))?;
+            for folder in folders.into_iter().filter(|entry| entry.is_dir) {
+                let folder = dir.join(&folder.name);
+                for file in self.to.list(&folder).map_err(EngineError::io("list", &folder))? {
+                    let path = folder.join(&file.name);
+                    if !named.contains(&path) {
+                        self.to.remove(&path).map_err(EngineError::io("remove", &path))?;
+                        self.summary.parts_removed += 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_same_part(there: &[u8], bytes: &[u8]) -> bool {
+    let trailer = |bytes: &[u8]| bytes.len().checked_sub(TRAILER_BYTES).map(|at| bytes[at..].to_vec());
+    there.len() == bytes.len() && trailer(there).is_some_and(|there| Some(there) == trailer(bytes))
+}
+
+/// The parts of a snapshot.
+fn parts_of(source: &Source) -> Vec<Arc<PartFile>> {
+    let mut parts = Vec::new();
+    for table in source.snapshot.tables() {
+        for one in table.partitions.iter().flat_map(|partition| &partition.sources) {
+            if let RowSource::Part(part) = one {
+                parts.push(Arc::clone(part));
+            }
+        }
+    }
+    parts
+}

@@ -1,0 +1,111 @@
+//! `tickstone backup` and `restore`: a second directory that is a database of its own.
+//!
+//! ```text
+//! snapshot + tape up to its position (source) -> parts that are not there yet (copy)
+//!        -> manifests, symbol files and tape staged -> one switch -> parts nobody needs any more go
+//! ```
+//!
+//! Invariants:
+//! - a backup holds one snapshot: every commit up to its position, and none after;
+//! - the backup before stays whole until the switch, the new one is whole from then on;
+//! - a part is verified before it is copied: damage is never backed up.
+//!
+//! Enter at [`Engine::backup`] and [`restore`].
+
+mod copy;
+mod source;
+
+use crate::check::Progress;
+use crate::disk::Disk;
+use crate::engine::Engine;
+use crate::switch;
+use crate::{EngineError, Result};
+use copy::Copying;
+use source::Source;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Tells a backup from a database that is not to be overwritten.
+pub(crate) const BACKUP_FILE: &str = "BACKUP";
+/// Says that a restore into this directory was begun and not finished.
+pub(crate) const RESTORE_FILE: &str = "RESTORE";
+const LOCK_FILE: &str = "LOCK";
+
+/// What a backup or a restore brought over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BackupSummary {
+    /// Position of the last commit in it.
+    pub position: u64,
+    /// Tables in it.
+    pub tables: u64,
+    /// Rows in it.
+    pub rows: u64,
+    /// Parts in it.
+    pub parts: u64,
+    /// Parts that were copied: the others were there.
+    pub parts_copied: u64,
+    /// Bytes that were written.
+    pub bytes_copied: u64,
+    /// Parts that went, as the new state does not need them.
+    pub parts_removed: u64,
+}
+
+impl Engine {
+    /// Brings `to` to the present state while writing goes on: an empty directory, or a backup made
+    /// before, of which parts that are still needed stay. `to` is open for writing.
+    ///
+    /// # Errors
+    /// [`EngineError::NotABackup`] where `to` holds anything else, [`EngineError::Damaged`] where a part
+    /// is not as it was written, [`EngineError::Io`]: the backup before is then as it was.
+    pub fn backup(
+        &self,
+        to: &Arc<dyn Disk>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<BackupSummary> {
+        switch::finish(to.as_ref())?;
+        let names = names(to.as_ref())?;
+        let known = names.iter().any(|name| name == BACKUP_FILE);
+        // Before the first switch a backup is parts without a manifest.
+        let begun = names.iter().all(|name| matches!(name.as_str(), "tables" | "next"))
+            && crate::manifest::list_tables(to.as_ref())?
+                .into_iter()
+                .all(|id| to.read(&crate::manifest::Manifest::path(id)).is_err());
+        if !known && !begun {
+            return Err(EngineError::NotABackup { found: names.join(", ") });
+        }
+        let source = Source::of_engine(&self.core)?;
+        Copying::new(&source, to.as_ref(), progress).run(Some(BACKUP_FILE))
+    }
+}
+
+/// Copies a backup, or any database that nobody writes, into an empty directory, and verifies it.
+///
+/// # Errors
+/// [`EngineError::NotEmpty`] where `to` holds anything but a restore that was cut short,
+/// [`EngineError::Damaged`], [`EngineError::Io`].
+pub fn restore(
+    backup: &Arc<dyn Disk>,
+    to: &Arc<dyn Disk>,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<BackupSummary> {
+    let names = names(to.as_ref())?;
+    let marker = Path::new(RESTORE_FILE);
+    // Cut short within the switch it is finished here, and nothing is left to copy.
+    let begun = names.iter().any(|name| name == RESTORE_FILE);
+    switch::finish(to.as_ref())?;
+    if !begun && !names.is_empty() {
+        return Err(EngineError::NotEmpty { found: names.join(", ") });
+    }
+    let source = Source::of_closed(backup)?;
+    if !begun {
+        drop(to.create(marker).map_err(EngineError::io("create", marker))?);
+        to.sync_dir(Path::new("")).map_err(EngineError::io("sync", RESTORE_FILE))?;
+    }
+    Copying::new(&source, to.as_ref(), progress).run(None)
+}
+
+/// What a directory holds, but for its lock.
+fn names(disk: &dyn Disk) -> Result<Vec<String>> {
+    let entries = disk.list(Path::new("")).map_err(EngineError::io("list", "the target"))?;
+    Ok(entries.into_iter().map(|entry| entry.name).filter(|name| name != LOCK_FILE).collect())
+}

@@ -1,0 +1,218 @@
+//! The survey: what a check reports and a repair acts on.
+//!
+//! Invariants:
+//! - nothing on disk is changed;
+//! - every damage that is reported has its entry among the troubles, so that a repair misses none.
+
+use super::report::{Finding, Progress, Report};
+use super::{CheckOptions, files, parts, tables, tape};
+use crate::Result;
+use crate::disk::Disk;
+use crate::snapshot::Snapshot;
+use crate::switch;
+use crate::tape::change::PartEntry;
+use crate::tape::segment::epoch_of;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is wrong with one table.
+#[derive(Debug, Default)]
+pub(crate) struct TableTrouble {
+    /// The manifest, or a symbol file it relies on, has to be written anew.
+    pub(crate) rewrite: bool,
+    /// Damaged files of the table's own: manifests, symbol files.
+    pub(crate) files: Vec<PathBuf>,
+    /// Damaged parts by their path.
+    pub(crate) parts: BTreeMap<PathBuf, PartTrouble>,
+    /// Parts of bulk loads whose frame is lost: they become the table's again.
+    pub(crate) adopted: Vec<PartEntry>,
+}
+
+/// What can be done about a part.
+#[derive(Debug)]
+pub(crate) enum PartTrouble {
+    /// Nothing can be read, or there is no file.
+    Lost,
+    /// The tape has its rows.
+    InTape,
+    /// These rows of it are good.
+    Partly(Vec<Range<usize>>),
+}
+
+/// What is wrong with the tape.
+#[derive(Debug, Default)]
+pub(crate) struct TapeTrouble {
+    /// Segments with damage inside.
+    pub(crate) segments: BTreeSet<u64>,
+    /// Segments whose header is torn or broken.
+    pub(crate) headers: BTreeSet<u64>,
+    /// Positions of whole frames that cannot be replayed.
+    pub(crate) unusable: HashSet<u64>,
+    /// Whole frames that stand in a segment that is not theirs: segment and position.
+    pub(crate) foreign: HashSet<(u64, u64)>,
+    /// Tables that frames speak of and nothing describes, ascending.
+    pub(crate) unknown: Vec<u32>,
+}
+
+/// Which frames the tape holds, as far as it decides what may be taken from it.
+#[derive(Debug, Default)]
+pub(crate) struct TapeCover {
+    /// Position of the first frame.
+    pub(crate) first: Option<u64>,
+    /// Position of the last frame.
+    pub(crate) last: u64,
+    /// Whether the database was closed after it.
+    pub(crate) closed: bool,
+    /// Positions that are missing in between, those that an earlier repair has noted included.
+    pub(crate) lost: Vec<(u64, u64)>,
+    /// Those of them that are missing now.
+    pub(crate) found_lost: Vec<(u64, u64)>,
+    /// Frames that do more than add rows.
+    pub(crate) changes: Vec<TapeChange>,
+}
+
+/// A frame that does more than add rows.
+#[derive(Debug)]
+pub(crate) struct TapeChange {
+    /// The table it concerns; `None` where it may be any.
+    pub(crate) table: Option<u32>,
+    pub(crate) position: u64,
+    /// Whether it only adds parts.
+    pub(crate) is_load: bool,
+}
+
+impl TapeCover {
+    pub(crate) fn add_lost(&mut self, positions: (u64, u64)) {
+        self.lost.push(positions);
+        self.found_lost.push(positions);
+    }
+
+    /// The first position found lost that may have been that of a load which wrote its parts in this epoch.
+    pub(crate) fn lost_load(&self, epoch: u64) -> Option<u64> {
+        let of_epoch = |(first, last): &&(u64, u64)| (epoch_of(*first)..=epoch_of(*last)).contains(&epoch);
+        self.found_lost.iter().find(of_epoch).map(|(first, _)| *first)
+    }
+
+    /// Whether the process that wrote in this epoch may have died with loads under way.
+    pub(crate) fn may_have_died(&self, epoch: u64) -> bool {
+        epoch == epoch_of(self.last) && !self.closed
+    }
+
+    /// Whether a table's rows of these positions are all in row frames that can be replayed once more.
+    pub(crate) fn has_rows(&self, table: u32, first: u64, last: u64) -> bool {
+        let harmless = |change: &TapeChange| {
+            let other = change.table.is_some_and(|id| id != table);
+            other || change.position < first || (change.is_load && last < change.position)
+        };
+        self.first.is_some_and(|start| start <= first)
+            && last <= self.last
+            && self.lost.iter().all(|(from, to)| *to < first || last < *from)
+            && self.changes.iter().all(harmless)
+    }
+}
+
+/// A database, looked at.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) report: Report,
+    /// The state that the files tell, without rows that are only in the tape.
+    pub(crate) snapshot: Snapshot,
+    /// No position up to this one is free.
+    pub(crate) last_position: u64,
+    pub(crate) tables: BTreeMap<u32, TableTrouble>,
+    pub(crate) tape: TapeTrouble,
+    /// Folders of tables that nothing describes though they hold parts, and broken files nothing needs.
+    pub(crate) strays: Vec<PathBuf>,
+}
+
+impl Survey {
+    /// Looks at everything.
+    ///
+    /// # Errors
+    /// As [`super::check`].
+    pub(crate) fn take(
+        disk: &Arc<dyn Disk>,
+        options: &CheckOptions,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Self> {
+        let mut look = Look::new(disk, options, progress)?;
+        let found = tables::look(&mut look)?;
+        let walked = tape::walk(&mut look, found)?;
+        parts::look(&mut look, &walked)?;
+        files::look(&mut look, &walked)?;
+        tape::lost_symbols(&mut look, &walked.snapshot);
+        Ok(Self {
+            report: look.report,
+            snapshot: walked.snapshot,
+            last_position: walked.last_position,
+            tables: look.tables,
+            tape: look.tape,
+            strays: look.strays,
+        })
+    }
+}
+
+/// A survey under way.
+pub(crate) struct Look<'a> {
+    /// The database, seen through a switch that is not finished.
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) options: &'a CheckOptions,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+    pub(crate) report: Report,
+    pub(crate) tables: BTreeMap<u32, TableTrouble>,
+    pub(crate) tape: TapeTrouble,
+    pub(crate) strays: Vec<PathBuf>,
+    /// Tables whose manifest had to be told from their parts.
+    pub(crate) rebuilt: BTreeSet<u32>,
+    bytes_total: u64,
+}
+
+impl<'a> Look<'a> {
+    fn new(
+        disk: &Arc<dyn Disk>,
+        options: &'a CheckOptions,
+        progress: &'a mut dyn FnMut(Progress<'_>),
+    ) -> Result<Self> {
+        let mut look = Self {
+            disk: Arc::clone(disk),
+            options,
+            progress,
+            report: Report::default(),
+            tables: BTreeMap::new(),
+            tape: TapeTrouble::default(),
+            strays: Vec::new(),
+            rebuilt: BTreeSet::new(),
+            bytes_total: 0,
+        };
+        files::look_at_switch(&mut look)?;
+        if look.report.is_clean() {
+            look.disk = switch::settled(disk)?;
+        }
+        look.bytes_total = files::total_bytes(look.disk.as_ref(), Path::new(""))?;
+        Ok(look)
+    }
+
+    /// Notes a finding.
+    pub(crate) fn add(&mut self, finding: Finding) {
+        self.report.add(finding, self.options.findings_max);
+    }
+
+    /// Notes that a file of this size is read.
+    pub(crate) fn begin_file(&mut self, path: &Path, bytes: u64) {
+        self.report.files += 1;
+        self.step(path, bytes);
+    }
+
+    /// Notes that so many bytes of a file were read.
+    pub(crate) fn step(&mut self, path: &Path, bytes: u64) {
+        self.report.bytes += bytes;
+        let bytes_total = self.bytes_total.max(self.report.bytes);
+        (self.progress)(Progress { path, bytes: self.report.bytes, bytes_total });
+    }
+
+    pub(crate) fn trouble(&mut self, table: u32) -> &mut TableTrouble {
+        self.tables.entry(table).or_default()
+    }
+}

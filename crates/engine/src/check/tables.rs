@@ -1,0 +1,163 @@
+//! Manifests and symbol files: each against its checksum, else the copy, else what else there is.
+
+use super::rebuild;
+use super::report::{Finding, Remedy, Severity};
+use super::survey::Look;
+use crate::dictionary::Dictionary;
+use crate::manifest::{Manifest, copy_path, list_tables, symbols_path};
+use crate::snapshot::TableSnapshot;
+use crate::tape::change::PartEntry;
+use crate::tape::segment::first_position;
+use crate::{EngineError, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What the tables' own files tell.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) tables: Vec<TableSnapshot>,
+    /// Symbols that a manifest says there are, by table and column.
+    pub(crate) symbol_counts: Vec<(u32, usize, usize)>,
+    /// Last position that some manifest holds.
+    pub(crate) position: u64,
+    /// First position of the last epoch in which some part was written.
+    pub(crate) opened_last: u64,
+}
+
+/// Looks at every table's manifest and symbol files.
+pub(crate) fn look(look: &mut Look<'_>) -> Result<Found> {
+    let mut found = Found::default();
+    for id in list_tables(look.disk.as_ref())? {
+        let Some(manifest) = manifest(look, id)? else { continue };
+        found.position = found.position.max(manifest.saved_at);
+        let epochs = manifest.parts.iter().filter_map(PartEntry::epoch);
+        found.opened_last = found.opened_last.max(epochs.max().map_or(0, first_position));
+        let mut dictionaries = vec![None; manifest.schema.columns().len()];
+        for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
+            let count = *count as usize;
+            found.symbol_counts.push((id, column, count));
+            dictionaries[column] = Some(Arc::new(symbols(look, &manifest, column, count)?));
+        }
+        for column in manifest.schema.symbol_columns() {
+            dictionaries[column].get_or_insert_default();
+        }
+        found.tables.push(TableSnapshot::from_manifest(manifest, dictionaries, &look.disk));
+    }
+    Ok(found)
+}
+
+/// The manifest of a table, or the best there is in its place; `None` where the tape must tell.
+fn manifest(look: &mut Look<'_>, id: u32) -> Result<Option<Manifest>> {
+    let path = Manifest::path(id);
+    let copy = copy_path(&path);
+    let disk = Arc::clone(&look.disk);
+    note_file(look, &path);
+    note_file(look, &copy);
+    let from_copy = Manifest::load_from(disk.as_ref(), id, &copy);
+    let problem = match Manifest::load(disk.as_ref(), id) {
+        Ok(Some(manifest)) => {
+            broken_copy(look, id, &copy, from_copy.err());
+            return Ok(Some(manifest));
+        }
+        Ok(None) => match &from_copy {
+            Ok(None) => return Ok(None),
+            _ => Finding::new(Severity::Damage, &path, "the manifest is missing"),
+        },
+        Err(error @ EngineError::NewerFormat { .. }) => return Err(error),
+        Err(error) => {
+            look.trouble(id).files.push(path.clone());
+            broken_file(&path, error)
+        }
+    };
+    look.trouble(id).rewrite = true;
+    if let Ok(Some(manifest)) = from_copy {
+        look.add(problem.of_table(manifest.schema.name()).remedy(Remedy::FromCopy));
+        return Ok(Some(manifest));
+    }
+    if from_copy.is_err() {
+        look.trouble(id).files.push(copy);
+    }
+    let rebuilt = rebuild::manifest(look.disk.as_ref(), id)?;
+    match &rebuilt {
+        Some(manifest) => {
+            let what = format!("{}, and so is its copy", problem.what);
+            let finding = Finding { what, ..problem.of_table(manifest.schema.name()) };
+            look.rebuilt.insert(id);
+            look.add(finding.loses(None, None).remedy(Remedy::Rebuild));
+        }
+        None => look.add(problem.loses(None, None).remedy(Remedy::Rebuild)),
+    }
+    Ok(rebuilt)
+}
+
+/// The symbols of a column, as far as its file or the copy has them.
+fn symbols(look: &mut Look<'_>, manifest: &Manifest, column: usize, count: usize) -> Result<Dictionary> {
+    if count == 0 {
+        return Ok(Dictionary::default());
+    }
+    let path = symbols_path(manifest.table, manifest.schema.column_id(column));
+    let copy = copy_path(&path);
+    let disk = Arc::clone(&look.disk);
+    note_file(look, &path);
+    note_file(look, &copy);
+    let from_copy = Dictionary::load(disk.as_ref(), &copy, count);
+    let error = match Dictionary::load(disk.as_ref(), &path, count) {
+        Ok(dictionary) => {
+            // An older copy with fewer symbols is what a crash between the two leaves.
+            let older = Dictionary::load(disk.as_ref(), &copy, 0);
+            broken_copy(look, manifest.table, &copy, older.err());
+            return Ok(dictionary);
+        }
+        Err(error @ EngineError::NewerFormat { .. }) => return Err(error),
+        Err(error) => error,
+    };
+    let finding = broken_file(&path, error).of_table(manifest.schema.name());
+    let trouble = look.trouble(manifest.table);
+    trouble.rewrite = true;
+    trouble.files.push(path);
+    match from_copy {
+        Ok(dictionary) => {
+            look.add(finding.remedy(Remedy::FromCopy));
+            Ok(dictionary)
+        }
+        Err(_) => {
+            look.add(finding.remedy(Remedy::Rebuild));
+            // Fewer symbols are better than none: ids never change.
+            Ok(Dictionary::load(disk.as_ref(), &copy, 0).unwrap_or_default())
+        }
+    }
+}
+
+/// Counts a file that is there.
+fn note_file(look: &mut Look<'_>, path: &Path) {
+    if let Ok(bytes) = look.disk.read(path) {
+        look.begin_file(path, bytes.len() as u64);
+    }
+}
+
+/// Notes a copy that cannot be read. It is not synced, so a power cut may have torn it.
+fn broken_copy(look: &mut Look<'_>, id: u32, copy: &Path, error: Option<EngineError>) {
+    match error {
+        None => {}
+        Some(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+        Some(error) => {
+            let mut finding = broken_file(copy, error).remedy(Remedy::Rebuild);
+            finding.severity = Severity::Note;
+            look.trouble(id).rewrite = true;
+            look.add(finding);
+        }
+    }
+}
+
+/// The finding that an error of reading is.
+pub(crate) fn broken_file(path: &Path, error: EngineError) -> Finding {
+    match error {
+        EngineError::Damaged { offset, what, .. } => {
+            Finding::new(Severity::Damage, path, what).at(offset, None)
+        }
+        EngineError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Finding::new(Severity::Damage, path, "the file is missing")
+        }
+        other => Finding::new(Severity::Damage, path, other.to_string()),
+    }
+}

@@ -1,0 +1,130 @@
+//! The decoders of durable bytes as functions of any bytes, for `fuzz/` and for the property tests beside it.
+//!
+//! None of them may panic, hang, or allocate past what the bytes can stand for. Checksums are passed over:
+//! they are no protection against bytes that were made to fit.
+
+use crate::checksum;
+use crate::dictionary::Dictionary;
+use crate::disk::{Disk, FileBytes, MemoryDisk};
+use crate::manifest::Manifest;
+use crate::part::Part;
+use crate::tape::change::decode_change;
+use crate::tape::frame::{classify_tail, read_frame};
+use std::path::Path;
+use std::sync::Arc;
+use tickstone_model::{ColumnType, TableSchema, TimeRange};
+
+/// Bytes of a tape segment, past its header: frames, one after the other, to the first broken one.
+pub fn frames(bytes: &[u8]) {
+    for pass_over in [false, true] {
+        let walk = || {
+            let mut at = 0;
+            while at < bytes.len() {
+                match read_frame(bytes, at) {
+                    Ok(frame) => at += frame.size(),
+                    Err(broken) => {
+                        classify_tail(bytes, at, &broken);
+                        break;
+                    }
+                }
+            }
+        };
+        if pass_over { checksum::passed_over(walk) } else { walk() }
+    }
+}
+
+/// A kind of frame (one byte) and a payload.
+pub fn change(bytes: &[u8]) {
+    let Some((kind, payload)) = bytes.split_first() else { return };
+    let types =
+        |table: u32| (table != 9).then(|| every_type().columns().iter().map(|c| c.column_type).collect());
+    // What it says does not matter, only that it is said.
+    let _ = decode_change(u16::from(*kind), payload, types);
+}
+
+/// A manifest file.
+pub fn manifest(bytes: &[u8]) {
+    let _ = checksum::passed_over(|| Manifest::load(&holding(&Manifest::path(1), bytes), 1));
+}
+
+/// A symbol file.
+pub fn symbols(bytes: &[u8]) {
+    let path = Path::new("symbols");
+    let _ = checksum::passed_over(|| Dictionary::load(&holding(path, bytes), path, 0));
+}
+
+/// A part file of a table of this schema: everything a query can ask of it.
+pub fn part(schema: &Arc<TableSchema>, bytes: &[u8]) {
+    checksum::passed_over(|| {
+        let bytes = FileBytes::new(bytes.to_vec());
+        let Ok(part) = Part::open(bytes, Path::new("part"), schema) else { return };
+        let rows = usize::try_from(part.summary().rows).unwrap_or(usize::MAX);
+        for column in 0..schema.columns().len() {
+            let _ = part.column_stats(column);
+            let _ = part.read(column, 0..rows);
+            let _ = part.read_ranges(column, &[0..rows.min(3), rows / 2..rows]);
+            let _ =
+                part.take(column, &[rows.saturating_sub(1), 0].map(|row| row.min(rows.saturating_sub(1))));
+            let _ = part.blocks(column, 0..rows);
+        }
+        for slice in 0..part.slices().len() {
+            for entry in part.series(slice).iter() {
+                let _ = part.seek(entry.rows(), TimeRange::new(0, i64::MAX / 2));
+            }
+        }
+        let _ = part.check();
+    });
+}
+
+/// A schema with a column of each type.
+pub fn every_type() -> Arc<TableSchema> {
+    let types = [
+        ColumnType::Timestamp,
+        ColumnType::Symbol,
+        ColumnType::Boolean,
+        ColumnType::Int8,
+        ColumnType::Int16,
+        ColumnType::Int32,
+        ColumnType::Int64,
+        ColumnType::UInt8,
+        ColumnType::UInt16,
+        ColumnType::UInt32,
+        ColumnType::UInt64,
+        ColumnType::Float32,
+        ColumnType::Float64,
+        ColumnType::Decimal { precision: 20, scale: 2 },
+        ColumnType::Varchar,
+        ColumnType::Binary,
+        ColumnType::Uuid,
+        ColumnType::Date,
+    ];
+    let builder =
+        types.iter().enumerate().fold(TableSchema::builder("types"), |builder, (index, column_type)| {
+            builder.column(format!("c{index}"), *column_type)
+        });
+    Arc::new(builder.timestamp("c0").series(["c1"]).build().expect("the names differ and c0 is a timestamp"))
+}
+
+/// The schema of the golden table `shapes`.
+pub fn shapes() -> Arc<TableSchema> {
+    let text = "ts TIMESTAMP,symbol SYMBOL,constant BIGINT,sequence BIGINT,small BIGINT,outliers BIGINT,scaled BIGINT,\
+                any BIGINT,price DOUBLE,noise DOUBLE,held DOUBLE,few DOUBLE,nothing INT,flag BOOLEAN,\
+                short VARCHAR,long VARCHAR";
+    let builder = text.split(',').fold(TableSchema::builder("shapes"), |builder, column| {
+        let (name, column_type) = column.split_once(' ').expect("a name and a type");
+        builder.column(name, ColumnType::parse(column_type).expect("a known type"))
+    });
+    Arc::new(builder.timestamp("ts").build().expect("the names differ and ts is a timestamp"))
+}
+
+fn holding(path: &Path, bytes: &[u8]) -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    if let Ok(mut file) = disk.create(path) {
+        // A disk in memory takes everything.
+        let _ = file.append(bytes);
+    }
+    disk
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! The rows of a damaged part that are whole, in a new part of the same positions.
+
+use super::Job;
+use crate::part::{Part, PartOptions};
+use crate::snapshot::{PartFile, TableSnapshot, part_path};
+use crate::tape::change::PartEntry;
+use crate::{EngineError, Result};
+use std::ops::Range;
+use std::sync::Arc;
+use tickstone_model::RowBatch;
+
+/// Rows that are read and handed on at once.
+const BATCH_ROWS: usize = 1 << 16;
+/// Most rows of a slice, as an engine has them.
+const SLICE_ROWS: usize = 1 << 20;
+
+impl Job<'_> {
+    /// Writes `good` rows of a part; `None` where there are none.
+    pub(super) fn keep_rows(
+        &mut self,
+        table: &TableSnapshot,
+        file: &PartFile,
+        good: &[Range<usize>],
+    ) -> Result<Option<PartEntry>> {
+        if good.is_empty() {
+            return Ok(None);
+        }
+        let part = file.open_anew()?;
+        let batches = read_rows(&part, good)?;
+        let entry = &file.entry;
+        let name = format!("{:06x}-{:08x}.part", self.epoch(), self.done.parts_rewritten);
+        let path = part_path(table.id, &table.schema, entry.partition, &name);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = PartOptions { slice_rows: SLICE_ROWS, threads };
+        // What a load wrote says nothing of positions, before and after.
+        let positions = part.positions();
+        let summary = Part::write(self.disk, &path, part.schema(), positions, &batches, options)?;
+        let folder = path.parent().expect("a part is in its partition's folder");
+        self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+        self.done.parts_rewritten += 1;
+        self.done.rows_kept += summary.rows;
+        let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
+        Ok(Some(PartEntry { file: name, rows, times, file_bytes, ..entry.clone() }))
+    }
+}
+
+fn read_rows(part: &Part, good: &[Range<usize>]) -> Result<Vec<RowBatch>> {
+    let mut batches = Vec::new();
+    for range in good {
+        for start in range.clone().step_by(BATCH_ROWS) {
+            let rows = start..range.end.min(start + BATCH_ROWS);
+            let columns = (0..part.schema().columns().len()).map(|column| part.read(column, rows.clone()));
+            batches.push(RowBatch::new(Arc::clone(part.schema()), columns.collect::<Result<_>>()?)?);
+        }
+    }
+    Ok(batches)
+}

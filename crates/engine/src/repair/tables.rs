@@ -1,0 +1,82 @@
+//! Manifests and symbol files, written anew for every table that has trouble.
+
+use super::Job;
+use crate::Result;
+use crate::check::survey::{PartTrouble, TableTrouble};
+use crate::manifest::{Manifest, copy_path, sealed, symbols_path};
+use crate::snapshot::{PartFile, Source, TableSnapshot};
+use crate::switch::Switch;
+use crate::tape::change::PartEntry;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl Job<'_> {
+    /// Stages the files of every table with trouble; tables that nothing describes are strays.
+    pub(super) fn mend_tables(&mut self, switch: &mut Switch) -> Result<()> {
+        let survey = self.survey;
+        for (id, trouble) in &survey.tables {
+            if let Some(table) = survey.snapshot.table_by_id(*id) {
+                self.mend_table(table, trouble, switch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mend_table(
+        &mut self,
+        table: &TableSnapshot,
+        trouble: &TableTrouble,
+        switch: &mut Switch,
+    ) -> Result<()> {
+        let mut manifest = table.to_manifest(self.survey.snapshot.position());
+        // Positions of which no row is left stay claimed: the tape may still have rows of them.
+        manifest.parts.retain(PartEntry::is_emptied);
+        for part in part_files(table) {
+            let Some(found) = trouble.parts.get(&part.path) else {
+                manifest.parts.push(part.entry.clone());
+                continue;
+            };
+            self.done.rows_lost += part.entry.rows - found.kept(part.entry.rows);
+            match found {
+                PartTrouble::InTape => {}
+                PartTrouble::Lost => manifest.parts.push(part.entry.emptied()),
+                PartTrouble::Partly(good) => {
+                    let kept = self.keep_rows(table, &part, good)?;
+                    manifest.parts.push(kept.unwrap_or_else(|| part.entry.emptied()));
+                }
+            }
+            switch.remove(part.path.clone());
+        }
+        manifest.parts.extend(trouble.adopted.iter().cloned());
+        // Of a part that was written anew, replaced rows are seen again.
+        let parts = &manifest.parts;
+        manifest
+            .superseded
+            .retain(|of| parts.iter().any(|part| part.partition == of.partition && part.file == of.file));
+        manifest.parts.sort_by_key(|part| (part.partition, part.positions.first));
+        let columns = table.schema.symbol_columns();
+        for (column, count) in columns.zip(&manifest.symbol_counts) {
+            if let (Some(dictionary), 1..) = (table.dictionary(column), *count) {
+                let bytes = dictionary.encode(*count as usize);
+                self.stage_with_copy(&symbols_path(table.id, table.schema.column_id(column)), bytes, switch)?;
+            }
+        }
+        self.stage_with_copy(&Manifest::path(table.id), manifest.encode(), switch)?;
+        self.done.tables_rewritten.push(table.schema.name().to_string());
+        Ok(())
+    }
+
+    fn stage_with_copy(&self, path: &Path, bytes: Vec<u8>, switch: &mut Switch) -> Result<()> {
+        let bytes = sealed(bytes);
+        let copy: PathBuf = copy_path(path);
+        switch.stage(self.disk, path, &bytes)?;
+        switch.stage(self.disk, &copy, &bytes)
+    }
+}
+
+/// The parts of a table, by partition and position.
+fn part_files(table: &TableSnapshot) -> Vec<Arc<PartFile>> {
+    let sources = table.partitions.iter().flat_map(|partition| &partition.sources);
+    let part = |source: &Source| if let Source::Part(part) = source { Some(Arc::clone(part)) } else { None };
+    sources.filter_map(part).collect()
+}

@@ -1,0 +1,5 @@
+//! The engine from outside.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod golden;

@@ -1,0 +1,142 @@
+//! A full disk: what was acknowledged stays, reads go on, and what was refused says why.
+
+use crate::ledger::{contents, options, rows, schema};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tickstone_engine::disk::{AppendFile, DirEntry, Disk, FileBytes, MemoryDisk};
+use tickstone_engine::{Engine, EngineOptions};
+use tickstone_sim::StepClock;
+
+/// A disk that takes so many more bytes.
+#[derive(Debug, Clone)]
+struct SmallDisk {
+    memory: MemoryDisk,
+    room: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct SmallFile(Box<dyn AppendFile>, Arc<AtomicU64>);
+
+impl AppendFile for SmallFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = self.1.load(Ordering::SeqCst);
+        let fits = bytes.len().min(usize::try_from(room).unwrap());
+        self.1.store(room - fits as u64, Ordering::SeqCst);
+        // As a real one does: what fits is written before the error comes.
+        self.0.append(&bytes[..fits])?;
+        if fits < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
+impl Disk for SmallDisk {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        self.memory.read(path)
+    }
+    fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
+        Ok(Box::new(SmallFile(self.memory.create(path)?, Arc::clone(&self.room))))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.memory.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.memory.remove(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
+        self.memory.list(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.memory.sync_dir(dir)
+    }
+    fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
+        self.memory.truncate(path, len)
+    }
+}
+
+fn full_at(room: u64) -> SmallDisk {
+    SmallDisk { memory: MemoryDisk::new(), room: Arc::new(AtomicU64::new(room)) }
+}
+
+fn open(disk: &SmallDisk) -> tickstone_engine::Result<Engine> {
+    let options = EngineOptions { segment_bytes: 4_096, ..options() };
+    Engine::open_on(Arc::new(disk.clone()), Arc::new(StepClock::new(0)), options)
+}
+
+/// The disk fills up at any byte of a load of commits, seals and bulk loads; space is freed and the
+/// database opened again: every acknowledged commit is there, once, and it goes on.
+#[test]
+fn what_was_acknowledged_before_the_disk_was_full_stays() {
+    let mut refused = 0;
+    for room in (2_000..60_000).step_by(611) {
+        let disk = full_at(room);
+        let engine = open(&disk).unwrap();
+        engine.create_table(schema("trades")).unwrap();
+        let mut acknowledged = Vec::new();
+        let mut failed = None;
+        for step in 0..60 {
+            let first = step * 12;
+            let outcome = if step % 10 == 9 {
+                engine.load("trades").and_then(|mut load| {
+                    load.append(&rows(first, 12))?;
+                    load.commit(None)
+                })
+            } else {
+                engine.append("trades", &rows(first, 12), None)
+            };
+            match outcome {
+                Ok(_) => acknowledged.extend(first..first + 12),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+            // A seal that fails leaves the rows where they are.
+            if step % 7 == 6 {
+                let _ = engine.seal(None);
+            }
+        }
+        let Some(error) = failed else { continue };
+        refused += 1;
+        let words = error.to_string();
+        assert!(words.contains("space") || words.contains("full") || words.contains("storage"), "{words}");
+        assert_eq!(contents(&engine)["trades"], acknowledged, "reads go on; room {room}");
+        disk.room.store(1 << 30, Ordering::SeqCst);
+        drop(engine);
+        let engine = open(&disk).unwrap_or_else(|error| panic!("room {room}: {error}"));
+        assert_eq!(contents(&engine)["trades"], acknowledged, "room {room}");
+        engine.append("trades", &rows(5_000, 3), None).unwrap();
+        engine.seal(None).unwrap();
+        assert_eq!(contents(&engine)["trades"].len(), acknowledged.len() + 3);
+    }
+    assert!(refused > 40, "{refused}");
+}
+
+/// Sealing and loading on a full disk fail by themselves; once there is room they go on without reopening.
+#[test]
+fn a_seal_goes_on_when_space_is_freed() {
+    let disk = full_at(1 << 30);
+    let engine = open(&disk).unwrap();
+    engine.create_table(schema("trades")).unwrap();
+    engine.append("trades", &rows(0, 200), None).unwrap();
+    let before = contents(&engine);
+    for room in [0, 10, 700, 2_500, 4_000] {
+        disk.room.store(room, Ordering::SeqCst);
+        let sealed = engine.seal(None);
+        assert!(sealed.is_err(), "room {room}");
+        assert_eq!(contents(&engine), before);
+        let mut load = engine.load("trades").unwrap();
+        let loaded = load.append(&rows(1_000, 300)).and_then(|()| load.commit(None));
+        assert!(loaded.is_err(), "room {room}");
+        assert_eq!(contents(&engine), before);
+    }
+    disk.room.store(1 << 30, Ordering::SeqCst);
+    engine.seal(None).unwrap();
+    assert_eq!(contents(&engine), before);
+    engine.append("trades", &rows(200, 5), None).unwrap();
+    assert_eq!(contents(&engine)["trades"].len(), 205);
+}

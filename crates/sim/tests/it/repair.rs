@@ -1,0 +1,315 @@
+//! Repair: what can be read is kept, nothing else appears, `check` is silent afterwards, and power may go
+//! at any moment of it.
+
+use crate::check::{copy, database, look, open, ruin};
+use crate::ledger::{DAY, rows, schema};
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampNanosecondType, UInt32Type};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tickstone_engine::check::{Remedy, Severity};
+use tickstone_engine::disk::Disk;
+use tickstone_engine::repair::{Repaired, repair};
+use tickstone_engine::{Engine, Selection};
+use tickstone_sim::{CrashDisk, Random};
+
+const SYMBOLS: [&str; 3] = ["BTC-USD", "ETH-USD", "USDT-USD"];
+
+fn mend(disk: &CrashDisk) -> Repaired {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    repair(&disk, &mut |_| {}).unwrap()
+}
+
+/// Ids of a table's rows, each of which must be a row that was written; how many have lost their symbol.
+fn kept(engine: &Engine, name: &str) -> (BTreeSet<i64>, usize) {
+    let snapshot = engine.snapshot();
+    let Some(table) = snapshot.table(name) else { return Default::default() };
+    let (mut ids, mut placeholders) = (BTreeSet::new(), 0);
+    for segment in table.select(&Selection::default()).unwrap() {
+        for range in segment.rows() {
+            let column = |index| segment.read(index, range.clone()).unwrap();
+            let (times, symbols, numbers) = (column(0), column(1), column(2));
+            for row in 0..range.len() {
+                let id = numbers.as_primitive::<Int64Type>().value(row);
+                let time = times.as_primitive::<TimestampNanosecondType>().value(row);
+                assert_eq!(time, (3 - id % 3) * DAY + id * 1_000);
+                assert!(!symbols.is_null(row));
+                let symbol = symbols.as_primitive::<UInt32Type>().value(row);
+                let symbol = table.dictionary(1).unwrap().symbol(symbol).unwrap();
+                if symbol.starts_with('?') {
+                    placeholders += 1;
+                } else {
+                    assert_eq!(*symbol, *format!("{}{}", SYMBOLS[usize::try_from(id % 3).unwrap()], id / 20));
+                }
+                assert!(ids.insert(id), "row {id} of {name} is there twice");
+            }
+        }
+    }
+    (ids, placeholders)
+}
+
+/// The rows of both tables, by table; tables of other names must not be there.
+fn all_kept(disk: &CrashDisk) -> (BTreeMap<String, BTreeSet<i64>>, usize) {
+    let engine = open(disk).unwrap_or_else(|error| panic!("after a repair: {error}"));
+    let mut all = BTreeMap::new();
+    let mut placeholders = 0;
+    for table in engine.snapshot().tables() {
+        let (ids, lost) = kept(&engine, table.schema().name());
+        all.insert(table.schema().name().to_string(), ids);
+        placeholders += lost;
+    }
+    (all, placeholders)
+}
+
+/// Repairs and checks what must hold whatever was damaged.
+fn mended(disk: &CrashDisk, what: &str) -> (Repaired, BTreeMap<String, BTreeSet<i64>>, usize) {
+    let done = mend(disk);
+    let report = look(disk);
+    assert!(report.is_clean(), "{what}: after\n{done}\n{}\nstill\n{report}", done.found);
+    let (all, placeholders) = all_kept(&copy(disk));
+    // Once more: it stays as it is, and goes on taking rows.
+    assert!(!mend(disk).changed, "{what}: a second repair finds something");
+    (done, all, placeholders)
+}
+
+fn whole() -> BTreeMap<String, BTreeSet<i64>> {
+    all_kept(&database()).0
+}
+
+fn lost(all: &BTreeMap<String, BTreeSet<i64>>, before: &BTreeMap<String, BTreeSet<i64>>) -> usize {
+    for (name, ids) in all {
+        let known = before.get(name).unwrap_or_else(|| panic!("there never was a table {name}"));
+        assert!(ids.is_subset(known), "rows that nobody wrote: {name}");
+    }
+    let rows = |all: &BTreeMap<String, BTreeSet<i64>>| all.values().map(BTreeSet::len).sum::<usize>();
+    rows(before) - rows(all)
+}
+
+#[test]
+fn a_whole_database_is_left_alone() {
+    let disk = database();
+    let files = disk.files();
+    let done = mend(&disk);
+    assert!(!done.changed && done.aside.is_none(), "{done}");
+    assert_eq!(disk.files(), files);
+}
+
+/// A flipped byte in any file: manifests and symbol files lose nothing, a part at most its group of blocks or
+/// what its footer tells of, the tape at most a frame.
+#[test]
+fn a_flipped_byte_costs_no_more_than_what_stands_around_it() {
+    let before = whole();
+    let disk = database();
+    let mut random = Random::new(3);
+    let mut repairs = 0;
+    for (path, size) in disk.files() {
+        for _ in 0..25 {
+            let damaged = copy(&disk);
+            damaged.flip(&path, random.below(size as u64) as usize, 1 << random.below(8));
+            let what = path.display().to_string();
+            let (done, all, placeholders) = mended(&damaged, &what);
+            repairs += usize::from(done.changed);
+            let rows = lost(&all, &before);
+            if path.starts_with("tape") {
+                // A CREATE takes its table with it; else a commit over two tables is the largest frame.
+                assert!(
+                    rows <= 20 || all.len() < before.len(),
+                    "{what}: {rows} rows\n{done}\n{}",
+                    done.found
+                );
+            } else {
+                assert_eq!(placeholders, 0, "{what}");
+                assert_eq!(rows as u64, done.rows_lost, "{what}\n{}", done.found);
+            }
+            if !path.starts_with("tables") || path.extension().is_none_or(|e| e != "part") {
+                assert_eq!(done.rows_lost, 0, "{what}");
+            }
+            if let Some(aside) = &done.aside {
+                assert!(damaged.read(&aside.join(&path)).is_ok(), "{what} is not among what was put aside");
+            }
+        }
+    }
+    assert!(repairs > 300, "{repairs}");
+}
+
+/// A part whose footer is whole keeps the rows of the blocks that are.
+#[test]
+fn whole_blocks_of_a_damaged_part_are_kept() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    engine.create_table(schema("trades")).unwrap();
+    let mut load = engine.load("trades").unwrap();
+    load.append(&rows(0, 3_000)).unwrap();
+    load.commit(None).unwrap();
+    engine.seal(None).unwrap();
+    engine.append("trades", &rows(3_000, 5), None).unwrap();
+    drop(engine);
+    let parts: Vec<_> = disk.files().into_iter().filter(|(path, _)| path.ends_with_part()).collect();
+    assert_eq!(parts.len(), 3);
+    disk.flip(&parts[1].0, 40, 0x20);
+    let report = look(&disk);
+    let finding = &report.findings[0];
+    assert_eq!((finding.severity, finding.remedy), (Severity::Damage, Remedy::KeepRows), "{report}");
+    let (done, all, _) = mended(&disk, "a part");
+    assert_eq!(done.parts_rewritten, 1);
+    assert_eq!(done.rows_kept + done.rows_lost, 1_000);
+    // Slices are of 8 rows here: one of them has the block.
+    assert_eq!((done.rows_lost, report.rows_lost()), (8, 8));
+    assert_eq!(all["trades"].len(), 3_005 - 8);
+}
+
+trait IsPart {
+    fn ends_with_part(&self) -> bool;
+}
+
+impl IsPart for PathBuf {
+    fn ends_with_part(&self) -> bool {
+        self.extension().is_some_and(|extension| extension == "part")
+    }
+}
+
+#[test]
+fn a_part_whose_rows_the_tape_still_has_loses_nothing() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    engine.create_table(schema("trades")).unwrap();
+    engine.create_table(schema("quotes")).unwrap();
+    // Rows of another table hold the tape back.
+    engine.append("quotes", &rows(0, 6), None).unwrap();
+    for step in 0..5 {
+        engine.append("trades", &rows(step * 20, 20), None).unwrap();
+    }
+    engine.seal(Some("trades")).unwrap();
+    drop(engine);
+    let before = all_kept(&copy(&disk)).0;
+    for (path, size) in disk.files().into_iter().filter(|(path, _)| path.ends_with_part()) {
+        for at in [3, 100, size - 60] {
+            let damaged = copy(&disk);
+            damaged.flip(&path, at, 0xff);
+            assert!(look(&damaged).findings.iter().all(|finding| finding.remedy == Remedy::FromTape));
+            let (done, all, _) = mended(&damaged, "a part that is in the tape");
+            assert_eq!((lost(&all, &before), done.rows_lost), (0, 0), "{done}");
+        }
+        let damaged = copy(&disk);
+        damaged.remove(&path).unwrap();
+        assert_eq!(lost(&mended(&damaged, "a missing part").1, &before), 0);
+    }
+}
+
+/// Manifest and copy both gone: the parts and the tape tell what the table was.
+#[test]
+fn a_table_without_manifest_and_copy_is_rebuilt_from_its_parts() {
+    let before = whole();
+    let disk = database();
+    for name in ["manifest", "manifest.copy"] {
+        disk.flip(&Path::new("tables/1").join(name), 30, 0x01);
+    }
+    let (done, all, placeholders) = mended(&disk, "both manifests");
+    assert!(done.found.findings[0].to_string().contains("and so is its copy"), "{}", done.found);
+    assert_eq!(placeholders, 0);
+    let name = done.tables_rewritten.first().unwrap().clone();
+    assert!(name == "recovered_1" || name == "trades", "{name}");
+    assert_eq!(all[&name], before["trades"]);
+    assert_eq!(all["quotes"], before["quotes"]);
+}
+
+#[test]
+fn symbols_without_file_and_copy_show_as_placeholders() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    engine.create_table(schema("trades")).unwrap();
+    for step in 0..40 {
+        engine.append("trades", &rows(step * 10, 10), None).unwrap();
+    }
+    // The tape lets go of the frames that brought the symbols.
+    engine.seal(None).unwrap();
+    engine.append("trades", &rows(400, 30), None).unwrap();
+    drop(engine);
+    let before = all_kept(&copy(&disk)).0;
+    for name in ["symbols-1", "symbols-1.copy"] {
+        disk.flip(&Path::new("tables/1").join(name), 20, 0x01);
+    }
+    let (done, all, placeholders) = mended(&disk, "both symbol files");
+    assert_eq!(lost(&all, &before), 0);
+    assert!(placeholders > 0 && placeholders < before["trades"].len(), "{placeholders}");
+    let words = done.found.to_string();
+    assert!(words.contains("the text of ids 0 to"), "{words}");
+}
+
+/// Anything may have happened to the files: a repair ends in a database that opens and has only rows that
+/// were written.
+#[test]
+fn any_ruin_is_repaired_to_something_sound() {
+    let before = database_rows();
+    let disk = database();
+    for seed in 0..400 {
+        let ruined = copy(&disk);
+        ruin(&ruined, &mut Random::new(seed));
+        let done = mend(&ruined);
+        let report = look(&ruined);
+        assert!(report.is_clean(), "seed {seed}: after\n{done}\n{}\nstill\n{report}", done.found);
+        let rows = std::panic::catch_unwind(|| all_kept(&ruined).0);
+        let rows = rows.unwrap_or_else(|_| panic!("seed {seed}: {done}\n{}", done.found));
+        for (name, ids) in rows {
+            let known =
+                ["trades", "quotes", "gone"].contains(&name.as_str()) || name.starts_with("recovered_");
+            assert!(known, "seed {seed}: {name}");
+            assert!(ids.is_subset(&before), "seed {seed}: rows that nobody wrote");
+        }
+    }
+}
+
+/// Every id that any table ever had.
+fn database_rows() -> BTreeSet<i64> {
+    (0..300).collect()
+}
+
+/// Power goes at every write and sync of a repair; the next repair ends where an uninterrupted one does.
+#[test]
+fn a_repair_cut_short_anywhere_loses_nothing_more() {
+    let disk = database();
+    let damage: [(&str, usize); 4] =
+        [("tables/1/manifest", 40), ("tables/2/symbols-1", 30), ("part", 40), ("tape", 300)];
+    for combination in [vec![0, 2], vec![1, 3], vec![0, 1, 2, 3]] {
+        let damaged = copy(&disk);
+        for index in combination {
+            let (wanted, at) = damage[index];
+            let mut files = damaged.files().into_iter().map(|(path, _)| path);
+            let path = files.find(|path| {
+                path.to_string_lossy() == wanted
+                    || path.starts_with(wanted)
+                    || (wanted == "part" && path.ends_with_part())
+            });
+            damaged.flip(&path.unwrap(), at, 0x04);
+        }
+        let start = copy(&damaged);
+        let first = start.calls();
+        let (done, expected, placeholders) = mended(&start, "uninterrupted");
+        assert!(done.changed);
+        let mut images = 0;
+        for image in start.images(first, 2) {
+            let again = image.disk();
+            mend(&again);
+            let report = look(&again);
+            assert!(report.is_clean(), "cut after {} ({:?}): {report}", image.calls, image.survival);
+            let found = all_kept(&copy(&again));
+            assert_eq!(found, (expected.clone(), placeholders), "cut after {}", image.calls);
+            // What was damaged is still there to be looked at.
+            let asides: Vec<PathBuf> = again.files().into_iter().map(|(path, _)| path).collect();
+            for path in &done.files_aside {
+                assert!(asides.iter().any(|aside| aside.starts_with("damaged") && aside.ends_with(path)));
+            }
+            // An engine that opens it meets the same.
+            let opened = image.disk();
+            if let Ok(engine) = open(&opened) {
+                drop(engine);
+                let rows = all_kept(&copy(&opened)).0;
+                assert!(rows.values().zip(expected.values()).all(|(a, b)| a.is_superset(b)));
+            }
+            images += 1;
+        }
+        assert!(images > 60, "{images}");
+    }
+}

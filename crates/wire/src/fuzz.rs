@@ -1,0 +1,122 @@
+//! The parsers as functions of any bytes, for `fuzz/` and for the property tests beside it: none may panic, hang,
+//! or allocate past what the bytes can stand for.
+
+use crate::{ColumnPlan, EpochUnit, Plan, TimeFormat, csv, ndjson};
+use std::sync::Arc;
+use tickstone_model::ColumnType;
+
+const TYPES: [(&str, ColumnType); 12] = [
+    ("ts", ColumnType::Timestamp),
+    ("sym", ColumnType::Symbol),
+    ("px", ColumnType::Float64),
+    ("id", ColumnType::Int64),
+    ("note", ColumnType::Varchar),
+    ("up", ColumnType::Boolean),
+    ("small", ColumnType::Int8),
+    ("large", ColumnType::UInt64),
+    ("amount", ColumnType::Decimal { precision: 38, scale: 6 }),
+    ("day", ColumnType::Date),
+    ("key", ColumnType::Uuid),
+    ("raw", ColumnType::Binary),
+];
+
+/// The first byte chooses how times are written, the rest is text.
+fn plan(bytes: &[u8]) -> (Arc<Plan>, &[u8]) {
+    let (choice, text) = bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest));
+    let time = match choice % 3 {
+        0 => TimeFormat::Iso,
+        1 => TimeFormat::Epoch(EpochUnit::Nanosecond),
+        _ => TimeFormat::Epoch(EpochUnit::Millisecond),
+    };
+    let column = |(name, column_type): &(&str, ColumnType)| ColumnPlan {
+        source: (*name).to_string(),
+        column_type: *column_type,
+        time,
+        required: *name == "ts",
+    };
+    let fields = (0..TYPES.len()).map(Some).collect();
+    (Arc::new(Plan { columns: TYPES.iter().map(column).collect(), fields }), text)
+}
+
+/// CSV.
+pub fn csv(bytes: &[u8]) {
+    let (plan, text) = plan(bytes);
+    csv::sniff(text);
+    for delimiter in [b',', b';', b'\t'] {
+        let end = csv::last_record_end(text, delimiter);
+        for stop_at_bad in [false, true] {
+            csv::Parser::new(Arc::clone(&plan), delimiter).parse(&text[..end], stop_at_bad);
+        }
+        csv::Parser::new(Arc::clone(&plan), delimiter).parse(text, false);
+    }
+}
+
+/// NDJSON.
+pub fn ndjson(bytes: &[u8]) {
+    let (plan, text) = plan(bytes);
+    ndjson::sample(text, 100).iter().for_each(|sample| {
+        sample.conclude();
+    });
+    let end = ndjson::last_record_end(text);
+    for stop_at_bad in [false, true] {
+        ndjson::Parser::new(Arc::clone(&plan)).parse(&text[..end], stop_at_bad);
+    }
+    ndjson::Parser::new(plan).parse(text, false);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Text that looks like records, with what parsers stumble over.
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            Just(&b"\""[..]),
+            Just(&b","[..]),
+            Just(&b"\n"[..]),
+            Just(&b"\r\n"[..]),
+            Just(&b"{\"ts\":"[..]),
+            Just(&b"{\"px\":[{"[..]),
+            Just(&b"}\n"[..]),
+            Just(&b"\\u"[..]),
+            Just(&b"d83d"[..]),
+            Just(&b"\\"[..]),
+            Just(&b"-9223372036854775808"[..]),
+            Just(&b"99999999999999999999999999999999999999999"[..]),
+            Just(&b"1e999999999"[..]),
+            Just(&b"2024-02-30T24:60:60.9999999999Z"[..]),
+            Just(&b"2024-08-08T09:30:00+14:00"[..]),
+            Just(&b"0001-01-01"[..]),
+            Just(&b"\xff\xfe"[..]),
+            Just(&b"\0"[..]),
+            Just(&b"null"[..]),
+            Just(&b":"[..]),
+            Just(&b"["[..]),
+            Just(&b"\xf0\x9f\x98"[..]),
+        ];
+        let noise = prop::collection::vec(any::<u8>(), 0..6);
+        prop::collection::vec((piece, noise), 0..60).prop_map(|pieces| {
+            pieces.into_iter().flat_map(|(piece, noise)| [piece.to_vec(), noise].concat()).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn any_bytes_are_parsed(bytes in text()) {
+            csv(&bytes);
+            ndjson(&bytes);
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_parsed() {
+        for opening in ["[", "{\"x\":", "\"", "{\"ts\":\""] {
+            let bytes = opening.repeat(200_000).into_bytes();
+            csv(&bytes);
+            ndjson(&bytes);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! NDJSON: records, values, inference.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tickstone_wire::fuzz::ndjson(bytes));
