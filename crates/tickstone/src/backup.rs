@@ -4,8 +4,12 @@ use crate::check::Bar;
 use crate::failure::Result;
 use crate::open::DataArgs;
 use crate::units;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
+use tickstone_engine::backup::BackupSummary;
+use tickstone_engine::disk::{Disk, FileDisk};
+use tickstone_engine::{Engine, EngineOptions};
 
 const BACKUP: &str = "\
 Examples:
@@ -47,4 +51,41 @@ pub(crate) struct RestoreArgs {
     quiet: bool,
     #[command(flatten)]
     data: DataArgs,
+}
+
+pub(crate) fn backup(args: &BackupArgs) -> Result<()> {
+    let start = Instant::now();
+    // For reading: another process may be writing it meanwhile.
+    let engine = Engine::open_read_only(&args.data.data, EngineOptions::default())?;
+    let to: Arc<dyn Disk> = Arc::new(FileDisk::open(&args.to)?);
+    let mut bar = Bar::new(args.quiet);
+    let done = engine.backup(&to, &mut |progress| bar.show(&progress));
+    bar.clear();
+    say(&args.to, &done?, start);
+    Ok(())
+}
+
+pub(crate) fn restore(args: &RestoreArgs) -> Result<()> {
+    let start = Instant::now();
+    let from: Arc<dyn Disk> = Arc::new(FileDisk::open_read_only(&args.from)?);
+    let to: Arc<dyn Disk> = Arc::new(FileDisk::open(&args.data.data)?);
+    let mut bar = Bar::new(args.quiet);
+    let done = tickstone_engine::backup::restore(&from, &to, &mut |progress| bar.show(&progress));
+    bar.clear();
+    say(&args.data.data, &done?, start);
+    Ok(())
+}
+
+fn say(to: &Path, done: &BackupSummary, start: Instant) {
+    println!(
+        "{}: {} in {} tables and {} parts; {} parts copied, {} removed, {} written in {}",
+        to.display(),
+        units::rows(done.rows),
+        units::count(done.tables),
+        units::count(done.parts),
+        units::count(done.parts_copied),
+        units::count(done.parts_removed),
+        units::bytes(done.bytes_copied),
+        units::duration(start.elapsed())
+    );
 }

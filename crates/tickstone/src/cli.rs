@@ -1,6 +1,6 @@
 //! The commands and their help.
 
-use crate::{demo, export, r#gen, import, sql};
+use crate::{backup, check, demo, export, r#gen, import, sql};
 use clap::{Parser, Subcommand};
 
 const EXAMPLES: &str = "\
@@ -29,6 +29,12 @@ pub(crate) enum Command {
     Import(import::Args),
     /// Write a table or a query's rows to a file
     Export(export::Args),
+    /// Read all of a database, name every damage; with --repair, keep what can be kept
+    Check(check::Args),
+    /// Copy a database to another directory, only what is new there
+    Backup(backup::BackupArgs),
+    /// Make a database of a backup
+    Restore(backup::RestoreArgs),
     /// Make market data from a seed: trades, order books
     Gen(r#gen::Args),
     /// Make a million ticks, import them, run six analyses

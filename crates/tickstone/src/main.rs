@@ -7,6 +7,8 @@
 //!
 //! Enter at [`cli::Cli`], then the module of each command.
 
+mod backup;
+mod check;
 mod cli;
 mod demo;
 mod export;
@@ -33,6 +35,9 @@ fn main() -> ExitCode {
         Command::Sql(args) => sql::run(&args),
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Backup(args) => backup::backup(&args),
+        Command::Restore(args) => backup::restore(&args),
         Command::Gen(args) => r#gen::run(&args).map_err(failure::Failure::from),
         Command::Demo(args) => demo::run(&args),
     };

@@ -12,7 +12,6 @@ use tickstone_model::{ColumnType, TableSchema, Ttl};
 const TAG: &str = "CREATE TABLE";
 
 pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Outcome> {
-    refuse_not_supported(&create)?;
     if session.snapshot().table(&create.name).is_some() {
         if create.if_not_exists {
             return Ok(Outcome::done(TAG));
@@ -28,13 +27,6 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
             Ok(Outcome::done(TAG))
         }
     }
-}
-
-fn refuse_not_supported(create: &CreateTable) -> Result<()> {
-    if create.dedup.is_some() {
-        return Err(QueryError::not_supported("DEDUP").at(create.time_position));
-    }
-    Ok(())
 }
 
 /// Makes the table, fills it with one commit, and takes it away again where that fails.
@@ -82,6 +74,9 @@ fn table_schema(create: &CreateTable, columns: Vec<(String, ColumnType)>) -> Res
     if let Some(ttl) = &create.ttl {
         let ttl = Ttl::parse(ttl).map_err(|error| QueryError::from(error).at(create.time_position))?;
         builder = builder.ttl(Some(ttl));
+    }
+    if let Some(keys) = &create.dedup {
+        builder = builder.dedup(keys.clone());
     }
     if let Some(sync) = create.sync {
         builder = builder.sync(sync);

@@ -14,6 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Snapshot, TableSnapshot};
+use tickstone_model::TableSchema;
 
 /// SHOW TABLES.
 pub(super) fn tables(session: &Session) -> Result<Outcome> {
@@ -70,14 +71,17 @@ fn instants(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<TimestampNanosecondArray>())
 }
 
+/// Names of columns, separated by commas.
+fn names(schema: &TableSchema, columns: &[usize]) -> String {
+    let names = columns.iter().map(|index| schema.columns()[*index].name.as_str());
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// Rows of `tables()` and SHOW TABLES.
 fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
     let tables: Vec<&Arc<TableSnapshot>> = snapshot.tables().collect();
     let each = || tables.iter().map(|table| table.schema());
-    let series = each().map(|schema| {
-        let names = schema.series().iter().map(|&index| schema.columns()[index].name.as_str());
-        Some(names.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
-    });
+    let series = each().map(|schema| Some(names(schema, schema.series())).filter(|of| !of.is_empty()));
     let timestamps =
         each().map(|schema| schema.timestamp().map(|index| schema.columns()[index].name.as_str()));
     batch(vec![
@@ -85,6 +89,11 @@ fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
         ("timestamp", strings(timestamps)),
         ("series", strings(series)),
         ("partition_by", strings(each().map(|schema| Some(schema.partition_by().name())))),
+        ("ttl", strings(each().map(|schema| schema.ttl().map(|ttl| ttl.to_string())))),
+        (
+            "dedup",
+            strings(each().map(|schema| Some(names(schema, schema.dedup())).filter(|of| !of.is_empty()))),
+        ),
         ("sync", strings(each().map(|schema| Some(schema.sync().name())))),
         ("rows", counts(tables.iter().map(|table| table.rows()))),
         ("partitions", counts(tables.iter().map(|table| table.partitions().len() as u64))),
