@@ -89,14 +89,14 @@ def test_update(sets: str, condition: str) -> None:
 
 def test_with_another_table() -> None:
     """USING and FROM."""
-    some = pa.table({"who": ["S000", "S003"], "factor": [2.0, 0.5]})
+    factors = pa.table({"who": ["S000", "S003"], "factor": [2.0, 0.5]})
     with asking(states=STORED, series="symbol", timestamp="ts", ticks=ticks(13)) as ask:
         for database in ask.states.values():
-            database.sql("CREATE TABLE some (who VARCHAR, factor DOUBLE)")
-            database.append("some", some)
-        ask.peer.register("some", some)
-        both(ask, "UPDATE ticks SET price = price * some.factor FROM some WHERE some.who = ticks.symbol AND size < 80")
-        both(ask, "DELETE FROM ticks USING some WHERE some.who = ticks.symbol AND size > 90")
+            database.sql("CREATE TABLE factors (who VARCHAR, factor DOUBLE)")
+            database.append("factors", factors)
+        ask.peer.register("factors", factors)
+        both(ask, "UPDATE ticks SET price = price * factors.factor FROM factors WHERE factors.who = ticks.symbol AND size < 80")
+        both(ask, "DELETE FROM ticks USING factors WHERE factors.who = ticks.symbol AND size > 90")
         compare_reads(ask)
 
 

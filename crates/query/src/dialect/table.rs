@@ -43,6 +43,9 @@ fn columns(cursor: &mut Cursor<'_>) -> Result<Vec<(String, ColumnType)>> {
     loop {
         let name = cursor.name("the name of a column")?;
         columns.push((name, column_type(cursor)?));
+        if cursor.is_end() {
+            return Err(cursor.expected("')' after the columns"));
+        }
         if cursor.eat_token(&Token::RParen) {
             return Ok(columns);
         }

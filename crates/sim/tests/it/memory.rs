@@ -47,8 +47,9 @@ fn loads_and_transactions_stay_within_the_budget() {
     });
     assert_eq!(engine.snapshot().table(TABLE).unwrap().rows(), 6 * 60 * 2_000);
     let most = most.load(Ordering::Relaxed);
-    // A commit of each producer may be on its way when the limit is reached.
-    assert!(most > BUDGET / 4 && most < BUDGET + BUDGET / 4, "{most} bytes at most");
+    // A commit of each producer may be on its way when the limit is reached, and is counted twice while it
+    // becomes recent.
+    assert!(most > BUDGET / 4 && most < BUDGET + BUDGET / 2, "{most} bytes at most");
     assert_eq!(engine.maintenance_stats().last_failure, None);
 }
 
