@@ -180,7 +180,8 @@ def test_states_that_disagree_are_found() -> None:
 
 
 def test_the_states() -> None:
-    assert list(STATES) == ["memory", "parts", "half", "shuffled", "overlapping", "reopened", "frames"]
+    stored = ["memory", "parts", "half", "shuffled", "overlapping", "reopened", "changed", "changed, reopened"]
+    assert list(STATES) == [*stored, "frames"]
 
 
 @given(strategies.quotes())
