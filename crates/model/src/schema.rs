@@ -396,7 +396,7 @@ fn dedup_columns(
             .ok_or_else(|| ModelError::NoSuchColumn { clause: CLAUSE, name: name.clone() })?;
         let found = columns[index].column_type;
         if matches!(found, ColumnType::Float32 | ColumnType::Float64) {
-            let (name, wanted) = (columns[index].name.clone(), "exact");
+            let (name, wanted) = (columns[index].name.clone(), "non-floating");
             return Err(ModelError::WrongColumnType { clause: CLAUSE, name, wanted, found });
         }
         if keys.contains(&index) {

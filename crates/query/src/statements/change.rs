@@ -14,7 +14,7 @@ use futures::TryStreamExt;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use tickstone_engine::Rewrite;
+use tickstone_engine::{EngineError, Rewrite};
 use tickstone_model::TableSchema;
 
 pub(super) async fn run(session: &mut Session, change: ChangeRows) -> Result<Outcome> {
@@ -45,6 +45,15 @@ fn columns(schema: &TableSchema, names: &[String]) -> Result<Vec<usize>> {
     let mut columns = Vec::with_capacity(names.len());
     for name in names {
         let column = schema.column_index(name).ok_or_else(|| no_such_column(schema, name))?;
+        let role = match column {
+            _ if schema.timestamp() == Some(column) => Some("it is the designated timestamp"),
+            _ if schema.series().contains(&column) => Some("it is in the series key"),
+            _ => None,
+        };
+        if let Some(role) = role {
+            let (table, column) = (schema.name().to_string(), schema.columns()[column].name.clone());
+            return Err(EngineError::KeyColumn { table, column, role }.into());
+        }
         if columns.contains(&column) {
             return Err(QueryError::request(format!("column '{name}' is set twice")));
         }
