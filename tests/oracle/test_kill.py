@@ -28,10 +28,13 @@ def test_killed_imports(tickstone, trades):
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     choose = random.Random(seed)
-    began = time.monotonic()
-    tickstone.run("import", "--table", "trades", path)
-    seconds = time.monotonic() - began
-    files, killed = 1, 0
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        tickstone.run("import", "--table", "trades", "--again", path)
+        times.append(time.monotonic() - began)
+    # The quickest: what else the machine did meanwhile must not let later imports end before they are killed.
+    seconds, files, killed = min(times), len(times), 0
     for kill in range(KILLS):
         command = tickstone.command("import", "--table", "trades", "--again", path)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -45,7 +48,6 @@ def test_killed_imports(tickstone, trades):
         assert not finished or n == (files + 1) * ROWS, f"kill {kill} of seed {seed}: acknowledged, not there"
         files = n // ROWS
         assert int(row["ids"]) == files * ids, f"kill {kill} of seed {seed}"
-    # On a busy machine the first import, which is timed, may take much longer than those after it.
-    assert killed >= KILLS // 5, f"only {killed} of {KILLS} imports were still running when killed"
+    assert killed >= KILLS // 2, f"only {killed} of {KILLS} imports were still running when killed"
     tickstone.run("import", "--table", "trades", "--again", path)
     assert int(tickstone.value("SELECT count(*) FROM trades")) == (files + 1) * ROWS

@@ -11,7 +11,13 @@ use tickstone_sim::{Random, StepClock};
 #[test]
 fn loads_and_transactions_stay_within_the_budget() {
     const BUDGET: usize = 2_000_000;
-    let options = EngineOptions { memory_budget_bytes: BUDGET, threads: 1, ..EngineOptions::default() };
+    // Nobody waits for what merges of parts hold: they come on top, and are not what this is about.
+    let options = EngineOptions {
+        memory_budget_bytes: BUDGET,
+        threads: 1,
+        compaction_parts_min: 0,
+        ..EngineOptions::default()
+    };
     let engine = Engine::open_on(Arc::new(MemoryDisk::new()), Arc::new(StepClock::new(0)), options).unwrap();
     engine.create_table(table().build().unwrap()).unwrap();
     let (done, most) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -47,9 +53,8 @@ fn loads_and_transactions_stay_within_the_budget() {
     });
     assert_eq!(engine.snapshot().table(TABLE).unwrap().rows(), 6 * 60 * 2_000);
     let most = most.load(Ordering::Relaxed);
-    // A commit of each producer may be on its way when the limit is reached, and is counted twice while it
-    // becomes recent.
-    assert!(most > BUDGET / 4 && most < BUDGET + BUDGET / 2, "{most} bytes at most");
+    // A commit of each producer may be on its way when the limit is reached.
+    assert!(most > BUDGET / 4 && most < BUDGET + BUDGET / 4, "{most} bytes at most");
     assert_eq!(engine.maintenance_stats().last_failure, None);
 }
 
