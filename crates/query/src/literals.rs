@@ -4,7 +4,8 @@
 //!
 //! The rule runs before types are made to agree. It reads such text as files are read (one set of rules for
 //! all input), so that a literal may leave out what a file's timestamp may, and besides the day and the
-//! month: a year or a month is its first instant. Text in other places is left to DataFusion.
+//! month: a year or a month is its first instant. Text in other places is left to DataFusion. After `IN` without
+//! brackets it names an interval ([`interval`]).
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
@@ -16,6 +17,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 use tickstone_wire::{parse_iso, parse_uuid};
+
+pub(crate) mod interval;
 
 const UUID_BYTES: i32 = 16;
 

@@ -3,6 +3,7 @@
 //! ```text
 //! SAMPLE BY 1m FILL(PREV)                      ->  GROUP BY __clause(0)
 //! LATEST ON ts PARTITION BY symbol             ->  GROUP BY __clause(1)
+//! ts IN '2024-08'                              ->  ts IN (__clause(3))
 //! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)     (LT JOIN alike)
 //! ```
 //!
@@ -12,6 +13,7 @@
 use super::cursor::{Cursor, Result, Tokens, is_word};
 use super::{Position, SqlError};
 use crate::functions::stride::{STRIDE_HINT, Stride};
+use crate::literals::interval::{INTERVAL_HINT, parse_intervals};
 use sqlparser::ast::{Expr, Value};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
@@ -25,6 +27,7 @@ pub(super) enum Clause {
     Sample(SampleClause),
     Latest(LatestClause),
     AsOf(AsOfClause),
+    Interval(IntervalClause),
 }
 
 /// SAMPLE BY stride [FROM t0 TO t1] [FILL(…)] [ALIGN TO …].
@@ -107,6 +110,14 @@ pub(super) struct AsOfClause {
     pub(super) tolerance: Option<Expr>,
 }
 
+/// The text after IN.
+#[derive(Debug, Clone)]
+pub(super) struct IntervalClause {
+    pub(super) position: Position,
+    /// `[from, to)`, ns since the Unix epoch; at least one.
+    pub(super) intervals: Vec<(i64, i64)>,
+}
+
 /// An ASOF or LT JOIN whose right side is being read.
 struct Pending {
     depth: usize,
@@ -156,6 +167,7 @@ pub(super) fn cut(statement: &Tokens) -> Result<(Tokens, Vec<Clause>)> {
         clauses: Vec::new(),
         pending: Vec::new(),
         depth: 0,
+        positions: Vec::new(),
     };
     pass.run()?;
     Ok((Tokens { tokens: pass.out, end: statement.end }, pass.clauses))
@@ -167,6 +179,8 @@ struct Pass<'t> {
     clauses: Vec<Clause>,
     pending: Vec<Pending>,
     depth: usize,
+    /// Depths inside the brackets of POSITION(text IN text).
+    positions: Vec<usize>,
 }
 
 impl Pass<'_> {
@@ -186,10 +200,24 @@ impl Pass<'_> {
                 self.join(kind, words);
                 continue;
             }
+            if let (true, Some(Token::SingleQuotedString(text))) = (cursor.words(&["IN"]), cursor.ahead(1))
+                && self.positions.last() != Some(&self.depth)
+            {
+                self.interval(text)?;
+                continue;
+            }
             self.refuse_later_clauses()?;
             match token {
-                Token::LParen | Token::LBracket | Token::LBrace => self.depth += 1,
-                Token::RParen | Token::RBracket | Token::RBrace => self.depth = self.depth.saturating_sub(1),
+                Token::LParen | Token::LBracket | Token::LBrace => {
+                    self.depth += 1;
+                    if self.out.last().is_some_and(|before| is_word(&before.token, "POSITION")) {
+                        self.positions.push(self.depth);
+                    }
+                }
+                Token::RParen | Token::RBracket | Token::RBrace => {
+                    self.positions.pop_if(|depth| *depth == self.depth);
+                    self.depth = self.depth.saturating_sub(1);
+                }
                 _ => {}
             }
             self.out.extend(self.cursor.rest().first().cloned());
@@ -217,6 +245,21 @@ impl Pass<'_> {
         self.pending.push(Pending { depth: self.depth, position, kind });
         self.push(Token::make_keyword("LEFT"), position);
         self.push(Token::make_keyword("JOIN"), position);
+    }
+
+    /// `IN 'text'` becomes `IN (placeholder)`.
+    fn interval(&mut self, text: &str) -> Result<()> {
+        self.out.extend(self.cursor.rest().first().cloned());
+        self.cursor.skip(1);
+        let position = self.cursor.position();
+        let intervals = parse_intervals(text).ok_or_else(|| {
+            SqlError::new(format!("'{text}' is no interval of time"), position).hint(INTERVAL_HINT)
+        })?;
+        self.cursor.skip(1);
+        self.push(Token::LParen, position);
+        self.placeholder(position, Clause::Interval(IntervalClause { position, intervals }));
+        self.push(Token::RParen, position);
+        Ok(())
     }
 
     fn sample(&mut self) -> Result<()> {
@@ -290,6 +333,10 @@ impl Pass<'_> {
         if let Some(second) = second {
             self.push(Token::make_keyword(second), position);
         }
+        self.placeholder(position, clause);
+    }
+
+    fn placeholder(&mut self, position: Position, clause: Clause) {
         self.push(Token::make_word(PLACEHOLDER, None), position);
         self.push(Token::LParen, position);
         self.push(Token::Number(self.clauses.len().to_string(), false), position);

@@ -3,21 +3,23 @@
 //! Children first, so that a clause in a sub-query is in its place before its parent moves:
 //! - a SELECT with LATEST ON reads `FROM __latest_on(…)` instead;
 //! - a join with an ASOF clause becomes a nested join of all up to there;
+//! - `ts IN (interval)` becomes `ts >= from AND ts < to`;
 //! - a query that is a SELECT with SAMPLE BY becomes `SELECT * FROM __sample_by(…)`, ORDER BY and LIMIT
 //!   inside, WITH outside.
 
-use super::clause::{Clause, PLACEHOLDER};
+use super::clause::{Clause, IntervalClause, PLACEHOLDER, text};
 use super::cursor::{Result, parser_error};
 use super::marker::{asof_operator, latest_factor, sample_factor};
 use super::{Position, SqlError};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, JoinConstraint,
-    JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut,
-    VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 use std::ops::ControlFlow;
+use tickstone_model::format_nanos;
 
 /// Puts the clauses that were cut out where their placeholders stand.
 pub(super) fn restructure(node: &mut impl VisitMut, clauses: Vec<Clause>) -> Result<()> {
@@ -41,6 +43,16 @@ impl VisitorMut for Restructure {
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
             self.nest_joins(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let Expr::InList { expr: tested, list, negated } = expr
+            && let [listed] = list.as_slice()
+            && let Some(clause) = self.take_interval(listed)
+        {
+            *expr = inside(tested, &clause, *negated);
         }
         ControlFlow::Continue(())
     }
@@ -114,6 +126,7 @@ impl Restructure {
                 Ok(None)
             }
             Clause::AsOf(clause) => Err(SqlError::new("ASOF JOIN stands in FROM", clause.position)),
+            Clause::Interval(clause) => Err(SqlError::new("an interval stands after IN", clause.position)),
         }
     }
 
@@ -153,6 +166,17 @@ impl Restructure {
         }
     }
 
+    fn take_interval(&mut self, expr: &Expr) -> Option<IntervalClause> {
+        let slot = self.clauses.get_mut(placeholder(expr)?)?;
+        match slot.take() {
+            Some(Clause::Interval(clause)) => Some(clause),
+            other => {
+                *slot = other;
+                None
+            }
+        }
+    }
+
     fn take(&mut self, expr: &Expr) -> Option<Clause> {
         self.clauses.get_mut(placeholder(expr)?)?.take()
     }
@@ -162,12 +186,34 @@ impl Restructure {
             Clause::Sample(c) => ("SAMPLE BY", c.position),
             Clause::Latest(c) => ("LATEST ON", c.position),
             Clause::AsOf(c) => ("ASOF JOIN", c.position),
+            Clause::Interval(c) => ("an interval", c.position),
         };
         match self.clauses.iter().flatten().map(position).next() {
             Some((name, at)) => Err(SqlError::new(format!("{name} cannot stand here"), at)),
             None => Ok(()),
         }
     }
+}
+
+/// Whether an expression lies in one of some intervals.
+fn inside(tested: &Expr, clause: &IntervalClause, negated: bool) -> Expr {
+    let compare = |op: BinaryOperator, instant: i64| Expr::BinaryOp {
+        left: Box::new(tested.clone()),
+        op,
+        right: Box::new(text(&format_nanos(instant), clause.position)),
+    };
+    let join = |left: Expr, op: BinaryOperator, right: Expr| Expr::BinaryOp {
+        left: Box::new(left),
+        op,
+        right: Box::new(right),
+    };
+    let each = clause.intervals.iter().map(|(from, to)| {
+        join(compare(BinaryOperator::GtEq, *from), BinaryOperator::And, compare(BinaryOperator::Lt, *to))
+    });
+    let any =
+        each.reduce(|a, b| join(Expr::Nested(Box::new(a)), BinaryOperator::Or, Expr::Nested(Box::new(b))));
+    let any = Expr::Nested(Box::new(any.unwrap_or_else(|| tested.clone())));
+    if negated { Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(any) } } else { any }
 }
 
 /// The index in `__clause(index)`.

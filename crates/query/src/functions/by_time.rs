@@ -24,18 +24,14 @@ fn state() -> &'static [(&'static str, DataType)] {
 }
 
 pub(super) fn twap() -> Plain {
-    Plain {
-        name: "twap",
-        aliases: &[],
-        columns: 2,
-        state: state(),
-        begin: || Box::new(ByTime::new(Measure::Twap)),
-    }
+    let begin: fn() -> Box<dyn PlainState> = || Box::new(ByTime::new(Measure::Twap));
+    Plain { name: "twap", aliases: &[], columns: 2, hides_time: false, state: state(), begin }
 }
 
 pub(super) fn realized_vol() -> Plain {
+    let (name, aliases) = ("realized_vol", &["realized_volatility"]);
     let begin: fn() -> Box<dyn PlainState> = || Box::new(ByTime::new(Measure::RealizedVol));
-    Plain { name: "realized_vol", aliases: &["realized_volatility"], columns: 2, state: state(), begin }
+    Plain { name, aliases, columns: 2, hides_time: true, state: state(), begin }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@
 //! and `haversine(lat1, lon1, lat2, lon2)`, the kilometres between two points given in degrees, on a sphere of radius
 //! 6,371.0088 km (the IUGG's mean radius).
 
-use chrono::{DateTime, Months};
+use super::stride::Unit;
 use datafusion::arrow::array::{Array, AsArray, Float64Array, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err};
@@ -143,37 +143,13 @@ impl ScalarUDFImpl for InstantFunction {
 
 /// An instant moved by so many units.
 fn moved(unit: &str, count: i64, instant: i64) -> Result<i64> {
-    let outside =
-        || exec_datafusion_err!("dateadd('{unit}', {count}, …) lies outside the years 1677 to 2262");
-    let months = match unit {
-        "M" => Some(1),
-        "y" => Some(12),
-        _ => None,
+    let Some(unit) = Unit::parse(unit) else {
+        return exec_err!(
+            "dateadd knows the units n, U (µs), T (ms), s, m, h, d, w, M (months) and y, not '{unit}'"
+        );
     };
-    if let Some(months) = months {
-        let from = DateTime::from_timestamp_nanos(instant);
-        let months =
-            count.checked_mul(months).and_then(|months| i32::try_from(months).ok()).ok_or_else(outside)?;
-        let by = Months::new(months.unsigned_abs());
-        let to = if months < 0 { from.checked_sub_months(by) } else { from.checked_add_months(by) };
-        return to.and_then(|to| to.timestamp_nanos_opt()).ok_or_else(outside);
-    }
-    let nanos = match unit {
-        "n" => 1,
-        "u" | "U" => 1_000,
-        "T" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        "d" => DAY_NS,
-        "w" => 7 * DAY_NS,
-        _ => {
-            return exec_err!(
-                "dateadd knows the units n, U (µs), T (ms), s, m, h, d, w, M (months) and y, not '{unit}'"
-            );
-        }
-    };
-    count.checked_mul(nanos).and_then(|by| instant.checked_add(by)).ok_or_else(outside)
+    unit.add(count, instant)
+        .ok_or_else(|| exec_datafusion_err!("dateadd by {count} units lies outside the years 1677 to 2262"))
 }
 
 fn kilometres([lat1, lon1, lat2, lon2]: [f64; 4]) -> f64 {

@@ -13,6 +13,7 @@ pub(super) const KSUM: Plain = Plain {
     name: "ksum",
     aliases: &[],
     columns: 1,
+    hides_time: false,
     state: &[("sum", DataType::Float64), ("rest", DataType::Float64), ("count", DataType::Int64)],
     begin: || Box::new(Sum::default()),
 };

@@ -26,6 +26,7 @@ pub(super) const SKEWNESS: Plain = Plain {
     name: "skewness",
     aliases: &[],
     columns: 1,
+    hides_time: false,
     state: STATE,
     begin: || Box::new(Moments { fourth: false, of: Powers::default() }),
 };
@@ -34,6 +35,7 @@ pub(super) const KURTOSIS: Plain = Plain {
     name: "kurtosis",
     aliases: &[],
     columns: 1,
+    hides_time: false,
     state: STATE,
     begin: || Box::new(Moments { fourth: true, of: Powers::default() }),
 };

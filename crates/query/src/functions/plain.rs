@@ -18,6 +18,8 @@ pub(super) struct Plain {
     pub(super) aliases: &'static [&'static str],
     /// How many arguments: a double, then a time.
     pub(super) columns: usize,
+    /// Whether the time may be left out: see [`super::hidden_time`].
+    pub(super) hides_time: bool,
     pub(super) state: &'static [(&'static str, DataType)],
     pub(super) begin: fn() -> Box<dyn PlainState>,
 }
@@ -96,7 +98,7 @@ impl AggregateUDFImpl for PlainAggregate {
                 Some(time) => Ok(vec![DataType::Float64, time]),
                 None => plan_err!("the second argument of {} is a timestamp, not {time}", self.of.name),
             },
-            ([_], 2) => Err(super::first_last::without_time(self.of.name)),
+            ([_], 2) if self.of.hides_time => Ok(vec![DataType::Float64]),
             _ => plan_err!("{} takes {} arguments, not {}", self.of.name, self.of.columns, types.len()),
         }
     }

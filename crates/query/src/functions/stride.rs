@@ -1,5 +1,6 @@
 //! Lengths of time as SQL writes them: `5m`, `1d`, `3M`.
 
+use chrono::{DateTime, Months};
 use std::fmt;
 
 /// A unit of time; case-sensitive in SQL (`m` is a minute, `M` a month).
@@ -62,6 +63,19 @@ impl Unit {
             Unit::Week => 604_800_000_000_000,
             Unit::Month | Unit::Year => return None,
         })
+    }
+
+    /// An instant (ns since the Unix epoch) moved by so many of it; months and years go by the calendar, to the last
+    /// day of a shorter month. `None` outside the years 1677 to 2262.
+    pub(crate) fn add(self, count: i64, instant: i64) -> Option<i64> {
+        if let Some(nanos) = self.nanos() {
+            return count.checked_mul(nanos).and_then(|by| instant.checked_add(by));
+        }
+        let months = count.checked_mul(if self == Unit::Year { 12 } else { 1 })?;
+        let months = i32::try_from(months).ok()?;
+        let (from, by) = (DateTime::from_timestamp_nanos(instant), Months::new(months.unsigned_abs()));
+        let to = if months < 0 { from.checked_sub_months(by) } else { from.checked_add_months(by) };
+        to?.timestamp_nanos_opt()
     }
 
     fn letter(self) -> char {
