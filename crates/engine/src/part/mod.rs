@@ -15,6 +15,7 @@
 mod block;
 mod codec;
 mod gather;
+mod index;
 mod layout;
 mod open;
 mod order;
@@ -120,6 +121,8 @@ pub struct Part {
     positions: PositionRange,
     slices: Vec<Slice>,
     layout: layout::Layout,
+    /// Of the file's format.
+    version: u32,
     /// One bit a chunk page, then one a group of blocks: set once its checksum has been compared.
     verified: Vec<AtomicU64>,
 }

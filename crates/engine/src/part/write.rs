@@ -78,6 +78,7 @@ impl Job<'_> {
             footer_bytes: footer.len() as u64,
             file_bytes: file.at + (footer.len() + super::layout::TRAILER_BYTES) as u64,
             footer_crc: crc32c::crc32c(&footer),
+            version: VERSION,
         };
         file.append(&footer)?;
         file.append(&trailer.to_bytes())?;
@@ -101,7 +102,10 @@ impl Job<'_> {
         let encode_next = || {
             let column = next.fetch_add(1, Ordering::Relaxed);
             let column_type = columns.get(column)?.column_type;
-            Some((column, encode_column(column_type, self.batches, column, self.order)))
+            Some((
+                column,
+                encode_column(column_type, self.batches, column, self.schema.timestamp(), self.order),
+            ))
         };
         let mut written = Vec::with_capacity(columns.len());
         if self.threads == 1 {
