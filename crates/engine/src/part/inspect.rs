@@ -172,7 +172,7 @@ impl SliceLook<'_> {
             }
         }
         if let Some(total) = total.filter(|total| *total != page.total()) {
-            let offset = page.offset() as u64;
+            let offset = page.file_offset() as u64;
             let what = format!(
                 "column {}: the statistics of a chunk are not those of its values",
                 self.part.name(column)

@@ -15,6 +15,7 @@
 mod block;
 mod codec;
 mod gather;
+mod index;
 mod inspect;
 mod layout;
 mod open;
@@ -148,6 +149,8 @@ pub struct Part {
     positions: PositionRange,
     slices: Vec<Slice>,
     layout: layout::Layout,
+    /// Of the file's format.
+    version: u32,
     /// One bit a chunk page, then one a group of blocks: set once its checksum has been compared.
     verified: Vec<AtomicU64>,
 }

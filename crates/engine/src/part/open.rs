@@ -76,6 +76,9 @@ impl Part {
             .ok_or_else(|| damaged(file.len(), "the file is cut"))?;
         let trailer = Trailer::from_bytes(&file[trailer_at..])
             .ok_or_else(|| damaged(trailer_at, "the trailer is cut or changed"))?;
+        if header(trailer.version) != file[..HEADER_BYTES] {
+            return Err(damaged(trailer_at, "the trailer is of another format version than the header"));
+        }
         if trailer.file_bytes != file.len() as u64 {
             return Err(damaged(trailer_at, "the file has not the length it was written with"));
         }
@@ -88,7 +91,7 @@ impl Part {
         if !checksum::matches(footer, trailer.footer_crc) {
             return Err(damaged(footer_offset, "the checksum of the footer does not match"));
         }
-        let footer = Footer { bytes: footer, offset: footer_offset };
+        let footer = Footer { bytes: footer, offset: footer_offset, version: trailer.version };
         let parsed = footer.parse(schema).map_err(|(at, what)| damaged(footer_offset + at, what))?;
         let Parsed { head, slices, layout, bits } = parsed;
         let summary = PartSummary {
@@ -103,6 +106,7 @@ impl Part {
             positions: PositionRange { first: head.first_position, last: head.last_position },
             slices,
             layout,
+            version: trailer.version,
             verified: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             bytes,
         })
@@ -122,7 +126,7 @@ pub(super) fn check_header(file: &[u8], path: &Path) -> Result<()> {
     if version > VERSION {
         return Err(EngineError::NewerFormat { path: path.into(), found: version, known: VERSION });
     }
-    if version != VERSION {
+    if version == 0 {
         return Err(damaged("a format version that never was"));
     }
     Ok(())
@@ -135,6 +139,8 @@ struct Footer<'a> {
     bytes: &'a [u8],
     /// In the file.
     offset: usize,
+    /// Of the file's format.
+    version: u32,
 }
 
 struct Parsed {
@@ -230,7 +236,7 @@ impl Footer<'_> {
                     |offset: u64, bytes: u64| offset.checked_add(bytes).filter(|e| *e <= self.offset as u64);
                 let sound = end(record.data_offset, record.data_bytes) == Some(record.page_offset)
                     && end(record.page_offset, u64::from(record.page_bytes)).is_some()
-                    && record.page_bytes as usize == page_bytes(rows)
+                    && (self.version > 1 || record.page_bytes as usize == page_bytes(rows))
                     && record.data_offset.is_multiple_of(8);
                 if !sound {
                     return Err((at, "a chunk outside the file"));

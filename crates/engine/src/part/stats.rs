@@ -79,18 +79,7 @@ pub(super) struct BlockStats {
 }
 
 impl BlockStats {
-    /// Writes the record of a block that starts `offset` bytes (a multiple of 8) into its chunk.
-    pub(super) fn write(&self, offset: usize, out: &mut Vec<u8>) {
-        let words = u32::try_from(offset / 8).expect("a chunk is under 32 GiB: the writer checks");
-        out.extend_from_slice(&words.to_le_bytes());
-        out.extend_from_slice(&self.nulls.to_le_bytes());
-        out.extend_from_slice(&self.flags.to_le_bytes());
-        for word in [self.min, self.max, self.sum, self.first, self.last] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-    }
-
-    /// Reads a record; `None` where `record` is too short.
+    /// Reads a record of format 1; `None` where `record` is too short.
     pub(super) fn read(record: &[u8]) -> Option<(usize, Self)> {
         if record.len() < BLOCK_RECORD_BYTES {
             return None;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use tickstone_model::{RowBatch, TableSchema};
+use tickstone_model::{ColumnType, RowBatch, TableSchema};
 
 impl Part {
     /// Sorts rows and writes them as the part `path`; the caller syncs the folder.
@@ -136,6 +136,7 @@ impl<'a> PartWriter<'a> {
             footer_bytes: footer.len() as u64,
             file_bytes: self.sink.at + (footer.len() + super::layout::TRAILER_BYTES) as u64,
             footer_crc: crc32c::crc32c(&footer),
+            version: VERSION,
         };
         self.sink.append(&footer)?;
         self.sink.append(&trailer.to_bytes())?;
@@ -154,11 +155,17 @@ impl<'a> PartWriter<'a> {
     fn write_columns<R: RowSource + ?Sized>(&mut self, source: &R, order: &Order) -> Result<()> {
         let columns = self.schema.columns();
         let next = AtomicUsize::new(0);
+        let encode = |column: usize, column_type: ColumnType| -> Result<Vec<Chunk>> {
+            // Other timestamps may be stored as distances from the designated one.
+            let beside = self.schema.timestamp().filter(|designated| *designated != column);
+            let beside = beside.filter(|_| column_type == ColumnType::Timestamp);
+            let times = beside.map(|designated| source.column(designated)).transpose()?;
+            Ok(encode_column(column_type, &source.column(column)?, times.as_deref(), order))
+        };
         let encode_next = || {
             let column = next.fetch_add(1, Ordering::Relaxed);
             let column_type = columns.get(column)?.column_type;
-            let arrays = source.column(column);
-            Some((column, arrays.map(|arrays| encode_column(column_type, &arrays, order))))
+            Some((column, encode(column, column_type)))
         };
         let threads = self.options.threads.max(1);
         if threads == 1 {

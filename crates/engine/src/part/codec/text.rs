@@ -1,10 +1,11 @@
 //! Strings and binary: lengths by the integer codec, bytes as they are or compressed by zstd.
 
-use super::ints::{self, IntPlan};
+use super::ints;
 use super::lane::Same;
+use super::shape::UNRELATED;
 use super::slots::Slot;
-use super::{Damage, Decoded, kind, split};
-use crate::part::layout::{pad, u32_at};
+use super::{Damage, Decoded, kind, split, words};
+use crate::part::layout::u32_at;
 
 /// Below this many bytes of text zstd is not tried.
 const MIN_ZSTD_BYTES: usize = 64;
@@ -20,15 +21,14 @@ pub(in crate::part) fn encode(lengths: &[u32], data: &[u8], out: &mut Vec<u8>) -
     };
     let stored = compressed.as_deref().unwrap_or(data);
     let mut packed = Vec::new();
-    ints::encode::<u32>(lengths, IntPlan { scale: 1, delta: false }, &mut packed);
-    pad(&mut packed);
+    words::encode::<u32>(lengths, UNRELATED, None, &mut packed);
     for bytes in [packed.len(), data.len(), stored.len(), 0] {
         let word = u32::try_from(bytes).expect("a column's bytes in one batch are at most 2 GiB");
         out.extend_from_slice(&word.to_le_bytes());
     }
     out.extend_from_slice(&packed);
     out.extend_from_slice(stored);
-    if compressed.is_some() { kind::TEXT_ZSTD } else { kind::TEXT }
+    if compressed.is_some() { kind::STRINGS_ZSTD } else { kind::STRINGS }
 }
 
 /// Decodes the lengths into `lengths` and appends the bytes to `data`.
@@ -42,14 +42,17 @@ pub(in crate::part) fn decode<'s>(
     let size = |index: usize| u32_at(sizes, index * 4) as usize;
     let (packed, rest) = split(rest, size(0))?;
     let (stored, _) = split(rest, size(2))?;
-    let lengths: &[u32] = ints::decode::<u32, _>(packed, Same, lengths)?;
+    let lengths: &[u32] = match code {
+        kind::TEXT | kind::TEXT_ZSTD => ints::decode::<u32, _>(packed, Same, lengths)?,
+        _ => words::decode::<u32, _>(&mut { packed }, &[], Same, lengths)?,
+    };
     let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     if total != size(1) as u64 {
         return Err(Damage("lengths of text that do not add up"));
     }
     let before = data.len();
     match code {
-        kind::TEXT => data.extend_from_slice(stored),
+        kind::TEXT | kind::STRINGS => data.extend_from_slice(stored),
         _ => {
             let text =
                 zstd::bulk::decompress(stored, size(1)).map_err(|_| Damage("text zstd cannot read"))?;

@@ -1,0 +1,163 @@
+//! Integers of format 2: as `ints`, with headers of as many bytes as they need, or coded by bins.
+//!
+//! A body is a form, its parameters and its payload, and is read from the front of its bytes: what follows it
+//! begins where it ends.
+
+use super::bins::BinTable;
+use super::ints::{self, Accumulate, Body, IntPlan, Packing, best_plan, differences};
+use super::lane::{Finish, Lane, Same};
+use super::slots::{Slot, fill, first, scratch};
+use super::varint::{put_signed, put_varint, take_byte, take_bytes, take_signed, take_u16, take_varint};
+use super::{Damage, Decoded, prefix, simd};
+use crate::part::BLOCK_ROWS;
+
+const CONSTANT: u8 = 0;
+const REFERENCE: u8 = 1;
+const DELTA: u8 = 2;
+const CODED: u8 = 3;
+const CODED_DELTA: u8 = 4;
+const FORM: u8 = 0x0f;
+/// Flag: a scale stands after the base.
+const SCALED: u8 = 0x10;
+/// Flag: the places of exceptions are one bit a word.
+const MARKED: u8 = 0x20;
+/// Flag: there are exceptions.
+const PATCHED: u8 = 0x40;
+
+/// A table that words may be coded by.
+#[derive(Debug)]
+pub(in crate::part) struct Coding {
+    pub(super) table: BinTable,
+    /// Whether differences of neighbours are coded, not the words.
+    pub(super) delta: bool,
+    /// Where the table begins in the chunk's tables.
+    pub(super) at: usize,
+}
+
+/// The words that a coding codes: all of them, or the differences from the second one on.
+pub(super) fn coded<L: Lane>(words: &[L], delta: bool) -> impl ExactSizeIterator<Item = u64> + Clone {
+    let skipped = usize::from(delta && !words.is_empty());
+    let before = words;
+    words[skipped..].iter().enumerate().map(move |(index, word)| {
+        let word = if delta { word.minus(before[index]) } else { *word };
+        word.to_i64().cast_unsigned()
+    })
+}
+
+/// Appends `words` (1 to 1,024) in the form that takes least; returns the bytes that the coding saves.
+pub(in crate::part) fn encode<L: Lane>(
+    words: &[L],
+    hint: IntPlan,
+    coding: Option<&Coding>,
+    out: &mut Vec<u8>,
+) -> usize {
+    let first = words.first().copied().unwrap_or_default();
+    if words.iter().all(|&word| word == first) {
+        out.push(CONSTANT);
+        put_signed(first.to_i64(), out);
+        return 0;
+    }
+    let scale = L::from_u64(hint.scale.max(1));
+    let reference = best_plan(words, scale);
+    let deltas = if hint.delta { differences(words) } else { Vec::new() };
+    let delta = (hint.delta).then(|| best_plan(&deltas[1..], scale));
+    // A reference decodes faster: differences must earn their place.
+    let delta = delta.filter(|delta| delta.bytes + 8 < reference.bytes * 9 / 10);
+    let packed = delta.as_ref().map_or(reference.bytes, |delta| delta.bytes + 4);
+    if let Some(coding) = coding {
+        let mut places = Vec::with_capacity(words.len());
+        let bits = coding.table.place_all(coded(words, coding.delta), &mut places);
+        let bytes = bits.map_or(usize::MAX, |bits| bits / 8 + 8);
+        // Codes decode more slowly than packed words, too.
+        if bytes < hint.gain.below(packed, coding.delta) {
+            out.push(if coding.delta { CODED_DELTA } else { CODED });
+            put_varint(coding.at as u64, out);
+            if coding.delta {
+                put_signed(first.to_i64(), out);
+            }
+            prefix::encode(&coding.table, &places, out);
+            return packed - bytes;
+        }
+    }
+    match delta {
+        Some(delta) => write(DELTA, Some(first), &deltas, &delta, out),
+        None => write(REFERENCE, None, words, &reference, out),
+    }
+    0
+}
+
+fn write<L: Lane>(form: u8, first: Option<L>, words: &[L], packing: &Packing<L>, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(form);
+    out.push(packing.width as u8);
+    put_signed(packing.base.to_i64(), out);
+    let scaled = packing.scale.to_u64() > 1;
+    if scaled {
+        put_varint(packing.scale.to_u64(), out);
+    }
+    if let Some(first) = first {
+        put_signed(first.to_i64(), out);
+    }
+    let mut payload = Vec::new();
+    let (exceptions, marked) = ints::write_payload(first.is_some(), words, packing, &mut payload);
+    if exceptions > 0 {
+        let [low, high] = u16::try_from(exceptions).expect("a block has at most 1,024 values").to_le_bytes();
+        out.extend_from_slice(&[low, high, packing.wide as u8]);
+    }
+    out.extend_from_slice(&payload);
+    let flag = |flag: u8, set: bool| if set { flag } else { 0 };
+    out[start] |= flag(SCALED, scaled) | flag(MARKED, marked) | flag(PATCHED, exceptions > 0);
+}
+
+/// Decodes exactly `slots.len()` words from the front of `bytes`; `tables` are those of the chunk.
+pub(in crate::part) fn decode<'s, L: Lane, F: Finish<L>>(
+    bytes: &mut &[u8],
+    tables: &[u8],
+    finish: F,
+    slots: &'s mut [Slot<F::Value>],
+) -> Decoded<&'s mut [F::Value]> {
+    let head = take_byte(bytes)?;
+    let word = |bytes: &mut &[u8]| Ok(L::from_u64(take_signed(bytes)?.cast_unsigned()));
+    if slots.is_empty() || slots.len() > BLOCK_ROWS {
+        return Err(Damage("a block of too many values"));
+    }
+    let delta = matches!(head & FORM, DELTA | CODED_DELTA);
+    match head & FORM {
+        CONSTANT => Ok(fill(slots, finish.finish(word(bytes)?))),
+        CODED => prefix::decode((tables, take_varint(bytes)? as usize), bytes, finish, slots),
+        CODED_DELTA => {
+            let at = take_varint(bytes)? as usize;
+            let start = word(bytes)?;
+            let mut steps = scratch::<L, BLOCK_ROWS>();
+            let steps = first(&mut steps, slots.len())?;
+            steps[0].write(start);
+            prefix::decode::<L, _>((tables, at), bytes, Same, &mut steps[1..])?;
+            // SAFETY: the first was written above, the others by `decode`, which gives them back written.
+            let steps = unsafe { steps.assume_init_mut() };
+            simd::run(Accumulate { start, steps, finish, slots })
+        }
+        REFERENCE | DELTA => {
+            let width = usize::from(take_byte(bytes)?);
+            let base = word(bytes)?;
+            let scale = if head & SCALED != 0 { L::from_u64(take_varint(bytes)?) } else { L::from_u64(1) };
+            let start = if delta { word(bytes)? } else { L::default() };
+            let patched = head & PATCHED != 0;
+            let exceptions = if patched { take_u16(bytes)? } else { 0 };
+            let wide = if patched { usize::from(take_byte(bytes)?) } else { 0 };
+            let marked = head & MARKED != 0;
+            if exceptions > slots.len() || width > L::WIDTH {
+                return Err(Damage("an unknown integer encoding"));
+            }
+            let payload = ints::payload_bytes(slots.len(), width, exceptions, wide, marked);
+            let rest = take_bytes(bytes, payload)?;
+            let body = Body { base, scale, width, exceptions, wide, marked, rest };
+            if !delta {
+                return body.decode(finish, slots);
+            }
+            let mut steps = scratch::<L, BLOCK_ROWS>();
+            let steps = body.decode(Same, first(&mut steps, slots.len())?)?;
+            simd::run(Accumulate { start, steps, finish, slots })
+        }
+        _ => Err(Damage("an unknown integer encoding")),
+    }
+}
