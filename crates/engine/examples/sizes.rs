@@ -1,6 +1,6 @@
 //! Measures how much room the columns of a part take, and how fast each is decoded on one core.
 //!
-//! usage: sizes TABLE.arrow DIR SLICE_ROWS
+//! usage: sizes TABLE.arrow DIR SLICE_ROWS fast|dense
 //!
 //! TABLE is an Arrow IPC file in order of time with `timestamp` (ns) and `sym` (ids). The part is written to
 //! DIR/part. Prints one JSON object; speeds are by the time that the thread ran, into
@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use tickstone_engine::disk::{Disk, FileDisk};
-use tickstone_engine::part::{Fixed, Part, PartOptions, PositionRange};
+use tickstone_engine::part::{Density, Fixed, Part, PartOptions, PositionRange};
 use tickstone_model::{ColumnType, RowBatch, TableSchema};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -95,15 +95,20 @@ fn column_line(part: &Part, column: usize) -> Outcome<String> {
 
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [source, folder, slice_rows] = arguments.as_slice() else {
-        return Err("usage: sizes TABLE.arrow DIR SLICE_ROWS".into());
+    let [source, folder, slice_rows, density] = arguments.as_slice() else {
+        return Err("usage: sizes TABLE.arrow DIR SLICE_ROWS fast|dense".into());
+    };
+    let density = match density.as_str() {
+        "fast" => Density::Fast,
+        "dense" => Density::Dense,
+        other => return Err(format!("no density is called {other}").into()),
     };
     let batch = load(source)?;
     let schema = schema_of(&batch)?;
     let rows = RowBatch::new(Arc::clone(&schema), batch.columns().to_vec())?;
     let disk = FileDisk::open(Path::new(folder))?;
     let path = Path::new("part");
-    let options = PartOptions { slice_rows: slice_rows.parse()?, threads: 1 };
+    let options = PartOptions { slice_rows: slice_rows.parse()?, threads: 1, density };
     let positions = PositionRange { first: 1, last: 1 };
     let start = thread_time()?;
     let summary = Part::write(&disk, path, &schema, positions, &[rows], options)?;

@@ -12,6 +12,8 @@ use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
 use crate::manifest::{ImportRecord, TABLES_DIR, sync_if_there, table_dir};
 use crate::memory::Memory;
+use crate::part::{Density, PartOptions};
+use crate::part_name::PartName;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
 use crate::rewrite::Rewrite;
@@ -53,6 +55,16 @@ pub struct EngineOptions {
     pub compaction_parts_min: usize,
     /// Bytes a second that merging parts unasked may read and write together. Default 256 MiB.
     pub compaction_bytes_per_s: u64,
+    /// A partition whose newest part was written so long ago is merged into one dense part, once; zero for
+    /// never. Default 7 days.
+    pub archive_after: Duration,
+}
+
+impl EngineOptions {
+    /// How parts are written that are not the result of merging.
+    pub(crate) fn part_options(&self, density: Density) -> PartOptions {
+        PartOptions { slice_rows: self.slice_rows, threads: self.threads, density }
+    }
 }
 
 impl Default for EngineOptions {
@@ -67,6 +79,7 @@ impl Default for EngineOptions {
             tape_bytes_max: 1 << 30,
             compaction_parts_min: 4,
             compaction_bytes_per_s: 256 << 20,
+            archive_after: Duration::from_secs(7 * 86_400),
         }
     }
 }
@@ -440,6 +453,17 @@ impl Engine {
         self.core.compact_fully(table)
     }
 
+    /// Seals the recent rows of one table, or of all, and makes one dense part of each partition, at full
+    /// speed: it takes the least room and is read more slowly. Unasked that happens to partitions that were not written for
+    /// [`EngineOptions::archive_after`]. Parts between which rows arrived that are not sealed stay apart.
+    ///
+    /// # Errors
+    /// As [`Self::seal`]; what was archived before the error stays so.
+    pub fn archive(&self, table: Option<&str>) -> Result<()> {
+        self.seal(table)?;
+        self.core.archive_fully(table)
+    }
+
     /// Bytes of rows and buffers in memory that count against the budget: recent rows, and what loads,
     /// transactions and merges hold.
     pub fn memory_bytes(&self) -> usize {
@@ -505,12 +529,12 @@ impl Core {
     }
 
     /// A file name that no other file of the table has or had.
-    pub(crate) fn new_part_name(&self) -> String {
+    pub(crate) fn new_part_name(&self, density: Density) -> String {
         let (epoch, number) = self
             .writing
             .as_ref()
             .map_or((0, 0), |writing| (writing.epoch, writing.files.fetch_add(1, Ordering::Relaxed)));
-        format!("{epoch:06x}-{number:08x}.part")
+        PartName { epoch, number, written_s: Some(self.now_s()), density }.to_string()
     }
 }
 

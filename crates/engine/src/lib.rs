@@ -31,6 +31,7 @@ mod maintenance;
 mod manifest;
 mod memory;
 pub mod part;
+mod part_name;
 mod publisher;
 mod recent;
 mod recovery;

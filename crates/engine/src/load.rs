@@ -9,7 +9,7 @@ use crate::dedup::last_of_each;
 use crate::engine::{Commit, Core, lock, lock_writer};
 use crate::ingest::to_rows;
 use crate::memory::Reservation;
-use crate::part::{Part, PartOptions, PositionRange};
+use crate::part::{Density, Part, PositionRange};
 use crate::recent::take_rows;
 use crate::snapshot::{Effect, LoadEffect, TableSnapshot, part_path};
 use crate::tape::change::{Change, ImportSource, PartEntry, encode_change};
@@ -85,10 +85,9 @@ impl BulkLoad {
     fn write_part(&mut self, partition: i64) -> Result<()> {
         let Some(waiting) = self.waiting.remove(&partition) else { return Ok(()) };
         let schema = &self.table.schema;
-        let file = self.core.new_part_name();
+        let file = self.core.new_part_name(Density::Fast);
         let path = part_path(self.table.id, schema, partition, &file);
-        let options =
-            PartOptions { slice_rows: self.core.options.slice_rows, threads: self.core.options.threads };
+        let options = self.core.options.part_options(Density::Fast);
         // The position is the commit's, known only then; the frame and the manifest say it.
         let positions = PositionRange { first: 0, last: 0 };
         self.written.push(path.clone());

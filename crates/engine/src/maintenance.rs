@@ -9,7 +9,7 @@
 
 use crate::engine::{Core, lock};
 use crate::manifest::{copy_path, symbols_path};
-use crate::part::{Part, PartOptions, PositionRange};
+use crate::part::{Density, Part, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
@@ -234,10 +234,10 @@ impl Core {
         for runs in stretches_of_runs(partition) {
             let (first, last) = (runs[0].positions().first, runs[runs.len() - 1].positions().last);
             let positions = PositionRange { first, last };
-            let file = self.new_part_name();
+            let file = self.new_part_name(Density::Fast);
             let path = part_path(id, &table.schema, range.from, &file);
             let batches: Vec<_> = runs.iter().map(|run| run.batch().clone()).collect();
-            let options = PartOptions { slice_rows: self.options.slice_rows, threads: self.options.threads };
+            let options = self.options.part_options(Density::Fast);
             let summary =
                 Part::write(self.disk.as_ref(), &path, &table.schema, positions, &batches, options)?;
             let folder = path.parent().expect("a part is in its partition's folder");

@@ -101,6 +101,7 @@ impl Settings {
             sync_interval: Duration::from_millis(pick(&[1, 10, 100])),
             compaction_parts_min: pick(&[0, 2, 4]) as usize,
             compaction_bytes_per_s: u64::MAX,
+            archive_after: Duration::from_secs(pick(&[0, 1, 3_600])),
         };
         let mut rate = |choices: &[u64]| {
             if random.one_in(2) { 0 } else { choices[random.below(choices.len() as u64) as usize] }

@@ -11,6 +11,7 @@
 //! - memory is that of one slice's columns under way, whatever the parts' size;
 //! - nothing else waits for a merge: it holds no lock but for the swap, and gives way to a rewrite.
 
+mod archive;
 mod policy;
 mod stats;
 mod windows;
@@ -23,7 +24,7 @@ use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::engine::{Core, EngineOptions, lock};
 use crate::memory::Memory;
-use crate::part::{PartOptions, PartWriter, PositionRange, RowSource};
+use crate::part::{Density, PartOptions, PartWriter, PositionRange, RowSource};
 use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
@@ -42,6 +43,8 @@ const BUDGET_SHARE: usize = 4;
 const ORDER_ROW_BYTES: usize = 32;
 /// Bytes a row takes in each column that is read and encoded at the moment, about: text takes what it takes.
 const COLUMN_ROW_BYTES: usize = 32;
+/// Bytes a row takes in a dense part besides: the times that others are stored by.
+const DENSE_ROW_BYTES: usize = 16;
 /// Fewest rows of a slice, however short memory is.
 const SLICE_ROWS_MIN: usize = 4_096;
 
@@ -66,6 +69,8 @@ struct Requests {
     failure: Option<String>,
     /// Parts that cannot be read: not tried again unasked.
     broken: HashSet<PathBuf>,
+    /// When nothing was found to archive (s since the Unix epoch).
+    looked_s: Option<u64>,
 }
 
 impl Compaction {
@@ -73,10 +78,11 @@ impl Compaction {
     pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
         let weak: Weak<Core> = Arc::downgrade(core);
         let compaction = Arc::clone(&core.writing("compaction")?.compaction);
+        let patience = Self::patience(core.options.archive_after);
         let run = move || {
-            while compaction.next_request() {
+            while compaction.next_request(patience) {
                 // The engine is not held while parts merge, so that closing it does not wait for that.
-                while let Some(job) = weak.upgrade().and_then(|core| core.next_merge()) {
+                while let Some(job) = weak.upgrade().and_then(|core| core.next_due()) {
                     let merged = job.run(&compaction);
                     let Some(core) = weak.upgrade() else { return };
                     if !core.finish_merge(&job, merged) {
@@ -91,11 +97,20 @@ impl Compaction {
         Ok(())
     }
 
-    /// Waits for a request; `false` at the end.
-    fn next_request(&self) -> bool {
+    /// Waits for a request, or until patience ends; `false` at the end.
+    fn next_request(&self, patience: Option<Duration>) -> bool {
         let mut requests = lock(&self.requests);
         while !requests.wanted && !requests.stopping {
-            requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
+            let Some(patience) = patience else {
+                requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.requested.wait_timeout(requests, patience);
+            let (woken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            requests = woken;
+            if waited.timed_out() {
+                break;
+            }
         }
         requests.wanted = false;
         !requests.stopping
@@ -143,6 +158,7 @@ struct Merge {
     options: EngineOptions,
     /// Name of the file to be written.
     file: String,
+    density: Density,
     memory: Arc<Memory>,
     /// Whether the byte rate holds.
     throttled: bool,
@@ -164,7 +180,7 @@ impl Merge {
         let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
         let (slice_rows, bytes) = self.slice_rows();
         let _held = self.memory.reserve_for_merge(bytes);
-        let options = PartOptions { slice_rows, threads: self.options.threads };
+        let options = PartOptions { slice_rows, threads: self.options.threads, density: self.density };
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
         let mut windows = Windows::new(&self.table, &self.parts, slice_rows)?;
@@ -205,7 +221,8 @@ impl Merge {
 
     /// Rows of a slice, fewer where memory is short, and about how many bytes its columns under way take.
     fn slice_rows(&self) -> (usize, usize) {
-        let row_bytes = ORDER_ROW_BYTES + self.options.threads.max(1) * COLUMN_ROW_BYTES;
+        let besides = if self.density == Density::Dense { DENSE_ROW_BYTES } else { 0 };
+        let row_bytes = ORDER_ROW_BYTES + self.options.threads.max(1) * (COLUMN_ROW_BYTES + besides);
         let fitting = self.options.memory_budget_bytes / BUDGET_SHARE / row_bytes;
         let slice_rows = self.options.slice_rows.min(fitting.max(SLICE_ROWS_MIN));
         let rows: u64 = self.parts.iter().map(|(part, _)| part.entry.rows).sum();
@@ -231,7 +248,7 @@ impl Core {
     /// Asks for compaction where it is on.
     pub(crate) fn request_compaction(&self) {
         if let Ok(writing) = self.writing("compaction")
-            && self.options.compaction_parts_min > 0
+            && (self.options.compaction_parts_min > 0 || !self.options.archive_after.is_zero())
         {
             writing.compaction.request();
         }
@@ -240,7 +257,7 @@ impl Core {
     /// Merges what is due now; a failure is kept for [`Self::maintenance_stats`].
     pub(crate) fn compact_inline(&self) {
         let Ok(writing) = self.writing("compaction") else { return };
-        while let Some(mut job) = self.next_merge() {
+        while let Some(mut job) = self.next_due() {
             job.throttled = false;
             let merged = job.run(&writing.compaction);
             if !self.finish_merge(&job, merged) {
@@ -255,6 +272,11 @@ impl Core {
             writing.maintenance.failure().or_else(|| lock(&writing.compaction.requests).failure.clone())
         });
         self.counters.read(failure)
+    }
+
+    /// The merge or archiving that is due, `None` where none is.
+    fn next_due(&self) -> Option<Merge> {
+        self.next_merge().or_else(|| self.next_archive())
     }
 
     /// The merge that is due, `None` where none is.
@@ -297,6 +319,17 @@ impl Core {
         partition: &PartitionSnapshot,
         parts: Vec<Arc<PartFile>>,
     ) -> Option<Merge> {
+        let density = archive::density_of(&parts);
+        self.merge_as(table, partition, parts, density)
+    }
+
+    fn merge_as(
+        &self,
+        table: &Arc<TableSnapshot>,
+        partition: &PartitionSnapshot,
+        parts: Vec<Arc<PartFile>>,
+        density: Density,
+    ) -> Option<Merge> {
         let with_superseded =
             |part: Arc<PartFile>| (Arc::clone(&part), Arc::from(partition.superseded_of(&part)));
         // Without its rows: a merge must not keep in memory what is sealed meanwhile.
@@ -309,7 +342,8 @@ impl Core {
             disk: Arc::clone(&self.disk),
             clock: Arc::clone(&self.writing("compaction").ok()?.clock),
             options: self.options.clone(),
-            file: self.new_part_name(),
+            file: self.new_part_name(density),
+            density,
             memory: Arc::clone(&self.memory),
             throttled: true,
         })
@@ -364,13 +398,18 @@ impl Core {
 
     /// Merges all neighbouring parts of one table, or of all.
     pub(crate) fn compact_fully(&self, table: Option<&str>) -> Result<()> {
+        self.merge_fully(table, Self::next_full_merge)
+    }
+
+    /// Does the merges that `next` names, table by table, at full speed.
+    fn merge_fully(&self, table: Option<&str>, next: impl Fn(&Self, u32) -> Option<Merge>) -> Result<()> {
         let compaction = Arc::clone(&self.writing("compaction")?.compaction);
         let tables: Vec<u32> = match table {
             Some(name) => vec![self.table(name)?.id],
             None => self.publisher.snapshot().tables().map(|table| table.id).collect(),
         };
         for id in tables {
-            while let Some(mut job) = self.next_full_merge(id) {
+            while let Some(mut job) = next(self, id) {
                 job.throttled = false;
                 let merged = job.run(&compaction)?;
                 // Where the parts changed meanwhile, what is there now is looked at again.

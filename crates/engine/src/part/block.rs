@@ -7,7 +7,7 @@ use super::index;
 use super::layout::{GROUP_BLOCKS, pad};
 use super::order::Order;
 use super::stats::{BlockStats, FIRST_NULL, HAS_SUM, LAST_NULL, Measured, NO_RANGE, StatKind, TotalStats};
-use super::{BLOCK_ROWS, Slice};
+use super::{BLOCK_ROWS, Density, Slice};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -37,12 +37,13 @@ pub(super) fn encode_column(
     arrays: &[ArrayRef],
     times: Option<&[ArrayRef]>,
     order: &Order,
+    density: Density,
 ) -> Vec<Chunk> {
     let kind = StatKind::of(column_type);
     macro_rules! numbers {
         ($arrow:ty) => {
             each_slice(order, kind, &gather::primitive::<$arrow>(arrays), |rows, slice, chunk| {
-                encode_values(rows, None, slice, chunk)
+                encode_values(rows, None, density, slice, chunk)
             })
         };
     }
@@ -66,12 +67,14 @@ pub(super) fn encode_column(
             let times = times.as_ref().map(|column| Rows { column, permutation });
             let values = gather::primitive::<TimestampNanosecondType>(arrays);
             each_slice(order, kind, &values, |rows, slice, chunk| {
-                encode_values(rows, times.as_ref(), slice, chunk);
+                encode_values(rows, times.as_ref(), density, slice, chunk);
             })
         }
         ColumnType::Uuid => {
             let values = gather::sixteen_bytes(arrays);
-            each_slice(order, kind, &values, |rows, slice, chunk| encode_values(rows, None, slice, chunk))
+            each_slice(order, kind, &values, |rows, slice, chunk| {
+                encode_values(rows, None, density, slice, chunk)
+            })
         }
         ColumnType::Varchar | ColumnType::Binary => {
             each_slice(order, kind, &gather::bytes(arrays), encode_text)
@@ -153,20 +156,21 @@ fn stretches<V: value::Value>(
 fn encode_values<V: value::Value>(
     rows: &Rows<'_, '_, V>,
     times: Option<&Rows<'_, '_, i64>>,
+    density: Density,
     slice: &Slice,
     chunk: &mut ChunkBuilder,
 ) {
-    let mut coder = Coder::default();
+    let mut coder = Coder::new(density);
     let (mut values, mut since) = (Vec::with_capacity(BLOCK_ROWS), Vec::new());
     let all: Vec<Range<usize>> = blocks(&slice.rows).collect();
     for segment in all.chunks(SEGMENT_BLOCKS) {
         let Some((first, last)) = segment.first().zip(segment.last()) else { continue };
         let held = first.start..last.end;
         let sample = stretches(rows, None, &held);
-        let mut plan = value::Plan::of(&sample, held.len());
+        let mut plan = value::Plan::of(&sample, held.len(), density);
         let mut related = None;
         if let Some(times) = times {
-            let distances = value::Plan::of(&stretches(rows, Some(times), &held), held.len());
+            let distances = value::Plan::of(&stretches(rows, Some(times), &held), held.len(), density);
             // Two blocks are read for one: it must earn its place.
             if distances.sample_bytes * 8 < plan.sample_bytes * 7 {
                 (plan, related) = (distances, Some(times));

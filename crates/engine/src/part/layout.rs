@@ -125,9 +125,14 @@ pub(super) struct FooterHead {
     pub(super) series_columns: u32,
     pub(super) schema_bytes: u32,
     pub(super) series_entries: u32,
-    /// 1: the table has a designated timestamp.
+    /// See [`HAS_TIMESTAMP`] and [`IS_DENSE`].
     pub(super) flags: u32,
 }
+
+/// Flag of a footer: the table has a designated timestamp.
+pub(super) const HAS_TIMESTAMP: u32 = 1;
+/// Flag of a footer of format 2: the part may hold what decodes slowly.
+pub(super) const IS_DENSE: u32 = 2;
 
 impl FooterHead {
     pub(super) fn write(&self, out: &mut Vec<u8>) {

@@ -1,11 +1,11 @@
 //! Opening a part: header, trailer and footer are verified, everything else when it is touched.
 
 use super::layout::{
-    CHUNK_BYTES, ChunkRecord, FOOTER_HEAD_BYTES, FooterHead, HEADER_BYTES, Layout, MAGIC, MAX_ROWS,
-    SLICE_BYTES, SliceRecord, TOTAL_BYTES, TRAILER_BYTES, Trailer, VERSION, group_count, header, page_bytes,
-    u32_at,
+    CHUNK_BYTES, ChunkRecord, FOOTER_HEAD_BYTES, FooterHead, HAS_TIMESTAMP, HEADER_BYTES, IS_DENSE, Layout,
+    MAGIC, MAX_ROWS, SLICE_BYTES, SliceRecord, TOTAL_BYTES, TRAILER_BYTES, Trailer, VERSION, group_count,
+    header, page_bytes, u32_at,
 };
-use super::{Part, PartSummary, PositionRange, Slice};
+use super::{Density, Part, PartSummary, PositionRange, Slice};
 use crate::disk::FileBytes;
 use crate::{EngineError, Result, checksum};
 use std::ops::Range;
@@ -96,7 +96,8 @@ impl Part {
         let Parsed { head, slices, layout, bits } = parsed;
         let summary = PartSummary {
             rows: head.rows,
-            times: (head.flags == 1 && head.rows > 0).then_some((head.time_min, head.time_max)),
+            times: (head.flags & HAS_TIMESTAMP != 0 && head.rows > 0)
+                .then_some((head.time_min, head.time_max)),
             file_bytes: file.len() as u64,
         };
         Ok(Part {
@@ -107,6 +108,7 @@ impl Part {
             slices,
             layout,
             version: trailer.version,
+            density: if head.flags & IS_DENSE != 0 { Density::Dense } else { Density::Fast },
             verified: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             bytes,
         })
@@ -159,7 +161,9 @@ impl Footer<'_> {
             && head.series_columns as usize == schema.series().len()
             && head.schema_bytes as usize == wanted.len()
             && self.bytes.get(FOOTER_HEAD_BYTES..FOOTER_HEAD_BYTES + wanted.len()) == Some(&wanted[..]);
-        if !same || head.flags != u32::from(schema.timestamp().is_some()) {
+        let has_timestamp = head.flags & HAS_TIMESTAMP != 0;
+        let known = if self.version > 1 { HAS_TIMESTAMP | IS_DENSE } else { HAS_TIMESTAMP };
+        if !same || has_timestamp != schema.timestamp().is_some() || head.flags & !known != 0 {
             return Err((FOOTER_HEAD_BYTES, "the part's columns are not the table's"));
         }
         let (columns, slices) = (head.columns as usize, head.slices as usize);
@@ -208,7 +212,7 @@ impl Footer<'_> {
             layout.slice_series.push((record.series_first as usize, record.series_count as usize));
             slices.push(Slice {
                 rows: row as usize..end as usize,
-                times: (head.flags == 1).then_some((record.time_min, record.time_max)),
+                times: (head.flags & HAS_TIMESTAMP != 0).then_some((record.time_min, record.time_max)),
             });
             row = end;
             series += u64::from(record.series_count);

@@ -12,7 +12,7 @@ mod edit;
 use crate::dictionary::Dictionary;
 use crate::engine::{Core, TableWriter, lock, lock_writer};
 use crate::ingest::intern_column;
-use crate::part::{PartOptions, PartWriter};
+use crate::part::{Density, PartWriter};
 use crate::snapshot::{Effect, PartFile, Segment, Selection, TableSnapshot, part_path};
 use crate::tape::change::{Change, PartEntry, RewrittenPart, encode_change};
 use crate::{EngineError, Result};
@@ -282,9 +282,9 @@ impl Rewrite {
         let partition = table.partitions[partition].range;
         let core = Arc::clone(&self.exclusive.core);
         let (schema, positions) = (self.table.schema(), file.entry.positions);
-        let name = core.new_part_name();
+        let name = core.new_part_name(Density::Fast);
         let path = part_path(self.table.id, schema, partition.from, &name);
-        let options = PartOptions { slice_rows: core.options.slice_rows, threads: core.options.threads };
+        let options = core.options.part_options(Density::Fast);
         let mut writer = PartWriter::create(core.disk.as_ref(), &path, schema, positions, options)?;
         let mut rows = 0;
         for slice in 0..file.open()?.slices().len() {

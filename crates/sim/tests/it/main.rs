@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod archive;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod backup;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod check;

@@ -12,15 +12,15 @@
 use super::varint::{put_signed, put_varint};
 
 /// Longest code, in bits: what a decoder looks up in one go.
-pub(super) const CODE_BITS: usize = 10;
+pub(super) const CODE_BITS: usize = 11;
 /// Widest distance from the least word of a bin, in bits.
 pub(super) const DISTANCE_BITS: usize = 56;
 /// Most bins of a table.
-pub(super) const MAX_BINS: usize = 128;
+pub(super) const MAX_BINS: usize = 255;
 /// Words that bins are proposed by.
-const SAMPLE: usize = 4_096;
+const SAMPLE: usize = 16_384;
 /// Bins proposed, before those in between are added.
-const PROPOSED: usize = 100;
+const PROPOSED: usize = 200;
 /// What a bin costs in a table, in bits.
 const BIN_COST: f64 = 32.0;
 
@@ -95,7 +95,7 @@ impl Frame {
 /// Ranges that a sample of distances proposes: each distance that is frequent alone, others by equal counts.
 fn propose(sample: &mut [u64]) -> Vec<Range> {
     sample.sort_unstable();
-    let (own, share) = (sample.len() / 128 + 1, sample.len() / PROPOSED + 1);
+    let (own, share) = (sample.len() / 256 + 1, sample.len() / PROPOSED + 1);
     let mut ranges: Vec<Range> = Vec::new();
     let mut open: Option<Range> = None;
     for same in sample.chunk_by(|a, b| a == b) {

@@ -34,31 +34,6 @@ pub(in crate::part) struct IntPlan {
     pub(in crate::part) delta: bool,
     /// Whether neighbours are related at all, so that their differences may be coded.
     pub(in crate::part) related: bool,
-    /// What codes must save.
-    pub(in crate::part) gain: Gain,
-}
-
-/// Percent of the packed size that codes must save: they decode at a third of the speed.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::part) struct Gain {
-    /// Of words as they are.
-    pub(super) plain: u8,
-    /// Of differences.
-    pub(super) delta: u8,
-}
-
-impl Gain {
-    /// Integers, times and ids, which are read less than they are skipped.
-    pub(super) const WHOLE: Gain = Gain { plain: 3, delta: 3 };
-    /// Decimals: those whose differences are small are prices, which every query reads: they stay packed.
-    pub(super) const DECIMALS: Gain = Gain { plain: 20, delta: 100 };
-    /// Decimals of runs, which are fewer than the values.
-    pub(super) const RUNS: Gain = Gain { plain: 8, delta: 30 };
-
-    /// The bytes that codes must stay below.
-    pub(super) fn below(self, packed: usize, is_delta: bool) -> usize {
-        packed - packed * usize::from(if is_delta { self.delta } else { self.plain }) / 100
-    }
 }
 
 /// How some words are packed.
@@ -406,7 +381,7 @@ pub(in crate::part) fn sample<L: Lane>(stretches: &[Vec<L>]) -> IntPlan {
         stretch.len() > 2
             && best_plan(&differences(stretch)[1..], plain).bytes + 8 < best_plan(stretch, plain).bytes
     });
-    IntPlan { scale, delta, related: true, gain: Gain::WHOLE }
+    IntPlan { scale, delta, related: true }
 }
 
 fn gcd(mut a: u64, mut b: u64) -> u64 {

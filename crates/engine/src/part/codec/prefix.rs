@@ -86,7 +86,7 @@ struct LookUp {
     /// From the lowest byte: bits of the word, bits of its code, 63 less bits of its distance, its bin.
     entries: [u32; 1 << CODE_BITS],
     /// The least word of each bin.
-    lowers: [u64; MAX_BINS],
+    lowers: [u64; 256],
 }
 
 impl LookUp {
@@ -118,7 +118,7 @@ impl LookUp {
         }
         assign_codes(&mut bins);
         let mut found =
-            Self { bits: longest, most: 0, scale, entries: [0; 1 << CODE_BITS], lowers: [0; MAX_BINS] };
+            Self { bits: longest, most: 0, scale, entries: [0; 1 << CODE_BITS], lowers: [0; 256] };
         for (number, bin) in bins.iter().enumerate() {
             let word_bits = u32::from(bin.width + bin.code_bits);
             found.most = found.most.max(word_bits as usize);
@@ -146,7 +146,7 @@ impl LookUp {
     /// The word so far above the least of a bin.
     #[inline(always)]
     fn above(&self, entry: u32, distance: u64) -> u64 {
-        self.lowers[(entry >> 24) as usize % MAX_BINS].wrapping_add(distance.wrapping_mul(self.scale))
+        self.lowers[usize::from((entry >> 24) as u8)].wrapping_add(distance.wrapping_mul(self.scale))
     }
 }
 

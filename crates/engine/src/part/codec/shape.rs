@@ -5,16 +5,16 @@
 //! found by all of the segment's words.
 
 use super::bins::{BinTable, Frame, estimate};
-use super::ints::{Gain, IntPlan};
+use super::ints::IntPlan;
 use super::kind;
 use super::lane::Lane;
 use super::value::{Plan, Value};
 use super::words::{self, Coding, coded};
-use crate::part::BLOCK_ROWS;
 use crate::part::layout::pad;
+use crate::part::{BLOCK_ROWS, Density};
 
 /// Blocks that share tables.
-pub(in crate::part) const SEGMENT_BLOCKS: usize = 32;
+pub(in crate::part) const SEGMENT_BLOCKS: usize = 128;
 
 /// What words say: those of one role are alike in neighbouring blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(in crate::part) enum Piece {
 }
 
 /// Words that never are differences of use.
-pub(super) const UNRELATED: IntPlan = IntPlan { scale: 1, delta: false, related: false, gain: Gain::WHOLE };
+pub(super) const UNRELATED: IntPlan = IntPlan { scale: 1, delta: false, related: false };
 
 /// Up to this part of the values runs are worth it where the chunk has long ones.
 const MOST_RUNS: (usize, usize) = (3, 4);
@@ -83,8 +83,7 @@ fn push_runs<V: Value>(values: &[V], runs: usize, plan: Plan, pieces: &mut Vec<P
         pieces.push(Piece::Bytes(vec![kind::RUN_LENGTHS, low, high]));
         pieces.push(Piece::Narrow(Role::Lengths, lengths, UNRELATED));
     }
-    let gain = if plan.alp.is_some() { Gain::RUNS } else { plan.ints.gain };
-    push_flat(&heads, Plan { ints: IntPlan { gain, ..plan.ints }, ..plan }, pieces);
+    push_flat(&heads, plan, pieces);
 }
 
 fn push_flat<V: Value>(values: &[V], plan: Plan, pieces: &mut Vec<Piece>) {
@@ -114,8 +113,9 @@ fn push_dictionary<V: Value>(values: &[V], plan: Plan, pieces: &mut Vec<Piece>) 
 }
 
 /// Codes the blocks of a chunk, segment by segment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::part) struct Coder {
+    density: Density,
     /// The tables of the chunk.
     pub(in crate::part) tables: Vec<u8>,
     /// The table used last, by role.
@@ -123,6 +123,11 @@ pub(in crate::part) struct Coder {
 }
 
 impl Coder {
+    /// For a chunk of a part of this density.
+    pub(in crate::part) fn new(density: Density) -> Self {
+        Self { density, tables: Vec::new(), last: [None, None, None] }
+    }
+
     /// The bodies of a segment's blocks.
     pub(in crate::part) fn encode(&mut self, blocks: &[Vec<Piece>]) -> Vec<Vec<u8>> {
         let kept = self.tables.len();
@@ -160,6 +165,9 @@ impl Coder {
 
     /// The coding for the words of one role, and whether its table is new.
     fn coding(&mut self, blocks: &[Vec<Piece>], role: Role) -> Option<(Coding, bool)> {
+        if self.density == Density::Fast {
+            return None;
+        }
         let mut narrow: Vec<(&[u32], IntPlan)> = Vec::new();
         let mut wide: Vec<(&[u64], IntPlan)> = Vec::new();
         for piece in blocks.iter().flatten() {
@@ -252,12 +260,12 @@ fn encode_all(blocks: &[Vec<Piece>], codings: &Codings) -> (Vec<Vec<u8>>, [usize
 }
 
 /// Chooses between runs and dictionaries by what they make of a sample of a chunk of `rows` rows.
-pub(super) fn choose<V: Value>(stretches: &[Vec<V>], rows: usize, plan: Plan) -> Plan {
+pub(super) fn choose<V: Value>(stretches: &[Vec<V>], rows: usize, plan: Plan, density: Density) -> Plan {
     let sampled: usize = stretches.iter().map(Vec::len).sum();
     let size = |plan: Plan| {
         let blocks: Vec<Vec<Piece>> =
             stretches.iter().filter(|s| !s.is_empty()).map(|stretch| pieces(stretch, plan)).collect();
-        let mut coder = Coder::default();
+        let mut coder = Coder::new(density);
         let bodies: usize = coder.encode(&blocks).iter().map(Vec::len).sum();
         let shared = rows.clamp(1, SEGMENT_BLOCKS * BLOCK_ROWS);
         bodies + coder.tables.len() * sampled.min(shared) / shared
@@ -271,7 +279,7 @@ pub(super) fn choose<V: Value>(stretches: &[Vec<V>], rows: usize, plan: Plan) ->
         let tried = Plan { runs, dictionary, ..plan };
         let bytes = size(tried);
         // Runs and dictionaries decode more slowly than packed words; decimals are read most.
-        let share = if plan.alp.is_some() { 28 } else { 31 };
+        let share = if plan.alp.is_some() && density == Density::Fast { 28 } else { 31 };
         if bytes < least * share / 32 {
             (best, least) = (tried, bytes);
         }

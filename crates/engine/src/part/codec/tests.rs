@@ -5,7 +5,7 @@ use super::shape::{Coder, Piece, pieces};
 use super::slots::{Slot, scratch};
 use super::value::{Plan, Value};
 use super::*;
-use crate::part::BLOCK_ROWS;
+use crate::part::{BLOCK_ROWS, Density};
 use proptest::prelude::*;
 use std::fmt::Debug;
 
@@ -16,9 +16,9 @@ fn slots<T>(rows: usize) -> Vec<Slot<T>> {
 
 /// Encodes blocks of values that share a plan and tables; gives the bodies and the tables.
 fn encode<V: Value>(values: &[V]) -> (Vec<Vec<u8>>, Vec<u8>) {
-    let plan = Plan::of(&[values[..values.len().min(1_536)].to_vec()], values.len());
+    let plan = Plan::of(&[values[..values.len().min(1_536)].to_vec()], values.len(), Density::Dense);
     let blocks: Vec<Vec<Piece>> = values.chunks(BLOCK_ROWS).map(|block| pieces(block, plan)).collect();
-    let mut coder = Coder::default();
+    let mut coder = Coder::new(Density::Dense);
     (coder.encode(&blocks), coder.tables)
 }
 
@@ -341,4 +341,22 @@ proptest! {
         prop_assert_eq!(read, lengths);
         prop_assert_eq!(data, values.concat().into_bytes());
     }
+}
+
+#[test]
+fn damaged_text_cannot_ask_for_memory() {
+    let mut bytes = Vec::new();
+    let kind = text::encode(&[u32::MAX - 1; 1_000][..2], &[b'x'; 200], &mut bytes);
+    assert_eq!(kind, kind::STRINGS_ZSTD);
+    // Both the lengths and the size say 8 GiB less two, the frame is that of 200 bytes.
+    bytes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let (mut lengths, mut data) = (slots::<u32>(2), Vec::new());
+    assert!(text::decode(kind, &bytes, &mut lengths, &mut data).is_err());
+    let mut bytes = Vec::new();
+    let kind = text::encode(&[1 << 31, (1 << 31) - 1], &[b'x'; 200], &mut bytes);
+    bytes[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let mut lengths = slots::<u32>(2);
+    let found = text::decode(kind, &bytes, &mut lengths, &mut data);
+    assert_eq!(found, Err(Damage("more text than its bytes can hold")));
+    assert!(data.capacity() < 1 << 20);
 }

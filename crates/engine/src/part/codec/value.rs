@@ -5,16 +5,16 @@
 //! chosen by size, block by block, within what the chunk's sample proposed.
 
 use super::alp::{self, AlpPlan, Real};
-use super::ints::{self, Gain, IntPlan, PLACE_BITS};
+use super::ints::{self, IntPlan, PLACE_BITS};
 use super::lane::{self, Finish, Lane, Same};
 use super::shape::{self, Piece, Role};
 use super::simd::PADDING;
 use super::slots::{Plain, Slot, first, padded, scratch, write_all};
 use super::varint::{take_byte, take_bytes, take_u16};
 use super::{Damage, Decoded, HEADER_BYTES, kind, marks, split, words};
-use crate::part::BLOCK_ROWS;
 use crate::part::layout::u16_at;
 use crate::part::stats::Measured;
+use crate::part::{BLOCK_ROWS, Density};
 use std::marker::PhantomData;
 
 /// Most runs marked by places: one bit a row takes no more than places of more runs.
@@ -40,7 +40,7 @@ pub(in crate::part) struct Plan {
 
 impl Plan {
     /// The plan that a sample's stretches propose for a chunk of `rows` rows.
-    pub(in crate::part) fn of<V: Value>(stretches: &[Vec<V>], rows: usize) -> Self {
+    pub(in crate::part) fn of<V: Value>(stretches: &[Vec<V>], rows: usize, density: Density) -> Self {
         let recurs = V::BYTES <= 8
             && stretches.iter().any(|stretch| {
                 let mut keys: Vec<u64> = stretch.iter().map(|&value| value.key()).collect();
@@ -48,13 +48,13 @@ impl Plan {
                 keys.dedup();
                 keys.len() >= 2 && keys.len() * 4 < stretch.len()
             });
-        shape::choose(stretches, rows, Self { recurs, ..V::plan(stretches) })
+        shape::choose(stretches, rows, Self { recurs, ..V::plan(stretches) }, density)
     }
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        let ints = IntPlan { scale: 1, delta: true, related: true, gain: Gain::WHOLE };
+        let ints = IntPlan { scale: 1, delta: true, related: true };
         Self { ints, alp: None, recurs: false, runs: false, dictionary: false, sample_bytes: 0 }
     }
 }
@@ -392,8 +392,7 @@ macro_rules! real_value {
                 let sample: Vec<Self> = stretches.iter().flat_map(|s| s.iter().copied().step_by(4)).collect();
                 let Some(plan) = alp::choose(&sample) else { return Plan::default() };
                 let words: Vec<Vec<u64>> = stretches.iter().map(|s| alp::integers(plan, s)).collect();
-                let ints = IntPlan { gain: Gain::DECIMALS, ..ints::sample(&words) };
-                Plan { ints, alp: Some(plan), ..Plan::default() }
+                Plan { ints: ints::sample(&words), alp: Some(plan), ..Plan::default() }
             }
 
             fn push(values: &[Self], plan: Plan, pieces: &mut Vec<Piece>) {

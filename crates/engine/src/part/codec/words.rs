@@ -17,6 +17,8 @@ const DELTA: u8 = 2;
 const CODED: u8 = 3;
 const CODED_DELTA: u8 = 4;
 const FORM: u8 = 0x0f;
+/// Percent of the packed size that codes must save.
+const MUST_SAVE_PERCENT: usize = 2;
 /// Flag: a scale stands after the base.
 const SCALED: u8 = 0x10;
 /// Flag: the places of exceptions are one bit a word.
@@ -69,7 +71,7 @@ pub(in crate::part) fn encode<L: Lane>(
         let bits = coding.table.place_all(coded(words, coding.delta), &mut places);
         let bytes = bits.map_or(usize::MAX, |bits| bits / 8 + 8);
         // Codes decode more slowly than packed words, too.
-        if bytes < hint.gain.below(packed, coding.delta) {
+        if bytes < packed - packed * MUST_SAVE_PERCENT / 100 {
             out.push(if coding.delta { CODED_DELTA } else { CODED });
             put_varint(coding.at as u64, out);
             if coding.delta {
