@@ -3,8 +3,8 @@
 //! usage: sizes TABLE.arrow DIR SLICE_ROWS fast|dense
 //!
 //! TABLE is an Arrow IPC file in order of time with `timestamp` (ns) and `sym` (ids). The part is written to
-//! DIR/part. Prints one JSON object; speeds are by the time that the thread ran, into
-//! one reused buffer of 8,192 values.
+//! DIR/part. Prints one JSON object; speeds are values a second, by the time that the thread ran, in batches of 8,192
+//! values: decoded into one reused buffer, summed up, with least and largest, and compared with a constant.
 
 #![allow(missing_docs, clippy::disallowed_methods, reason = "a measurement, not an interface")]
 
@@ -13,10 +13,11 @@ use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32
 use arrow_schema::{DataType, TimeUnit};
 use std::error::Error;
 use std::hint::black_box;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use tickstone_engine::disk::{Disk, FileDisk};
-use tickstone_engine::part::{Density, Fixed, Part, PartOptions, PositionRange};
+use tickstone_engine::part::{ColumnBound, Density, Fixed, Part, PartOptions, PositionRange, StatValue};
 use tickstone_model::{ColumnType, RowBatch, TableSchema};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -56,10 +57,9 @@ fn thread_time() -> Outcome<f64> {
     Ok(text.split(' ').next().unwrap_or_default().parse::<f64>()? / 1e9)
 }
 
-/// Values a second.
-fn speed<A: Fixed>(part: &Part, column: usize) -> Outcome<f64> {
+/// Values a second of `read`, which goes over a batch of rows.
+fn speed(part: &Part, mut read: impl FnMut(Range<usize>) -> Outcome<()>) -> Outcome<f64> {
     let rows = part.summary().rows as usize;
-    let mut values = Vec::new();
     // The first pass compares checksums; as many follow as take long enough to be measured by the thread's clock.
     let (mut passes, mut start, mut taken) = (0, 0.0, 0.0);
     while taken < SECONDS {
@@ -67,9 +67,7 @@ fn speed<A: Fixed>(part: &Part, column: usize) -> Outcome<f64> {
             start = thread_time()?;
         }
         for first in (0..rows).step_by(BATCH_ROWS) {
-            let batch = first..rows.min(first + BATCH_ROWS);
-            part.read_into::<A>(column, std::slice::from_ref(&batch), &mut values)?;
-            black_box(&values);
+            read(first..rows.min(first + BATCH_ROWS))?;
         }
         passes += 1;
         taken = if passes > 1 { thread_time()? - start } else { 0.0 };
@@ -77,19 +75,68 @@ fn speed<A: Fixed>(part: &Part, column: usize) -> Outcome<f64> {
     Ok(rows as f64 * f64::from(passes - 1) / taken)
 }
 
+/// Values a second decoded into one reused buffer.
+fn decoded<A: Fixed>(part: &Part, column: usize) -> Outcome<f64> {
+    let mut values = Vec::new();
+    speed(part, |batch| {
+        part.read_into::<A>(column, std::slice::from_ref(&batch), &mut values)?;
+        black_box(&values);
+        Ok(())
+    })
+}
+
+/// Values a second summed up without being made into an array.
+fn summed(part: &Part, column: usize) -> Outcome<f64> {
+    speed(part, |batch| {
+        black_box(part.sum(column, std::slice::from_ref(&batch))?);
+        Ok(())
+    })
+}
+
+/// Values a second of which sum, least and largest are found.
+fn reduced(part: &Part, column: usize) -> Outcome<f64> {
+    speed(part, |batch| {
+        black_box(part.reduce(column, std::slice::from_ref(&batch))?);
+        Ok(())
+    })
+}
+
+/// Values a second compared with the middle of the first batch's range.
+fn filtered(part: &Part, column: usize) -> Outcome<f64> {
+    let first = 0..BATCH_ROWS.min(part.summary().rows as usize);
+    let stats = part.reduce(column, std::slice::from_ref(&first))?;
+    let middle = match (stats.min, stats.max) {
+        (Some(StatValue::Int(min)), Some(StatValue::Int(max))) => {
+            Some(StatValue::Int(i128::midpoint(min, max)))
+        }
+        (Some(StatValue::Float(min)), Some(StatValue::Float(max))) => {
+            Some(StatValue::Float(f64::midpoint(min, max)))
+        }
+        _ => None,
+    };
+    let bound = ColumnBound { column, min: middle, max: None };
+    speed(part, |batch| {
+        black_box(part.filter(&bound, batch)?);
+        Ok(())
+    })
+}
+
 fn column_line(part: &Part, column: usize) -> Outcome<String> {
     let definition = &part.schema().columns()[column];
     let values_s = match definition.column_type {
-        ColumnType::Symbol => speed::<UInt32Type>(part, column)?,
-        ColumnType::Float64 => speed::<Float64Type>(part, column)?,
-        ColumnType::Int64 => speed::<Int64Type>(part, column)?,
-        _ => speed::<TimestampNanosecondType>(part, column)?,
+        ColumnType::Symbol => decoded::<UInt32Type>(part, column)?,
+        ColumnType::Float64 => decoded::<Float64Type>(part, column)?,
+        ColumnType::Int64 => decoded::<Int64Type>(part, column)?,
+        _ => decoded::<TimestampNanosecondType>(part, column)?,
     };
     Ok(format!(
-        r#"{{"name": "{}", "bytes": {}, "page_bytes": {}, "values_s": {values_s:.0}}}"#,
+        r#"{{"name": "{}", "bytes": {}, "page_bytes": {}, "values_s": {values_s:.0}, "sum_s": {:.0}, "reduce_s": {:.0}, "filter_s": {:.0}}}"#,
         definition.name,
         part.column_bytes(column),
         part.index_bytes(column),
+        summed(part, column)?,
+        reduced(part, column)?,
+        filtered(part, column)?,
     ))
 }
 

@@ -24,6 +24,7 @@ mod own;
 mod page;
 mod prune;
 mod read;
+mod reduce;
 mod seek;
 mod series;
 mod stats;

@@ -93,7 +93,7 @@ impl Part {
     }
 
     /// The type of a column, where it and the rows of `ranges` are the part's.
-    fn column_type(&self, column: usize, ranges: &[Range<usize>]) -> Result<ColumnType> {
+    pub(super) fn column_type(&self, column: usize, ranges: &[Range<usize>]) -> Result<ColumnType> {
         let known = self.schema.columns().get(column);
         let inside = ranges.iter().all(|rows| rows.start <= rows.end && rows.end as u64 <= self.summary.rows);
         let ascending = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
@@ -104,7 +104,7 @@ impl Part {
     }
 
     /// Visits the blocks that hold rows of `ranges`, each once: the block, and which of its rows are wanted.
-    fn each_block(
+    pub(super) fn each_block(
         &self,
         column: usize,
         ranges: &[Range<usize>],
@@ -148,7 +148,7 @@ impl Part {
         Ok((values, nulls))
     }
 
-    fn append_values<V: value::Value>(
+    pub(super) fn append_values<V: value::Value>(
         &self,
         column: usize,
         ranges: &[Range<usize>],

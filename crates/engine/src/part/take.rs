@@ -16,6 +16,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::ColumnType;
 
+/// Up to so many rows of a block are picked one by one from the packed words.
+const FEW_ROWS: usize = 32;
+
 impl Part {
     /// The rows `rows` of a column in that order, in stored types.
     ///
@@ -86,6 +89,13 @@ impl Part {
             let (here, after) = rest.split_at(together);
             rest = after;
             let block = page.block(number)?;
+            if valid.is_none()
+                && here.len() <= FEW_ROWS
+                && let Some(plain) = self.plain::<V>(&block)?
+            {
+                values.extend(here.iter().map(|row| plain.get::<V>(row - held.start)));
+                continue;
+            }
             let body = self.body(&block)?;
             if body.bits.is_some() || valid.is_some() {
                 let valid = valid.get_or_insert_with(|| {

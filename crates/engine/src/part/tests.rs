@@ -3,6 +3,7 @@
 mod damage;
 mod golden;
 mod inspect;
+mod reduce;
 mod round_trip;
 mod table;
 

@@ -118,6 +118,22 @@ impl AlpPlan {
         }
     }
 
+    /// The sum of the values of integers whose sum is `sum`: rounded once where that is exact.
+    pub(in crate::part) fn sum(self, sum: i128) -> f64 {
+        sum as f64 / POWERS[self.digits()]
+    }
+
+    /// The least integer whose value is at least `value`, as far as plain integers go.
+    pub(in crate::part) fn least_from(self, value: f64) -> i64 {
+        let near = (value * POWERS[self.digits()]).clamp(-MAX_INTEGER, MAX_INTEGER) as i64;
+        // Products round: the right one is next to it.
+        let mut least = near + 4;
+        while least > near - 4 && self.decimal((least - 1) as f64) >= value {
+            least -= 1;
+        }
+        least
+    }
+
     /// Whether the nearest integer decodes to exactly `value`.
     #[inline(always)]
     fn is_exact<R: Real>(self, value: R) -> bool {
@@ -206,6 +222,13 @@ pub(in crate::part) fn push<R: Real>(plan: AlpPlan, hint: IntPlan, values: &[R],
     head.extend_from_slice(&whole);
     pieces.push(Piece::Bytes(head));
     pieces.push(Piece::Wide(Role::Values, integers, hint));
+}
+
+/// The powers of what [`push`] wrote, past the first byte, and the words of it; `None` where there are exceptions.
+pub(super) fn without_exceptions(mut bytes: &[u8]) -> Decoded<Option<(AlpPlan, &[u8])>> {
+    let (e, f) = (take_byte(&mut bytes)?, take_byte(&mut bytes)?);
+    let exceptions = take_varint(&mut bytes)?;
+    Ok(AlpPlan::of_powers(e, f).filter(|_| exceptions == 0).map(|powers| (powers, bytes)))
 }
 
 /// Decodes what [`push`] wrote, past the first byte.

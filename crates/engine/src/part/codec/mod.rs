@@ -11,13 +11,14 @@
 //! - `words`: integers of format 2; - `bins`, `prefix`: words coded by how frequent they are;
 //! - `shape`: what a block is made of, and coding of blocks together; - `varint`: small numbers;
 //! - `text`: strings and binary; - `slots`: memory to be filled; - `simd`: the processor's vectors;
-//! - `marks`: values placed by one bit a row.
+//! - `marks`: values placed by one bit a row; - `plain`: work on packed words without decoding them.
 
 pub(super) mod alp;
 mod bins;
 pub(super) mod ints;
 pub(super) mod lane;
 mod marks;
+pub(super) mod plain;
 mod prefix;
 pub(super) mod shape;
 mod simd;

@@ -7,6 +7,7 @@
 use super::alp::{self, AlpPlan, Real};
 use super::ints::{self, IntPlan, PLACE_BITS};
 use super::lane::{self, Finish, Lane, Same};
+use super::plain::Lanes;
 use super::shape::{self, Piece, Role};
 use super::simd::PADDING;
 use super::slots::{Plain, Slot, first, padded, scratch, write_all};
@@ -91,6 +92,20 @@ pub(in crate::part) trait Value: Measured + Plain {
         tables: &[u8],
         slots: &'s mut [Slot<Self>],
     ) -> Decoded<&'s mut [Self]>;
+    /// How plain words of the type lie (see `plain`).
+    const PLAIN: Lanes = Lanes::None;
+    /// The value of a plain word; of decimals by their powers.
+    fn of_plain(_word: i64, _powers: Option<AlpPlan>) -> Self {
+        Self::default()
+    }
+    /// The value, where it is an integer.
+    fn integer(self) -> Option<i128> {
+        None
+    }
+    /// The value, where it is a real.
+    fn real(self) -> Option<f64> {
+        None
+    }
     /// Decodes a payload of format 1.
     fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]>;
 }
@@ -320,6 +335,15 @@ macro_rules! integer_value {
         impl Value for $native {
             raw_number!($native);
             integer_value!(@related $related);
+            const PLAIN: Lanes = Lanes::$piece { signed: <$native>::MIN != 0 };
+
+            fn of_plain(word: i64, _: Option<AlpPlan>) -> Self {
+                word as $native
+            }
+
+            fn integer(self) -> Option<i128> {
+                Some(i128::from(self))
+            }
 
             fn same(self, other: Self) -> bool {
                 self == other
@@ -376,9 +400,18 @@ integer_value!(Wide u64, i64: i64 times);
 integer_value!(Wide u64, u64: u64 unrelated);
 
 macro_rules! real_value {
-    ($($native:ty),*) => {$(
+    ($($native:ty: $plain:expr),*) => {$(
         impl Value for $native {
             raw_number!($native);
+            const PLAIN: Lanes = $plain;
+
+            fn of_plain(word: i64, powers: Option<AlpPlan>) -> Self {
+                Self::from_f64(powers.map_or(f64::NAN, |powers| powers.decimal(word as f64)))
+            }
+
+            fn real(self) -> Option<f64> {
+                Some(self.to_f64())
+            }
 
             fn same(self, other: Self) -> bool {
                 self.to_bits() == other.to_bits()
@@ -439,10 +472,14 @@ macro_rules! real_value {
         }
     )*};
 }
-real_value!(f32, f64);
+real_value!(f32: Lanes::None, f64: Lanes::Decimals);
 
 impl Value for i128 {
     raw_number!(i128);
+
+    fn integer(self) -> Option<i128> {
+        Some(self)
+    }
 
     fn same(self, other: Self) -> bool {
         self == other

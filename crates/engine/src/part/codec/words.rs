@@ -5,7 +5,7 @@
 
 use super::bins::BinTable;
 use super::ints::{self, Accumulate, Body, IntPlan, Packing, best_plan, differences};
-use super::lane::{Finish, Lane, Same};
+use super::lane::{Finish, Lane, Same, packed_bytes};
 use super::slots::{Slot, fill, first, scratch};
 use super::varint::{put_signed, put_varint, take_byte, take_bytes, take_signed, take_u16, take_varint};
 use super::{Damage, Decoded, prefix, simd};
@@ -109,6 +109,26 @@ fn write<L: Lane>(form: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
     out.extend_from_slice(&payload);
     let flag = |flag: u8, set: bool| if set { flag } else { 0 };
     out[start] |= flag(SCALED, scaled) | flag(MARKED, marked) | flag(PATCHED, exceptions > 0);
+}
+
+/// Base, scale, width and packed bytes of the words of `rows` rows at the front of `bytes`; `None` where they are in
+/// another form, or have exceptions.
+pub(super) fn packed<L: Lane>(mut bytes: &[u8], rows: usize) -> Decoded<Option<(i64, u64, usize, &[u8])>> {
+    let head = take_byte(&mut bytes)?;
+    let word = |bytes: &mut &[u8]| Ok(L::from_u64(take_signed(bytes)?.cast_unsigned()).to_i64());
+    match head {
+        CONSTANT => Ok(Some((word(&mut bytes)?, 1, 0, &[]))),
+        _ if head & !SCALED == REFERENCE => {
+            let width = usize::from(take_byte(&mut bytes)?);
+            let base = word(&mut bytes)?;
+            let scale = if head & SCALED != 0 { take_varint(&mut bytes)? } else { 1 };
+            if width > L::WIDTH {
+                return Err(Damage("an unknown integer encoding"));
+            }
+            Ok(Some((base, scale, width, take_bytes(&mut bytes, packed_bytes(width, rows))?)))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Decodes exactly `slots.len()` words from the front of `bytes`; `tables` are those of the chunk.
