@@ -2,7 +2,9 @@
 //! are packed, others are decoded into a buffer that is used again.
 
 use super::codec::plain::{Bounds, PlainBlock};
-use super::codec::value::Value;
+use super::codec::slots::{first, scratch};
+use super::codec::value::{self, Value};
+use super::codec::{Damage, kind};
 use super::page::Block;
 use super::stats::{BlockStats, HAS_NAN, HAS_RANGE, NO_RANGE, StatKind, TotalStats};
 use super::{BLOCK_ROWS, ColumnBound, ColumnStats, Part, StatValue};
@@ -87,19 +89,30 @@ impl Part {
         let mut total = TotalStats::empty();
         let mut values: Vec<V> = Vec::new();
         let mut decoded = Vec::new();
+        let mut slots = scratch::<V, BLOCK_ROWS>();
+        let usable = |plain: &PlainBlock<'_>| !RANGE || plain.is_whole();
         self.each_block(column, ranges, |block, wanted| {
             let rows: usize = wanted.iter().map(ExactSizeIterator::len).sum();
+            let damaged = |what: Damage| self.damaged(block.offset, what.0);
+            let is_whole = rows == block.rows;
+            // Distances from times are read together with these, and validity beside the values.
+            let alone = block.stats.nulls == 0 && block.bytes.first() != Some(&kind::SINCE);
             let mut stats = BlockStats::default();
-            let measure = match self.plain::<V>(block)?.filter(|_| rows == block.rows) {
-                Some(plain) => plain.measure::<RANGE>().map_err(|what| self.damaged(block.offset, what.0))?,
+            let measure = match self.plain::<V>(block)?.filter(|plain| is_whole && usable(plain)) {
+                Some(plain) => plain.measure::<RANGE>().map_err(damaged)?,
+                None if is_whole && alone => {
+                    let slots = first(&mut slots, block.rows).map_err(damaged)?;
+                    let values = value::decode::<V>(block.bytes, block.tables, slots).map_err(damaged)?;
+                    V::measure_slice::<RANGE>(values)
+                }
                 None => {
                     decoded.clear();
-                    let first = self.first_row(block);
-                    decoded.extend(wanted.iter().map(|rows| first + rows.start..first + rows.end));
+                    let start = self.first_row(block);
+                    decoded.extend(wanted.iter().map(|rows| start + rows.start..start + rows.end));
                     values.clear();
                     let nulls = self.append_values(column, &decoded, &mut values)?;
                     match nulls.filter(|nulls| nulls.null_count() > 0) {
-                        None => V::measure_all(&values),
+                        None => V::measure_slice::<RANGE>(&values),
                         Some(nulls) => {
                             stats.nulls = u16::try_from(nulls.null_count()).unwrap_or(u16::MAX);
                             V::measure(nulls.valid_indices().map(|row| values[row]))
@@ -129,15 +142,15 @@ impl Part {
                 found.append_n(wanted.len(), all);
                 return Ok(());
             }
-            if let Some(plain) = self.plain::<V>(block)? {
+            if let Some(plain) = self.plain::<V>(block)?.filter(PlainBlock::is_whole) {
                 let mut bits = [0; BLOCK_ROWS / 8];
                 plain.within(bounds, &mut bits).map_err(|what| self.damaged(block.offset, what.0))?;
                 found.append_packed_range(wanted.clone(), &bits);
                 return Ok(());
             }
             values.clear();
-            let first = self.first_row(block);
-            let here = first + wanted.start..first + wanted.end;
+            let start = self.first_row(block);
+            let here = start + wanted.start..start + wanted.end;
             let nulls = self.append_values(column, std::slice::from_ref(&here), &mut values)?;
             for (row, value) in values.iter().enumerate() {
                 let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));

@@ -324,6 +324,7 @@ macro_rules! measured_float {
                 measure
             }
 
+            #[inline(always)]
             fn measure_all(values: &[Self]) -> Measure {
                 // Side by side, so that no addition waits for the one before it.
                 const LANES: usize = 8;

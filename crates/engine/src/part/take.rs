@@ -1,5 +1,6 @@
 //! Single rows of a column, picked from the blocks that hold them: nothing else is decoded or copied.
 
+use super::codec::plain::PlainBlock;
 use super::codec::slots::{first, scratch};
 use super::codec::{bit, kind, value};
 use super::page::{Block, Page};
@@ -91,7 +92,7 @@ impl Part {
             let block = page.block(number)?;
             if valid.is_none()
                 && here.len() <= FEW_ROWS
-                && let Some(plain) = self.plain::<V>(&block)?
+                && let Some(plain) = self.plain::<V>(&block)?.filter(PlainBlock::is_whole)
             {
                 values.extend(here.iter().map(|row| plain.get::<V>(row - held.start)));
                 continue;

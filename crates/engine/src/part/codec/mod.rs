@@ -11,13 +11,15 @@
 //! - `words`: integers of format 2; - `bins`, `prefix`: words coded by how frequent they are;
 //! - `shape`: what a block is made of, and coding of blocks together; - `varint`: small numbers;
 //! - `text`: strings and binary; - `slots`: memory to be filled; - `simd`: the processor's vectors;
-//! - `marks`: values placed by one bit a row; - `plain`: work on packed words without decoding them.
+//! - `marks`: values placed by one bit a row; - `plain`: work on packed words without decoding them;
+//! - `measure`: sums and ranges of decoded values.
 
 pub(super) mod alp;
 mod bins;
 pub(super) mod ints;
 pub(super) mod lane;
 mod marks;
+mod measure;
 pub(super) mod plain;
 mod prefix;
 pub(super) mod shape;

@@ -1,11 +1,13 @@
 //! Work on packed words as they lie: sums, ranges, comparisons and single words without decoding a block to memory.
 //!
-//! It is for what most blocks are: a constant, or a whole block of `base + scale * packed` without exceptions. Others
-//! are not [`Plain`], and are decoded first. Each kernel gives what decoding and a plain loop give.
+//! It is for what most blocks are: a constant, or a whole block of `base + scale * packed`. Where there are exceptions
+//! only the sum is found so. Other blocks are not [`Plain`], and are decoded first. Each kernel gives what decoding
+//! and a plain loop give.
 
 use super::alp::{self, AlpPlan};
-use super::lane::{Lane, STRETCH, packed_word, unpack_stretch};
+use super::lane::{Lane, STRETCH, Same, packed_word, unpack, unpack_stretch};
 use super::simd::{self, Kernel, ROW_BYTES, Simd};
+use super::slots::{first, scratch};
 use super::value::Value;
 use super::{Damage, Decoded, kind, words};
 use crate::part::BLOCK_ROWS;
@@ -34,20 +36,39 @@ pub(in crate::part) struct Plain<'a, L> {
     width: usize,
     rows: usize,
     packed: &'a [u8],
+    /// Count, width and packed distances of the exceptions, in whose places 0 is packed.
+    exceptions: (usize, usize, &'a [u8]),
     lane: PhantomData<L>,
 }
 
 impl<'a, L: Lane> Plain<'a, L> {
     /// The words of `rows` rows at the front of `bytes`; `None` where they must be decoded.
     pub(super) fn of(bytes: &'a [u8], rows: usize) -> Decoded<Option<Self>> {
-        let Some((base, scale, width, packed)) = words::packed::<L>(bytes, rows)? else { return Ok(None) };
+        let Some(found) = words::packed::<L>(bytes, rows)? else { return Ok(None) };
+        let words::Packed { base, scale, width, words: packed, exceptions } = found;
         let most = i64::MAX >> (64 - L::WIDTH);
         let span = i128::from(scale) * ((1_i128 << width.min(MOST_BITS)) - 1);
-        let fits = width <= MOST_BITS && scale > 0 && i128::from(base) + span <= i128::from(most);
+        let far = (1_i128 << exceptions.1.min(MOST_BITS)) - 1;
+        let fits = width.max(exceptions.1) <= MOST_BITS
+            && scale > 0
+            && i128::from(base) + span.max(far) <= i128::from(most);
         let whole = width == 0 || rows == BLOCK_ROWS;
         let scale = i64::try_from(scale).unwrap_or(0);
-        let found = Self { base, scale, width, rows, packed, lane: PhantomData };
+        let found = Self { base, scale, width, rows, packed, exceptions, lane: PhantomData };
         Ok((fits && whole && scale > 0).then_some(found))
+    }
+
+    /// Whether there are no exceptions: without, all can be asked of the words, else only their sum.
+    fn is_whole(&self) -> bool {
+        self.exceptions.0 == 0
+    }
+
+    /// The sum of the exceptions' distances from the base.
+    fn far(&self) -> Decoded<u64> {
+        let (count, wide, packed) = self.exceptions;
+        let mut slots = scratch::<L, BLOCK_ROWS>();
+        let found = unpack::<L, _>(wide, packed, Same, first(&mut slots, count)?)?;
+        Ok(found.iter().fold(0, |sum, word| sum + word.to_u64()))
     }
 
     /// The sum of all words; with `RANGE` the least and the largest of them, else the base twice.
@@ -58,7 +79,8 @@ impl<'a, L: Lane> Plain<'a, L> {
             simd::run(Fold::<L, RANGE> { packed: self.packed, width: self.width, lane: PhantomData })?
         };
         let word = |packed: u64| self.base + self.scale * packed.cast_signed();
-        let sum = i128::from(self.base) * self.rows as i128 + i128::from(self.scale) * i128::from(sum);
+        let far = if self.is_whole() { 0 } else { i128::from(self.far()?) };
+        let sum = i128::from(self.base) * self.rows as i128 + i128::from(self.scale) * i128::from(sum) + far;
         let (min, max) = if RANGE { (word(min), word(max)) } else { (self.base, self.base) };
         Ok(Folded { sum, min, max })
     }
@@ -143,6 +165,14 @@ impl<'a> PlainBlock<'a> {
             },
             _ => None,
         })
+    }
+
+    /// Whether more than the sum can be asked of it.
+    pub(in crate::part) fn is_whole(&self) -> bool {
+        match self {
+            Self::Narrow(plain) => plain.is_whole(),
+            Self::Wide(plain) | Self::Decimals(_, plain) => plain.is_whole(),
+        }
     }
 
     /// Sum of the values, and with `RANGE` the least and the largest, as statistics have them.
@@ -301,8 +331,6 @@ impl<L: Lane> Kernel for Within<'_, L> {
 #[cfg(test)]
 mod tests {
     use super::super::ints::IntPlan;
-    use super::super::lane::Same;
-    use super::super::slots::scratch;
     use super::*;
     use proptest::prelude::*;
 
@@ -326,7 +354,7 @@ mod tests {
                 .checked_add_unsigned(scale.saturating_mul(mask))
                 .is_some_and(|top| L::from_u64(top.cast_unsigned()).to_i64() == top);
             let unusual = !fits || width > MOST_BITS || (rows < BLOCK_ROWS && width > 0);
-            assert!(unusual || bytes[0] & 0x4f != 1, "width {width} base {base} scale {scale} rows {rows}");
+            assert!(unusual || bytes[0] & 0x0f != 1, "width {width} base {base} scale {scale} rows {rows}");
             return;
         };
         let mut slots = scratch::<L, BLOCK_ROWS>();
@@ -335,8 +363,13 @@ mod tests {
         let (min, max) = (*values.iter().min().unwrap(), *values.iter().max().unwrap());
         let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
         simd::with_each_level(|level| {
+            assert_eq!(plain.fold::<false>().unwrap().sum, sum, "{level:?} {width}")
+        });
+        if !plain.is_whole() {
+            return;
+        }
+        simd::with_each_level(|level| {
             assert_eq!(plain.fold::<true>().unwrap(), Folded { sum, min, max }, "{level:?} width {width}");
-            assert_eq!(plain.fold::<false>().unwrap().sum, sum);
             let middle = values[rows / 2];
             for (from, to) in [
                 (i64::MIN, i64::MAX),
@@ -362,6 +395,20 @@ mod tests {
         });
         for (row, value) in values.iter().enumerate() {
             assert_eq!(plain.get(row), *value, "width {width} row {row}");
+        }
+    }
+
+    #[test]
+    fn sums_with_exceptions() {
+        for far in 1..200 {
+            let word = |row: i64| if row * far % 97 == 0 { 1_000_000 + row * far } else { row % 61 - 30 };
+            let written: Vec<u64> = (0..BLOCK_ROWS as i64).map(|row| word(row).cast_unsigned()).collect();
+            let mut bytes = Vec::new();
+            words::encode(&written, IntPlan { scale: 1, delta: false, related: false }, None, &mut bytes);
+            let plain = Plain::<u64>::of(&bytes, BLOCK_ROWS).unwrap().unwrap();
+            assert!(!plain.is_whole() || far % 97 == 0, "{far}");
+            let sum: i64 = (0..BLOCK_ROWS as i64).map(word).sum();
+            assert_eq!(plain.fold::<false>().unwrap().sum, i128::from(sum));
         }
     }
 

@@ -7,14 +7,15 @@
 use super::alp::{self, AlpPlan, Real};
 use super::ints::{self, IntPlan, PLACE_BITS};
 use super::lane::{self, Finish, Lane, Same};
+use super::measure::{Reals, Wholes};
 use super::plain::Lanes;
 use super::shape::{self, Piece, Role};
-use super::simd::PADDING;
+use super::simd::{self, PADDING};
 use super::slots::{Plain, Slot, first, padded, scratch, write_all};
 use super::varint::{take_byte, take_bytes, take_u16};
 use super::{Damage, Decoded, HEADER_BYTES, kind, marks, split, words};
 use crate::part::layout::u16_at;
-use crate::part::stats::Measured;
+use crate::part::stats::{Measure, Measured};
 use crate::part::{BLOCK_ROWS, Density};
 use std::marker::PhantomData;
 
@@ -97,6 +98,10 @@ pub(in crate::part) trait Value: Measured + Plain {
     /// The value of a plain word; of decimals by their powers.
     fn of_plain(_word: i64, _powers: Option<AlpPlan>) -> Self {
         Self::default()
+    }
+    /// Sum, and with `RANGE` the least and the largest, of values of which none is NULL; doubles are added in any order.
+    fn measure_slice<const RANGE: bool>(values: &[Self]) -> Measure {
+        Self::measure_all(values)
     }
     /// The value, where it is an integer.
     fn integer(self) -> Option<i128> {
@@ -341,6 +346,10 @@ macro_rules! integer_value {
                 word as $native
             }
 
+            fn measure_slice<const RANGE: bool>(values: &[Self]) -> Measure {
+                simd::run(Wholes::<Self, RANGE>(values))
+            }
+
             fn integer(self) -> Option<i128> {
                 Some(i128::from(self))
             }
@@ -407,6 +416,10 @@ macro_rules! real_value {
 
             fn of_plain(word: i64, powers: Option<AlpPlan>) -> Self {
                 Self::from_f64(powers.map_or(f64::NAN, |powers| powers.decimal(word as f64)))
+            }
+
+            fn measure_slice<const RANGE: bool>(values: &[Self]) -> Measure {
+                simd::run(Reals::<Self, RANGE>(values))
             }
 
             fn real(self) -> Option<f64> {

@@ -4,7 +4,7 @@
 //! begins where it ends.
 
 use super::bins::BinTable;
-use super::ints::{self, Accumulate, Body, IntPlan, Packing, best_plan, differences};
+use super::ints::{self, Accumulate, Body, IntPlan, PLACE_BITS, Packing, best_plan, differences};
 use super::lane::{Finish, Lane, Same, packed_bytes};
 use super::slots::{Slot, fill, first, scratch};
 use super::varint::{put_signed, put_varint, take_byte, take_bytes, take_signed, take_u16, take_varint};
@@ -111,24 +111,46 @@ fn write<L: Lane>(form: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
     out[start] |= flag(SCALED, scaled) | flag(MARKED, marked) | flag(PATCHED, exceptions > 0);
 }
 
-/// Base, scale, width and packed bytes of the words of `rows` rows at the front of `bytes`; `None` where they are in
-/// another form, or have exceptions.
-pub(super) fn packed<L: Lane>(mut bytes: &[u8], rows: usize) -> Decoded<Option<(i64, u64, usize, &[u8])>> {
+/// Words that are packed above a base.
+pub(super) struct Packed<'a> {
+    pub(super) base: i64,
+    pub(super) scale: u64,
+    pub(super) width: usize,
+    pub(super) words: &'a [u8],
+    /// How many exceptions there are, their width and what is packed of them: distances from the base.
+    pub(super) exceptions: (usize, usize, &'a [u8]),
+}
+
+/// The words of `rows` rows at the front of `bytes`; `None` where they are in another form.
+pub(super) fn packed<L: Lane>(mut bytes: &[u8], rows: usize) -> Decoded<Option<Packed<'_>>> {
     let head = take_byte(&mut bytes)?;
     let word = |bytes: &mut &[u8]| Ok(L::from_u64(take_signed(bytes)?.cast_unsigned()).to_i64());
-    match head {
-        CONSTANT => Ok(Some((word(&mut bytes)?, 1, 0, &[]))),
-        _ if head & !SCALED == REFERENCE => {
-            let width = usize::from(take_byte(&mut bytes)?);
-            let base = word(&mut bytes)?;
-            let scale = if head & SCALED != 0 { take_varint(&mut bytes)? } else { 1 };
-            if width > L::WIDTH {
-                return Err(Damage("an unknown integer encoding"));
-            }
-            Ok(Some((base, scale, width, take_bytes(&mut bytes, packed_bytes(width, rows))?)))
-        }
-        _ => Ok(None),
+    let none = (0, 0, &[][..]);
+    if head == CONSTANT {
+        let base = word(&mut bytes)?;
+        return Ok(Some(Packed { base, scale: 1, width: 0, words: &[], exceptions: none }));
     }
+    if head & FORM != REFERENCE {
+        return Ok(None);
+    }
+    let width = usize::from(take_byte(&mut bytes)?);
+    let base = word(&mut bytes)?;
+    let scale = if head & SCALED != 0 { take_varint(&mut bytes)? } else { 1 };
+    let patched = head & PATCHED != 0;
+    let count = if patched { take_u16(&mut bytes)? } else { 0 };
+    let wide = if patched { usize::from(take_byte(&mut bytes)?) } else { 0 };
+    if width > L::WIDTH || wide > L::WIDTH || count > rows {
+        return Err(Damage("an unknown integer encoding"));
+    }
+    let words = take_bytes(&mut bytes, packed_bytes(width, rows))?;
+    let exceptions = if patched {
+        let marked = head & MARKED != 0;
+        take_bytes(&mut bytes, if marked { packed_bytes(1, rows) } else { packed_bytes(PLACE_BITS, count) })?;
+        (count, wide, take_bytes(&mut bytes, packed_bytes(wide, count))?)
+    } else {
+        none
+    };
+    Ok(Some(Packed { base, scale, width, words, exceptions }))
 }
 
 /// Decodes exactly `slots.len()` words from the front of `bytes`; `tables` are those of the chunk.
