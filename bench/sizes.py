@@ -8,7 +8,8 @@ sample data's tidy.py wrote. Every format gets the same rows in the order of a p
 whole slices for large tables) and the same types: times in ns, symbols as 32-bit ids, so that no format pays for
 text. Tables: books (1,000,000 updates), trades, quotes (equities, 15,000,000), equities_trades, sample_trades,
 sample_quotes. Peers are measured in the same run, each at its smallest setting; needs numpy, polars, pyarrow, duckdb
-and vortex-data. Parts are written by the engine's example `sizes`, built in release. Prints Markdown.
+and vortex-data. Parts are written by the engine's example `sizes`, built in release. Prints
+Markdown, and with all tables puts it into docs/formats/sizes.md.
 
 A column's size with a peer is that of a file that holds the column alone.
 """
@@ -16,6 +17,7 @@ A column's size with a peer is that of a file that holds the column alone.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -27,6 +29,15 @@ import vortex as vx
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 SLICE_ROWS = 1_000_000
+COLUMNS_SHOWN = 12
+TABLE_HEAD = (
+    "| table | rows | Parquet zstd | Vortex | Vortex compact | DuckDB | fast | dense "
+    "| fast / best | dense / best | fast, MB/s | dense, MB/s |"
+)
+COLUMN_HEAD = (
+    "| column | best peer | fast | dense | fast: decoded | summed | reduced | filtered "
+    "| dense: decoded | summed | reduced | filtered |"
+)
 TABLES = {
     "books": ("suite", "books.csv", 1_000_000),
     "trades": ("suite", "trades.csv", None),
@@ -120,9 +131,9 @@ def peer_columns(table: pa.Table, folder: pathlib.Path) -> dict[str, dict[str, i
     }
 
 
-def ours(path: pathlib.Path, folder: pathlib.Path) -> dict:
+def ours(path: pathlib.Path, folder: pathlib.Path, density: str) -> dict:
     binary = REPOSITORY / "target/release/examples/sizes"
-    out = subprocess.run([binary, path, folder, str(SLICE_ROWS)], check=True, capture_output=True, text=True)
+    out = subprocess.run([binary, path, folder, str(SLICE_ROWS), density], check=True, capture_output=True, text=True)
     return json.loads(out.stdout)
 
 
@@ -133,7 +144,8 @@ def cached(path: pathlib.Path, make: object) -> dict:
     return json.loads(path.read_text())
 
 
-def compare(name: str, work: pathlib.Path) -> None:
+def compare(name: str, work: pathlib.Path) -> tuple[str, str]:
+    """A row of the table of sizes, and a section with the table's columns."""
     source = work / f"{name}.arrow"
     folder = work / name
     folder.mkdir(exist_ok=True)
@@ -141,23 +153,28 @@ def compare(name: str, work: pathlib.Path) -> None:
     rows = table.num_rows
     others = cached(work / f"{name}.peers.json", lambda: peers(part_order(table), folder))
     columns = cached(work / f"{name}.columns.json", lambda: peer_columns(part_order(table), folder))
-    part = ours(source, folder)
-    best = min(others, key=others.get)
-    print(f"\n## {name}: {rows:,} rows, {len(table.schema)} columns\n")
-    print("| format | bytes a row | part is so many times that |")
-    print("|---|---|---|")
-    for format_, size in {**others, "part": part["bytes"]}.items():
-        print(f"| {format_}{' (best)' if format_ == best else ''} | {size / rows:.3f} | {part['bytes'] / size:.3f} |")
-    shown = sorted(part["columns"], key=lambda c: min(columns[c["name"]].values()) - c["bytes"])
-    print(f"\nBytes a row; of the part's, {part['page_bytes'] / rows:.3f} are pages and {part['footer_bytes'] / rows:.3f} the footer.\n")
-    print("| column | part | of it the page | Parquet zstd | Vortex compact | part / best | decoded, billion values/s |")
-    print("|---|---|---|---|---|---|---|")
-    for column in shown[:24]:
-        other = columns[column["name"]]
-        each = [column["bytes"], column["page_bytes"], other["Parquet zstd"], other["Vortex compact"]]
-        cells = " | ".join(f"{size / rows:.3f}" for size in each)
-        speed = column["values_s"] / 1e9
-        print(f"| {column['name']} | {cells} | {column['bytes'] / min(other.values()):.2f} | {speed:.2f} |")
+    parts = {density: ours(source, folder, density) for density in ("fast", "dense")}
+    best = min(others.values())
+    cells = [f"{size / rows:.3f}" for size in others.values()]
+    cells += [f"{part['bytes'] / rows:.3f}" for part in parts.values()]
+    cells += [f"{part['bytes'] / best:.3f}" for part in parts.values()]
+    cells += [str(part["write_mb_s"]) for part in parts.values()]
+    row = f"| {name} | {rows:,} | {' | '.join(cells)} |"
+    lines = [f"### {name}", "", COLUMN_HEAD, "|" + "---|" * 12]
+    for fast, dense in list(zip(parts["fast"]["columns"], parts["dense"]["columns"]))[:COLUMNS_SHOWN]:
+        other = min(columns[fast["name"]].values())
+        cells = [f"{size / rows:.3f}" for size in (other, fast["bytes"], dense["bytes"])]
+        for column in (fast, dense):
+            cells += [f"{column[key] / 1e9:.2f}" for key in ("values_s", "sum_s", "reduce_s", "filter_s")]
+        lines.append(f"| {fast['name']} | {' | '.join(cells)} |")
+    return row, "\n".join(lines)
+
+
+def write_section(page: pathlib.Path, text: str) -> None:
+    """Puts the text between the markers of the page."""
+    section = f"<!-- begin sizes -->\n{text}\n<!-- end sizes -->"
+    pattern = re.compile("<!-- begin sizes -->.*?<!-- end sizes -->", re.DOTALL)
+    page.write_text(pattern.sub(lambda _: section, page.read_text()))
 
 
 def main() -> None:
@@ -165,12 +182,19 @@ def main() -> None:
     folders = dict(zip(("suite", "equities", "sample"), map(pathlib.Path, sys.argv[2:5])))
     wanted = sys.argv[5:] or list(TABLES)
     work.mkdir(parents=True, exist_ok=True)
+    rows, sections = [], []
     for name in wanted:
         folder, file, rows = TABLES[name]
         target = work / f"{name}.arrow"
         if not target.exists():
             convert(folders[folder] / file, rows, target)
-        compare(name, work)
+        row, section = compare(name, work)
+        rows.append(row)
+        sections.append(section)
+    text = "\n".join([TABLE_HEAD, "|" + "---|" * 12, *rows]) + "\n\n" + "\n\n".join(sections)
+    print(text)
+    if wanted == list(TABLES):
+        write_section(REPOSITORY / "docs/formats/sizes.md", text)
 
 
 if __name__ == "__main__":

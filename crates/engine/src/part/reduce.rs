@@ -4,7 +4,7 @@
 use super::codec::plain::{Bounds, PlainBlock};
 use super::codec::slots::{first, scratch};
 use super::codec::value::{self, Value};
-use super::codec::{Damage, kind};
+use super::codec::{Damage, kind, steps};
 use super::page::Block;
 use super::stats::{BlockStats, HAS_NAN, HAS_RANGE, NO_RANGE, StatKind, TotalStats};
 use super::{BLOCK_ROWS, ColumnBound, ColumnStats, Part, StatValue};
@@ -100,7 +100,11 @@ impl Part {
             let mut stats = BlockStats::default();
             let measure = match self.plain::<V>(block)?.filter(|plain| is_whole && usable(plain)) {
                 Some(plain) => plain.measure::<RANGE>().map_err(damaged)?,
-                None if is_whole && alone => {
+                None if is_whole && alone => 'measure: {
+                    let of_steps = || steps::sum::<V>(block.bytes, block.rows).map_err(damaged);
+                    if let Some(measure) = if RANGE { None } else { of_steps()? } {
+                        break 'measure measure;
+                    }
                     let slots = first(&mut slots, block.rows).map_err(damaged)?;
                     let values = value::decode::<V>(block.bytes, block.tables, slots).map_err(damaged)?;
                     V::measure_slice::<RANGE>(values)

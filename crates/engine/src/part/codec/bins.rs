@@ -21,6 +21,8 @@ pub(super) const MAX_BINS: usize = 255;
 const SAMPLE: usize = 16_384;
 /// Bins proposed, before those in between are added.
 const PROPOSED: usize = 200;
+/// Fewest words of a sample that propose a bin.
+const FEWEST: usize = 32;
 /// What a bin costs in a table, in bits.
 const BIN_COST: f64 = 32.0;
 
@@ -95,7 +97,9 @@ impl Frame {
 /// Ranges that a sample of distances proposes: each distance that is frequent alone, others by equal counts.
 fn propose(sample: &mut [u64]) -> Vec<Range> {
     sample.sort_unstable();
-    let (own, share) = (sample.len() / 256 + 1, sample.len() / PROPOSED + 1);
+    // So few words say nothing about others of the same bin.
+    let own = (sample.len() / 256).max(FEWEST / 2);
+    let share = (sample.len() / PROPOSED).max(FEWEST);
     let mut ranges: Vec<Range> = Vec::new();
     let mut open: Option<Range> = None;
     for same in sample.chunk_by(|a, b| a == b) {

@@ -12,7 +12,7 @@
 //! - `shape`: what a block is made of, and coding of blocks together; - `varint`: small numbers;
 //! - `text`: strings and binary; - `slots`: memory to be filled; - `simd`: the processor's vectors;
 //! - `marks`: values placed by one bit a row; - `plain`: work on packed words without decoding them;
-//! - `measure`: sums and ranges of decoded values.
+//! - `steps`: sums of differences; - `measure`: sums and ranges of decoded values.
 
 pub(super) mod alp;
 mod bins;
@@ -25,6 +25,7 @@ mod prefix;
 pub(super) mod shape;
 mod simd;
 pub(super) mod slots;
+pub(super) mod steps;
 pub(super) mod text;
 pub(super) mod value;
 pub(super) mod varint;

@@ -45,13 +45,10 @@ impl<'a, L: Lane> Plain<'a, L> {
     /// The words of `rows` rows at the front of `bytes`; `None` where they must be decoded.
     pub(super) fn of(bytes: &'a [u8], rows: usize) -> Decoded<Option<Self>> {
         let Some(found) = words::packed::<L>(bytes, rows)? else { return Ok(None) };
-        let words::Packed { base, scale, width, words: packed, exceptions } = found;
+        let words::Packed { base, scale, width, words: packed, exceptions, .. } = found;
         let most = i64::MAX >> (64 - L::WIDTH);
         let span = i128::from(scale) * ((1_i128 << width.min(MOST_BITS)) - 1);
-        let far = (1_i128 << exceptions.1.min(MOST_BITS)) - 1;
-        let fits = width.max(exceptions.1) <= MOST_BITS
-            && scale > 0
-            && i128::from(base) + span.max(far) <= i128::from(most);
+        let fits = width <= MOST_BITS && scale > 0 && i128::from(base) + span <= i128::from(most);
         let whole = width == 0 || rows == BLOCK_ROWS;
         let scale = i64::try_from(scale).unwrap_or(0);
         let found = Self { base, scale, width, rows, packed, exceptions, lane: PhantomData };
@@ -63,12 +60,14 @@ impl<'a, L: Lane> Plain<'a, L> {
         self.exceptions.0 == 0
     }
 
-    /// The sum of the exceptions' distances from the base.
-    fn far(&self) -> Decoded<u64> {
+    /// What the exceptions are more than the base, all together.
+    fn far(&self) -> Decoded<i128> {
         let (count, wide, packed) = self.exceptions;
         let mut slots = scratch::<L, BLOCK_ROWS>();
         let found = unpack::<L, _>(wide, packed, Same, first(&mut slots, count)?)?;
-        Ok(found.iter().fold(0, |sum, word| sum + word.to_u64()))
+        let base = L::from_u64(self.base.cast_unsigned());
+        let word = |distance: &L| i128::from(distance.plus(base).to_i64());
+        Ok(found.iter().map(|distance| word(distance) - i128::from(self.base)).sum())
     }
 
     /// The sum of all words; with `RANGE` the least and the largest of them, else the base twice.
@@ -79,7 +78,7 @@ impl<'a, L: Lane> Plain<'a, L> {
             simd::run(Fold::<L, RANGE> { packed: self.packed, width: self.width, lane: PhantomData })?
         };
         let word = |packed: u64| self.base + self.scale * packed.cast_signed();
-        let far = if self.is_whole() { 0 } else { i128::from(self.far()?) };
+        let far = if self.is_whole() { 0 } else { self.far()? };
         let sum = i128::from(self.base) * self.rows as i128 + i128::from(self.scale) * i128::from(sum) + far;
         let (min, max) = if RANGE { (word(min), word(max)) } else { (self.base, self.base) };
         Ok(Folded { sum, min, max })
@@ -153,11 +152,15 @@ impl<'a> PlainBlock<'a> {
         Ok(match (V::PLAIN, code) {
             (Lanes::Narrow { signed }, kind::WORDS) => {
                 let plain = Plain::of(words, rows)?;
-                plain.filter(|plain: &Plain<'_, u32>| signed || plain.base >= 0).map(Self::Narrow)
+                plain
+                    .filter(|plain: &Plain<'_, u32>| signed || (plain.base >= 0 && plain.is_whole()))
+                    .map(Self::Narrow)
             }
             (Lanes::Wide { signed }, kind::WORDS) => {
                 let plain = Plain::of(words, rows)?;
-                plain.filter(|plain: &Plain<'_, u64>| signed || plain.base >= 0).map(Self::Wide)
+                plain
+                    .filter(|plain: &Plain<'_, u64>| signed || (plain.base >= 0 && plain.is_whole()))
+                    .map(Self::Wide)
             }
             (Lanes::Decimals, kind::DECIMALS) => match alp::without_exceptions(words)? {
                 Some((powers, words)) => Plain::of(words, rows)?.map(|plain| Self::Decimals(powers, plain)),

@@ -14,7 +14,7 @@ use crate::part::layout::pad;
 use crate::part::{BLOCK_ROWS, Density};
 
 /// Blocks that share tables.
-pub(in crate::part) const SEGMENT_BLOCKS: usize = 128;
+pub(in crate::part) const SEGMENT_BLOCKS: usize = 64;
 
 /// What words say: those of one role are alike in neighbouring blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -111,7 +111,7 @@ fn write<L: Lane>(form: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
     out[start] |= flag(SCALED, scaled) | flag(MARKED, marked) | flag(PATCHED, exceptions > 0);
 }
 
-/// Words that are packed above a base.
+/// Words, or differences of them, that are packed above a base.
 pub(super) struct Packed<'a> {
     pub(super) base: i64,
     pub(super) scale: u64,
@@ -119,23 +119,44 @@ pub(super) struct Packed<'a> {
     pub(super) words: &'a [u8],
     /// How many exceptions there are, their width and what is packed of them: distances from the base.
     pub(super) exceptions: (usize, usize, &'a [u8]),
+    /// Where they are: one bit a word, or numbers.
+    pub(super) places: &'a [u8],
+    pub(super) marked: bool,
 }
 
 /// The words of `rows` rows at the front of `bytes`; `None` where they are in another form.
-pub(super) fn packed<L: Lane>(mut bytes: &[u8], rows: usize) -> Decoded<Option<Packed<'_>>> {
-    let head = take_byte(&mut bytes)?;
-    let word = |bytes: &mut &[u8]| Ok(L::from_u64(take_signed(bytes)?.cast_unsigned()).to_i64());
-    let none = (0, 0, &[][..]);
+pub(super) fn packed<L: Lane>(bytes: &[u8], rows: usize) -> Decoded<Option<Packed<'_>>> {
+    let mut rest = bytes;
+    let head = take_byte(&mut rest)?;
     if head == CONSTANT {
-        let base = word(&mut bytes)?;
-        return Ok(Some(Packed { base, scale: 1, width: 0, words: &[], exceptions: none }));
+        let base = L::from_u64(take_signed(&mut rest)?.cast_unsigned()).to_i64();
+        let exceptions = (0, 0, &[][..]);
+        let (words, places, marked) = (&[][..], &[][..], false);
+        return Ok(Some(Packed { base, scale: 1, width: 0, words, exceptions, places, marked }));
     }
     if head & FORM != REFERENCE {
         return Ok(None);
     }
+    parameters::<L>(head, rest, rows).map(|(_, found)| Some(found))
+}
+
+/// The first word of `rows` rows at the front of `bytes`, and the differences; `None` where they are in another form.
+pub(super) fn steps<L: Lane>(bytes: &[u8], rows: usize) -> Decoded<Option<(i64, Packed<'_>)>> {
+    let mut rest = bytes;
+    let head = take_byte(&mut rest)?;
+    if head & FORM != DELTA {
+        return Ok(None);
+    }
+    parameters::<L>(head, rest, rows).map(Some)
+}
+
+/// What follows the head of a reference or of differences: the first word of those, and what is packed.
+fn parameters<L: Lane>(head: u8, mut bytes: &[u8], rows: usize) -> Decoded<(i64, Packed<'_>)> {
+    let word = |bytes: &mut &[u8]| Ok(L::from_u64(take_signed(bytes)?.cast_unsigned()).to_i64());
     let width = usize::from(take_byte(&mut bytes)?);
     let base = word(&mut bytes)?;
     let scale = if head & SCALED != 0 { take_varint(&mut bytes)? } else { 1 };
+    let start = if head & FORM == DELTA { word(&mut bytes)? } else { 0 };
     let patched = head & PATCHED != 0;
     let count = if patched { take_u16(&mut bytes)? } else { 0 };
     let wide = if patched { usize::from(take_byte(&mut bytes)?) } else { 0 };
@@ -143,14 +164,12 @@ pub(super) fn packed<L: Lane>(mut bytes: &[u8], rows: usize) -> Decoded<Option<P
         return Err(Damage("an unknown integer encoding"));
     }
     let words = take_bytes(&mut bytes, packed_bytes(width, rows))?;
-    let exceptions = if patched {
-        let marked = head & MARKED != 0;
-        take_bytes(&mut bytes, if marked { packed_bytes(1, rows) } else { packed_bytes(PLACE_BITS, count) })?;
-        (count, wide, take_bytes(&mut bytes, packed_bytes(wide, count))?)
-    } else {
-        none
-    };
-    Ok(Some(Packed { base, scale, width, words, exceptions }))
+    let marked = head & MARKED != 0;
+    let place_bytes = if marked { packed_bytes(1, rows) } else { packed_bytes(PLACE_BITS, count) };
+    let places = if patched { take_bytes(&mut bytes, place_bytes)? } else { &[] };
+    let far = take_bytes(&mut bytes, packed_bytes(wide, count))?;
+    let exceptions = (count, wide, far);
+    Ok((start, Packed { base, scale, width, words, exceptions, places, marked }))
 }
 
 /// Decodes exactly `slots.len()` words from the front of `bytes`; `tables` are those of the chunk.
