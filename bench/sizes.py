@@ -182,16 +182,16 @@ def main() -> None:
     folders = dict(zip(("suite", "equities", "sample"), map(pathlib.Path, sys.argv[2:5])))
     wanted = sys.argv[5:] or list(TABLES)
     work.mkdir(parents=True, exist_ok=True)
-    rows, sections = [], []
+    lines, sections = [], []
     for name in wanted:
         folder, file, rows = TABLES[name]
         target = work / f"{name}.arrow"
         if not target.exists():
             convert(folders[folder] / file, rows, target)
         row, section = compare(name, work)
-        rows.append(row)
+        lines.append(row)
         sections.append(section)
-    text = "\n".join([TABLE_HEAD, "|" + "---|" * 12, *rows]) + "\n\n" + "\n\n".join(sections)
+    text = "\n".join([TABLE_HEAD, "|" + "---|" * 12, *lines]) + "\n\n" + "\n\n".join(sections)
     print(text)
     if wanted == list(TABLES):
         write_section(REPOSITORY / "docs/formats/sizes.md", text)

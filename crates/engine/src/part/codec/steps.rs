@@ -22,19 +22,25 @@ const SUMS: usize = 16;
 /// The sum of a whole block of values that are stored as differences; `None` where they are not, or may wrap around.
 pub(in crate::part) fn sum<V: Value>(body: &[u8], rows: usize) -> Decoded<Option<Measure>> {
     let Some((&code, words)) = body.split_first() else { return Ok(None) };
-    let of_whole = |sum: i128| i64::try_from(sum).ok().map(i64::cast_unsigned);
-    let bits = match (V::PLAIN, code) {
-        (Lanes::Narrow { signed: true }, kind::WORDS) => sum_of::<u32>(words, rows)?.and_then(of_whole),
-        (Lanes::Wide { signed: true }, kind::WORDS) => sum_of::<u64>(words, rows)?.and_then(of_whole),
+    // A sum past the statistic's bits is known to be missing: no need to decode for it.
+    let of_whole = |sum: i128| {
+        let sum = i64::try_from(sum).ok().map(i64::cast_unsigned);
+        Measure { flags: sum.map_or(0, |_| HAS_SUM), sum: sum.unwrap_or(0), ..Measure::default() }
+    };
+    let of_reals = |powers: AlpPlan, sum: i128| Measure {
+        flags: HAS_SUM,
+        sum: powers.sum(sum).to_bits(),
+        ..Measure::default()
+    };
+    Ok(match (V::PLAIN, code) {
+        (Lanes::Narrow { signed: true }, kind::WORDS) => sum_of::<u32>(words, rows)?.map(of_whole),
+        (Lanes::Wide { signed: true }, kind::WORDS) => sum_of::<u64>(words, rows)?.map(of_whole),
         (Lanes::Decimals, kind::DECIMALS) => match alp::without_exceptions(words)? {
-            Some((powers, words)) => {
-                sum_of::<u64>(words, rows)?.map(|sum| AlpPlan::sum(powers, sum).to_bits())
-            }
+            Some((powers, words)) => sum_of::<u64>(words, rows)?.map(|sum| of_reals(powers, sum)),
             None => None,
         },
         _ => None,
-    };
-    Ok(bits.map(|sum| Measure { flags: HAS_SUM, sum, ..Measure::default() }))
+    })
 }
 
 fn sum_of<L: Lane>(bytes: &[u8], rows: usize) -> Decoded<Option<i128>> {
