@@ -10,8 +10,9 @@ use crate::compact::{Compaction, Counters, MaintenanceStats};
 use crate::disk::{Disk, FileDisk};
 use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
-use crate::manifest::{ImportRecord, TABLES_DIR, sync_if_there, table_dir};
+use crate::manifest::{ImportRecord, TABLES_DIR, part_name, sync_if_there, table_dir};
 use crate::memory::Memory;
+use crate::orphans::Orphans;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
 use crate::rewrite::Rewrite;
@@ -142,8 +143,7 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
-        let newest =
-            table.partitions.iter().filter_map(|partition| partition.times()).map(|(_, last)| last).max();
+        let newest = table.partitions.times().map(|(_, last)| last);
         let table = table.without_rows();
         Self { table, logged, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
     }
@@ -220,7 +220,7 @@ impl Engine {
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         switch::finish(disk.as_ref())?;
-        let Recovered { mut snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
+        let Recovered { mut snapshot, last_position, next_table, clean } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
@@ -253,9 +253,13 @@ impl Engine {
             files: AtomicU64::new(0),
         };
         let background = options.background;
+        writing.maintenance.touch_all(&snapshot);
+        writing.compaction.touch(snapshot.tables().map(|table| table.id));
         let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
         let writing = Some(writing);
         let core = Arc::new(Core { disk, options, publisher, counters, memory, writing });
+        core.sweep((!clean).then(|| Orphans::of(&snapshot, next_table, epoch)))?;
+        drop(snapshot);
         if background {
             Maintenance::start(&core)?;
             Compaction::start(&core)?;
@@ -361,6 +365,7 @@ impl Engine {
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         drop(writer);
         writing.tape.wait(ticket)?;
+        writing.maintenance.touch([table.id]);
         // Parts go only once no manifest names them: after the manifest that knows of the TRUNCATE.
         self.core.save_manifest(table.id)
     }
@@ -492,10 +497,14 @@ impl Core {
         self.writing("writing")?.catalog().writer(table)
     }
 
-    /// Waits for a commit's acknowledgement, then does or requests what maintenance is due.
-    pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+    /// Waits for the acknowledgement of a commit to these tables, then does or requests what maintenance
+    /// is due.
+    pub(crate) fn acknowledge(&self, ticket: Ticket, tables: impl IntoIterator<Item = u32>) -> Result<()> {
         let writing = self.writing("writing")?;
         writing.tape.wait(ticket)?;
+        let tables: Vec<u32> = tables.into_iter().collect();
+        writing.maintenance.touch(tables.iter().copied());
+        writing.compaction.touch(tables);
         if self.options.background {
             writing.maintenance.request();
         } else {
@@ -510,7 +519,7 @@ impl Core {
             .writing
             .as_ref()
             .map_or((0, 0), |writing| (writing.epoch, writing.files.fetch_add(1, Ordering::Relaxed)));
-        format!("{epoch:06x}-{number:08x}.part")
+        part_name(epoch, number)
     }
 }
 
@@ -525,7 +534,8 @@ impl Drop for Core {
         if let Some(writing) = &self.writing {
             writing.compaction.stop();
             writing.maintenance.stop();
-            if writing.maintenance.unsure.load(Ordering::Relaxed) {
+            // The next opening makes stable, and sweeps, what was not.
+            if writing.maintenance.unsure.load(Ordering::Relaxed) || !writing.maintenance.is_swept() {
                 return;
             }
             let (kind, payload) = encode_change(&Change::Close);
