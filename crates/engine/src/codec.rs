@@ -83,6 +83,14 @@ pub(crate) struct Decoder<'a> {
     at: usize,
 }
 
+/// The lower seven bits of each byte, without the gaps between them.
+#[inline]
+fn joined_sevens(word: u64) -> u64 {
+    let word = (word & 0x007F_007F_007F_007F) | ((word & 0x7F00_7F00_7F00_7F00) >> 1);
+    let word = (word & 0x0000_3FFF_0000_3FFF) | ((word & 0x3FFF_0000_3FFF_0000) >> 2);
+    (word & 0x0FFF_FFFF) | ((word & 0x0FFF_FFFF_0000_0000) >> 4)
+}
+
 impl<'a> Decoder<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
@@ -151,6 +159,16 @@ impl<'a> Decoder<'a> {
     #[inline]
     pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
         let rest = &self.bytes[self.at..];
+        if let Some(word) = rest.first_chunk::<8>() {
+            // Up to eight bytes at once: the end is the first one without its top bit.
+            let word = u64::from_le_bytes(*word);
+            let ends = !word & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                let bits = ends.trailing_zeros() + 1;
+                self.at += bits as usize / 8;
+                return Ok(joined_sevens(word & (u64::MAX >> (64 - bits))));
+            }
+        }
         let (mut value, mut shift) = (0_u64, 0);
         // Ten bytes hold 64 bits; of the tenth only the lowest counts.
         for (count, byte) in rest.iter().take(10).enumerate() {

@@ -24,7 +24,9 @@ use crate::snapshot::{
 };
 use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
-use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, position_after, segment_path};
+use crate::tape::segment::{
+    Segment, TAPE_DIR, epoch_of, first_position, list_segments, position_after, segment_path,
+};
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
 use std::collections::{HashMap, HashSet};
@@ -83,15 +85,21 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
         for id in dropped.into_iter().filter(|id| recovered.snapshot.table_by_id(*id).is_none()) {
             Manifest::remove(disk.as_ref(), id)?;
         }
-        sync_folders(disk.as_ref())?;
+        sync_folders(disk.as_ref(), &recovered)?;
     }
     Ok(recovered)
 }
 
-/// Makes the names of manifests and symbol files stable, and that what was removed is gone.
-fn sync_folders(disk: &dyn Disk) -> Result<()> {
-    for table in list_tables(disk)? {
-        sync_if_there(disk, &table_dir(table))?;
+/// Makes the names of manifests and symbol files stable, and that what was removed is gone. Only what the last
+/// opening wrote can be otherwise: it did the same before it wrote anything, and all its manifests hold a
+/// position of its epoch.
+fn sync_folders(disk: &dyn Disk, recovered: &Recovered) -> Result<()> {
+    let last_opening = first_position(epoch_of(recovered.last_position));
+    let is_stable = |table: &TableSnapshot| table.opened_at < last_opening;
+    for id in list_tables(disk)? {
+        if !recovered.snapshot.table_by_id(id).is_some_and(|table| is_stable(table)) {
+            sync_if_there(disk, &table_dir(id))?;
+        }
     }
     sync_if_there(disk, Path::new(TABLES_DIR))
 }
