@@ -273,6 +273,10 @@ impl Manifest {
         if !self.parts.iter().all(all_known) {
             return Err("a part was written with a schema that is not there".to_string());
         }
+        let total = |of: fn(&PackedChunk) -> u64| self.parts.iter().map(of).try_fold(0, u64::checked_add);
+        if total(|chunk| chunk.summary.rows).and(total(|chunk| chunk.summary.disk_bytes)).is_none() {
+            return Err("more rows or bytes than can be counted".to_string());
+        }
         if self.parts.windows(2).all(|pair| pair[0].last_partition() < pair[1].summary.first) {
             Ok(())
         } else {

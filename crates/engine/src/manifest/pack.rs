@@ -179,8 +179,8 @@ impl PackedChunk {
                 found.first = before.partition;
             }
             found.parts += 1;
-            found.rows = found.rows.wrapping_add(before.rows);
-            found.disk_bytes = found.disk_bytes.wrapping_add(before.file_bytes);
+            found.rows = found.rows.checked_add(before.rows).ok_or("too many rows")?;
+            found.disk_bytes = found.disk_bytes.checked_add(before.file_bytes).ok_or("too many bytes")?;
             found.times = match (found.times, before.times) {
                 (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
                 (a, b) => a.or(b),
