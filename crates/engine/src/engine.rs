@@ -12,6 +12,7 @@ use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
 use crate::manifest::{ImportRecord, TABLES_DIR, sync_if_there, table_dir};
 use crate::memory::Memory;
+use crate::orphans::Orphans;
 use crate::part::{Density, PartOptions};
 use crate::part_name::PartName;
 use crate::publisher::Publisher;
@@ -155,8 +156,7 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
-        let newest =
-            table.partitions.iter().filter_map(|partition| partition.times()).map(|(_, last)| last).max();
+        let newest = table.partitions.times().map(|(_, last)| last);
         let table = table.without_rows();
         Self { table, logged, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
     }
@@ -233,7 +233,7 @@ impl Engine {
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         switch::finish(disk.as_ref())?;
-        let Recovered { mut snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
+        let Recovered { mut snapshot, last_position, next_table, clean } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
@@ -266,9 +266,13 @@ impl Engine {
             files: AtomicU64::new(0),
         };
         let background = options.background;
+        writing.maintenance.touch_all(&snapshot);
+        writing.compaction.touch(snapshot.tables().map(|table| table.id));
         let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
         let writing = Some(writing);
         let core = Arc::new(Core { disk, options, publisher, counters, memory, writing });
+        core.sweep((!clean).then(|| Orphans::of(&snapshot, next_table, epoch)))?;
+        drop(snapshot);
         if background {
             Maintenance::start(&core)?;
             Compaction::start(&core)?;
@@ -374,6 +378,7 @@ impl Engine {
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         drop(writer);
         writing.tape.wait(ticket)?;
+        writing.maintenance.touch([table.id]);
         // Parts go only once no manifest names them: after the manifest that knows of the TRUNCATE.
         self.core.save_manifest(table.id)
     }
@@ -516,10 +521,14 @@ impl Core {
         self.writing("writing")?.catalog().writer(table)
     }
 
-    /// Waits for a commit's acknowledgement, then does or requests what maintenance is due.
-    pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+    /// Waits for the acknowledgement of a commit to these tables, then does or requests what maintenance
+    /// is due.
+    pub(crate) fn acknowledge(&self, ticket: Ticket, tables: impl IntoIterator<Item = u32>) -> Result<()> {
         let writing = self.writing("writing")?;
         writing.tape.wait(ticket)?;
+        let tables: Vec<u32> = tables.into_iter().collect();
+        writing.maintenance.touch(tables.iter().copied());
+        writing.compaction.touch(tables);
         if self.options.background {
             writing.maintenance.request();
         } else {
@@ -549,7 +558,8 @@ impl Drop for Core {
         if let Some(writing) = &self.writing {
             writing.compaction.stop();
             writing.maintenance.stop();
-            if writing.maintenance.unsure.load(Ordering::Relaxed) {
+            // The next opening makes stable, and sweeps, what was not.
+            if writing.maintenance.unsure.load(Ordering::Relaxed) || !writing.maintenance.is_swept() {
                 return;
             }
             let (kind, payload) = encode_change(&Change::Close);

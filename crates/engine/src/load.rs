@@ -158,7 +158,7 @@ impl BulkLoad {
         drop(layout);
         drop(writer);
         self.memory.set(0);
-        core.acknowledge(ticket)?;
+        core.acknowledge(ticket, [table])?;
         Ok(Commit { position: ticket.position, rows })
     }
 }

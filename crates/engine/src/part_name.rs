@@ -39,6 +39,14 @@ impl PartName {
     }
 }
 
+#[cfg(test)]
+impl PartName {
+    /// The file name of a part of which no more is known.
+    pub(crate) fn numbered(epoch: u64, number: u64) -> String {
+        Self { epoch, number, written_s: None, density: Density::Fast }.to_string()
+    }
+}
+
 impl Display for PartName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:06x}-{:08x}", self.epoch, self.number)?;

@@ -131,7 +131,7 @@ impl Transaction {
         drop(writers);
         // The rows count as recent from here on.
         drop(memory);
-        self.core.acknowledge(ticket)?;
+        self.core.acknowledge(ticket, frames.iter().map(|frame| frame.table))?;
         Ok(Commit { position: ticket.position, rows })
     }
 }

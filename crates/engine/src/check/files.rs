@@ -131,8 +131,8 @@ fn files_of_table(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot) -
     own.extend(columns.chain(table.retired_columns.iter().copied()).map(|id| symbols_path(table.id, id)));
     let copies: Vec<PathBuf> = own.iter().map(|path| copy_path(path)).collect();
     own.extend(copies);
-    let parts = table.partitions.iter().flat_map(|partition| partition.part_files().cloned());
-    let parts: BTreeSet<PathBuf> = parts.chain(table.retired.iter().map(|part| part.path.clone())).collect();
+    let mut parts = table.part_paths();
+    parts.extend(table.retired.iter().map(|part| part.path.clone()));
     for entry in list(look.disk.as_ref(), &dir)? {
         let path = dir.join(&entry.name);
         if !entry.is_dir {

@@ -6,7 +6,6 @@ use super::survey::Look;
 use crate::dictionary::Dictionary;
 use crate::manifest::{Manifest, copy_path, list_tables, symbols_path};
 use crate::snapshot::TableSnapshot;
-use crate::tape::change::PartEntry;
 use crate::tape::segment::first_position;
 use crate::{EngineError, Result};
 use std::path::Path;
@@ -30,8 +29,8 @@ pub(crate) fn look(look: &mut Look<'_>) -> Result<Found> {
     for id in list_tables(look.disk.as_ref())? {
         let Some(manifest) = manifest(look, id)? else { continue };
         found.position = found.position.max(manifest.saved_at);
-        let epochs = manifest.parts.iter().filter_map(PartEntry::epoch);
-        found.opened_last = found.opened_last.max(epochs.max().map_or(0, first_position));
+        let epoch = manifest.newest_epoch();
+        found.opened_last = found.opened_last.max(epoch.map_or(0, first_position));
         let mut dictionaries = vec![None; manifest.schema.columns().len()];
         for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
             let count = *count as usize;

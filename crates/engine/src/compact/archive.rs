@@ -11,7 +11,6 @@ use super::{Compaction, Merge, parts_of};
 use crate::Result;
 use crate::engine::{Core, lock};
 use crate::part::Density;
-use crate::part_name::PartName;
 use crate::snapshot::{PartFile, PartitionSnapshot, Source, TableSnapshot};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +21,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(600);
 const ROWS_MAX: u64 = u32::MAX as u64;
 
 impl PartFile {
-    /// How it was written, as its name says.
-    pub(super) fn density(&self) -> Density {
-        PartName::of(&self.entry.file).map_or(Density::Fast, |name| name.density)
-    }
-
     /// When it was written (s since the Unix epoch); 0, long ago, where its name does not say.
     fn written_s(&self) -> u64 {
-        PartName::of(&self.entry.file).and_then(|name| name.written_s).unwrap_or(0)
+        self.name.and_then(|name| name.written_s).unwrap_or(0)
     }
 }
 
@@ -85,17 +79,17 @@ impl Core {
             }
             requests.broken.clone()
         };
+        let Some(latest_s) = now_s.checked_sub(after.as_secs()) else { return None };
         let snapshot = self.publisher.snapshot();
         for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
-            for partition in table.partitions() {
-                let is_old = |part: &Arc<PartFile>| {
-                    part.written_s().saturating_add(after.as_secs()) <= now_s && !broken.contains(&part.path)
-                };
+            for partition in table.partitions().worth_archiving(latest_s) {
+                let is_old =
+                    |part: &Arc<PartFile>| part.written_s() <= latest_s && !broken.contains(&part.path);
                 if partition.runs() > 0 || !partition.part_sources().all(is_old) {
                     continue;
                 }
                 if let Some(parts) = due(parts_of(&partition.sources)) {
-                    return self.archive_of(table, partition, parts);
+                    return self.archive_of(table, &partition, parts);
                 }
             }
         }

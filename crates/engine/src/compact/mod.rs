@@ -29,7 +29,7 @@ use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapsho
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
 use arrow_array::ArrayRef;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -67,6 +67,8 @@ struct Requests {
     wanted: bool,
     stopping: bool,
     failure: Option<String>,
+    /// Tables whose parts have changed since they were found to need no merge.
+    touched: BTreeSet<u32>,
     /// Parts that cannot be read: not tried again unasked.
     broken: HashSet<PathBuf>,
     /// When nothing was found to archive (s since the Unix epoch).
@@ -114,6 +116,11 @@ impl Compaction {
         }
         requests.wanted = false;
         !requests.stopping
+    }
+
+    /// Notes that parts of these tables have changed: they are looked at, and no others.
+    pub(crate) fn touch(&self, tables: impl IntoIterator<Item = u32>) {
+        lock(&self.requests).touched.extend(tables);
     }
 
     /// Asks for what is due to be merged.
@@ -286,28 +293,54 @@ impl Core {
         if parts_min == 0 || writing.compaction.is_stopping() {
             return None;
         }
-        let snapshot = self.publisher.snapshot();
-        let broken = lock(&writing.compaction.requests).broken.clone();
-        for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
-            for partition in table.partitions() {
-                let wasteful = |part: &&Arc<PartFile>| {
-                    let superseded = partition.superseded_of(part).len() as u64;
-                    superseded * SUPERSEDED_SHARE > part.entry.rows && !broken.contains(&part.path)
-                };
-                if let Some(part) = partition.part_sources().find(wasteful) {
-                    return self.merge_of(table, partition, vec![Arc::clone(part)]);
-                }
-                if partition.sources.len() < parts_min {
-                    continue;
-                }
-                let size = |source: &Source| match source {
-                    Source::Part(part) if !broken.contains(&part.path) => Some(part.entry.file_bytes),
-                    _ => None,
-                };
-                let sizes: Vec<Option<u64>> = partition.sources.iter().map(size).collect();
-                if let Some(chosen) = policy::choose(&sizes, parts_min) {
-                    return self.merge_of(table, partition, parts_of(&partition.sources[chosen]));
-                }
+        let (touched, broken) = {
+            let mut requests = lock(&writing.compaction.requests);
+            (std::mem::take(&mut requests.touched), requests.broken.clone())
+        };
+        let mut touched = touched.into_iter();
+        while let Some(id) = touched.next() {
+            // What was touched before this is in the snapshot.
+            let snapshot = self.publisher.snapshot();
+            let Some(table) = snapshot.table_by_id(id) else { continue };
+            if lock(&table.dir.layout).rewriting {
+                writing.compaction.touch([id]);
+                continue;
+            }
+            let due = self.merge_of_table(table, parts_min, &broken);
+            if due.is_some() {
+                // There may be more to do in it.
+                writing.compaction.touch(std::iter::once(id).chain(touched));
+                return due;
+            }
+        }
+        None
+    }
+
+    /// The merge that is due in a table, `None` where none is.
+    fn merge_of_table(
+        &self,
+        table: &Arc<TableSnapshot>,
+        parts_min: usize,
+        broken: &HashSet<PathBuf>,
+    ) -> Option<Merge> {
+        for partition in table.partitions().worth_merging(parts_min) {
+            let wasteful = |part: &&Arc<PartFile>| {
+                let superseded = partition.superseded_of(part).len() as u64;
+                superseded * SUPERSEDED_SHARE > part.entry.rows && !broken.contains(&part.path)
+            };
+            if let Some(part) = partition.part_sources().find(wasteful) {
+                return self.merge_of(table, partition, vec![Arc::clone(part)]);
+            }
+            if partition.sources.len() < parts_min {
+                continue;
+            }
+            let size = |source: &Source| match source {
+                Source::Part(part) if !broken.contains(&part.path) => Some(part.entry.file_bytes),
+                _ => None,
+            };
+            let sizes: Vec<Option<u64>> = partition.sources.iter().map(size).collect();
+            if let Some(chosen) = policy::choose(&sizes, parts_min) {
+                return self.merge_of(table, partition, parts_of(&partition.sources[chosen]));
             }
         }
         None
@@ -333,10 +366,8 @@ impl Core {
         let with_superseded =
             |part: Arc<PartFile>| (Arc::clone(&part), Arc::from(partition.superseded_of(&part)));
         // Without its rows: a merge must not keep in memory what is sealed meanwhile.
-        let table =
-            TableSnapshot { partitions: Vec::new(), retired: Vec::new(), ..TableSnapshot::clone(table) };
         Some(Merge {
-            table: Arc::new(table),
+            table: table.without_rows(),
             partition: partition.range,
             parts: parts.into_iter().map(with_superseded).collect(),
             disk: Arc::clone(&self.disk),
@@ -422,7 +453,7 @@ impl Core {
     fn next_full_merge(&self, id: u32) -> Option<Merge> {
         let snapshot = self.publisher.snapshot();
         let table = snapshot.table_by_id(id).filter(|table| !lock(&table.dir.layout).rewriting)?;
-        for partition in table.partitions() {
+        for partition in table.partitions().worth_merging(2) {
             let is_part = |source: &Source| matches!(source, Source::Part(_));
             let stretches = partition.sources.split(|source| !is_part(source));
             let longest = stretches.max_by_key(|stretch| stretch.len()).map(parts_of).unwrap_or_default();

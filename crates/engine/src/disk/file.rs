@@ -117,7 +117,11 @@ impl Disk for FileDisk {
         let mut listed = Vec::new();
         for entry in entries {
             let entry = entry?;
-            let metadata = entry.metadata()?;
+            let metadata = match entry.metadata() {
+                // It was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other?,
+            };
             let is_dir = metadata.is_dir();
             if let Ok(name) = entry.file_name().into_string() {
                 listed.push(DirEntry { name, is_dir, len: if is_dir { 0 } else { metadata.len() } });

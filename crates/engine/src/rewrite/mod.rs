@@ -343,8 +343,9 @@ impl Rewrite {
         };
         writing.tape.wait(ticket)?;
         core.counters.rewrote(bytes);
+        let table = self.table.id;
         drop(self);
-        core.acknowledge(ticket)?;
+        core.acknowledge(ticket, [table])?;
         Ok(Rewritten { rows, parts, bytes, position: ticket.position })
     }
 }

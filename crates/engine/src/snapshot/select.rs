@@ -240,11 +240,7 @@ impl TableSnapshot {
     pub fn select(&self, selection: &Selection) -> Result<Vec<Segment>> {
         let mut segments = Vec::new();
         let wanted = if self.schema.timestamp().is_some() { selection.time } else { TimeRange::ALL };
-        let starts_after = self.partitions.partition_point(|partition| partition.range.from < wanted.to);
-        for (index, partition) in self.partitions[..starts_after].iter().enumerate() {
-            if !overlaps(partition.times(), &wanted) {
-                continue;
-            }
+        for (index, partition) in self.partitions.within(wanted) {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {
