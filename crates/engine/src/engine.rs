@@ -18,8 +18,9 @@ use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
+use crate::tape::fate::Ticket;
 use crate::tape::segment::{epoch_of, first_position};
-use crate::tape::writer::{Tape, TapeOptions, Ticket};
+use crate::tape::writer::{Tape, TapeOptions};
 use crate::transaction::Transaction;
 use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
@@ -128,8 +129,10 @@ impl Catalog {
 #[derive(Debug)]
 pub(crate) struct TableWriter {
     pub(crate) table: Arc<TableSnapshot>,
-    /// Symbols per column that are in the tape or the symbol file.
+    /// Symbols per column that are in the tape or the symbol file, or in a frame of `unsure`.
     logged: Vec<usize>,
+    /// Frames that brought symbols and may not be written yet, with the first id of each column's.
+    unsure: Vec<(Ticket, Vec<(u16, u32)>)>,
     pub(crate) dropped: bool,
     /// Largest designated timestamp ever handed to the tape, for tables whose rows replace each other.
     pub(crate) newest: Option<i64>,
@@ -145,7 +148,8 @@ impl TableWriter {
         let newest =
             table.partitions.iter().filter_map(|partition| partition.times()).map(|(_, last)| last).max();
         let table = table.without_rows();
-        Self { table, logged, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
+        let unsure = Vec::new();
+        Self { table, logged, unsure, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
     }
 
     /// Ends a rewrite: who waits goes on.
@@ -162,8 +166,30 @@ impl TableWriter {
         self.logged = (0..table.schema.columns().len()).map(logged).collect();
     }
 
-    /// Symbols given out since the table's last frame.
-    pub(crate) fn new_symbols(&self) -> Vec<NewSymbols> {
+    /// Takes back the symbols of frames that a full disk refused.
+    pub(crate) fn settle_symbols(&mut self, tape: &Tape<Effect>) {
+        if self.unsure.is_empty() {
+            return;
+        }
+        let written = tape.written();
+        for (ticket, symbols) in std::mem::take(&mut self.unsure) {
+            match ticket.outcome(written) {
+                None => self.unsure.push((ticket, symbols)),
+                Some(true) => {}
+                Some(false) => {
+                    for (column, first_id) in symbols {
+                        let logged = &mut self.logged[column as usize];
+                        *logged = (*logged).min(first_id as usize);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Symbols given out since the table's last frame. The frame for them is appended with the tape's fate of
+    /// before.
+    pub(crate) fn new_symbols(&mut self, tape: &Tape<Effect>) -> Vec<NewSymbols> {
+        self.settle_symbols(tape);
         let mut all = Vec::new();
         for (column, (dictionary, logged)) in self.table.dictionaries.iter().zip(&self.logged).enumerate() {
             let symbols = dictionary.as_ref().map_or_else(Vec::new, |dictionary| dictionary.since(*logged));
@@ -176,8 +202,12 @@ impl TableWriter {
         all
     }
 
-    /// Notes that these symbols are in the tape.
-    pub(crate) fn logged(&mut self, symbols: &[NewSymbols]) {
+    /// Notes that these symbols are in the tape, if the frame is.
+    pub(crate) fn logged(&mut self, symbols: &[NewSymbols], ticket: &Ticket) {
+        if !symbols.is_empty() {
+            let first_ids = symbols.iter().map(|new| (new.column, new.first_id)).collect();
+            self.unsure.push((ticket.clone(), first_ids));
+        }
         for new in symbols {
             self.logged[new.column as usize] = new.first_id as usize + new.symbols.len();
         }
@@ -315,7 +345,7 @@ impl Engine {
         let table = TableSnapshot::new(id, schema, 0, &self.core.disk);
         let ticket = writing.tape.append(kind, &payload, Effect::Create(table), SyncPolicy::Always)?;
         catalog.next_table += 1;
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
         let snapshot = self.snapshot();
         if let Some(table) = snapshot.table_by_id(id) {
             catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(table))));
@@ -338,9 +368,9 @@ impl Engine {
         let (kind, payload) = encode_change(&Change::Drop { table: table.id });
         let ticket =
             writing.tape.append(kind, &payload, Effect::Drop { table: table.id }, SyncPolicy::Always)?;
+        writing.tape.wait(&ticket)?;
         writer.dropped = true;
         catalog.writers.remove(&table.id);
-        writing.tape.wait(ticket)?;
         let sealing = writing.maintenance.pause();
         lock(&writing.maintenance.dropped).push(Arc::clone(&table.dir));
         self.core.remove_dropped(&sealing)
@@ -360,9 +390,10 @@ impl Engine {
         let effect = Effect::Truncate { table: table.id };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         drop(writer);
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
         // Parts go only once no manifest names them: after the manifest that knows of the TRUNCATE.
-        self.core.save_manifest(table.id)
+        self.core.save_manifest_or_later(table.id);
+        Ok(())
     }
 
     /// Appends rows to a table in a commit of their own and waits for the acknowledgement.
@@ -493,7 +524,7 @@ impl Core {
     }
 
     /// Waits for a commit's acknowledgement, then does or requests what maintenance is due.
-    pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+    pub(crate) fn acknowledge(&self, ticket: &Ticket) -> Result<()> {
         let writing = self.writing("writing")?;
         writing.tape.wait(ticket)?;
         if self.options.background {

@@ -19,10 +19,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tickstone_model::TimeRange;
 
 /// Share of what recent rows may take that they take before partitions are sealed.
 const SEAL_SHARE: usize = 2;
+
+/// How long after a step that failed it is tried again unasked.
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
 const MERGED_ROWS_MAX: usize = 1 << 20;
@@ -93,6 +97,12 @@ impl Maintenance {
     fn next_request(&self) -> bool {
         let mut requests = lock(&self.requests);
         while !requests.wanted && !requests.stopping {
+            if requests.failure.is_some() {
+                // What failed for want of space goes on once there is some, also where nobody commits.
+                let waited = self.requested.wait_timeout(requests, RETRY_INTERVAL);
+                requests = waited.unwrap_or_else(PoisonError::into_inner).0;
+                break;
+            }
             requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
         }
         requests.wanted = false;
@@ -170,6 +180,7 @@ impl Core {
     pub(crate) fn maintain_step(&self) -> Result<()> {
         let pause = self.writing("maintenance")?.maintenance.pause();
         self.merge_all()?;
+        self.remove_dropped(&pause)?;
         self.save_where_parts_left(&pause)?;
         let mut sealed = false;
         while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() / SEAL_SHARE {
@@ -261,6 +272,16 @@ impl Core {
     pub(crate) fn save_manifest(&self, table: u32) -> Result<()> {
         let pause = self.writing("saving a manifest")?.maintenance.pause();
         self.save_manifest_of(table, &pause)
+    }
+
+    /// Saves a table's manifest after a change that is done already; what fails is tried again by maintenance,
+    /// and said by it.
+    pub(crate) fn save_manifest_or_later(&self, table: u32) {
+        let outcome = self.save_manifest(table);
+        if let (Err(_), Ok(writing)) = (&outcome, self.writing("saving a manifest")) {
+            writing.maintenance.finish_step(outcome);
+            writing.maintenance.request();
+        }
     }
 
     pub(crate) fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {

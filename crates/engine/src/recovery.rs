@@ -17,6 +17,7 @@ mod surveying;
 use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
+use crate::error::is_full;
 use crate::manifest::{
     Manifest, TABLES_DIR, copy_path, list_tables, symbols_column, symbols_path, sync_if_there, table_dir,
 };
@@ -146,7 +147,7 @@ fn settle(disk: &dyn Disk, first: u64, segment: Segment, good_bytes: usize, clea
     drop(segment);
     match written {
         // A full disk must not keep the database closed.
-        Err(source) if source.kind() == std::io::ErrorKind::StorageFull => {
+        Err(source) if is_full(&source) => {
             disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
             cut()
         }

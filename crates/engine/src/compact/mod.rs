@@ -22,6 +22,7 @@ pub(crate) use stats::Counters;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::engine::{Core, EngineOptions, lock};
+use crate::maintenance::RETRY_INTERVAL;
 use crate::memory::Memory;
 use crate::part::{PartOptions, PartWriter, PositionRange, RowSource};
 use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
@@ -95,6 +96,11 @@ impl Compaction {
     fn next_request(&self) -> bool {
         let mut requests = lock(&self.requests);
         while !requests.wanted && !requests.stopping {
+            if requests.failure.is_some() {
+                let waited = self.requested.wait_timeout(requests, RETRY_INTERVAL);
+                requests = waited.unwrap_or_else(PoisonError::into_inner).0;
+                break;
+            }
             requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
         }
         requests.wanted = false;
