@@ -556,6 +556,10 @@ impl Drop for Core {
         if let Some(writing) = &self.writing {
             writing.compaction.stop();
             writing.maintenance.stop();
+            for table in self.publisher.snapshot().tables().filter(|table| table.has_unnamed_parts()) {
+                // Where this fails, the next opening looks for files that nothing names.
+                let _ = self.save_manifest(table.id);
+            }
             if writing.maintenance.unsure.load(Ordering::Relaxed) {
                 return;
             }

@@ -252,13 +252,18 @@ impl Core {
             let summary =
                 Part::write(self.disk.as_ref(), &path, &table.schema, positions, &batches, options)?;
             let folder = path.parent().expect("a part is in its partition's folder");
-            self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+            if let Err(error) = self.disk.sync_dir(folder) {
+                // The next try writes another one.
+                let _ = self.disk.remove(&path);
+                return Err(EngineError::io("sync", folder)(error));
+            }
             let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
             self.counters.sealed(file_bytes);
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
             let layout = lock(&table.dir.layout);
+            table.note_sealed();
             let replaced = self.publisher.change(|next| next.replace_runs(id, range, &runs, part));
             drop(layout);
             if !replaced {
@@ -285,6 +290,15 @@ impl Core {
     }
 
     pub(crate) fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
+        self.try_save_manifest(id).inspect_err(|_| {
+            // Parts may be there that the manifest does not name, too.
+            if let Ok(writing) = self.writing("saving a manifest") {
+                writing.maintenance.unsure.store(true, Ordering::Relaxed);
+            }
+        })
+    }
+
+    fn try_save_manifest(&self, id: u32) -> Result<()> {
         self.forget_history(id)?;
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
@@ -293,13 +307,8 @@ impl Core {
         }
         self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
         let manifest = table.to_manifest(snapshot.position());
-        let saved = self
-            .save_symbols(table, &manifest.symbol_counts)
-            .and_then(|()| manifest.save(self.disk.as_ref()));
-        if saved.is_err() {
-            self.writing("saving a manifest")?.maintenance.unsure.store(true, Ordering::Relaxed);
-        }
-        saved?;
+        self.save_symbols(table, &manifest.symbol_counts)?;
+        manifest.save(self.disk.as_ref())?;
         table.note_saved();
         for column_id in &table.retired_columns {
             let path = symbols_path(id, *column_id);
