@@ -43,6 +43,9 @@ const BUDGET_SHARE: usize = 4;
 const ORDER_ROW_BYTES: usize = 32;
 /// Bytes a row takes in each column that is read and encoded at the moment, about: text takes what it takes.
 const COLUMN_ROW_BYTES: usize = 32;
+/// How long a merge waits for loads to make room, at a time and how often.
+const ROOM_WAIT: Duration = Duration::from_millis(10);
+const ROOM_WAITS_MAX: usize = 200;
 /// Fewest rows of a slice, however short memory is.
 const SLICE_ROWS_MIN: usize = 4_096;
 
@@ -169,7 +172,14 @@ impl Merge {
         let positions = self.positions();
         let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
         let (slice_rows, bytes) = self.slice_rows();
-        let _held = self.memory.reserve_for_merge(bytes);
+        let mut held = self.memory.reserve_for_merge(bytes);
+        // Unasked, it can wait; not for ever: a load may never add another row.
+        let mut waits = if self.throttled { ROOM_WAITS_MAX } else { 0 };
+        while waits > 0 && !self.memory.has_room(bytes) && !compaction.is_stopping() {
+            compaction.rest(ROOM_WAIT);
+            waits -= 1;
+        }
+        held.set(bytes);
         let options = PartOptions { slice_rows, threads: self.options.threads };
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
