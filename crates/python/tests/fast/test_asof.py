@@ -1,9 +1,11 @@
-"""ASOF JOIN against DuckDB and Polars."""
+"""ASOF JOIN against DuckDB, Polars and pandas."""
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -200,6 +202,46 @@ def test_asof_join_against_polars(asof: Pair, keys: str) -> None:
         return trades.join_asof(quotes.drop_nulls(by), on="ts", by=by).select("id", "id_right", "price_right")
 
     asof.asking.check(f"SELECT t.id, q.id, q.price FROM trades t ASOF JOIN quotes q ON ({keys})", polars=joined)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "direction", "exact"),
+    [
+        ("ASOF JOIN quotes q ON (symbol) DIRECTION FORWARD", "forward", True),
+        ("ASOF JOIN quotes q MATCH_CONDITION (t.ts < q.ts) ON (symbol)", "forward", False),
+        ("ASOF JOIN quotes q ON (symbol) DIRECTION NEAREST", "nearest", True),
+        ("LT JOIN quotes q ON (symbol)", "backward", False),
+    ],
+)
+@pytest.mark.parametrize(("within", "within_ns"), [("", None), ("1n", 1), ("5s", 5 * SECOND)])
+def test_asof_join_directions_against_pandas(
+    asof: Pair,
+    spelling: str,
+    direction: Literal["forward", "nearest", "backward"],
+    exact: bool,
+    within: str,
+    within_ns: int | None,
+) -> None:
+    """Rows with a NULL key are left out of the quotes, as pandas has NULL equal NULL."""
+
+    def joined(trades: pd.DataFrame, quotes: pd.DataFrame) -> pd.DataFrame:
+        quotes = quotes.dropna(subset=["symbol"])[["ts", "symbol", "id", "price"]]
+        found = pd.merge_asof(
+            trades[["ts", "symbol", "id"]].sort_values("ts", kind="stable"),
+            quotes.sort_values("ts", kind="stable"),
+            on="ts",
+            by="symbol",
+            direction=direction,
+            allow_exact_matches=exact,
+            tolerance=None if within_ns is None else pd.Timedelta(within_ns, "ns"),
+        )
+        return found[["id_x", "id_y", "price"]]
+
+    tolerance = f"TOLERANCE {within}" if within else ""
+    asof.asking.check(f"SELECT t.id, q.id, q.price FROM trades t {spelling} {tolerance}", pandas=joined)
+    asof.asking.check(
+        f"SELECT t.id, q.id, q.price FROM trades t {spelling} {tolerance} LIMIT 1000000", pandas=joined
+    )
 
 
 def close_together(rng: random.Random) -> pa.Table:

@@ -4,6 +4,7 @@
 //! ([`ROW_NUMBER`]), and for UPDATE its new values. So all of SQL may say which rows they are.
 
 use super::cursor::{Result, parser_error};
+use super::marker::place;
 use super::{ChangeRows, Position, SqlError, Statement};
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr,
@@ -77,7 +78,7 @@ fn changed(
     select.projection = projection;
     select.from = std::iter::once(target).chain(others).collect();
     select.selection = selection;
-    Ok(ChangeRows { table, columns, joined, query, position })
+    Ok(ChangeRows { table, columns, joined, query })
 }
 
 /// A query of one SELECT to be filled.
@@ -101,12 +102,13 @@ fn target_name(target: &TableWithJoins, position: Position) -> Result<(String, I
     Ok((ident.value.clone(), qualifier))
 }
 
-fn assigned(assignment: &Assignment, position: Position) -> Result<String> {
+/// The column that an assignment gives a value, and where it stands.
+fn assigned(assignment: &Assignment, position: Position) -> Result<(String, Position)> {
     let name = match &assignment.target {
         AssignmentTarget::ColumnName(name) => last_ident(name),
         AssignmentTarget::Tuple(_) => None,
     };
-    name.map(|ident| ident.value.clone())
+    name.map(|ident| (ident.value.clone(), place(&assignment.target)))
         .ok_or_else(|| SqlError::new("SET takes column = value, …", position))
 }
 

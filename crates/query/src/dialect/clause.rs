@@ -3,7 +3,7 @@
 //! ```text
 //! SAMPLE BY 1m FILL(PREV)                      ->  GROUP BY __clause(0)
 //! LATEST ON ts PARTITION BY symbol             ->  GROUP BY __clause(1)
-//! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)
+//! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)     (LT JOIN alike)
 //! ```
 //!
 //! One walk from left to right, aware of brackets, so that clauses may stand in sub-queries, CTEs,
@@ -47,26 +47,75 @@ pub(super) struct LatestClause {
     pub(super) keys: Vec<Expr>,
 }
 
-/// What follows the right side of an ASOF JOIN.
+/// Which way from a left row's time its right row is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Direction {
+    /// The last row not after it.
+    Backward,
+    /// The first row not before it.
+    Forward,
+    /// The nearer of these two, of equally near ones the earlier.
+    Nearest,
+}
+
+impl Direction {
+    pub(crate) const ALL: [Self; 3] = [Self::Backward, Self::Forward, Self::Nearest];
+
+    /// The word after DIRECTION.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Backward => "BACKWARD",
+            Self::Forward => "FORWARD",
+            Self::Nearest => "NEAREST",
+        }
+    }
+}
+
+/// How a join with the prevailing row is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AsOfKind {
+    /// ASOF [LEFT] JOIN.
+    Left,
+    /// ASOF INNER JOIN.
+    Inner,
+    /// LT JOIN: like ASOF JOIN, to strictly earlier rows.
+    Lt,
+}
+
+impl AsOfKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Left, Self::Inner, Self::Lt];
+
+    /// What errors call it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Left => "ASOF JOIN",
+            Self::Inner => "ASOF INNER JOIN",
+            Self::Lt => "LT JOIN",
+        }
+    }
+}
+
+/// What follows the right side of an ASOF or LT JOIN.
 #[derive(Debug, Clone)]
 pub(super) struct AsOfClause {
     pub(super) position: Position,
-    pub(super) inner: bool,
+    pub(super) kind: AsOfKind,
+    pub(super) direction: Option<Direction>,
     pub(super) condition: Option<Expr>,
     pub(super) on: Option<Expr>,
     pub(super) using: Vec<String>,
     pub(super) tolerance: Option<Expr>,
 }
 
-/// An ASOF JOIN whose right side is being read.
+/// An ASOF or LT JOIN whose right side is being read.
 struct Pending {
     depth: usize,
     position: Position,
-    inner: bool,
+    kind: AsOfKind,
 }
 
 /// Words that end the right side of a join.
-const JOIN_ENDS: [&str; 26] = [
+const JOIN_ENDS: [&str; 27] = [
     "ON",
     "USING",
     "MATCH_CONDITION",
@@ -91,12 +140,13 @@ const JOIN_ENDS: [&str; 26] = [
     "CROSS",
     "NATURAL",
     "ASOF",
+    "LT",
     "RETURNING",
     "FOR",
 ];
 
 /// Joins of the language that are not built yet.
-const LATER_JOINS: [&str; 4] = ["LT", "SPLICE", "WINDOW", "HORIZON"];
+const LATER_JOINS: [&str; 3] = ["SPLICE", "WINDOW", "HORIZON"];
 
 /// Cuts the clauses out of a statement.
 pub(super) fn cut(statement: &Tokens) -> Result<(Tokens, Vec<Clause>)> {
@@ -132,8 +182,8 @@ impl Pass<'_> {
                 self.latest()?;
                 continue;
             }
-            if let Some(inner) = asof_join(cursor) {
-                self.join(inner);
+            if let Some((kind, words)) = asof_join(cursor) {
+                self.join(kind, words);
                 continue;
             }
             self.refuse_later_clauses()?;
@@ -160,12 +210,11 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// `ASOF [LEFT|INNER] JOIN` becomes `LEFT JOIN`; its clauses follow the right side.
-    fn join(&mut self, inner: Option<bool>) {
+    /// `ASOF [LEFT|INNER] JOIN` and `LT JOIN` become `LEFT JOIN`; their clauses follow the right side.
+    fn join(&mut self, kind: AsOfKind, words: usize) {
         let position = self.cursor.position();
-        let count = if inner.is_some() { 3 } else { 2 };
-        self.cursor.skip(count);
-        self.pending.push(Pending { depth: self.depth, position, inner: inner == Some(true) });
+        self.cursor.skip(words);
+        self.pending.push(Pending { depth: self.depth, position, kind });
         self.push(Token::make_keyword("LEFT"), position);
         self.push(Token::make_keyword("JOIN"), position);
     }
@@ -259,17 +308,16 @@ pub(crate) fn span(position: Position) -> Span {
     Span { start: location, end: location }
 }
 
-/// `ASOF JOIN` (`None`), `ASOF LEFT JOIN` (`Some(false)`), `ASOF INNER JOIN` (`Some(true)`).
-fn asof_join(cursor: &Cursor<'_>) -> Option<Option<bool>> {
-    if cursor.words(&["ASOF", "JOIN"]) {
-        Some(None)
-    } else if cursor.words(&["ASOF", "LEFT", "JOIN"]) {
-        Some(Some(false))
-    } else if cursor.words(&["ASOF", "INNER", "JOIN"]) {
-        Some(Some(true))
-    } else {
-        None
-    }
+/// The join that begins here, and of how many words.
+fn asof_join(cursor: &Cursor<'_>) -> Option<(AsOfKind, usize)> {
+    let spellings: [(&[&str], AsOfKind); 5] = [
+        (&["ASOF", "JOIN"], AsOfKind::Left),
+        (&["ASOF", "LEFT", "JOIN"], AsOfKind::Left),
+        (&["ASOF", "INNER", "JOIN"], AsOfKind::Inner),
+        (&["LT", "JOIN"], AsOfKind::Lt),
+        (&["LT", "LEFT", "JOIN"], AsOfKind::Lt),
+    ];
+    spellings.iter().find(|(words, _)| cursor.words(words)).map(|(words, kind)| (*kind, words.len()))
 }
 
 fn ends_join(cursor: &Cursor<'_>) -> bool {
@@ -298,13 +346,14 @@ fn is_tolerance(cursor: &Cursor<'_>) -> bool {
 }
 
 fn is_direction(cursor: &Cursor<'_>) -> bool {
-    ["BACKWARD", "FORWARD", "NEAREST"].iter().any(|way| cursor.words(&["DIRECTION", way]))
+    Direction::ALL.iter().any(|way| cursor.words(&["DIRECTION", way.word()]))
 }
 
 fn asof_clause(cursor: &mut Cursor<'_>, pending: &Pending) -> Result<AsOfClause> {
     let mut clause = AsOfClause {
         position: pending.position,
-        inner: pending.inner,
+        kind: pending.kind,
+        direction: None,
         condition: None,
         on: None,
         using: Vec::new(),
@@ -325,14 +374,15 @@ fn asof_clause(cursor: &mut Cursor<'_>, pending: &Pending) -> Result<AsOfClause>
         } else if is_tolerance(cursor) && clause.tolerance.is_none() {
             cursor.skip(1);
             clause.tolerance = Some(length(cursor)?);
-        } else if is_direction(cursor) {
-            let position = cursor.position();
-            cursor.skip(1);
-            if !cursor.eat(&["BACKWARD"]) {
-                let way = cursor.name("a direction")?.to_uppercase();
-                return Err(SqlError::new(format!("DIRECTION {way} is not supported yet"), position)
-                    .hint("BACKWARD, the default, is"));
+        } else if is_direction(cursor) && clause.direction.is_none() {
+            if pending.kind == AsOfKind::Lt {
+                return Err(SqlError::new("LT JOIN looks back and takes no DIRECTION", cursor.position())
+                    .hint(
+                        "write ASOF JOIN … DIRECTION …, or MATCH_CONDITION (l.ts < r.ts) for later rows only",
+                    ));
             }
+            cursor.skip(1);
+            clause.direction = Direction::ALL.into_iter().find(|way| cursor.eat(&[way.word()]));
         } else {
             return Ok(clause);
         }

@@ -3,13 +3,13 @@
 //! ```text
 //! __sample_by(query => (SELECT …), stride => '1m', from => …, to => …, fill => …, zone => …, offset => …)
 //! __latest_on(query => (SELECT * FROM … WHERE …), on => ts, key => …)
-//! l ASOF JOIN r MATCH_CONDITION (__asof(inner => true, condition => …, tolerance => …)) ON … | USING (…)
+//! l ASOF JOIN r MATCH_CONDITION (__asof(kind => 'ASOF JOIN', direction => …, condition => …, tolerance => …)) ON … | USING (…)
 //! ```
 //!
 //! Names and arguments keep the places of the clauses they stand for.
 
-pub(crate) use super::clause::span;
 use super::clause::{AsOfClause, LatestClause, SampleClause, text};
+pub(crate) use super::clause::{AsOfKind, Direction, span};
 use super::{Position, SqlError};
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList,
@@ -55,16 +55,18 @@ pub(crate) struct LatestMarker {
     pub(crate) position: Position,
 }
 
-/// ASOF JOIN: what is not in the join's constraint.
+/// ASOF or LT JOIN: what is not in the join's constraint.
 #[derive(Debug, Clone)]
 pub(crate) struct AsOfMarker {
-    /// Whether rows without a match are dropped.
-    pub(crate) inner: bool,
+    /// How it is written.
+    pub(crate) kind: AsOfKind,
+    /// DIRECTION.
+    pub(crate) direction: Option<Direction>,
     /// MATCH_CONDITION.
     pub(crate) condition: Option<Expr>,
     /// TOLERANCE: a text such as '50T' or an interval.
     pub(crate) tolerance: Option<Expr>,
-    /// Where ASOF stands.
+    /// Where ASOF or LT stands.
     pub(crate) position: Position,
 }
 
@@ -135,11 +137,11 @@ fn read_latest(args: &[FunctionArg], position: Position) -> Option<LatestMarker>
     })
 }
 
-/// The join operator that stands for ASOF JOIN.
+/// The join operator that stands for ASOF and LT JOIN.
 pub(super) fn asof_operator(clause: AsOfClause) -> JoinOperator {
     let position = clause.position;
-    let inner = Expr::Value(Value::Boolean(clause.inner).with_span(span(position)));
-    let mut args = vec![named("inner", inner)];
+    let mut args = vec![named("kind", text(clause.kind.word(), position))];
+    args.extend(clause.direction.map(|way| named("direction", text(way.word(), position))));
     args.extend(clause.condition.map(|e| named("condition", e)));
     args.extend(clause.tolerance.map(|e| named("tolerance", e)));
     let constraint = match clause.on {
@@ -176,9 +178,12 @@ impl AsOfMarker {
             return None;
         }
         let one = |name: &'static str| arguments(&list.args, name).next();
-        let inner = matches!(one("inner")?, Expr::Value(ValueWithSpan { value: Value::Boolean(true), .. }));
+        let word = |name: &'static str| one(name).and_then(text_of);
+        let kind = word("kind")?;
+        let way = word("direction");
         let marker = Self {
-            inner,
+            kind: AsOfKind::ALL.into_iter().find(|known| known.word() == kind)?,
+            direction: Direction::ALL.into_iter().find(|known| way.as_deref() == Some(known.word())),
             condition: one("condition").cloned(),
             tolerance: one("tolerance").cloned(),
             position: place(&call.name),

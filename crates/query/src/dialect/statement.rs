@@ -158,14 +158,12 @@ pub enum Partitions {
 pub struct ChangeRows {
     /// The table, as written.
     pub table: String,
-    /// The columns that get new values, as written; none where the rows go.
-    pub columns: Vec<String>,
+    /// The columns that get new values, as written, and where; none where the rows go.
+    pub columns: Vec<(String, Position)>,
     /// Whether other tables are joined, so that a row may be found several times.
     pub joined: bool,
     /// Yields the number of each row, then its new values.
     pub query: Box<ast::Query>,
-    /// Where the statement begins.
-    pub position: Position,
 }
 
 /// What COPY … TO writes.

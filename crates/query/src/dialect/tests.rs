@@ -75,24 +75,24 @@ fn latest_on_reads_from_and_where() {
 fn asof_joins_nest() {
     check(
         "SELECT * FROM t ASOF JOIN q ON (symbol) TOLERANCE 50T WHERE x > 1",
-        "SELECT * FROM (t ASOF JOIN q MATCH_CONDITION (__asof(inner => false, tolerance => '50T')) ON (symbol)) \
+        "SELECT * FROM (t ASOF JOIN q MATCH_CONDITION (__asof(kind => 'ASOF JOIN', tolerance => '50T')) ON (symbol)) \
          WHERE x > 1",
     );
     check(
         "SELECT * FROM a JOIN b USING (k) ASOF INNER JOIN (SELECT * FROM c LATEST BY k) AS z \
          MATCH_CONDITION (a.ts >= z.ts) USING (k) JOIN d ON d.k = a.k",
         "SELECT * FROM (a JOIN b USING(k) ASOF JOIN (SELECT * FROM __latest_on(query => (SELECT * FROM c), key => k)) \
-         AS z MATCH_CONDITION (__asof(inner => true, condition => a.ts >= z.ts)) USING(k)) JOIN d ON d.k = a.k",
+         AS z MATCH_CONDITION (__asof(kind => 'ASOF INNER JOIN', condition => a.ts >= z.ts)) USING(k)) JOIN d ON d.k = a.k",
     );
     check(
         "SELECT last(p) FROM t ASOF JOIN q ASOF JOIN r tolerance ON (k) DIRECTION BACKWARD SAMPLE BY 1m",
         "SELECT * FROM __sample_by(query => (SELECT last(p) FROM ((t ASOF JOIN q MATCH_CONDITION \
-         (__asof(inner => false))) ASOF JOIN r tolerance MATCH_CONDITION (__asof(inner => false)) ON (k))), \
+         (__asof(kind => 'ASOF JOIN'))) ASOF JOIN r tolerance MATCH_CONDITION (__asof(kind => 'ASOF JOIN', direction => 'BACKWARD')) ON (k))), \
          stride => '1m')",
     );
     check(
         "SELECT 1 FROM (t ASOF JOIN q ON t.k = q.k AND t.ts >= q.ts TOLERANCE INTERVAL '5 seconds') x, y",
-        "SELECT 1 FROM ((t ASOF JOIN q MATCH_CONDITION (__asof(inner => false, tolerance => INTERVAL '5 seconds')) \
+        "SELECT 1 FROM ((t ASOF JOIN q MATCH_CONDITION (__asof(kind => 'ASOF JOIN', tolerance => INTERVAL '5 seconds')) \
          ON t.k = q.k AND t.ts >= q.ts)) x, y",
     );
 }
@@ -174,8 +174,8 @@ fn errors_point_into_the_original_text() {
     check_error("SELECT 1 FROM t SAMPLE BY 1m, x", 1, 29, "expected the end of the statement");
     check_error("SELECT a,\n b FRM t", 2, 8, "");
     check_error("SELECT 1 FROM t LATEST ON ts", 1, 24, "needs PARTITION BY");
-    check_error("SELECT 1 FROM a LT JOIN b", 1, 17, "LT JOIN is not supported yet");
-    check_error("SELECT 1 FROM a ASOF JOIN b DIRECTION NEAREST", 1, 29, "NEAREST is not supported yet");
+    check_error("SELECT 1 FROM a SPLICE JOIN b", 1, 17, "SPLICE JOIN is not supported yet");
+    check_error("SELECT 1 FROM a LT JOIN b DIRECTION NEAREST", 1, 27, "takes no DIRECTION");
     check_error("SELECT 1 FROM a ASOF JOIN b ON (k) TOLERANCE 1M", 1, 46, "fixed length");
     check_error("CREATE TABLE t (a WIBBLE)", 1, 19, "WIBBLE");
     check_error("CREATE TABLE t (a INT NOT NULL)", 1, 23, "NULL");

@@ -2,7 +2,8 @@
 //!
 //! They take the row as it is, NULL included. On equal times `first` keeps the row that arrived first
 //! and `last` the one that arrived last. The timestamp is a second argument, which the planner adds
-//! ([`super::hidden_time`]) where it is not written.
+//! ([`super::hidden_time`]) where it is not written. `first_not_null(x)` and `last_not_null(x)` pass over rows where
+//! `x` is NULL: the planner adds that as a filter.
 
 use crate::operators::pinned::PinnedRows;
 use datafusion::arrow::array::{
@@ -24,15 +25,28 @@ use std::sync::Arc;
 pub(crate) struct FirstLast {
     signature: Signature,
     last: bool,
+    not_null: bool,
 }
 
 impl FirstLast {
+    fn new(last: bool, not_null: bool) -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable), last, not_null }
+    }
+
     pub(crate) fn first() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable), last: false }
+        Self::new(false, false)
     }
 
     pub(crate) fn last() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable), last: true }
+        Self::new(true, false)
+    }
+
+    pub(crate) fn first_not_null() -> Self {
+        Self::new(false, true)
+    }
+
+    pub(crate) fn last_not_null() -> Self {
+        Self::new(true, true)
     }
 }
 
@@ -67,7 +81,12 @@ pub(super) fn without_time(name: &str) -> datafusion::error::DataFusionError {
 
 impl AggregateUDFImpl for FirstLast {
     fn name(&self) -> &str {
-        if self.last { "last" } else { "first" }
+        match (self.last, self.not_null) {
+            (false, false) => "first",
+            (true, false) => "last",
+            (false, true) => "first_not_null",
+            (true, true) => "last_not_null",
+        }
     }
 
     fn signature(&self) -> &Signature {

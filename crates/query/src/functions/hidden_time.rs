@@ -1,5 +1,5 @@
-//! Adds the designated timestamp to aggregates that go by time: `last(price)` becomes
-//! `last(price, ts)` under its old name.
+//! Adds the designated timestamp to functions that go by time: `last(price)` becomes `last(price, ts)` under its old
+//! name, and `last_not_null(price)` that with a filter.
 
 use crate::designated::designated_timestamp;
 use datafusion::common::config::ConfigOptions;
@@ -17,7 +17,7 @@ pub(crate) struct AddHiddenTime;
 /// How many arguments a function that goes by time has when its time is not written.
 fn visible_arguments(function: &str) -> Option<usize> {
     match function {
-        "first" | "last" | "ohlc" => Some(1),
+        "first" | "last" | "first_not_null" | "last_not_null" | "ohlc" | "realized_vol" => Some(1),
         "candle" => Some(2),
         _ => None,
     }
@@ -53,24 +53,43 @@ fn add_time(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
 }
 
+/// Whether these are `ema(x, unit, tau)` without the time.
+fn is_ema_by_time(args: &[Expr]) -> bool {
+    let [_, Expr::Literal(kind, _), _] = args else { return false };
+    kind.try_as_str().flatten().is_some_and(super::indicators::is_by_time)
+}
+
 fn time_of(schema: &DFSchema) -> Option<Column> {
     let (qualifier, field) = schema.qualified_field(designated_timestamp(schema)?);
     Some(Column::new(qualifier.cloned(), field.name()))
 }
 
 fn add_argument(mut expr: Expr, time: Option<&Column>) -> Result<Transformed<Expr>> {
-    let (name, args) = match &mut expr {
-        Expr::AggregateFunction(call) => (call.func.name().to_string(), &mut call.params.args),
+    let (name, args, filter) = match &mut expr {
+        Expr::AggregateFunction(call) => {
+            (call.func.name().to_string(), &mut call.params.args, &mut call.params.filter)
+        }
         Expr::WindowFunction(call) => match &call.fun {
             WindowFunctionDefinition::AggregateUDF(function) => {
-                (function.name().to_string(), &mut call.params.args)
+                (function.name().to_string(), &mut call.params.args, &mut call.params.filter)
             }
-            WindowFunctionDefinition::WindowUDF(_) => return Ok(Transformed::no(expr)),
+            WindowFunctionDefinition::WindowUDF(function) => {
+                (function.name().to_string(), &mut call.params.args, &mut call.params.filter)
+            }
         },
         _ => return Ok(Transformed::no(expr)),
     };
-    if visible_arguments(&name) != Some(args.len()) {
+    if visible_arguments(&name) != Some(args.len()) && !(name == "ema" && is_ema_by_time(args)) {
         return Ok(Transformed::no(expr));
+    }
+    if name.ends_with("_not_null")
+        && let [value] = args.as_slice()
+    {
+        let counts = value.clone().is_not_null();
+        *filter = Some(Box::new(match filter.take() {
+            Some(filter) => filter.and(counts),
+            None => counts,
+        }));
     }
     let time = time.ok_or_else(|| super::first_last::without_time(&name))?;
     args.push(Expr::Column(time.clone()));

@@ -1,19 +1,27 @@
 //! Functions of market data.
 //!
-//! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]), the aggregates first,
-//! last, vwap, ohlc and candle, min and max where NaN counts, corr that keeps its digits, the scalars of a quote and the window functions of returns; each file's
-//! header has the definitions. Never touches storage.
+//! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); aggregates by time (first and last,
+//! ohlc and candle, twap, realized_vol), vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
+//! min and max where NaN counts, corr that keeps its digits; the scalars of a quote and of instants; the window
+//! functions of returns and indicators. Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
 pub(crate) mod bucket;
+mod by_time;
 mod correlation;
 mod extreme;
 mod first_last;
 mod hidden_time;
+mod indicators;
+mod instant;
+mod ksum;
+mod moments;
+mod neighbours;
 mod ohlc;
+mod pick;
+mod plain;
 mod quote;
-mod returns;
 pub(crate) mod stride;
 mod time_bucket;
 mod vwap;
@@ -33,11 +41,14 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
-    quotes.chain([bucket]).map(Arc::new).collect()
+    let instants = instant::InstantFunction::all().map(ScalarUDF::from);
+    quotes.chain([bucket]).chain(instants).map(Arc::new).collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
-    let all: [AggregateUDF; 8] = [
+    let plain = [ksum::KSUM, moments::SKEWNESS, moments::KURTOSIS, by_time::twap(), by_time::realized_vol()];
+    let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
+    let all: [AggregateUDF; 13] = [
         correlation::Correlation::default().into(),
         extreme::Extreme::min().into(),
         extreme::Extreme::max().into(),
@@ -46,13 +57,19 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         vwap::Vwap::default().into(),
         ohlc::Ohlc::prices().into(),
         ohlc::Ohlc::candle().into(),
+        first_last::FirstLast::first_not_null().into(),
+        first_last::FirstLast::last_not_null().into(),
+        pick::PickFunction::arg_min().into(),
+        pick::PickFunction::arg_max().into(),
+        pick::PickFunction::mode().into(),
     ];
-    all.into_iter().map(Arc::new).collect()
+    all.into_iter().chain(plain).map(Arc::new).collect()
 }
 
 fn windows() -> Vec<Arc<WindowUDF>> {
-    let all: [WindowUDF; 2] = [returns::Return::log().into(), returns::Return::simple().into()];
-    all.into_iter().map(Arc::new).collect()
+    let neighbours = [neighbours::Neighbour::prev(), neighbours::Neighbour::fills()];
+    let indicators = indicators::all().map(WindowUDF::from);
+    indicators.chain(neighbours.map(WindowUDF::from)).map(Arc::new).collect()
 }
 
 #[cfg(test)]

@@ -63,6 +63,142 @@ fn returns_over_a_window() {
     );
 }
 
+/// Ten prices a second apart of symbol P, with sizes.
+fn prices() -> TestSession {
+    let prices = [10.0, 11.0, 9.0, 9.0, 12.0, 13.0, 12.0, 10.0, 11.0, 14.0];
+    let rows = prices.iter().enumerate();
+    let rows: Vec<Row> = rows.map(|(at, x)| row(at as i64 * SECOND, "P", *x, (at + 1) as f64)).collect();
+    TestSession::new().table("p", &rows, (2, 1))
+}
+
+#[test]
+fn neighbouring_rows() {
+    let s = session();
+    let over = "OVER (PARTITION BY symbol ORDER BY ts)";
+    s.check(
+        &format!("SELECT x, prev(x) {over}, fills(x) {over}, delta(x) {over}, ratio(y) {over}, prev(symbol) {over} \
+         FROM t WHERE symbol = 'A' ORDER BY ts"),
+        &["10.0 - 10.0 - - -", "8.0 10.0 8.0 -2.0 0.0 A", "12.0 8.0 12.0 4.0 - A", "- 12.0 12.0 - 2.0 A"],
+    );
+}
+
+#[test]
+fn indicators() {
+    let s = prices();
+    let over = "OVER (ORDER BY ts)";
+    let check =
+        |expr: &str, expected: &[&str]| s.check(&format!("SELECT {expr} FROM p ORDER BY ts"), expected);
+    check(
+        &format!("round(drawdown(x) {over}, 4)"),
+        &["0.0", "0.0", "-0.1818", "-0.1818", "0.0", "0.0", "-0.0769", "-0.2308", "-0.1538", "0.0"],
+    );
+    check(
+        &format!("obv(x, y) {over}"),
+        &["0.0", "2.0", "-1.0", "-1.0", "4.0", "10.0", "3.0", "-5.0", "4.0", "14.0"],
+    );
+    // alpha 1/2; by time with tau = 1/ln 2 seconds alpha is 1/2 as well, rows being a second apart.
+    let halves =
+        ["10.0", "10.5", "9.75", "9.375", "10.6875", "11.8438", "11.9219", "10.9609", "10.9805", "12.4902"];
+    check(&format!("round(ema(x, 'period', 3) {over}, 4)"), &halves);
+    check(&format!("round(ema(x, 'alpha', 0.5) {over}, 4)"), &halves);
+    check(&format!("round(ema(x, 'second', 1 / ln(2.0)) {over}, 4)"), &halves);
+    check(&format!("round(ema(x, 'milliseconds', 1000 / ln(2.0), ts) {over}, 4)"), &halves);
+    // Gains and losses of 2: (1, 0), (0, 2), (0, 0), (3, 0), …
+    check(
+        &format!("round(rsi(x, 2) {over}, 3)"),
+        &["-", "-", "33.333", "33.333", "86.667", "91.304", "53.846", "20.388", "50.898", "85.118"],
+    );
+    check(
+        &format!("round(atr(x + 1, x - 1, x, 3) {over}, 4)"),
+        &["-", "-", "2.3333", "2.2222", "2.8148", "2.5432", "2.3621", "2.5748", "2.3832", "2.9221"],
+    );
+    check(
+        &format!("round(bollinger(x, 4, 1) {over}['middle'], 4)"),
+        &["-", "-", "-", "9.75", "10.25", "10.75", "11.5", "11.75", "11.5", "11.75"],
+    );
+    check(
+        &format!("round(bollinger(x, 4, 1) {over}['upper'] - bollinger(x, 4, 1) {over}['lower'], 4)"),
+        &["-", "-", "-", "1.6583", "2.5981", "3.5707", "3.0", "2.1794", "2.2361", "2.9580"]
+            .map(|v| if v == "2.9580" { "2.958" } else { v }),
+    );
+    check(
+        &format!("round(macd(x, 1, 3, 1) {over}['macd'], 4), macd(x, 1, 3, 1) {over}['histogram']"),
+        &[
+            "0.0 0.0",
+            "0.5 0.0",
+            "-0.75 0.0",
+            "-0.375 0.0",
+            "1.3125 0.0",
+            "1.1563 0.0",
+            "0.0781 0.0",
+            "-0.9609 0.0",
+            "0.0195 0.0",
+            "1.5098 0.0",
+        ],
+    );
+    s.check_error(&format!("SELECT ema(x, 'fortnight', 3) {over} FROM p"), "a unit of time");
+    s.check_error(&format!("SELECT ema(x, 'alpha', 3) {over} FROM p"), "between 0 and 1");
+    s.check_error(&format!("SELECT rsi(x, 2.5) {over} FROM p"), "whole number of rows");
+    s.check_error(&format!("SELECT rsi(x, -1) {over} FROM p"), "a positive number");
+    s.check_error(&format!("SELECT atr(x) {over} FROM p"), "takes 3 to 4 arguments");
+    s.check_error(
+        "SELECT ema(x, 'second', 3) OVER (ORDER BY x) FROM (SELECT x FROM p)",
+        "designated timestamp",
+    );
+}
+
+#[test]
+fn aggregates_that_keep_more() {
+    let s = prices();
+    // As DuckDB has them.
+    s.check(
+        "SELECT round(skewness(x), 9), round(kurtosis(x), 9), mode(x) FROM p",
+        &["0.347684017 -0.721025237 9.0"],
+    );
+    s.check("SELECT skewness(x), kurtosis(x) FROM p WHERE x = 12", &["- -"]);
+    s.check(
+        "SELECT arg_max(ts, x), arg_min(ts, x), max_by(y, x), arg_max(y, NULLIF(x, 14)) FROM p",
+        &["00:00:09 00:00:02 10.0 6.0"],
+    );
+    s.check("SELECT ksum(v) FROM (SELECT CAST(unnest([1, 1e100, 1, -1e100]) AS DOUBLE) AS v)", &["2.0"]);
+    s.check("SELECT ksum(x) FROM p WHERE x < 0", &["-"]);
+    // Nine seconds: 10, 11, 9, 9, 12, 13, 12, 10 and 11 stood one each.
+    s.check("SELECT round(twap(x, ts), 6), twap(x, TIMESTAMP '2024-01-01') FROM p", &["10.777778 11.1"]);
+    s.check("SELECT round(realized_vol(x), 6) FROM p WHERE ts < '1970-01-01T00:00:03'", &["0.222155"]);
+    s.check("SELECT realized_vol(x) FROM p WHERE ts < '1970-01-01T00:00:01'", &["-"]);
+    s.check(
+        "SELECT ts, round(twap(x, ts), 4), mode(x) FROM p SAMPLE BY 5s",
+        &["00:00:00 9.75 9.0", "00:00:05 11.5 10.0"],
+    );
+    let s = session();
+    s.check(
+        "SELECT last(x), last_not_null(x), first_not_null(x) FILTER (WHERE x < 10) FROM t WHERE symbol = 'A'",
+        &["- 12.0 8.0"],
+    );
+    s.check(
+        "SELECT symbol, last_not_null(x) FROM t GROUP BY symbol ORDER BY symbol",
+        &["A 12.0", "B 5.0", "C -"],
+    );
+}
+
+#[test]
+fn instants() {
+    let s = session();
+    s.check(
+        "SELECT timestamp_s(1), timestamp_ms(1000), timestamp_us(2000000), timestamp_ns(-1000000000), timestamp_s(NULL)",
+        &["00:00:01 00:00:01 00:00:02 1969-12-31T23:59:59 -"],
+    );
+    s.check(
+        "SELECT dateadd('M', 1, TIMESTAMP '2024-01-31'), dateadd('y', -1, TIMESTAMP '2024-02-29'), \
+         dateadd('h', 36, TIMESTAMP '2024-01-01'), dateadd('w', -1, TIMESTAMP '2024-01-08')",
+        &["2024-02-29T00:00:00 2023-02-28T00:00:00 2024-01-02T12:00:00 2024-01-01T00:00:00"],
+    );
+    s.check("SELECT today() <= now(), now() - today() < INTERVAL '24 hours'", &["true true"]);
+    s.check("SELECT round(haversine(52.52, 13.405, 48.8566, 2.3522)), haversine(1, 2, 1, 2)", &["877.0 0.0"]);
+    s.check_error("SELECT dateadd('q', 1, ts) FROM t", "knows the units");
+    s.check_error("SELECT timestamp_s(9223372036854775807)", "1677 to 2262");
+}
+
 #[test]
 fn time_bucket_refuses_nonsense() {
     let s = session();

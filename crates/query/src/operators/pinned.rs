@@ -24,6 +24,8 @@ pub(crate) struct PinnedRows {
     types: Vec<DataType>,
     batches: Vec<Vec<ArrayRef>>,
     pinned_rows: usize,
+    /// Rows that the last compaction kept.
+    compacted_rows: usize,
     places: Vec<Place>,
     times: Vec<i64>,
 }
@@ -31,7 +33,14 @@ pub(crate) struct PinnedRows {
 impl PinnedRows {
     /// Rows of columns of these types.
     pub(crate) fn new(types: Vec<DataType>) -> Self {
-        Self { types, batches: Vec::new(), pinned_rows: 0, places: Vec::new(), times: Vec::new() }
+        Self {
+            types,
+            batches: Vec::new(),
+            pinned_rows: 0,
+            compacted_rows: 0,
+            places: Vec::new(),
+            times: Vec::new(),
+        }
     }
 
     /// Begins a batch; later rows are of it.
@@ -107,20 +116,31 @@ impl PinnedRows {
         columns.collect()
     }
 
+    /// The place of a row of the last batch.
+    pub(crate) fn last(&self, row: usize) -> Place {
+        (self.batches.len() - 1, row)
+    }
+
     /// Whether so much is pinned that [`Self::compact`] pays.
     pub(crate) fn is_heavy(&self) -> bool {
-        self.batches.len() > 1 && self.pinned_rows > MAX_PINNED_ROWS.max(4 * self.places.len())
+        let fair = MAX_PINNED_ROWS.max(4 * self.places.len()).max(4 * self.compacted_rows);
+        self.batches.len() > 1 && self.pinned_rows > fair
     }
 
     /// Copies the kept rows into one batch. Places handed out before are void.
     pub(crate) fn compact(&mut self) -> Result<()> {
-        let keys: Vec<usize> = (0..self.places.len()).filter(|key| self.places[*key] != NOWHERE).collect();
-        let places: Vec<Place> = keys.iter().map(|key| self.places[*key]).collect();
+        self.compact_with(Vec::new())
+    }
+
+    /// [`Self::compact`] where the rows at other places are kept too, which become their new ones.
+    pub(crate) fn compact_with(&mut self, others: Vec<&mut Place>) -> Result<()> {
+        let mut kept = std::mem::take(&mut self.places);
+        let mut moved: Vec<&mut Place> = kept.iter_mut().chain(others).filter(|at| **at != NOWHERE).collect();
+        let places: Vec<Place> = moved.iter().map(|place| **place).collect();
         let columns = self.rows(&places)?;
-        for (row, key) in keys.iter().enumerate() {
-            self.places[*key] = (0, row);
-        }
-        self.pinned_rows = keys.len();
+        moved.iter_mut().enumerate().for_each(|(row, place)| **place = (0, row));
+        self.places = kept;
+        (self.pinned_rows, self.compacted_rows) = (places.len(), places.len());
         self.batches.clear();
         self.batches.push(columns);
         Ok(())

@@ -3,7 +3,7 @@
 
 use super::insert::cast;
 use crate::cast::no_such_column;
-use crate::dialect::ChangeRows;
+use crate::dialect::{ChangeRows, Position};
 use crate::error::{QueryError, Result, from_arrow};
 use crate::scan::{Selected, numbered_row};
 use crate::session::{Outcome, Session};
@@ -20,7 +20,7 @@ use tickstone_model::TableSchema;
 pub(super) async fn run(session: &mut Session, change: ChangeRows) -> Result<Outcome> {
     let table = super::table(session, &change.table)?;
     let tag = if change.columns.is_empty() { "DELETE" } else { "UPDATE" };
-    let columns = columns(table.schema(), &change.columns).map_err(|error| error.at(change.position))?;
+    let columns = columns(table.schema(), &change.columns)?;
     let name = table.schema().name().to_string();
     let mut rewrite = session.blocking(move |engine| engine.rewrite(&name)).await?;
     if rewrite.table().schema() != table.schema() {
@@ -40,11 +40,11 @@ pub(super) async fn run(session: &mut Session, change: ChangeRows) -> Result<Out
     Ok(Outcome::rows(tag, done.rows))
 }
 
-/// The columns of these names.
-fn columns(schema: &TableSchema, names: &[String]) -> Result<Vec<usize>> {
+/// The columns of these names, which may change and are named once.
+fn columns(schema: &TableSchema, names: &[(String, Position)]) -> Result<Vec<usize>> {
     let mut columns = Vec::with_capacity(names.len());
-    for name in names {
-        let column = schema.column_index(name).ok_or_else(|| no_such_column(schema, name))?;
+    for (name, position) in names {
+        let column = schema.column_index(name).ok_or_else(|| no_such_column(schema, name).at(*position))?;
         let role = match column {
             _ if schema.timestamp() == Some(column) => Some("it is the designated timestamp"),
             _ if schema.series().contains(&column) => Some("it is in the series key"),
@@ -52,10 +52,10 @@ fn columns(schema: &TableSchema, names: &[String]) -> Result<Vec<usize>> {
         };
         if let Some(role) = role {
             let (table, column) = (schema.name().to_string(), schema.columns()[column].name.clone());
-            return Err(EngineError::KeyColumn { table, column, role }.into());
+            return Err(QueryError::from(EngineError::KeyColumn { table, column, role }).at(*position));
         }
         if columns.contains(&column) {
-            return Err(QueryError::request(format!("column '{name}' is set twice")));
+            return Err(QueryError::request(format!("column '{name}' is set twice")).at(*position));
         }
         columns.push(column);
     }

@@ -3,6 +3,8 @@
 use super::by_series::Running;
 use super::merge::Merge;
 use super::node::AsOfOptions;
+use super::waiting::WaitingMerge;
+use crate::dialect::marker::Direction;
 use crate::operators::TIME_ORDER;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -147,8 +149,7 @@ fn by_time(time: &Arc<dyn PhysicalExpr>) -> Option<LexOrdering> {
 
 impl DisplayAs for AsOfJoinExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.options.strict { ">" } else { ">=" };
-        write!(f, "AsOfJoinExec: {} {sign} {}, on=[", self.times.0, self.times.1)?;
+        write!(f, "AsOfJoinExec: {} {} {}, on=[", self.times.0, self.options.sign(), self.times.1)?;
         for (index, (left, right)) in self.keys.0.iter().zip(&self.keys.1).enumerate() {
             let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{left} = {right}")?;
@@ -257,7 +258,14 @@ impl AsOfJoinExec {
         let left = left.execute(partition, Arc::clone(context))?;
         let right = right.execute(partition, Arc::clone(context))?;
         let reservation = self.reservation(context);
-        let merge = Merge::try_new(self, left, right, reservation, baseline)?;
+        if self.options.direction == Direction::Backward {
+            let merge = Merge::try_new(self, left, right, reservation, baseline)?;
+            let stream = futures::stream::try_unfold(merge, |mut merge| async move {
+                Ok(merge.next().await?.map(|batch| (batch, merge)))
+            });
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)));
+        }
+        let merge = WaitingMerge::try_new(self, left, right, reservation, baseline)?;
         let stream = futures::stream::try_unfold(merge, |mut merge| async move {
             Ok(merge.next().await?.map(|batch| (batch, merge)))
         });

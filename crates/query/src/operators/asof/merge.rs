@@ -1,4 +1,4 @@
-//! The merge behind ASOF JOIN: a left row at a time, the right side up to it.
+//! The merge behind ASOF JOIN that looks back: a left row at a time, the right side up to it.
 //!
 //! Invariants between two left rows:
 //! - every right row not later than the last left row has been seen, and no other;
@@ -6,16 +6,15 @@
 
 use super::exec::AsOfJoinExec;
 use super::node::AsOfOptions;
-use crate::operators::key::{KeyIds, KeyReader};
+use super::side::{Side, with_right_rows};
+use crate::operators::key::KeyIds;
 use crate::operators::pinned::{NOWHERE, PinnedRows, Place};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray};
-use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::Array;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::StreamExt;
 use std::sync::Arc;
@@ -35,50 +34,6 @@ pub(super) struct Merge {
     schema: SchemaRef,
     reservation: MemoryReservation,
     baseline: BaselineMetrics,
-}
-
-/// One input and how far it has been read.
-struct Side {
-    stream: SendableRecordBatchStream,
-    time: Arc<dyn PhysicalExpr>,
-    keys: Vec<Arc<dyn PhysicalExpr>>,
-    reader: KeyReader,
-    times: TimestampNanosecondArray,
-    ids: Vec<u32>,
-    /// The next row to look at.
-    row: usize,
-    done: bool,
-}
-
-impl Side {
-    fn new(
-        stream: SendableRecordBatchStream,
-        time: &Arc<dyn PhysicalExpr>,
-        keys: &[Arc<dyn PhysicalExpr>],
-    ) -> Self {
-        Self {
-            stream,
-            time: Arc::clone(time),
-            keys: keys.to_vec(),
-            reader: KeyReader::new(keys.len()),
-            times: TimestampNanosecondArray::from(Vec::<i64>::new()),
-            ids: Vec::new(),
-            row: 0,
-            done: false,
-        }
-    }
-
-    /// Reads the times and key ids of a batch.
-    fn begin(&mut self, batch: &RecordBatch, ids: &mut KeyIds) -> Result<()> {
-        let rows = batch.num_rows();
-        let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(rows);
-        self.times = evaluate(&self.time)?.as_primitive::<TimestampNanosecondType>().clone();
-        let keys = self.keys.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
-        self.ids.clear();
-        ids.read(&keys, rows, &mut self.reader, &mut self.ids)?;
-        self.row = 0;
-        Ok(())
-    }
 }
 
 impl Merge {
@@ -211,8 +166,8 @@ impl Merge {
 
     fn look_up(&self, key: u32, time: i64) -> Place {
         let (place, at) = self.kept.get(key);
-        let stale = self.options.tolerance.is_some_and(|tolerance| time.saturating_sub(at) > tolerance);
-        if place == NOWHERE || stale || self.ids.is_null(key) { NOWHERE } else { place }
+        let stands = place != NOWHERE && self.options.tolerates(time, at) && !self.ids.is_null(key);
+        if stands { place } else { NOWHERE }
     }
 
     /// The left rows matched since the last time, with their right rows.
@@ -220,18 +175,11 @@ impl Merge {
         let elapsed = self.baseline.elapsed_compute().clone();
         let _timer = elapsed.timer();
         let count = self.left.row - self.emitted;
-        let mut left = self.batch.slice(self.emitted, count);
+        let left = self.batch.slice(self.emitted, count);
         self.emitted = self.left.row;
-        let mut places = std::mem::take(&mut self.matches);
-        if self.options.inner && places.contains(&NOWHERE) {
-            let found: BooleanArray = places.iter().map(|place| Some(*place != NOWHERE)).collect();
-            left = filter_record_batch(&left, &found)?;
-            places.retain(|place| *place != NOWHERE);
-        }
-        let mut columns = left.columns().to_vec();
-        columns.extend(self.kept.rows(&places)?);
-        self.baseline.record_output(places.len());
-        let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+        let places = std::mem::take(&mut self.matches);
+        let joined = with_right_rows(&left, places, &self.kept, self.options.inner, &self.schema)?;
+        self.baseline.record_output(joined.num_rows());
+        Ok(joined)
     }
 }

@@ -1,11 +1,13 @@
-//! ASOF JOIN: to each left row the newest right row of its key that is not newer.
+//! ASOF JOIN: to each left row the newest right row of its key that is not newer; or the oldest that is not
+//! older, or the nearer of both. LT JOIN is the same with strictly older ones.
 //!
 //! Where both sides are scans and the keys are of their series keys, it is done series by series, each on
 //! its own ([`by_series`]). Otherwise both sides come in time order (the operator asks for it, and a scan
 //! can give it without a sort) and are merged in one pass: O(left + right), with one right row a key kept
-//! ([`merge`]). [`rule`] chooses.
+//! ([`merge`]); looking forward or both ways, left rows wait there for the next right row of their key
+//! ([`waiting`]). [`rule`] chooses.
 //!
-//! - On equal times the right row that came last wins.
+//! - Of right rows with equal times the last to arrive stands looking back, the first looking forward.
 //! - NULL keys and NULL times never match.
 //! - `USING (k)` and `ON (k)` merge the key columns: the output has the left side's only.
 //! - The output's designated timestamp is the left side's.
@@ -17,6 +19,8 @@ pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod pushdown;
 pub(crate) mod rule;
+mod side;
+mod waiting;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The logical node of ASOF JOIN.
 
 use crate::designated::TIMESTAMP_KEY;
+use crate::dialect::marker::Direction;
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::Result;
@@ -14,10 +15,30 @@ use std::sync::Arc;
 pub(crate) struct AsOfOptions {
     /// Whether left rows without a match are dropped.
     pub(crate) inner: bool,
-    /// Whether the right time must be less than the left's, not equal.
+    /// Which way from the left time the right row is looked for.
+    pub(crate) direction: Direction,
+    /// Whether equal times do not match; not with [`Direction::Nearest`].
     pub(crate) strict: bool,
-    /// The most the left time may be ahead, ns, inclusive.
+    /// The most the times may be apart, ns, inclusive.
     pub(crate) tolerance: Option<i64>,
+}
+
+impl AsOfOptions {
+    /// Whether two times are near enough.
+    pub(crate) fn tolerates(&self, a: i64, b: i64) -> bool {
+        self.tolerance.is_none_or(|most| a.abs_diff(b) <= most.unsigned_abs())
+    }
+
+    /// How the left time compares with the right one.
+    pub(crate) fn sign(&self) -> &'static str {
+        match (self.direction, self.strict) {
+            (Direction::Backward, false) => ">=",
+            (Direction::Backward, true) => ">",
+            (Direction::Forward, false) => "<=",
+            (Direction::Forward, true) => "<",
+            (Direction::Nearest, _) => "nearest",
+        }
+    }
 }
 
 /// See the folder's root for what it means.
@@ -110,8 +131,7 @@ impl UserDefinedLogicalNodeCore for AsOfJoin {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.options.strict { ">" } else { ">=" };
-        write!(f, "AsOfJoin: {} {sign} {}, on=[", self.times.0, self.times.1)?;
+        write!(f, "AsOfJoin: {} {} {}, on=[", self.times.0, self.options.sign(), self.times.1)?;
         for (index, (left, right)) in self.keys.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };
             write!(f, "{comma}{left} = {right}")?;

@@ -1,13 +1,14 @@
-//! Plans the marker of ASOF JOIN, in its three spellings:
+//! Plans the marker of ASOF JOIN, in its three spellings, and of LT JOIN:
 //!
 //! ```text
-//! l ASOF JOIN r [ON (k, …) | ON l.k = r.k AND … | USING (k, …)] [TOLERANCE 50T]
+//! l ASOF JOIN r [ON (k, …) | ON l.k = r.k AND … | USING (k, …)] [TOLERANCE 50T] [DIRECTION FORWARD]
 //! l ASOF JOIN r MATCH_CONDITION (l.ts >= r.ts) [ON …]
 //! l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts
+//! l LT JOIN r [ON …]
 //! ```
 
 use super::node::{AsOfJoin, AsOfOptions};
-use crate::dialect::marker::{AsOfMarker, place, planning_error, text_of};
+use crate::dialect::marker::{AsOfKind, AsOfMarker, Direction, place, planning_error, text_of};
 use crate::dialect::{Position, SqlError};
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::operators::sample::plan::designated_column;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 pub(crate) fn plan_asof(
     left: LogicalPlan,
     right: LogicalPlan,
-    marker: AsOfMarker,
+    mut marker: AsOfMarker,
     constraint: JoinConstraint,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
@@ -49,7 +50,7 @@ pub(crate) fn plan_asof(
         },
         JoinConstraint::Natural | JoinConstraint::None => {}
     }
-    if let Some(condition) = marker.condition {
+    if let Some(condition) = marker.condition.take() {
         let at = place(&condition);
         if sides.times.is_some() {
             return Err(fail("the times are compared twice, in ON and in MATCH_CONDITION", at));
@@ -60,17 +61,18 @@ pub(crate) fn plan_asof(
             return Err(fail("MATCH_CONDITION compares the time of both sides, such as (l.ts >= r.ts)", at));
         }
     }
-    let (times, strict) = match sides.times.take() {
-        Some(found) => found,
+    let (times, compared) = match sides.times.take() {
+        Some((times, operator)) => (times, Some(operator)),
         None => {
             let mut designated = |plan: &LogicalPlan, side: &str| {
-                let clause = format!("the {side} side of ASOF JOIN");
+                let clause = format!("the {side} side of {}", marker.kind.word());
                 let column = designated_column(plan.schema(), marker.position, &clause)?;
                 context.sql_to_expr(column, plan.schema())
             };
-            ((designated(&left, "left")?, designated(&right, "right")?), false)
+            ((designated(&left, "left")?, designated(&right, "right")?), None)
         }
     };
+    let (direction, strict) = direction(&marker, compared)?;
     let times = (
         as_time(times.0, left.schema(), marker.position)?,
         as_time(times.1, right.schema(), marker.position)?,
@@ -79,9 +81,38 @@ pub(crate) fn plan_asof(
     let keys = sides.keys.into_iter().map(|(l, r)| same_type(l, r, left.schema(), right.schema()));
     let keys = keys.collect::<Result<Vec<_>>>()?;
     let merged = sides.merged;
-    let options = AsOfOptions { inner: marker.inner, strict, tolerance };
+    let inner = marker.kind == AsOfKind::Inner;
+    let options = AsOfOptions { inner, direction, strict, tolerance };
     let node = AsOfJoin::try_new(left, right, times, keys, options, merged)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+/// Which way right rows are looked for, and whether equal times do not match: as the comparison of the times
+/// says, where there is one, which DIRECTION must not contradict.
+fn direction(marker: &AsOfMarker, compared: Option<Operator>) -> Result<(Direction, bool)> {
+    let Some(operator) = compared else {
+        return Ok((marker.direction.unwrap_or(Direction::Backward), marker.kind == AsOfKind::Lt));
+    };
+    let found = match operator {
+        Operator::Gt | Operator::GtEq => Direction::Backward,
+        _ => Direction::Forward,
+    };
+    if marker.kind == AsOfKind::Lt {
+        return Err(planning_error(
+            SqlError::new("LT JOIN compares the designated timestamps itself", marker.position)
+                .hint("leave the comparison out, or write ASOF JOIN with it"),
+        ));
+    }
+    match marker.direction {
+        Some(written) if written != found => Err(planning_error(
+            SqlError::new(
+                format!("DIRECTION {} contradicts l.ts {operator} r.ts", written.word()),
+                marker.position,
+            )
+            .hint("give one of them: l.ts >= r.ts looks BACKWARD, l.ts <= r.ts FORWARD"),
+        )),
+        _ => Ok((found, matches!(operator, Operator::Gt | Operator::Lt))),
+    }
 }
 
 fn fail(message: impl Into<String>, position: Position) -> DataFusionError {
@@ -94,8 +125,8 @@ struct Sides<'a> {
     right: &'a LogicalPlan,
     keys: Vec<(Expr, Expr)>,
     merged: Vec<Column>,
-    /// Left and right time, and whether equal ones do not match.
-    times: Option<((Expr, Expr), bool)>,
+    /// Left and right time, and how they compare.
+    times: Option<((Expr, Expr), Operator)>,
 }
 
 /// `(k)`, `(k, …)` and `k`: names of columns of both sides.
@@ -148,7 +179,7 @@ impl Sides<'_> {
         let refuse = |part: &dyn std::fmt::Display| {
             planning_error(
                 SqlError::new(format!("ASOF JOIN cannot match on {part}"), position)
-                    .hint("it takes equalities l.k = r.k and one l.ts >= r.ts (or >), joined by AND"),
+                    .hint("it takes equalities l.k = r.k and one l.ts >= r.ts (or >, <=, <), joined by AND"),
             )
         };
         let shown = part.to_string();
@@ -162,14 +193,8 @@ impl Sides<'_> {
         };
         match op {
             Operator::Eq => self.keys.push((left, right)),
-            Operator::GtEq | Operator::Gt if self.times.is_none() => {
-                self.times = Some(((left, right), op == Operator::Gt));
-            }
-            Operator::Lt | Operator::LtEq => {
-                return Err(planning_error(
-                    SqlError::new("ASOF JOIN to later rows is not supported yet", position)
-                        .hint("compare l.ts >= r.ts or l.ts > r.ts"),
-                ));
+            Operator::GtEq | Operator::Gt | Operator::LtEq | Operator::Lt if self.times.is_none() => {
+                self.times = Some(((left, right), op));
             }
             _ => return Err(refuse(&shown)),
         }

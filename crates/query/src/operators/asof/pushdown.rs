@@ -3,7 +3,8 @@
 //! Only where the result stays the same:
 //! - a condition on left columns picks left rows, so it goes to the left side;
 //! - a condition on left key columns alone also picks right rows, by the right side's names;
-//! - an upper bound on the left time bounds the right time; a lower bound does with a tolerance.
+//! - an upper bound on the left time bounds the right time of rows looked back for, a lower bound that of rows
+//!   looked forward for; with a tolerance both do.
 //!
 //! Conditions on right columns stay above: below they would change which row is the last.
 //!
@@ -11,6 +12,7 @@
 //! optimizer brings a condition down to the scan.
 
 use super::node::AsOfJoin;
+use crate::dialect::marker::Direction;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::error::Result;
@@ -136,15 +138,23 @@ fn on_right_time(part: &Expr, join: &AsOfJoin) -> Option<Expr> {
         _ => return None,
     };
     let time = join.times.1.clone();
+    let direction = join.options.direction;
+    let apart = |by: fn(i64, i64) -> Option<i64>| {
+        let ScalarValue::TimestampNanosecond(Some(bound), zone) = bound else { return None };
+        let bound = by(*bound, join.options.tolerance?)?;
+        Some(lit(ScalarValue::TimestampNanosecond(Some(bound), zone.clone())))
+    };
     match op {
         // The right time is at most the left's.
-        Operator::Lt | Operator::LtEq => Some(binary_expr(time, op, lit(bound.clone()))),
-        Operator::Gt | Operator::GtEq => {
-            let ScalarValue::TimestampNanosecond(Some(bound), zone) = bound else { return None };
-            let bound = bound.checked_sub(join.options.tolerance?)?;
-            let bound = ScalarValue::TimestampNanosecond(Some(bound), zone.clone());
-            Some(binary_expr(time, Operator::GtEq, lit(bound)))
+        Operator::Lt | Operator::LtEq if direction == Direction::Backward => {
+            Some(binary_expr(time, op, lit(bound.clone())))
         }
+        Operator::Lt | Operator::LtEq => Some(binary_expr(time, Operator::LtEq, apart(i64::checked_add)?)),
+        // It is at least the left's.
+        Operator::Gt | Operator::GtEq if direction == Direction::Forward => {
+            Some(binary_expr(time, op, lit(bound.clone())))
+        }
+        Operator::Gt | Operator::GtEq => Some(binary_expr(time, Operator::GtEq, apart(i64::checked_sub)?)),
         _ => None,
     }
 }

@@ -68,6 +68,37 @@ fn options_narrow_the_match() {
 }
 
 #[test]
+fn looks_forward_and_both_ways() {
+    let s = session();
+    let check = |join: &str, expected: &[&str]| {
+        s.check(&format!("SELECT t.x, q.x FROM trades t {join}"), expected);
+    };
+    let first_after = ["1.0 10.0", "2.0 21.0", "3.0 11.0", "4.0 -", "5.0 -", "6.0 -"];
+    check("ASOF JOIN quotes q ON (symbol) DIRECTION FORWARD", &first_after);
+    check("ASOF JOIN quotes q MATCH_CONDITION (t.ts <= q.ts) ON (symbol)", &first_after);
+    check("ASOF JOIN quotes q ON t.symbol = q.symbol AND q.ts >= t.ts", &first_after);
+    check(
+        "ASOF JOIN quotes q MATCH_CONDITION (t.ts < q.ts) ON (symbol) DIRECTION FORWARD",
+        &["1.0 10.0", "2.0 -", "3.0 -", "4.0 -", "5.0 -", "6.0 -"],
+    );
+    check("ASOF INNER JOIN quotes q ON (symbol) DIRECTION FORWARD TOLERANCE 999T", &["2.0 21.0", "3.0 11.0"]);
+    check(
+        "ASOF JOIN quotes q ON (symbol) DIRECTION NEAREST",
+        &["1.0 10.0", "2.0 21.0", "3.0 12.0", "4.0 -", "5.0 12.0", "6.0 -"],
+    );
+    // Of equally near ones the earlier.
+    check(
+        "ASOF JOIN quotes q DIRECTION NEAREST",
+        &["1.0 20.0", "2.0 21.0", "3.0 12.0", "4.0 9.0", "5.0 9.0", "6.0 9.0"],
+    );
+    check("LT JOIN quotes q ON (symbol)", &["1.0 -", "2.0 20.0", "3.0 10.0", "4.0 -", "5.0 12.0", "6.0 -"]);
+    check(
+        "LT JOIN quotes q ON (symbol) TOLERANCE 1s",
+        &["1.0 -", "2.0 -", "3.0 10.0", "4.0 -", "5.0 -", "6.0 -"],
+    );
+}
+
+#[test]
 fn composes_with_the_rest_of_sql() {
     let s = session();
     s.check(
@@ -149,21 +180,36 @@ fn refuses_with_a_reason() {
     check("ASOF JOIN (SELECT x FROM quotes) q", "the right side of ASOF JOIN needs a designated timestamp");
     check("ASOF JOIN quotes q ON (nope)", "has no column nope");
     check("ASOF JOIN quotes q ON t.symbol <> q.symbol", "cannot match on");
-    check("ASOF JOIN quotes q MATCH_CONDITION (t.ts <= q.ts)", "not supported yet");
+    check("ASOF JOIN quotes q MATCH_CONDITION (t.ts <= q.ts) DIRECTION BACKWARD", "contradicts l.ts <= r.ts");
+    check("ASOF JOIN quotes q ON t.ts >= q.ts DIRECTION NEAREST", "NEAREST contradicts");
+    check("LT JOIN (SELECT x FROM quotes) q", "the right side of LT JOIN needs a designated timestamp");
+    check("LT JOIN quotes q MATCH_CONDITION (t.ts > q.ts)", "compares the designated timestamps itself");
     check("ASOF JOIN quotes q MATCH_CONDITION (t.symbol = q.symbol)", "compares the time");
     check("ASOF JOIN quotes q MATCH_CONDITION (t.x >= q.x)", "compares timestamps");
     check("ASOF JOIN quotes q TOLERANCE INTERVAL '1 month'", "fixed length");
 }
 
-/// For each left row the last right row of its key that is not later.
-fn naive(left: &[Row], right: &[Row], keyed: bool, strict: bool, tolerance: i64) -> Vec<Vec<String>> {
-    let matches = |l: &Row, r: &Row| {
+/// For each left row the right row of its key that stands, looked for one way or both.
+fn naive(left: &[Row], right: &[Row], keyed: bool, way: &str, tolerance: i64) -> Vec<Vec<String>> {
+    let of_key = |l: &Row, r: &Row| {
         let key = !keyed || (l.symbol.is_some() && l.symbol == r.symbol);
-        key && l.ts - r.ts <= tolerance && if strict { r.ts < l.ts } else { r.ts <= l.ts }
+        key && (l.ts - r.ts).abs() <= tolerance
+    };
+    let before = |l: &Row, r: &Row| of_key(l, r) && if way == ">" { r.ts < l.ts } else { r.ts <= l.ts };
+    let after = |l: &Row, r: &Row| of_key(l, r) && if way == "<" { r.ts > l.ts } else { r.ts >= l.ts };
+    let find = |l: &Row| {
+        let back = right.iter().rfind(|r| before(l, r));
+        let ahead = right.iter().find(|r| after(l, r));
+        match (way, back, ahead) {
+            (">=" | ">", back, _) => back,
+            ("<=" | "<", _, ahead) => ahead,
+            (_, Some(back), Some(ahead)) if ahead.ts - l.ts < l.ts - back.ts => Some(ahead),
+            (_, back, ahead) => back.or(ahead),
+        }
     };
     let shown = |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:?}"));
     let line = |l: &Row| {
-        let found = right.iter().rfind(|r| matches(l, r));
+        let found = find(l);
         let symbol = found.and_then(|r| r.symbol).unwrap_or_default();
         vec![shown(l.x), shown(found.and_then(|r| r.x)), symbol.to_string()]
     };
@@ -190,15 +236,19 @@ proptest! {
         left in any_rows(50),
         right in any_rows(90),
         cuts in (1_usize..9, 1_usize..9),
-        (keyed, strict, tolerance) in (any::<bool>(), any::<bool>(), 0_i64..40),
+        (keyed, way, tolerance) in (any::<bool>(), 0..5_usize, 0_i64..40),
     ) {
         let s = TestSession::new().table("l", &left, (cuts.0, 1)).table("r", &right, (cuts.1, 1));
         let on = if keyed { "ON l.symbol = r.symbol" } else { "" };
-        let sign = if strict { ">" } else { ">=" };
+        let way = [">=", ">", "<=", "<", "NEAREST"][way];
+        let condition = match way {
+            "NEAREST" => "DIRECTION NEAREST".to_string(),
+            sign => format!("MATCH_CONDITION (l.ts {sign} r.ts)"),
+        };
         let sql = format!(
-            "SELECT l.x, r.x, r.symbol FROM l ASOF JOIN r MATCH_CONDITION (l.ts {sign} r.ts) {on} TOLERANCE {tolerance}000000000n"
+            "SELECT l.x, r.x, r.symbol FROM l ASOF JOIN r {on} {condition} TOLERANCE {tolerance}000000000n"
         );
         let sql = if tolerance == 0 { sql.replace("TOLERANCE 0000000000n", "TOLERANCE INTERVAL '0 seconds'") } else { sql };
-        prop_assert_eq!(s.rows(&sql), naive(&left, &right, keyed, strict, tolerance * SECOND));
+        prop_assert_eq!(s.rows(&sql), naive(&left, &right, keyed, way, tolerance * SECOND));
     }
 }

@@ -1,7 +1,7 @@
 //! The aggregates of SAMPLE BY and GROUP BY, reduced run by run.
 //!
 //! Rows of one group mostly lie together, so that a sum is a sum over a slice, at the speed of memory.
-//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum also over BIGINT);
+//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum also over integers);
 //! where rows come by series from parts, first and last look at the ends of runs only, and what statistics
 //! keep is taken from them for whole blocks. Any other aggregate is fed through its accumulator of groups,
 //! row by row.
@@ -27,6 +27,7 @@ pub(super) use ends::{End, Ends};
 pub(super) use moments::Spreads;
 use moments::{Comoments, Deviation, Moments, Shared};
 pub(super) use pair::Pair;
+pub(super) use sums::widened;
 use sums::{Counts, Extremes, IntegerSums, Sums, Vwap};
 
 /// One aggregate of all groups.
@@ -68,7 +69,8 @@ impl Kernel {
             (name, [value, ..]) if by_ends => Kernel::Ends(Ends::new(name == "last", value)),
             ("count", [_]) if plain => Kernel::Count(Counts::default()),
             (name @ ("sum" | "avg"), [_]) if plain && doubles => Kernel::Sum(Sums::new(name == "avg", pair)),
-            ("sum", [DataType::Int64]) if plain => Kernel::IntegerSum(IntegerSums::default()),
+            ("sum", [DataType::Int64]) if plain => Kernel::IntegerSum(IntegerSums::new(false)),
+            ("sum", [DataType::UInt64]) if plain => Kernel::IntegerSum(IntegerSums::new(true)),
             (name @ ("min" | "max"), [_]) if plain && doubles => {
                 Kernel::Extreme(Extremes::new(name == "max"))
             }

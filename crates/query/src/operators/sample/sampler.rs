@@ -1,7 +1,7 @@
 //! The state of one execution of SAMPLE BY or GROUP BY, or of one of its workers.
 
 use super::groups::Groups;
-use super::kernel::{End, Kernel, Pair, Spreads};
+use super::kernel::{End, Kernel, Pair, Spreads, widened};
 use super::rows::Placed;
 use crate::functions::bucket::Bucketing;
 use crate::operators::reduce::Reduce;
@@ -41,7 +41,7 @@ pub(super) struct Shaped {
     /// Places among the expressions of the shape.
     pub(super) arguments: Vec<usize>,
     pub(super) filter: Option<usize>,
-    /// Types of the arguments, as the aggregate was planned.
+    /// Types of the arguments, as the aggregate was planned: integers may come in fewer bits.
     pub(super) types: Vec<DataType>,
     /// What its argument makes of two doubles, where that is all it does: they are its arguments then.
     pub(super) pair: Option<Pair>,
@@ -61,11 +61,19 @@ impl Shaped {
         arguments.extend(lowered.order_bys.iter().map(|order| Arc::clone(&order.expr)));
         let types = arguments.iter().map(|argument| argument.data_type(input)).collect::<Result<Vec<_>>>()?;
         let mut pair = None;
-        if let ("sum" | "avg", [argument], [DataType::Float64]) =
-            (lowered.aggregate.fun().name(), arguments.as_slice(), types.as_slice())
-            && let Some((found, sides)) = Pair::of(argument, input)
-        {
-            (arguments, pair) = (sides.to_vec(), Some(found));
+        let plain = !lowered.aggregate.is_distinct() && lowered.order_bys.is_empty();
+        match (lowered.aggregate.fun().name(), arguments.as_slice(), types.as_slice()) {
+            ("sum" | "avg", [argument], [DataType::Float64]) if plain => {
+                if let Some((found, sides)) = Pair::of(argument, input) {
+                    (arguments, pair) = (sides.to_vec(), Some(found));
+                }
+            }
+            ("sum", [argument], [DataType::Int64 | DataType::UInt64]) if plain => {
+                if let Some(narrow) = widened(argument, input) {
+                    arguments = vec![narrow];
+                }
+            }
+            _ => {}
         }
         if by_ends {
             // The ends come with their times.

@@ -1,7 +1,8 @@
 //! One task: from the pieces of its series to joined rows.
 
-use super::standing::{Found, Limits, Looks, Source, Standing, Stretch};
+use super::standing::{Found, Looks, Source, Standing, Stretch};
 use super::tasks::{Plan, Task};
+use crate::dialect::marker::Direction;
 use crate::operators::gather::MISSING;
 use crate::operators::pinned::{NOWHERE, Place};
 use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, SeriesPiece, by_segment, row_number};
@@ -177,7 +178,6 @@ impl Plan {
 
     /// Finds the right row of each left row.
     fn find(&self, task: &Task, left: &Left, places: &mut [Vec<Place>], read: &mut Read) -> Result<Wanted> {
-        let limits = Limits { strict: self.options.strict, tolerance: self.options.tolerance };
         let (mut wanted, mut looks) = (Wanted::default(), Looks::default());
         let mut candidate_rows = 0;
         for (at, pair) in self.pairs[task.pairs.clone()].iter().enumerate() {
@@ -190,7 +190,7 @@ impl Plan {
                 let times = &left.times[piece.list][piece.rows.clone()];
                 let places = &mut places[piece.list][piece.rows.clone()];
                 let found = |at: usize, found| places[at] = wanted.add(&found);
-                standing.find_each(times, limits, &mut looks, found)?;
+                standing.find_each(times, self.options, &mut looks, found)?;
             }
         }
         // Blocks hold rows of other series too.
@@ -213,12 +213,21 @@ impl Plan {
     fn candidates(&self, series: &Series, (first, last): (i64, i64)) -> Vec<Candidates> {
         let pieces = series.pieces.iter().map(|piece| (self.right.bounds(piece.segment), piece.clone()));
         let mut stretches = stretches(pieces.collect());
-        stretches.truncate(stretches.partition_point(|stretch| stretch.bounds.0 <= last));
-        // Of what ends before the left rows begin, only the last may stand.
-        let over = stretches.partition_point(|stretch| stretch.bounds.1 < first);
-        let oldest = self.options.tolerance.map_or(i64::MIN, |tolerance| first.saturating_sub(tolerance));
-        let stale = stretches.partition_point(|stretch| stretch.bounds.1 < oldest);
-        stretches.drain(..stale.max(over.saturating_sub(1)));
+        let ended = |time: i64| stretches.partition_point(|stretch| stretch.bounds.1 < time);
+        let begun = |time: i64| stretches.partition_point(|stretch| stretch.bounds.0 <= time);
+        // Of what ends before the left rows begin only the last may stand, of what begins after they end the first.
+        let (earlier, later) = match self.options.direction {
+            Direction::Backward => (1, 0),
+            Direction::Forward => (0, 1),
+            Direction::Nearest => (1, 1),
+        };
+        let (oldest, newest) = self.options.tolerance.map_or((i64::MIN, i64::MAX), |tolerance| {
+            (first.saturating_sub(tolerance), last.saturating_add(tolerance))
+        });
+        let from = ended(first).saturating_sub(earlier).max(ended(oldest));
+        let to = begun(last).saturating_add(later).min(begun(newest));
+        stretches.truncate(to);
+        stretches.drain(..from.min(to));
         stretches
     }
 

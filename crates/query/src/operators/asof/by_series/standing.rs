@@ -1,11 +1,14 @@
-//! The right rows of one series: which of them stands at a time, asked with times that ascend.
+//! The right rows of one series: which of them stands at a time, asked with times that ascend: the last before
+//! it, the first after it, or the nearer of these.
 //!
 //! Rows come from several segments. Those that overlap in time form a stretch, and stretches follow each
 //! other; in a stretch each segment's rows are a source with a place of its own, and of rows with equal times
 //! that of the later segment stands. The times of a part are looked at a block at a time, those passed over
 //! are not: by the blocks' statistics a place far away is found as if it were near.
 
+use crate::dialect::marker::Direction;
 use crate::error::external;
+use crate::operators::asof::node::AsOfOptions;
 use crate::scan::Rows;
 use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use std::collections::HashMap;
@@ -16,7 +19,8 @@ use tickstone_engine::{PartTimes, Segment};
 /// Most blocks of times that are held decoded at once, one a segment.
 const OPEN_MAX: usize = 512;
 
-/// How far in time right rows stand: those before it.
+/// A place among right rows: after those before a time, before the others. Looking back the last before it
+/// stands, looking forward the first past it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
     /// `None`: all.
@@ -25,22 +29,18 @@ pub(super) struct Edge {
 
 impl Edge {
     /// The edge for a left row at `time`.
-    fn of(time: i64, strict: bool) -> Self {
-        Self { before: if strict { Some(time) } else { time.checked_add(1) } }
+    fn of(time: i64, options: AsOfOptions) -> Self {
+        let equal_is_before = match options.direction {
+            Direction::Backward => !options.strict,
+            Direction::Forward => options.strict,
+            Direction::Nearest => true,
+        };
+        Self { before: if equal_is_before { time.checked_add(1) } else { Some(time) } }
     }
 
     fn is_after(self, time: i64) -> bool {
         self.before.is_none_or(|before| time < before)
     }
-}
-
-/// Which right rows may stand for a left row.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// Whether they must be earlier, not equal.
-    pub(super) strict: bool,
-    /// How much earlier they may be.
-    pub(super) tolerance: Option<i64>,
 }
 
 /// A right row that stands.
@@ -110,10 +110,15 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// The row at the place before the next.
+    /// The last row before the edge.
     fn last(&self) -> Option<Found> {
         let at = self.next.checked_sub(1)?;
         Some(Found { segment: self.segment, row: self.rows.row(at) })
+    }
+
+    /// The first row past the edge.
+    fn first(&self) -> Option<Found> {
+        (self.next < self.rows.len()).then(|| Found { segment: self.segment, row: self.rows.row(self.next) })
     }
 
     fn time(&self, row: usize, looks: &mut Looks<'a>) -> Result<i64> {
@@ -164,41 +169,58 @@ impl<'a> Stretch<'a> {
         self.sources.iter_mut().for_each(|source| source.next = 0);
     }
 
-    /// Finds the row that stands for each of the left rows at `times`: that of `before` where it is none of these.
+    /// Finds the row that stands for each of the left rows at `times`: one of the neighbours' where it is none of
+    /// these.
     fn find_each(
         &mut self,
         times: &[i64],
-        limits: Limits,
-        mut before: Before<'_, 'a>,
+        options: AsOfOptions,
+        mut around: Around<'_, 'a>,
         looks: &mut Looks<'a>,
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
+        let timed = self.is_timed(options);
         for (place, time) in times.iter().enumerate() {
-            let row = match self.find(Edge::of(*time, limits.strict), limits, looks)? {
-                Some(row) => Some(row),
-                None => before.row(limits, looks)?,
+            self.advance(Edge::of(*time, options), looks)?;
+            let back = match options.direction {
+                Direction::Forward => None,
+                _ => match self.last(timed, looks)? {
+                    Some(row) => Some(row),
+                    None => around.last_before(options, looks)?,
+                },
             };
-            let fresh = |at: &i64| limits.tolerance.is_none_or(|most| time.saturating_sub(*at) <= most);
-            if let Some((_, row)) = row.filter(|(at, _)| fresh(at)) {
+            let ahead = match options.direction {
+                Direction::Backward => None,
+                _ => match self.first(timed, looks)? {
+                    Some(row) => Some(row),
+                    None => around.first_after(options, looks)?,
+                },
+            };
+            let row = match (back, ahead) {
+                (Some(back), Some(ahead)) if time.abs_diff(ahead.0) < time.abs_diff(back.0) => Some(ahead),
+                (back, ahead) => back.or(ahead),
+            };
+            if let Some((_, row)) = row.filter(|(at, _)| options.tolerates(*time, *at)) {
                 found(place, row);
             }
         }
         Ok(())
     }
 
-    /// [`Self::find_each`] where there is one source, in a part, and the time of the row does not matter.
-    fn find_each_alone(
+    /// [`Self::find_each`] looking back, where there is one source, in a part, and the time of the row does not
+    /// matter.
+    fn find_each_back(
         &mut self,
         times: &[i64],
-        limits: Limits,
-        mut before: Before<'_, 'a>,
+        options: AsOfOptions,
+        mut around: Around<'_, 'a>,
         looks: &mut Looks<'a>,
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
         let [source] = &mut self.sources[..] else { return Ok(()) };
         let Rows::Range(rows) = source.rows.clone() else { return Ok(()) };
         let mut next = rows.start + source.next;
-        let mut places = times.iter().map(|time| Edge::of(*time, limits.strict)).enumerate();
+        let mut places = times.iter().map(|time| Edge::of(*time, options)).enumerate();
         // Until the first row of this stretch stands.
         while next == rows.start
             && let Some((place, edge)) = places.next()
@@ -206,7 +228,7 @@ impl<'a> Stretch<'a> {
             next = lower_bound(looks.at(source)?, next..rows.end, edge)?;
             if next > rows.start {
                 found(place, Found { segment: source.segment, row: next - 1 });
-            } else if let Some((_, row)) = before.row(limits, looks)? {
+            } else if let Some((_, row)) = around.last_before(options, looks)? {
                 found(place, row);
             }
         }
@@ -219,18 +241,56 @@ impl<'a> Stretch<'a> {
         Ok(())
     }
 
-    /// Whether [`Self::find_each_alone`] will do.
-    fn is_alone(&self, limits: Limits) -> bool {
-        let alone = matches!(&self.sources[..], [Source { rows: Rows::Range(_), .. }]);
-        alone && limits.tolerance.is_none()
+    /// [`Self::find_each_back`], looking forward.
+    fn find_each_ahead(
+        &mut self,
+        times: &[i64],
+        options: AsOfOptions,
+        mut around: Around<'_, 'a>,
+        looks: &mut Looks<'a>,
+        mut found: impl FnMut(usize, Found),
+    ) -> Result<()> {
+        let [source] = &mut self.sources[..] else { return Ok(()) };
+        let Rows::Range(rows) = source.rows.clone() else { return Ok(()) };
+        let mut next = rows.start + source.next;
+        let mut within = 0;
+        let open = looks.at(source)?;
+        for (place, time) in times.iter().enumerate() {
+            next = lower_bound(open, next..rows.end, Edge::of(*time, options))?;
+            if next == rows.end {
+                break;
+            }
+            found(place, Found { segment: source.segment, row: next });
+            within = place + 1;
+        }
+        source.next = next - rows.start;
+        // The last row of this stretch lies behind all others.
+        if within < times.len()
+            && let Some((_, row)) = around.first_after(options, looks)?
+        {
+            (within..times.len()).for_each(|place| found(place, row));
+        }
+        Ok(())
     }
 
-    /// The row that stands at the edge, of this stretch, and its time where that matters.
-    fn find(&mut self, edge: Edge, limits: Limits, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
-        let timed = self.sources.len() > 1 || limits.tolerance.is_some();
+    /// Whether the rows' times matter, not only their order.
+    fn is_timed(&self, options: AsOfOptions) -> bool {
+        self.sources.len() > 1 || options.tolerance.is_some() || options.direction == Direction::Nearest
+    }
+
+    /// Whether it is one range of rows in a part.
+    fn is_alone(&self) -> bool {
+        matches!(&self.sources[..], [Source { rows: Rows::Range(_), .. }])
+    }
+
+    fn advance(&mut self, edge: Edge, looks: &mut Looks<'a>) -> Result<()> {
+        self.sources.iter_mut().try_for_each(|source| source.advance(edge, looks))
+    }
+
+    /// The last row before the edge, of equal times the last to arrive, and its time where that matters.
+    fn last(&self, timed: bool, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
         let mut best: Option<(i64, Found)> = None;
-        for source in &mut self.sources {
-            source.advance(edge, looks)?;
+        for source in &self.sources {
             let Some(row) = source.last() else { continue };
             let time = if timed { source.time(row.row, looks)? } else { i64::MAX };
             if best.is_none_or(|(newest, _)| time >= newest) {
@@ -239,21 +299,45 @@ impl<'a> Stretch<'a> {
         }
         Ok(best)
     }
-}
 
-/// The last row of the stretch before, which stands where none of the one at hand does yet.
-struct Before<'s, 'a> {
-    stretch: Option<&'s mut Stretch<'a>>,
-    /// The row, once it was asked for.
-    row: Option<(i64, Found)>,
-}
-
-impl<'a> Before<'_, 'a> {
-    fn row(&mut self, limits: Limits, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
-        if let (Some(stretch), None) = (&mut self.stretch, self.row) {
-            self.row = stretch.find(Edge { before: None }, limits, looks)?;
+    /// The first row past the edge, of equal times the first to arrive, and its time where that matters.
+    fn first(&self, timed: bool, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
+        let mut best: Option<(i64, Found)> = None;
+        for source in &self.sources {
+            let Some(row) = source.first() else { continue };
+            let time = if timed { source.time(row.row, looks)? } else { i64::MIN };
+            if best.is_none_or(|(oldest, _)| time < oldest) {
+                best = Some((time, row));
+            }
         }
-        Ok(self.row)
+        Ok(best)
+    }
+}
+
+/// The stretches before and after the one at hand: their nearest rows stand where none of its own does.
+struct Around<'s, 'a> {
+    before: Option<&'s mut Stretch<'a>>,
+    after: Option<&'s mut Stretch<'a>>,
+    /// Their rows, once they were asked for.
+    last_before: Option<(i64, Found)>,
+    first_after: Option<(i64, Found)>,
+}
+
+impl<'a> Around<'_, 'a> {
+    fn last_before(&mut self, options: AsOfOptions, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
+        if let (Some(stretch), None) = (&mut self.before, self.last_before) {
+            stretch.advance(Edge { before: None }, looks)?;
+            self.last_before = stretch.last(stretch.is_timed(options), looks)?;
+        }
+        Ok(self.last_before)
+    }
+
+    fn first_after(&mut self, options: AsOfOptions, looks: &mut Looks<'a>) -> Result<Option<(i64, Found)>> {
+        if let (Some(stretch), None) = (&mut self.after, self.first_after) {
+            stretch.rewind();
+            self.first_after = stretch.first(stretch.is_timed(options), looks)?;
+        }
+        Ok(self.first_after)
     }
 }
 
@@ -276,11 +360,11 @@ impl<'a> Standing<'a> {
     pub(super) fn find_each(
         &mut self,
         times: &[i64],
-        limits: Limits,
+        options: AsOfOptions,
         looks: &mut Looks<'a>,
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
-        let edge = |time: &i64| Edge::of(*time, limits.strict);
+        let edge = |time: &i64| Edge::of(*time, options);
         let Some(first) = times.first() else { return Ok(()) };
         let begun = self.stretches.partition_point(|stretch| edge(first).is_after(stretch.first));
         self.enter(begun.saturating_sub(1));
@@ -294,12 +378,20 @@ impl<'a> Standing<'a> {
                 at + times[at..].partition_point(|time| !edge(time).is_after(next.first))
             });
             let (past, rest) = self.stretches.split_at_mut(self.at);
-            let Some(stretch) = rest.first_mut() else { return Ok(()) };
-            let before = Before { stretch: past.last_mut(), row: None };
+            let Some((stretch, rest)) = rest.split_first_mut() else { return Ok(()) };
+            let (before, after) = (past.last_mut(), rest.first_mut());
+            let around = Around { before, after, last_before: None, first_after: None };
             let found = |place, row| found(at + place, row);
-            match stretch.is_alone(limits) {
-                true => stretch.find_each_alone(&times[at..end], limits, before, looks, found)?,
-                false => stretch.find_each(&times[at..end], limits, before, looks, found)?,
+            let times = &times[at..end];
+            let plain = stretch.is_alone() && options.tolerance.is_none();
+            match options.direction {
+                Direction::Backward if plain => {
+                    stretch.find_each_back(times, options, around, looks, found)?
+                }
+                Direction::Forward if plain => {
+                    stretch.find_each_ahead(times, options, around, looks, found)?
+                }
+                _ => stretch.find_each(times, options, around, looks, found)?,
             }
             at = end;
         }

@@ -89,16 +89,38 @@ fn is_by_series(plan: &str) -> bool {
 }
 
 /// The number of the right row for each left row, by its own number.
-fn naive(left: &[Row], right: &[Row], strict: bool, tolerance: Option<i64>) -> Vec<Option<usize>> {
+fn naive(left: &[Row], right: &[Row], way: &str, tolerance: Option<i64>) -> Vec<Option<usize>> {
     let stands = |l: &Row, r: &Row| {
-        let in_time = if strict { r.0 < l.0 } else { r.0 <= l.0 };
-        in_time && l.1.is_some() && l.1 == r.1 && tolerance.is_none_or(|tolerance| l.0 - r.0 <= tolerance)
+        let in_time = match way {
+            ">=" => r.0 <= l.0,
+            ">" => r.0 < l.0,
+            "<=" => r.0 >= l.0,
+            "<" => r.0 > l.0,
+            _ => true,
+        };
+        let near = tolerance.is_none_or(|tolerance| (l.0 - r.0).abs() <= tolerance);
+        in_time && near && l.1.is_some() && l.1 == r.1
     };
-    let newest = |l: &Row| {
+    // How far away a row is, the later of two first; of equal times the last to arrive back, the first ahead.
+    let rank = |l: &Row, at: usize, r: &Row| {
+        let ahead = r.0 > l.0 || way == "<=";
+        ((l.0 - r.0).abs(), ahead, if ahead { at as i64 } else { -(at as i64) })
+    };
+    let nearest = |l: &Row| {
         let standing = right.iter().enumerate().filter(|(_, r)| stands(l, r));
-        standing.max_by_key(|(at, r)| (r.0, *at)).map(|(at, _)| at)
+        standing.min_by_key(|(at, r)| rank(l, *at, r)).map(|(at, _)| at)
     };
-    left.iter().map(newest).collect()
+    left.iter().map(nearest).collect()
+}
+
+const WAYS: [&str; 5] = [">=", ">", "<=", "<", "NEAREST"];
+
+/// What says so between the two sides and their keys.
+fn way_clause(way: &str) -> String {
+    match way {
+        "NEAREST" => "ON l.s = r.s DIRECTION NEAREST".to_string(),
+        sign => format!("MATCH_CONDITION (l.ts {sign} r.ts) ON l.s = r.s"),
+    }
 }
 
 fn any_rows(names: [Option<&'static str>; 4], most: usize) -> impl Strategy<Value = Vec<Row>> {
@@ -122,25 +144,25 @@ fn any_right() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn equals_a_naive_search_and_the_merge(
         left in any_left(),
         right in any_right(),
-        (strict, inner, small) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        (way, inner, small) in (0..WAYS.len(), any::<bool>(), any::<bool>()),
         tolerance in prop::option::of(0..40_i64),
     ) {
         let mut tables = Tables::new().table("l", &left).table("r", &right);
         if small {
             tables = tables.in_small_tasks();
         }
-        let sign = if strict { ">" } else { ">=" };
         let kind = if inner { "INNER" } else { "LEFT" };
         let tolerated = tolerance.map_or(String::new(), |t| format!("TOLERANCE INTERVAL '{} minutes'", t * 10));
-        let join = format!("l ASOF {kind} JOIN r MATCH_CONDITION (l.ts {sign} r.ts) ON l.s = r.s {tolerated}");
+        let way = WAYS[way];
+        let join = format!("l ASOF {kind} JOIN r {} {tolerated}", way_clause(way));
 
-        let found = naive(&left, &right, strict, tolerance);
+        let found = naive(&left, &right, way, tolerance);
         let mut expected: Vec<String> = found.iter().enumerate().filter(|(_, found)| found.is_some() || !inner)
             .map(|(x, found)| format!("{x} {} 1", found.map_or("-".to_string(), |x| x.to_string()))).collect();
         expected.sort();

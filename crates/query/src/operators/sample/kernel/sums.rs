@@ -3,9 +3,14 @@
 use super::fold;
 use super::pair::Pair;
 use crate::operators::sample::rows::Rows;
-use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
-use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
-use datafusion::arrow::datatypes::{Float64Type, Int64Type};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt64Array};
+use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use datafusion::arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::CastExpr;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use tickstone_engine::part::{BlockSummary, StatValue};
@@ -152,9 +157,15 @@ impl Sums {
 pub(in super::super) struct IntegerSums {
     sums: Vec<i64>,
     counts: Vec<i64>,
+    /// Whether the 64 bits of a sum are an unsigned number.
+    unsigned: bool,
 }
 
 impl IntegerSums {
+    pub(super) fn new(unsigned: bool) -> Self {
+        Self { sums: Vec::new(), counts: Vec::new(), unsigned }
+    }
+
     pub(super) fn grow(&mut self, total: usize) {
         self.sums.resize(total, 0);
         self.counts.resize(total, 0);
@@ -166,12 +177,35 @@ impl IntegerSums {
     }
 
     pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        let values = values.as_primitive::<Int64Type>().values();
-        if !rows.each(counted, |group, row| self.add(group, 1, values[row])) {
-            rows.runs(counted, |group, rows| {
-                let sum = values[rows.clone()].iter().fold(0_i64, |sum, value| sum.wrapping_add(*value));
-                self.add(group, rows.len(), sum);
-            });
+        match values.data_type() {
+            DataType::Int8 => self.of::<Int8Type>(values, rows, counted, i64::from, narrow),
+            DataType::Int16 => self.of::<Int16Type>(values, rows, counted, i64::from, narrow),
+            DataType::Int32 => self.of::<Int32Type>(values, rows, counted, i64::from, wide),
+            DataType::UInt8 => self.of::<UInt8Type>(values, rows, counted, i64::from, narrow),
+            DataType::UInt16 => self.of::<UInt16Type>(values, rows, counted, i64::from, narrow),
+            DataType::UInt32 => self.of::<UInt32Type>(values, rows, counted, i64::from, wide),
+            DataType::UInt64 => {
+                let total = |values: &[u64]| values.iter().fold(0, |sum: u64, v| sum.wrapping_add(*v)) as i64;
+                self.of::<UInt64Type>(values, rows, counted, |value| value as i64, total);
+            }
+            _ => {
+                let total = |values: &[i64]| values.iter().fold(0, |sum: i64, v| sum.wrapping_add(*v));
+                self.of::<Int64Type>(values, rows, counted, |value| value, total);
+            }
+        }
+    }
+
+    fn of<T: ArrowPrimitiveType>(
+        &mut self,
+        values: &ArrayRef,
+        rows: &Rows<'_>,
+        counted: Option<&BooleanBuffer>,
+        widen: impl Fn(T::Native) -> i64,
+        total: impl Fn(&[T::Native]) -> i64,
+    ) {
+        let values = values.as_primitive::<T>().values();
+        if !rows.each(counted, |group, row| self.add(group, 1, widen(values[row]))) {
+            rows.runs(counted, |group, rows| self.add(group, rows.len(), total(&values[rows])));
         }
     }
 
@@ -190,12 +224,41 @@ impl IntegerSums {
     }
 
     pub(super) fn finish(&mut self) -> ArrayRef {
-        Arc::new(Int64Array::new(std::mem::take(&mut self.sums).into(), seen(&self.counts)))
+        let (sums, seen) = (std::mem::take(&mut self.sums), seen(&self.counts));
+        if self.unsigned {
+            let bits = ScalarBuffer::<i64>::from(sums).into_inner();
+            return Arc::new(UInt64Array::new(bits.into(), seen));
+        }
+        Arc::new(Int64Array::new(sums.into(), seen))
     }
 
     pub(super) fn size(&self) -> usize {
         8 * (self.sums.capacity() + self.counts.capacity())
     }
+}
+
+/// Values of up to 16 bits, added in 32 as long as that holds their sum.
+fn narrow<T: Copy + Into<i32>>(values: &[T]) -> i64 {
+    let sum = |values: &[T]| values.iter().fold(0, |sum: i32, value| sum + (*value).into());
+    values.chunks(1 << 14).map(|values| i64::from(sum(values))).sum()
+}
+
+/// Values of 32 bits.
+fn wide<T: Copy + Into<i64>>(values: &[T]) -> i64 {
+    values.iter().fold(0, |sum: i64, value| sum.wrapping_add((*value).into()))
+}
+
+/// The integers that an argument widens to 64 bits before they are added, where that is all it does.
+pub(in super::super) fn widened(
+    argument: &Arc<dyn PhysicalExpr>,
+    input: &Schema,
+) -> Option<Arc<dyn PhysicalExpr>> {
+    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    let cast = argument.downcast_ref::<CastExpr>()?;
+    let from = cast.expr().data_type(input).ok()?;
+    let widens =
+        matches!((from, cast.cast_type()), (Int8 | Int16 | Int32, Int64) | (UInt8 | UInt16 | UInt32, UInt64));
+    (widens && super::column(cast.expr()).is_some()).then(|| Arc::clone(cast.expr()))
 }
 
 /// min(x) or max(x) of doubles: NaN is the largest number.
