@@ -41,7 +41,8 @@ impl Engine {
         let (kind, payload) = encode_change(&Change::Alter { table: found.id, schema: schema.clone() });
         let effect = Effect::Alter { table: found.id, schema: Arc::new(schema) };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
+        writer.settle_symbols(&writing.tape);
         if let Some(altered) = self.snapshot().table_by_id(found.id) {
             writer.alter(altered);
         }
@@ -65,10 +66,10 @@ impl Engine {
         let effect = Effect::DropPartitions { table: table.id, range, dropped: Arc::clone(&dropped) };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         drop(writer);
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
         writing.maintenance.touch([table.id]);
         // Parts go only once no manifest names them.
-        self.core.save_manifest(table.id)?;
+        self.core.save_manifest_or_later(table.id);
         Ok(dropped.get().copied().unwrap_or_default())
     }
 }

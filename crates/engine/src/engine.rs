@@ -21,8 +21,9 @@ use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
+use crate::tape::fate::Ticket;
 use crate::tape::segment::{epoch_of, first_position};
-use crate::tape::writer::{Tape, TapeOptions, Ticket};
+use crate::tape::writer::{Tape, TapeOptions};
 use crate::transaction::Transaction;
 use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
@@ -142,8 +143,10 @@ impl Catalog {
 #[derive(Debug)]
 pub(crate) struct TableWriter {
     pub(crate) table: Arc<TableSnapshot>,
-    /// Symbols per column that are in the tape or the symbol file.
+    /// Symbols per column that are in the tape or the symbol file, or in a frame of `unsure`.
     logged: Vec<usize>,
+    /// Frames that brought symbols and may not be written yet, with the first id of each column's.
+    unsure: Vec<(Ticket, Vec<(u16, u32)>)>,
     pub(crate) dropped: bool,
     /// Largest designated timestamp ever handed to the tape, for tables whose rows replace each other.
     pub(crate) newest: Option<i64>,
@@ -158,7 +161,8 @@ impl TableWriter {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
         let newest = table.partitions.times().map(|(_, last)| last);
         let table = table.without_rows();
-        Self { table, logged, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
+        let unsure = Vec::new();
+        Self { table, logged, unsure, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
     }
 
     /// Ends a rewrite: who waits goes on.
@@ -175,8 +179,30 @@ impl TableWriter {
         self.logged = (0..table.schema.columns().len()).map(logged).collect();
     }
 
-    /// Symbols given out since the table's last frame.
-    pub(crate) fn new_symbols(&self) -> Vec<NewSymbols> {
+    /// Takes back the symbols of frames that a full disk refused.
+    pub(crate) fn settle_symbols(&mut self, tape: &Tape<Effect>) {
+        if self.unsure.is_empty() {
+            return;
+        }
+        let written = tape.written();
+        for (ticket, symbols) in std::mem::take(&mut self.unsure) {
+            match ticket.outcome(written) {
+                None => self.unsure.push((ticket, symbols)),
+                Some(true) => {}
+                Some(false) => {
+                    for (column, first_id) in symbols {
+                        let logged = &mut self.logged[column as usize];
+                        *logged = (*logged).min(first_id as usize);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Symbols given out since the table's last frame. The frame for them is appended with the tape's fate of
+    /// before.
+    pub(crate) fn new_symbols(&mut self, tape: &Tape<Effect>) -> Vec<NewSymbols> {
+        self.settle_symbols(tape);
         let mut all = Vec::new();
         for (column, (dictionary, logged)) in self.table.dictionaries.iter().zip(&self.logged).enumerate() {
             let symbols = dictionary.as_ref().map_or_else(Vec::new, |dictionary| dictionary.since(*logged));
@@ -189,8 +215,12 @@ impl TableWriter {
         all
     }
 
-    /// Notes that these symbols are in the tape.
-    pub(crate) fn logged(&mut self, symbols: &[NewSymbols]) {
+    /// Notes that these symbols are in the tape, if the frame is.
+    pub(crate) fn logged(&mut self, symbols: &[NewSymbols], ticket: &Ticket) {
+        if !symbols.is_empty() {
+            let first_ids = symbols.iter().map(|new| (new.column, new.first_id)).collect();
+            self.unsure.push((ticket.clone(), first_ids));
+        }
         for new in symbols {
             self.logged[new.column as usize] = new.first_id as usize + new.symbols.len();
         }
@@ -332,7 +362,7 @@ impl Engine {
         let table = TableSnapshot::new(id, schema, 0, &self.core.disk);
         let ticket = writing.tape.append(kind, &payload, Effect::Create(table), SyncPolicy::Always)?;
         catalog.next_table += 1;
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
         let snapshot = self.snapshot();
         if let Some(table) = snapshot.table_by_id(id) {
             catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(table))));
@@ -355,9 +385,9 @@ impl Engine {
         let (kind, payload) = encode_change(&Change::Drop { table: table.id });
         let ticket =
             writing.tape.append(kind, &payload, Effect::Drop { table: table.id }, SyncPolicy::Always)?;
+        writing.tape.wait(&ticket)?;
         writer.dropped = true;
         catalog.writers.remove(&table.id);
-        writing.tape.wait(ticket)?;
         let sealing = writing.maintenance.pause();
         lock(&writing.maintenance.dropped).push(Arc::clone(&table.dir));
         self.core.remove_dropped(&sealing)
@@ -377,10 +407,11 @@ impl Engine {
         let effect = Effect::Truncate { table: table.id };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         drop(writer);
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
         writing.maintenance.touch([table.id]);
         // Parts go only once no manifest names them: after the manifest that knows of the TRUNCATE.
-        self.core.save_manifest(table.id)
+        self.core.save_manifest_or_later(table.id);
+        Ok(())
     }
 
     /// Appends rows to a table in a commit of their own and waits for the acknowledgement.
@@ -523,7 +554,7 @@ impl Core {
 
     /// Waits for the acknowledgement of a commit to these tables, then does or requests what maintenance
     /// is due.
-    pub(crate) fn acknowledge(&self, ticket: Ticket, tables: impl IntoIterator<Item = u32>) -> Result<()> {
+    pub(crate) fn acknowledge(&self, ticket: &Ticket, tables: impl IntoIterator<Item = u32>) -> Result<()> {
         let writing = self.writing("writing")?;
         writing.tape.wait(ticket)?;
         let tables: Vec<u32> = tables.into_iter().collect();
@@ -558,6 +589,10 @@ impl Drop for Core {
         if let Some(writing) = &self.writing {
             writing.compaction.stop();
             writing.maintenance.stop();
+            for table in self.publisher.snapshot().tables().filter(|table| table.has_unnamed_parts()) {
+                // Where this fails, the next opening looks for files that nothing names.
+                let _ = self.save_manifest(table.id);
+            }
             // The next opening makes stable, and sweeps, what was not.
             if writing.maintenance.unsure.load(Ordering::Relaxed) || !writing.maintenance.is_swept() {
                 return;

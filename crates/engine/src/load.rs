@@ -124,7 +124,8 @@ impl BulkLoad {
             return Err(EngineError::SchemaChanged { table: writer.table.schema.name().to_string() });
         }
         writer.check_there()?;
-        let symbols = writer.new_symbols();
+        let fate = writing.tape.fate();
+        let symbols = writer.new_symbols(&writing.tape);
         let table = self.table.id;
         let (parts, rows) = (self.parts.clone(), self.rows);
         let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
@@ -146,11 +147,11 @@ impl BulkLoad {
             LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
         };
         let effect = Effect::Load { table, load };
-        let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
-        // From here on the tape may name the files: they stay, whatever happens.
-        self.written.clear();
+        let ticket = writing.tape.append_after(&fate, kind, &payload, effect, SyncPolicy::Always)?;
+        // From here on the tape may name the files: they stay, unless it says that it does not.
+        let written = std::mem::take(&mut self.written);
         if let Change::Load { symbols, .. } = &change {
-            writer.logged(symbols);
+            writer.logged(symbols, &ticket);
         }
         if layout.is_some() {
             writing.tape.publish_all()?;
@@ -158,7 +159,11 @@ impl BulkLoad {
         drop(layout);
         drop(writer);
         self.memory.set(0);
-        core.acknowledge(ticket, [table])?;
+        core.acknowledge(&ticket, [table]).inspect_err(|error| {
+            if matches!(error, EngineError::DiskFull { .. }) {
+                self.written = written;
+            }
+        })?;
         Ok(Commit { position: ticket.position, rows })
     }
 }

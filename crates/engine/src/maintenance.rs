@@ -21,10 +21,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tickstone_model::TimeRange;
 
 /// Share of what recent rows may take that they take before partitions are sealed.
 const SEAL_SHARE: usize = 2;
+
+/// How long after a step that failed it is tried again unasked.
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
 const MERGED_ROWS_MAX: usize = 1 << 20;
@@ -120,6 +124,12 @@ impl Maintenance {
     fn next_request(&self) -> bool {
         let mut requests = lock(&self.requests);
         while !requests.wanted && !requests.stopping {
+            if requests.failure.is_some() {
+                // What failed for want of space goes on once there is some, also where nobody commits.
+                let waited = self.requested.wait_timeout(requests, RETRY_INTERVAL);
+                requests = waited.unwrap_or_else(PoisonError::into_inner).0;
+                break;
+            }
             requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
         }
         requests.wanted = false;
@@ -228,8 +238,10 @@ impl Core {
         let maintenance = &self.writing("maintenance")?.maintenance;
         let pause = maintenance.pause();
         let touched = std::mem::take(&mut *lock(&maintenance.touched));
-        let looked_at =
-            self.merge_runs_of(&touched).and_then(|()| self.save_where_parts_left(&touched, &pause));
+        let looked_at = self
+            .merge_runs_of(&touched)
+            .and_then(|()| self.remove_dropped(&pause))
+            .and_then(|()| self.save_where_parts_left(&touched, &pause));
         if looked_at.is_err() {
             // What could not be done is due again.
             maintenance.touch(touched);
@@ -304,13 +316,18 @@ impl Core {
             let summary =
                 Part::write(self.disk.as_ref(), &path, &table.schema, positions, &batches, options)?;
             let folder = path.parent().expect("a part is in its partition's folder");
-            self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+            if let Err(error) = self.disk.sync_dir(folder) {
+                // The next try writes another one.
+                let _ = self.disk.remove(&path);
+                return Err(EngineError::io("sync", folder)(error));
+            }
             let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
             self.counters.sealed(file_bytes);
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
             let layout = lock(&table.dir.layout);
+            table.note_sealed();
             let replaced = self.publisher.change(|next| next.replace_runs(id, range, &runs, part));
             drop(layout);
             self.writing("sealing")?.compaction.touch([id]);
@@ -327,7 +344,27 @@ impl Core {
         self.save_manifest_of(table, &pause)
     }
 
+    /// Saves a table's manifest after a change that is done already; what fails is tried again by maintenance,
+    /// and said by it.
+    pub(crate) fn save_manifest_or_later(&self, table: u32) {
+        let outcome = self.save_manifest(table);
+        if let (Err(_), Ok(writing)) = (&outcome, self.writing("saving a manifest")) {
+            writing.maintenance.finish_step(outcome);
+            writing.maintenance.request();
+        }
+    }
+
     pub(crate) fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
+        self.try_save_manifest(id).inspect_err(|_| {
+            // Parts may be there that the manifest does not name, too.
+            if let Ok(writing) = self.writing("saving a manifest") {
+                writing.maintenance.unsure.store(true, Ordering::Relaxed);
+                writing.maintenance.touch([id]);
+            }
+        })
+    }
+
+    fn try_save_manifest(&self, id: u32) -> Result<()> {
         self.forget_history(id)?;
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
@@ -336,15 +373,8 @@ impl Core {
         }
         self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
         let manifest = table.to_manifest(snapshot.position());
-        let saved = self
-            .save_symbols(table, &manifest.symbol_counts)
-            .and_then(|()| manifest.save(self.disk.as_ref()));
-        if saved.is_err() {
-            let maintenance = &self.writing("saving a manifest")?.maintenance;
-            maintenance.unsure.store(true, Ordering::Relaxed);
-            maintenance.touch([id]);
-        }
-        saved?;
+        self.save_symbols(table, &manifest.symbol_counts)?;
+        manifest.save(self.disk.as_ref())?;
         table.note_saved();
         for column_id in &table.retired_columns {
             let path = symbols_path(id, *column_id);

@@ -98,9 +98,10 @@ pub(crate) fn symbols_path(table: u32, column_id: u32) -> PathBuf {
     table_dir(table).join(format!("{SYMBOLS_PREFIX}{column_id}"))
 }
 
-/// The id of the column whose symbols a file of this name holds, `None` for other files.
+/// The id of the column whose symbols a file of this name holds, or is the copy of; `None` for other files.
 pub(crate) fn symbols_column(file: &str) -> Option<u32> {
-    file.strip_prefix(SYMBOLS_PREFIX)?.parse().ok()
+    let (name, extension) = file.split_once('.').unwrap_or((file, COPY_EXTENSION));
+    name.strip_prefix(SYMBOLS_PREFIX)?.parse().ok().filter(|_| extension == COPY_EXTENSION)
 }
 
 /// Ids of the tables that have a folder, ascending.

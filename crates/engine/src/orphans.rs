@@ -121,15 +121,18 @@ impl Orphans {
     }
 
     fn sweep_partition(&self, disk: &dyn Disk, folder: &Path, named: &HashSet<PathBuf>) -> Result<()> {
+        let mut gone = false;
         for (name, _) in list(disk, folder)? {
             let path = folder.join(&name);
             let written = PartName::of(name.strip_suffix(".tmp").unwrap_or(&name));
             let is_new = written.is_some_and(|name| name.epoch >= self.epoch);
             if !is_new && !named.contains(&path) {
                 remove(disk, &path)?;
+                gone = true;
             }
         }
-        Ok(())
+        // It must not come back after a clean close: nobody would look for it then.
+        if gone { sync_if_there(disk, folder) } else { Ok(()) }
     }
 }
 

@@ -10,13 +10,15 @@
 //! - recovery is idempotent: interrupted anywhere, the next one ends in the same state;
 //! - files that nothing names are left to `orphans`;
 //! - after an end that was not a clean close, what was found is made stable before anything is built on it:
-//!   a killed process leaves changes that the system knows and the disk does not.
+//!   a killed process leaves changes that the system knows and the disk does not;
+//! - a clean close holds until the next opening for writing, which cuts it off.
 
 mod surveying;
 
 use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
+use crate::error::is_full;
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, list_tables, symbols_path, sync_if_there, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
 use crate::snapshot::{
@@ -85,6 +87,7 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
         for id in dropped.into_iter().filter(|id| recovered.snapshot.table_by_id(*id).is_none()) {
             Manifest::remove(disk.as_ref(), id)?;
         }
+        remove_unfinished_segments(disk.as_ref())?;
         sync_folders(disk.as_ref(), &recovered)?;
     }
     Ok(recovered)
@@ -140,11 +143,12 @@ fn try_read_only(disk: &Arc<dyn Disk>) -> Result<Option<Recovered>> {
 /// failed before may have left them in the system's memory alone, and a later one would not say so.
 fn settle(disk: &dyn Disk, first: u64, segment: Segment, good_bytes: usize, clean: bool) -> Result<()> {
     let path = segment_path(first);
-    let cut = || disk.truncate(&path, good_bytes as u64).map_err(EngineError::io("cut", &path));
+    let cut = |bytes: u64| disk.truncate(&path, bytes).map_err(EngineError::io("cut", &path));
     if clean {
-        // Only the close frame may still be in the system's memory.
+        // Only the close frame may still be in the system's memory. It goes: what is sealed, merged and saved from
+        // now on may not be stable when this process ends, also if it never writes a frame.
         drop(segment);
-        return cut();
+        return cut(good_bytes as u64 - CLOSE_BYTES);
     }
     if good_bytes == 0 {
         drop(segment);
@@ -156,9 +160,9 @@ fn settle(disk: &dyn Disk, first: u64, segment: Segment, good_bytes: usize, clea
     drop(segment);
     match written {
         // A full disk must not keep the database closed.
-        Err(source) if source.kind() == std::io::ErrorKind::StorageFull => {
+        Err(source) if is_full(&source) => {
             disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
-            cut()
+            cut(good_bytes as u64)
         }
         written => written.map_err(EngineError::io("write again", &path)),
     }
@@ -187,7 +191,7 @@ pub(crate) struct Replay {
     next_table: u32,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
     unknown: HashSet<u32>,
-    /// Tables whose CREATE is in the tape and whose first symbols were in a symbol file that is gone, with
+    /// Tables whose CREATE is in the tape and whose first symbols, or parts, were in files that are gone, with
     /// what is missing: a DROP must follow for them, too.
     incomplete: HashMap<u32, String>,
     /// The last frame is a close.
@@ -328,7 +332,7 @@ impl Replay {
                 for rows in tables {
                     match table(self, rows.table) {
                         Some(table) if self.is_incomplete(&table, position, &rows.symbols) => {}
-                        Some(table) => match rows_effect(position, &table, rows) {
+                        Some(table) => match rows_effect(position, &table, rows, self.surveying) {
                             Err(what) if table.opened_at == 0 && !self.surveying => {
                                 self.incomplete.insert(table.id, what);
                             }
@@ -371,10 +375,23 @@ impl Replay {
                     if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
+                    let nothing = |parts, source| {
+                        let (superseded, own) = (Vec::new(), Vec::new());
+                        LoadEffect { parts, source, superseded, own }
+                    };
                     let load = if table.schema.dedup().is_empty() {
-                        LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+                        nothing(parts, source)
                     } else {
-                        LoadEffect::superseding(&table, parts, source).map_err(|error| error.to_string())?
+                        match LoadEffect::superseding(&table, parts.clone(), source.clone()) {
+                            Ok(load) => load,
+                            Err(_) if self.surveying => nothing(parts, source),
+                            // Its parts may have gone with the table.
+                            Err(error) if table.opened_at == 0 => {
+                                self.incomplete.insert(id, error.to_string());
+                                return Ok(None);
+                            }
+                            Err(error) => return Err(error.to_string()),
+                        }
                     };
                     Effect::Load { table: id, load }
                 }
@@ -392,7 +409,13 @@ impl Replay {
                     }
                     if let Some(part) = parts.iter().find(|part| !table.has_part(part.partition, &part.gone))
                     {
-                        return Err(format!("it rewrites {}, which is not there", part.gone));
+                        let what = format!("it rewrites {}, which is not there", part.gone);
+                        if table.opened_at > 0 {
+                            return Err(what);
+                        }
+                        // The manifest that named it may have gone with the table.
+                        self.incomplete.insert(id, what);
+                        return Ok(None);
                     }
                     Effect::Rewrite { table: id, parts }
                 }
@@ -502,6 +525,7 @@ fn rows_effect(
     position: u64,
     table: &TableSnapshot,
     rows: TableRows,
+    surveying: bool,
 ) -> std::result::Result<RowsEffect, String> {
     replay_symbols(table, position, &rows.symbols)?;
     let (id, new_symbols) = (table.id, !rows.symbols.is_empty());
@@ -521,8 +545,12 @@ fn rows_effect(
     if !table.schema.dedup().is_empty() {
         for (partition, batch) in &mut pieces {
             let keys = Keys::of(batch).map_err(|error| error.to_string())?;
-            let (found, stale) =
-                table.supersede(*partition, &keys, position).map_err(|error| error.to_string())?;
+            let (found, stale) = match table.supersede(*partition, &keys, position) {
+                Ok(found) => found,
+                // What is wrong with a part is told when it is looked at itself; one may have gone with its table.
+                Err(_) if surveying => continue,
+                Err(error) => return Err(error.to_string()),
+            };
             superseded.push(found);
             if !stale.is_empty() {
                 *batch = batch_without(batch, &stale).map_err(|error| error.to_string())?;
@@ -585,4 +613,18 @@ pub(crate) fn lost_manifest(disk: &dyn Disk, table: u32) -> Result<bool> {
     let manifest = Manifest::path(table);
     let has = |path: &Path| entries.iter().any(|entry| path.ends_with(&entry.name));
     Ok(has(&copy_path(&manifest)) && !has(&manifest))
+}
+
+/// Removes segments of the tape that were being written again when a crash came.
+fn remove_unfinished_segments(disk: &dyn Disk) -> Result<()> {
+    let tape = Path::new(TAPE_DIR);
+    let mut removed = false;
+    for entry in disk.list(tape).map_err(EngineError::io("list", TAPE_DIR))? {
+        if entry.name.ends_with(".tmp") {
+            let path = tape.join(&entry.name);
+            disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            removed = true;
+        }
+    }
+    if removed { sync_if_there(disk, tape) } else { Ok(()) }
 }

@@ -43,10 +43,12 @@ impl<'a> Copying<'a> {
         let source = self.source;
         self.summary.position = source.snapshot.position();
         let mut folders = BTreeSet::new();
+        let mut named = BTreeSet::new();
         for part in source.snapshot.tables().flat_map(|table| table.passing_parts()) {
-            if self.copy_part(&part)? {
-                folders.extend(part.path.parent().map(Path::to_path_buf));
-            }
+            self.copy_part(&part)?;
+            // Also of a part that was there: it may be what a try that failed has left.
+            folders.extend(part.path.parent().map(Path::to_path_buf));
+            named.insert(part.path.clone());
         }
         for folder in &folders {
             self.to.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
@@ -76,16 +78,17 @@ impl<'a> Copying<'a> {
         (self.progress)(Progress { path, bytes: self.bytes_done, bytes_total });
     }
 
-    /// Copies a part where the target has not the same one; whether it did.
-    fn copy_part(&mut self, part: &PartFile) -> Result<bool> {
+    /// Copies a part where the target has not the same one.
+    fn copy_part(&mut self, part: &PartFile) -> Result<()> {
         self.summary.parts += 1;
         let path = &part.path;
         let bytes = self.source.disk.read(path).map_err(EngineError::io("read", path))?;
         if self.to.read(path).is_ok_and(|there| is_same_part(&there, &bytes)) {
             self.step(path, part.entry.file_bytes);
-            return Ok(false);
+            return Ok(());
         }
-        part.open_anew()?.check()?;
+        // The very bytes that are copied: another reading might give others.
+        part.open_bytes(bytes.clone())?.check()?;
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".tmp");
         let unfinished = PathBuf::from(unfinished);
@@ -99,7 +102,7 @@ impl<'a> Copying<'a> {
         self.to.rename(&unfinished, path).map_err(EngineError::io("rename to", path))?;
         self.summary.parts_copied += 1;
         self.summary.bytes_copied += bytes.len() as u64;
-        Ok(true)
+        Ok(())
     }
 
     /// Stages a file unless the target has it already.

@@ -91,10 +91,11 @@ fn manifest(look: &mut Look<'_>, id: u32) -> Result<Option<Manifest>> {
 
 /// The symbols of a column, as far as its file or the copy has them.
 fn symbols(look: &mut Look<'_>, manifest: &Manifest, column: usize, count: usize) -> Result<Dictionary> {
+    let path = symbols_path(manifest.table, manifest.schema.column_id(column));
     if count == 0 {
+        unneeded_symbols(look, &path);
         return Ok(Dictionary::default());
     }
-    let path = symbols_path(manifest.table, manifest.schema.column_id(column));
     let copy = copy_path(&path);
     let disk = Arc::clone(&look.disk);
     note_file(look, &path);
@@ -123,6 +124,19 @@ fn symbols(look: &mut Look<'_>, manifest: &Manifest, column: usize, count: usize
             look.add(finding.remedy(Remedy::Rebuild));
             // Fewer symbols are better than none: ids never change.
             Ok(Dictionary::load(disk.as_ref(), &copy, 0).unwrap_or_default())
+        }
+    }
+}
+
+/// Notes a symbol file on which no manifest relies yet, and its copy, where they are broken: the next manifest
+/// that does comes after new ones.
+pub(crate) fn unneeded_symbols(look: &mut Look<'_>, path: &Path) {
+    for path in [path, &copy_path(path)] {
+        note_file(look, path);
+        match Dictionary::load(look.disk.as_ref(), path, 0) {
+            Ok(_) => {}
+            Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => look.add(Finding { severity: Severity::Note, ..broken_file(path, error) }),
         }
     }
 }

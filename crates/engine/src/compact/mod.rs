@@ -23,6 +23,7 @@ pub(crate) use stats::Counters;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::engine::{Core, EngineOptions, lock};
+use crate::maintenance::RETRY_INTERVAL;
 use crate::memory::Memory;
 use crate::part::{Density, PartOptions, PartWriter, PositionRange, RowSource};
 use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
@@ -45,6 +46,9 @@ const ORDER_ROW_BYTES: usize = 32;
 const COLUMN_ROW_BYTES: usize = 32;
 /// Bytes a row takes in a dense part besides: the times that others are stored by.
 const DENSE_ROW_BYTES: usize = 16;
+/// How long a merge waits for loads to make room, at a time and how often.
+const ROOM_WAIT: Duration = Duration::from_millis(10);
+const ROOM_WAITS_MAX: usize = 200;
 /// Fewest rows of a slice, however short memory is.
 const SLICE_ROWS_MIN: usize = 4_096;
 
@@ -103,7 +107,9 @@ impl Compaction {
     fn next_request(&self, patience: Option<Duration>) -> bool {
         let mut requests = lock(&self.requests);
         while !requests.wanted && !requests.stopping {
-            let Some(patience) = patience else {
+            // What failed for want of space goes on once there is some, also where nobody asks.
+            let retry = requests.failure.is_some().then_some(RETRY_INTERVAL);
+            let Some(patience) = patience.into_iter().chain(retry).min() else {
                 requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -186,7 +192,14 @@ impl Merge {
         let positions = self.positions();
         let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
         let (slice_rows, bytes) = self.slice_rows();
-        let _held = self.memory.reserve_for_merge(bytes);
+        let mut held = self.memory.reserve_for_merge(bytes);
+        // Unasked, it can wait; not for ever: a load may never add another row.
+        let mut waits = if self.throttled { ROOM_WAITS_MAX } else { 0 };
+        while waits > 0 && !self.memory.has_room(bytes) && !compaction.is_stopping() {
+            compaction.rest(ROOM_WAIT);
+            waits -= 1;
+        }
+        held.set(bytes);
         let options = PartOptions { slice_rows, threads: self.options.threads, density: self.density };
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;

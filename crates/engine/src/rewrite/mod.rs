@@ -329,23 +329,28 @@ impl Rewrite {
         let rewritten: Vec<RewrittenPart> = self.done.values().cloned().collect();
         let ticket = {
             let mut writer = lock(&self.exclusive.writer);
-            let (table, symbols) = (self.table.id, writer.new_symbols());
+            let fate = writing.tape.fate();
+            let (table, symbols) = (self.table.id, writer.new_symbols(&writing.tape));
             let change = Change::Rewrite { table, symbols, parts: rewritten.clone() };
             let (kind, payload) = encode_change(&change);
             let effect = Effect::Rewrite { table, parts: rewritten };
-            let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
-            // From here on the tape may name the files: they stay, whatever happens.
-            self.written.clear();
+            let ticket = writing.tape.append_after(&fate, kind, &payload, effect, SyncPolicy::Always)?;
             if let Change::Rewrite { symbols, .. } = &change {
-                writer.logged(symbols);
+                writer.logged(symbols, &ticket);
             }
             ticket
         };
-        writing.tape.wait(ticket)?;
+        // From here on the tape may name the files: they stay, unless it says that it does not.
+        let written = std::mem::take(&mut self.written);
+        writing.tape.wait(&ticket).inspect_err(|error| {
+            if matches!(error, EngineError::DiskFull { .. }) {
+                self.written = written;
+            }
+        })?;
         core.counters.rewrote(bytes);
         let table = self.table.id;
         drop(self);
-        core.acknowledge(ticket, [table])?;
+        core.acknowledge(&ticket, [table])?;
         Ok(Rewritten { rows, parts, bytes, position: ticket.position })
     }
 }

@@ -34,7 +34,7 @@ pub(crate) use view::PartView;
 use crate::EngineError;
 use crate::Result;
 use crate::dictionary::Dictionary;
-use crate::disk::Disk;
+use crate::disk::{Disk, FileBytes};
 use crate::engine::lock;
 use crate::manifest::{ImportRecord, Manifest, fast_since, table_dir};
 use crate::part::{ColumnStats, Density, Part, PositionRange, StatValue};
@@ -180,7 +180,19 @@ impl TableSnapshot {
 
     /// Notes that the manifest holds all of this snapshot.
     pub(crate) fn note_saved(&self) {
-        lock(&self.dir.saved).revision = self.revision;
+        let mut saved = lock(&self.dir.saved);
+        saved.revision = self.revision;
+        saved.has_unnamed_parts = false;
+    }
+
+    /// Notes that a part was sealed which the manifest does not name yet.
+    pub(crate) fn note_sealed(&self) {
+        lock(&self.dir.saved).has_unnamed_parts = true;
+    }
+
+    /// Whether there are such parts.
+    pub(crate) fn has_unnamed_parts(&self) -> bool {
+        lock(&self.dir.saved).has_unnamed_parts
     }
 
     /// Bytes of rows not yet sealed.
@@ -359,7 +371,14 @@ impl PartFile {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_anew(&self) -> Result<Part> {
-        let bytes = self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?;
+        self.open_bytes(self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?)
+    }
+
+    /// The part that these bytes of the file are.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_bytes(&self, bytes: FileBytes) -> Result<Part> {
         if bytes.len() as u64 != self.entry.file_bytes {
             let what = format!("{} bytes long, the manifest says {}", bytes.len(), self.entry.file_bytes);
             return Err(EngineError::damaged(&self.path, bytes.len() as u64, what));
@@ -412,6 +431,8 @@ pub(crate) struct Layout {
 #[derive(Debug, Default)]
 struct Saved {
     revision: u64,
+    /// Parts were sealed since the manifest was saved.
+    has_unnamed_parts: bool,
     /// Symbols in the symbol file of each SYMBOL column, by column id.
     symbols: BTreeMap<u32, u32>,
 }
