@@ -102,7 +102,7 @@ pub(crate) fn some_alter(spec: &TableSpec, names: u64, random: &mut Random) -> A
             let place = droppable[random.below(droppable.len() as u64) as usize];
             AlterTable::DropColumn(spec.columns[place].0.clone())
         }
-        3 => {
+        3 if spec.columns.len() > 1 => {
             // Not the one by which rows are told apart.
             let others: Vec<usize> = (0..spec.columns.len()).filter(|p| spec.columns[*p].0 != "id").collect();
             let place = others[random.below(others.len() as u64) as usize];

@@ -48,7 +48,7 @@ const COLUMN_ROW_BYTES: usize = 32;
 const DENSE_ROW_BYTES: usize = 16;
 /// How long a merge waits for loads to make room, at a time and how often.
 const ROOM_WAIT: Duration = Duration::from_millis(10);
-const ROOM_WAITS_MAX: usize = 200;
+const ROOM_WAITS_MAX: usize = 3_000;
 /// Fewest rows of a slice, however short memory is.
 const SLICE_ROWS_MIN: usize = 4_096;
 

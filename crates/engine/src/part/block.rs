@@ -214,7 +214,7 @@ fn block_stats<V: Measured>(values: &[V], valid: Option<&[bool]>) -> BlockStats 
     stats.flags |= measure.flags;
     (stats.min, stats.max, stats.sum) = (measure.min, measure.max, measure.sum);
     let kept = |value: Option<&V>, null: u16, stats: &BlockStats| match value {
-        Some(value) if !stats.has(null) => value.stat_bits(),
+        Some(value) if !stats.has(null | NO_RANGE) => value.stat_bits(),
         _ => 0,
     };
     stats.first = kept(values.first(), FIRST_NULL, &stats);
