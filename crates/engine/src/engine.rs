@@ -301,7 +301,7 @@ impl Engine {
         let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
         let writing = Some(writing);
         let core = Arc::new(Core { disk, options, publisher, counters, memory, writing });
-        core.sweep((!clean).then(|| Orphans::of(&snapshot, next_table, epoch)))?;
+        core.sweep((!clean).then(|| Orphans::of(&snapshot, next_table)))?;
         drop(snapshot);
         if background {
             Maintenance::start(&core)?;
@@ -574,7 +574,11 @@ impl Core {
             .writing
             .as_ref()
             .map_or((0, 0), |writing| (writing.epoch, writing.files.fetch_add(1, Ordering::Relaxed)));
-        PartName { epoch, number, written_s: Some(self.now_s()), density }.to_string()
+        let name = PartName { epoch, number, written_s: Some(self.now_s()), density }.to_string();
+        if let Some(writing) = &self.writing {
+            writing.maintenance.give_name(&name);
+        }
+        name
     }
 }
 

@@ -91,6 +91,11 @@ impl Maintenance {
         self.sweep.done.load(Ordering::Acquire)
     }
 
+    /// Notes that a part of this name is going to be written.
+    pub(crate) fn give_name(&self, name: &str) {
+        self.sweep.give(name);
+    }
+
     /// Notes that these tables were written to, or that parts left them: the next step looks at them, and at
     /// no others.
     pub(crate) fn touch(&self, tables: impl IntoIterator<Item = u32>) {

@@ -5,23 +5,24 @@
 //!
 //! Invariants:
 //! - only what the state at opening does not name is removed, and of that only what this process cannot have
-//!   made: parts of earlier epochs, folders and symbol files of numbers given out before it. Unfinished
+//!   made: parts whose names it has not given out, folders and symbol files of numbers given out before it (an
+//!   opening that died without a frame leaves parts of the very epoch that the next one has). Unfinished
 //!   manifests and symbol files are removed while nobody may write one;
 //! - a file of a table's past that its manifest may still name is none;
 //! - the tape is closed only once all was looked at, so that the next opening looks again where it was not.
 
 use crate::disk::Disk;
+use crate::engine::lock;
 use crate::maintenance::Maintenance;
 use crate::manifest::{
     Manifest, PackedChunk, TABLES_DIR, copy_path, symbols_column, sync_if_there, table_dir, unpack,
 };
-use crate::part_name::PartName;
 use crate::snapshot::{Snapshot, TableSnapshot, part_path};
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use tickstone_model::TableSchema;
 
 /// What is needed to tell an orphan.
@@ -30,8 +31,6 @@ pub(crate) struct Orphans {
     tables: BTreeMap<u32, Kept>,
     /// Tables from this number on are new.
     next_table: u32,
-    /// Parts of this epoch are new.
-    epoch: u64,
 }
 
 /// What a table needs, as it was at opening: without its rows in memory.
@@ -51,20 +50,28 @@ struct Kept {
 pub(crate) struct Sweep {
     pub(crate) stopping: AtomicBool,
     pub(crate) done: AtomicBool,
+    /// Names of parts given out since the opening, while that is not done.
+    given: Mutex<HashSet<String>>,
 }
 
 impl Sweep {
+    /// Notes that a part of this name is going to be written.
+    pub(crate) fn give(&self, name: &str) {
+        if !self.done.load(Ordering::Acquire) {
+            lock(&self.given).insert(name.to_string());
+        }
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 }
 
 impl Orphans {
-    /// Those beside `snapshot`, the state at opening; tables from `next_table` and parts from `epoch` on are
-    /// made by this process.
-    pub(crate) fn of(snapshot: &Snapshot, next_table: u32, epoch: u64) -> Self {
+    /// Those beside `snapshot`, the state at opening; tables from `next_table` on are made by this process.
+    pub(crate) fn of(snapshot: &Snapshot, next_table: u32) -> Self {
         let tables = snapshot.tables().map(|table| (table.id, Kept::of(table))).collect();
-        Self { tables, next_table, epoch }
+        Self { tables, next_table }
     }
 
     /// Removes them all, or as many as it gets to before it is told to stop.
@@ -77,7 +84,7 @@ impl Orphans {
         for (name, _) in list(disk, tables)? {
             let id: Option<u32> = name.parse().ok();
             match id.and_then(|id| self.tables.get(&id)) {
-                Some(kept) => self.sweep_table(disk, kept, sweep, of)?,
+                Some(kept) => sweep_table(disk, kept, sweep, of)?,
                 None if id.is_some_and(|id| id >= self.next_table) => {}
                 None => {
                     remove_table(disk, &tables.join(&name), id)?;
@@ -92,48 +99,49 @@ impl Orphans {
             sync_if_there(disk, tables)?;
         }
         sweep.done.store(true, Ordering::Release);
+        lock(&sweep.given).clear();
         Ok(())
     }
+}
 
-    fn sweep_table(&self, disk: &dyn Disk, kept: &Kept, sweep: &Sweep, of: &Weak<Maintenance>) -> Result<()> {
-        let dir = table_dir(kept.table);
-        let named = kept.files();
-        let mut gone = false;
-        for (name, is_dir) in list(disk, &dir)? {
-            if sweep.is_stopping() {
-                return Ok(());
-            }
-            let path = dir.join(&name);
-            if is_dir {
-                self.sweep_partition(disk, &path, &named)?;
-            } else if name.ends_with(".tmp") {
-                // Whoever writes one keeps others from pausing: what is there now is nobody's.
-                let maintenance = of.upgrade();
-                let _pause = maintenance.as_ref().map(|maintenance| maintenance.pause());
-                remove(disk, &path)?;
-                gone = true;
-            } else if kept.is_needless(&name) {
-                remove(disk, &path)?;
-                gone = true;
-            }
+fn sweep_table(disk: &dyn Disk, kept: &Kept, sweep: &Sweep, of: &Weak<Maintenance>) -> Result<()> {
+    let dir = table_dir(kept.table);
+    let named = kept.files();
+    let mut gone = false;
+    for (name, is_dir) in list(disk, &dir)? {
+        if sweep.is_stopping() {
+            return Ok(());
         }
-        if gone { sync_if_there(disk, &dir) } else { Ok(()) }
+        let path = dir.join(&name);
+        if is_dir {
+            sweep_partition(disk, &path, &named, sweep)?;
+        } else if name.ends_with(".tmp") {
+            // Whoever writes one keeps others from pausing: what is there now is nobody's.
+            let maintenance = of.upgrade();
+            let _pause = maintenance.as_ref().map(|maintenance| maintenance.pause());
+            remove(disk, &path)?;
+            gone = true;
+        } else if kept.is_needless(&name) {
+            remove(disk, &path)?;
+            gone = true;
+        }
     }
+    if gone { sync_if_there(disk, &dir) } else { Ok(()) }
+}
 
-    fn sweep_partition(&self, disk: &dyn Disk, folder: &Path, named: &HashSet<PathBuf>) -> Result<()> {
-        let mut gone = false;
-        for (name, _) in list(disk, folder)? {
-            let path = folder.join(&name);
-            let written = PartName::of(name.strip_suffix(".tmp").unwrap_or(&name));
-            let is_new = written.is_some_and(|name| name.epoch >= self.epoch);
-            if !is_new && !named.contains(&path) {
-                remove(disk, &path)?;
-                gone = true;
-            }
+fn sweep_partition(disk: &dyn Disk, folder: &Path, named: &HashSet<PathBuf>, sweep: &Sweep) -> Result<()> {
+    let mut gone = false;
+    for (name, _) in list(disk, folder)? {
+        let path = folder.join(&name);
+        // A name is given out before there is a file.
+        let is_new = || lock(&sweep.given).contains(name.strip_suffix(".tmp").unwrap_or(&name));
+        if !named.contains(&path) && !is_new() {
+            remove(disk, &path)?;
+            gone = true;
         }
-        // It must not come back after a clean close: nobody would look for it then.
-        if gone { sync_if_there(disk, folder) } else { Ok(()) }
     }
+    // It must not come back after a clean close: nobody would look for it then.
+    if gone { sync_if_there(disk, folder) } else { Ok(()) }
 }
 
 impl Kept {
