@@ -35,7 +35,7 @@ demo: build ## build, make a million ticks, import them, analyse them
 	@echo "==> tickstone demo"
 	$(BIN) demo $(ARGS)
 
-test: lint test-rust test-python test-python-package ## lint, then all tests: Rust, SQL against DuckDB, Python, documentation
+test: lint test-rust test-planted test-python test-python-package ## lint, then all tests: Rust, SQL against DuckDB, Python, documentation
 	@echo "==> all tests passed"
 
 lint: setup ## formatting and clippy, warnings are errors

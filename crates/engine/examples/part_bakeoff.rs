@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use tickstone_engine::disk::{Disk, FileBytes, FileDisk};
-use tickstone_engine::part::{Part, PartOptions, PositionRange, StatValue};
+use tickstone_engine::part::{Density, Part, PartOptions, PositionRange, StatValue};
 use tickstone_model::{ColumnType, RowBatch, TableSchema, TimeRange};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -83,7 +83,7 @@ impl Bench {
     fn write(&self, rows: &RowBatch, threads: usize) -> Outcome<()> {
         let bytes =
             rows.columns().iter().map(|c| c.to_data().buffers()[0].len().min(c.len() * 8)).sum::<usize>();
-        let options = PartOptions { slice_rows: self.slice_rows, threads };
+        let options = PartOptions { slice_rows: self.slice_rows, threads, density: Density::Fast };
         let positions = PositionRange { first: 1, last: 1 };
         let write = || {
             let batches = std::slice::from_ref(rows);

@@ -6,7 +6,7 @@
 //! - rows put together for the old columns are refused where these are no longer the table's.
 
 use crate::engine::{Core, Engine, TableWriter, lock_writer};
-use crate::snapshot::{Dropped, DroppedCell, Effect, TableSnapshot};
+use crate::snapshot::{Dropped, DroppedCell, Effect};
 use crate::tape::change::{Change, encode_change};
 use crate::{EngineError, Result};
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Engine {
         let (kind, payload) = encode_change(&Change::Alter { table: found.id, schema: schema.clone() });
         let effect = Effect::Alter { table: found.id, schema: Arc::new(schema) };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
+        writer.settle_symbols(&writing.tape);
         if let Some(altered) = self.snapshot().table_by_id(found.id) {
             writer.alter(altered);
         }
@@ -65,9 +66,10 @@ impl Engine {
         let effect = Effect::DropPartitions { table: table.id, range, dropped: Arc::clone(&dropped) };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         drop(writer);
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
+        writing.maintenance.touch([table.id]);
         // Parts go only once no manifest names them.
-        self.core.save_manifest(table.id)?;
+        self.core.save_manifest_or_later(table.id);
         Ok(dropped.get().copied().unwrap_or_default())
     }
 }
@@ -110,7 +112,7 @@ impl Core {
     pub(crate) fn forget_history(&self, id: u32) -> Result<()> {
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-        let used_from = oldest_version(table);
+        let used_from = table.partitions().oldest_version();
         // Without looking at the tape: is there anything that could be forgotten at all?
         if table.history.pruned(u64::MAX, used_from).is_none() {
             return Ok(());
@@ -120,10 +122,4 @@ impl Core {
         self.publisher.change(|next| next.set_history(id, &table.history, pruned));
         Ok(())
     }
-}
-
-/// The oldest schema that a part of the table was written with.
-fn oldest_version(table: &TableSnapshot) -> u32 {
-    let parts = table.partitions().iter().flat_map(|partition| partition.part_sources());
-    parts.map(|part| part.entry.schema_version).min().unwrap_or(u32::MAX)
 }

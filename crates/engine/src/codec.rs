@@ -50,6 +50,20 @@ impl Encoder {
         }
     }
 
+    /// Seven bits a byte, least significant first; the top bit says that more follow.
+    pub(crate) fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.u8((value & 0x7F) as u8 | 0x80);
+            value >>= 7;
+        }
+        self.u8(value as u8);
+    }
+
+    /// A number near 0 on either side, folded so that it is small: 0, -1, 1, -2 are 0, 1, 2, 3.
+    pub(crate) fn signed(&mut self, value: i64) {
+        self.number(((value << 1) ^ (value >> 63)).cast_unsigned());
+    }
+
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -67,6 +81,14 @@ pub(crate) type Malformed = String;
 pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
+}
+
+/// The lower seven bits of each byte, without the gaps between them.
+#[inline]
+fn joined_sevens(word: u64) -> u64 {
+    let word = (word & 0x007F_007F_007F_007F) | ((word & 0x7F00_7F00_7F00_7F00) >> 1);
+    let word = (word & 0x0000_3FFF_0000_3FFF) | ((word & 0x3FFF_0000_3FFF_0000) >> 2);
+    (word & 0x0FFF_FFFF) | ((word & 0x0FFF_FFFF_0000_0000) >> 4)
 }
 
 impl<'a> Decoder<'a> {
@@ -131,6 +153,43 @@ impl<'a> Decoder<'a> {
             1 => get(self).map(Some),
             other => Err(format!("presence byte is {other}")),
         }
+    }
+
+    /// A number written seven bits a byte, least significant first, the top bit set where more follow.
+    #[inline]
+    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+        let rest = &self.bytes[self.at..];
+        if let Some(word) = rest.first_chunk::<8>() {
+            // Up to eight bytes at once: the end is the first one without its top bit.
+            let word = u64::from_le_bytes(*word);
+            let ends = !word & 0x8080_8080_8080_8080;
+            if ends != 0 {
+                let bits = ends.trailing_zeros() + 1;
+                self.at += bits as usize / 8;
+                return Ok(joined_sevens(word & (u64::MAX >> (64 - bits))));
+            }
+        }
+        let (mut value, mut shift) = (0_u64, 0);
+        // Ten bytes hold 64 bits; of the tenth only the lowest counts.
+        for (count, byte) in rest.iter().take(10).enumerate() {
+            if shift == 63 && *byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7F) << shift;
+            if *byte < 0x80 {
+                self.at += count + 1;
+                return Ok(value);
+            }
+            shift += 7;
+        }
+        Err(format!("no number at {}", self.at))
+    }
+
+    /// A number that [`Encoder::signed`] folded.
+    #[inline]
+    pub(crate) fn signed(&mut self) -> Result<i64, Malformed> {
+        let value = self.number()?;
+        Ok((value >> 1).cast_signed() ^ -((value & 1).cast_signed()))
     }
 
     /// Whether everything was read.

@@ -296,8 +296,8 @@ impl TableSnapshot {
 
     fn replaced(&self, partition: TimeRange, keys: &Keys, position: u64) -> Result<(Found, Vec<u32>)> {
         let (mut replaced, mut stale) = (Found::default(), Vec::new());
-        let found = self.partitions.iter().find(|found| found.range == partition);
-        for source in found.iter().flat_map(|partition| &partition.sources) {
+        let found = self.partitions.find(partition.from);
+        for source in found.into_iter().flat_map(|partition| &partition.sources) {
             let pairs = match source {
                 Source::Part(file) => keys.in_part(self, file)?,
                 Source::Run(run) => keys.in_run(run)?,
@@ -328,7 +328,7 @@ impl TableSnapshot {
         earlier: &[(usize, Arc<PartFile>)],
     ) -> Result<Found> {
         let mut replaced = Found::default();
-        let there = self.partitions.iter().find(|found| found.range == partition);
+        let there = self.partitions.find(partition.from);
         let view = self.view(part)?;
         for slice in view.part().slices() {
             let meets = |times: Option<(i64, i64)>| match (times, slice.times) {

@@ -12,14 +12,18 @@ use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
 use crate::manifest::{ImportRecord, TABLES_DIR, sync_if_there, table_dir};
 use crate::memory::Memory;
+use crate::orphans::Orphans;
+use crate::part::{Density, PartOptions};
+use crate::part_name::PartName;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Recovered};
 use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
+use crate::tape::fate::Ticket;
 use crate::tape::segment::{epoch_of, first_position};
-use crate::tape::writer::{Tape, TapeOptions, Ticket};
+use crate::tape::writer::{Tape, TapeOptions};
 use crate::transaction::Transaction;
 use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
@@ -53,6 +57,16 @@ pub struct EngineOptions {
     pub compaction_parts_min: usize,
     /// Bytes a second that merging parts unasked may read and write together. Default 256 MiB.
     pub compaction_bytes_per_s: u64,
+    /// A partition whose newest part was written so long ago is merged into one dense part, once; zero for
+    /// never. Default 7 days.
+    pub archive_after: Duration,
+}
+
+impl EngineOptions {
+    /// How parts are written that are not the result of merging.
+    pub(crate) fn part_options(&self, density: Density) -> PartOptions {
+        PartOptions { slice_rows: self.slice_rows, threads: self.threads, density }
+    }
 }
 
 impl Default for EngineOptions {
@@ -67,6 +81,7 @@ impl Default for EngineOptions {
             tape_bytes_max: 1 << 30,
             compaction_parts_min: 4,
             compaction_bytes_per_s: 256 << 20,
+            archive_after: Duration::from_secs(7 * 86_400),
         }
     }
 }
@@ -128,8 +143,10 @@ impl Catalog {
 #[derive(Debug)]
 pub(crate) struct TableWriter {
     pub(crate) table: Arc<TableSnapshot>,
-    /// Symbols per column that are in the tape or the symbol file.
+    /// Symbols per column that are in the tape or the symbol file, or in a frame of `unsure`.
     logged: Vec<usize>,
+    /// Frames that brought symbols and may not be written yet, with the first id of each column's.
+    unsure: Vec<(Ticket, Vec<(u16, u32)>)>,
     pub(crate) dropped: bool,
     /// Largest designated timestamp ever handed to the tape, for tables whose rows replace each other.
     pub(crate) newest: Option<i64>,
@@ -142,10 +159,10 @@ pub(crate) struct TableWriter {
 impl TableWriter {
     fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
-        let newest =
-            table.partitions.iter().filter_map(|partition| partition.times()).map(|(_, last)| last).max();
+        let newest = table.partitions.times().map(|(_, last)| last);
         let table = table.without_rows();
-        Self { table, logged, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
+        let unsure = Vec::new();
+        Self { table, logged, unsure, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
     }
 
     /// Ends a rewrite: who waits goes on.
@@ -162,8 +179,30 @@ impl TableWriter {
         self.logged = (0..table.schema.columns().len()).map(logged).collect();
     }
 
-    /// Symbols given out since the table's last frame.
-    pub(crate) fn new_symbols(&self) -> Vec<NewSymbols> {
+    /// Takes back the symbols of frames that a full disk refused.
+    pub(crate) fn settle_symbols(&mut self, tape: &Tape<Effect>) {
+        if self.unsure.is_empty() {
+            return;
+        }
+        let written = tape.written();
+        for (ticket, symbols) in std::mem::take(&mut self.unsure) {
+            match ticket.outcome(written) {
+                None => self.unsure.push((ticket, symbols)),
+                Some(true) => {}
+                Some(false) => {
+                    for (column, first_id) in symbols {
+                        let logged = &mut self.logged[column as usize];
+                        *logged = (*logged).min(first_id as usize);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Symbols given out since the table's last frame. The frame for them is appended with the tape's fate of
+    /// before.
+    pub(crate) fn new_symbols(&mut self, tape: &Tape<Effect>) -> Vec<NewSymbols> {
+        self.settle_symbols(tape);
         let mut all = Vec::new();
         for (column, (dictionary, logged)) in self.table.dictionaries.iter().zip(&self.logged).enumerate() {
             let symbols = dictionary.as_ref().map_or_else(Vec::new, |dictionary| dictionary.since(*logged));
@@ -176,8 +215,12 @@ impl TableWriter {
         all
     }
 
-    /// Notes that these symbols are in the tape.
-    pub(crate) fn logged(&mut self, symbols: &[NewSymbols]) {
+    /// Notes that these symbols are in the tape, if the frame is.
+    pub(crate) fn logged(&mut self, symbols: &[NewSymbols], ticket: &Ticket) {
+        if !symbols.is_empty() {
+            let first_ids = symbols.iter().map(|new| (new.column, new.first_id)).collect();
+            self.unsure.push((ticket.clone(), first_ids));
+        }
         for new in symbols {
             self.logged[new.column as usize] = new.first_id as usize + new.symbols.len();
         }
@@ -220,7 +263,7 @@ impl Engine {
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         switch::finish(disk.as_ref())?;
-        let Recovered { mut snapshot, last_position, next_table } = recovery::for_writing(&disk)?;
+        let Recovered { mut snapshot, last_position, next_table, clean } = recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
@@ -253,9 +296,13 @@ impl Engine {
             files: AtomicU64::new(0),
         };
         let background = options.background;
+        writing.maintenance.touch_all(&snapshot);
+        writing.compaction.touch(snapshot.tables().map(|table| table.id));
         let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
         let writing = Some(writing);
         let core = Arc::new(Core { disk, options, publisher, counters, memory, writing });
+        core.sweep((!clean).then(|| Orphans::of(&snapshot, next_table)))?;
+        drop(snapshot);
         if background {
             Maintenance::start(&core)?;
             Compaction::start(&core)?;
@@ -315,7 +362,7 @@ impl Engine {
         let table = TableSnapshot::new(id, schema, 0, &self.core.disk);
         let ticket = writing.tape.append(kind, &payload, Effect::Create(table), SyncPolicy::Always)?;
         catalog.next_table += 1;
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
         let snapshot = self.snapshot();
         if let Some(table) = snapshot.table_by_id(id) {
             catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(table))));
@@ -338,9 +385,9 @@ impl Engine {
         let (kind, payload) = encode_change(&Change::Drop { table: table.id });
         let ticket =
             writing.tape.append(kind, &payload, Effect::Drop { table: table.id }, SyncPolicy::Always)?;
+        writing.tape.wait(&ticket)?;
         writer.dropped = true;
         catalog.writers.remove(&table.id);
-        writing.tape.wait(ticket)?;
         let sealing = writing.maintenance.pause();
         lock(&writing.maintenance.dropped).push(Arc::clone(&table.dir));
         self.core.remove_dropped(&sealing)
@@ -360,9 +407,11 @@ impl Engine {
         let effect = Effect::Truncate { table: table.id };
         let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
         drop(writer);
-        writing.tape.wait(ticket)?;
+        writing.tape.wait(&ticket)?;
+        writing.maintenance.touch([table.id]);
         // Parts go only once no manifest names them: after the manifest that knows of the TRUNCATE.
-        self.core.save_manifest(table.id)
+        self.core.save_manifest_or_later(table.id);
+        Ok(())
     }
 
     /// Appends rows to a table in a commit of their own and waits for the acknowledgement.
@@ -440,6 +489,17 @@ impl Engine {
         self.core.compact_fully(table)
     }
 
+    /// Seals the recent rows of one table, or of all, and makes one dense part of each partition, at full
+    /// speed: it takes the least room and is read more slowly. Unasked that happens to partitions that were not written for
+    /// [`EngineOptions::archive_after`]. Parts between which rows arrived that are not sealed stay apart.
+    ///
+    /// # Errors
+    /// As [`Self::seal`]; what was archived before the error stays so.
+    pub fn archive(&self, table: Option<&str>) -> Result<()> {
+        self.seal(table)?;
+        self.core.archive_fully(table)
+    }
+
     /// Bytes of rows and buffers in memory that count against the budget: recent rows, and what loads,
     /// transactions and merges hold.
     pub fn memory_bytes(&self) -> usize {
@@ -492,10 +552,14 @@ impl Core {
         self.writing("writing")?.catalog().writer(table)
     }
 
-    /// Waits for a commit's acknowledgement, then does or requests what maintenance is due.
-    pub(crate) fn acknowledge(&self, ticket: Ticket) -> Result<()> {
+    /// Waits for the acknowledgement of a commit to these tables, then does or requests what maintenance
+    /// is due.
+    pub(crate) fn acknowledge(&self, ticket: &Ticket, tables: impl IntoIterator<Item = u32>) -> Result<()> {
         let writing = self.writing("writing")?;
         writing.tape.wait(ticket)?;
+        let tables: Vec<u32> = tables.into_iter().collect();
+        writing.maintenance.touch(tables.iter().copied());
+        writing.compaction.touch(tables);
         if self.options.background {
             writing.maintenance.request();
         } else {
@@ -505,12 +569,16 @@ impl Core {
     }
 
     /// A file name that no other file of the table has or had.
-    pub(crate) fn new_part_name(&self) -> String {
+    pub(crate) fn new_part_name(&self, density: Density) -> String {
         let (epoch, number) = self
             .writing
             .as_ref()
             .map_or((0, 0), |writing| (writing.epoch, writing.files.fetch_add(1, Ordering::Relaxed)));
-        format!("{epoch:06x}-{number:08x}.part")
+        let name = PartName { epoch, number, written_s: Some(self.now_s()), density }.to_string();
+        if let Some(writing) = &self.writing {
+            writing.maintenance.give_name(&name);
+        }
+        name
     }
 }
 
@@ -525,7 +593,12 @@ impl Drop for Core {
         if let Some(writing) = &self.writing {
             writing.compaction.stop();
             writing.maintenance.stop();
-            if writing.maintenance.unsure.load(Ordering::Relaxed) {
+            for table in self.publisher.snapshot().tables().filter(|table| table.has_unnamed_parts()) {
+                // Where this fails, the next opening looks for files that nothing names.
+                let _ = self.save_manifest(table.id);
+            }
+            // The next opening makes stable, and sweeps, what was not.
+            if writing.maintenance.unsure.load(Ordering::Relaxed) || !writing.maintenance.is_swept() {
                 return;
             }
             let (kind, payload) = encode_change(&Change::Close);

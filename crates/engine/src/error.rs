@@ -6,6 +6,11 @@ use std::path::PathBuf;
 /// The result of the engine's fallible functions.
 pub type Result<T> = std::result::Result<T, EngineError>;
 
+/// Whether there was no room for what was to be written: on the disk, or within the user's share of it.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// What the caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -79,6 +84,12 @@ pub enum EngineError {
     #[error("the tape stopped after a failed write or sync ({cause}); reopen the database to go on")]
     TapeStopped {
         /// The failure that stopped it.
+        cause: String,
+    },
+    /// The disk has no room for the commit: nothing of it was stored, and the next one is tried again.
+    #[error("the disk is full and nothing was stored ({cause}); free space, then try again")]
+    DiskFull {
+        /// What was tried, and what the operating system said.
         cause: String,
     },
     /// No table of this name.
@@ -195,10 +206,10 @@ impl EngineError {
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            EngineError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                ErrorKind::FreeSpace
-            }
-            EngineError::MemoryFull { .. } | EngineError::RewriteTooLarge { .. } => ErrorKind::FreeSpace,
+            EngineError::Io { source, .. } if is_full(source) => ErrorKind::FreeSpace,
+            EngineError::DiskFull { .. }
+            | EngineError::MemoryFull { .. }
+            | EngineError::RewriteTooLarge { .. } => ErrorKind::FreeSpace,
             EngineError::Locked { .. }
             | EngineError::TapeStopped { .. }
             | EngineError::SchemaChanged { .. } => ErrorKind::Retry,

@@ -6,7 +6,7 @@
 use crate::checksum;
 use crate::dictionary::Dictionary;
 use crate::disk::{Disk, FileBytes, MemoryDisk};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, unpack};
 use crate::part::Part;
 use crate::tape::change::decode_change;
 use crate::tape::frame::{classify_tail, read_frame};
@@ -44,7 +44,12 @@ pub fn change(bytes: &[u8]) {
 
 /// A manifest file.
 pub fn manifest(bytes: &[u8]) {
-    let _ = checksum::passed_over(|| Manifest::load(&holding(&Manifest::path(1), bytes), 1));
+    // A manifest of whatever table; what it has packed is unpacked.
+    let table = bytes.get(12..16).map_or(1, |id| u32::from_le_bytes(id.try_into().expect("four bytes")));
+    let path = Manifest::path(table);
+    if let Ok(Some(manifest)) = checksum::passed_over(|| Manifest::load(&holding(&path, bytes), table)) {
+        unpack(&manifest.parts).for_each(drop);
+    }
 }
 
 /// A symbol file.

@@ -9,7 +9,7 @@ use crate::dedup::last_of_each;
 use crate::engine::{Commit, Core, lock, lock_writer};
 use crate::ingest::to_rows;
 use crate::memory::Reservation;
-use crate::part::{Part, PartOptions, PositionRange};
+use crate::part::{Density, Part, PositionRange};
 use crate::recent::take_rows;
 use crate::snapshot::{Effect, LoadEffect, TableSnapshot, part_path};
 use crate::tape::change::{Change, ImportSource, PartEntry, encode_change};
@@ -85,10 +85,9 @@ impl BulkLoad {
     fn write_part(&mut self, partition: i64) -> Result<()> {
         let Some(waiting) = self.waiting.remove(&partition) else { return Ok(()) };
         let schema = &self.table.schema;
-        let file = self.core.new_part_name();
+        let file = self.core.new_part_name(Density::Fast);
         let path = part_path(self.table.id, schema, partition, &file);
-        let options =
-            PartOptions { slice_rows: self.core.options.slice_rows, threads: self.core.options.threads };
+        let options = self.core.options.part_options(Density::Fast);
         // The position is the commit's, known only then; the frame and the manifest say it.
         let positions = PositionRange { first: 0, last: 0 };
         self.written.push(path.clone());
@@ -125,7 +124,8 @@ impl BulkLoad {
             return Err(EngineError::SchemaChanged { table: writer.table.schema.name().to_string() });
         }
         writer.check_there()?;
-        let symbols = writer.new_symbols();
+        let fate = writing.tape.fate();
+        let symbols = writer.new_symbols(&writing.tape);
         let table = self.table.id;
         let (parts, rows) = (self.parts.clone(), self.rows);
         let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
@@ -147,11 +147,11 @@ impl BulkLoad {
             LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
         };
         let effect = Effect::Load { table, load };
-        let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
-        // From here on the tape may name the files: they stay, whatever happens.
-        self.written.clear();
+        let ticket = writing.tape.append_after(&fate, kind, &payload, effect, SyncPolicy::Always)?;
+        // From here on the tape may name the files: they stay, unless it says that it does not.
+        let written = std::mem::take(&mut self.written);
         if let Change::Load { symbols, .. } = &change {
-            writer.logged(symbols);
+            writer.logged(symbols, &ticket);
         }
         if layout.is_some() {
             writing.tape.publish_all()?;
@@ -159,7 +159,11 @@ impl BulkLoad {
         drop(layout);
         drop(writer);
         self.memory.set(0);
-        core.acknowledge(ticket)?;
+        core.acknowledge(&ticket, [table]).inspect_err(|error| {
+            if matches!(error, EngineError::DiskFull { .. }) {
+                self.written = written;
+            }
+        })?;
         Ok(Commit { position: ticket.position, rows })
     }
 }

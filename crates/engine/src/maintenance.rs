@@ -9,20 +9,26 @@
 
 use crate::engine::{Core, lock};
 use crate::manifest::{copy_path, symbols_path};
-use crate::part::{Part, PartOptions, PositionRange};
+use crate::orphans::{Orphans, Sweep};
+use crate::part::{Density, Part, PositionRange};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tickstone_model::TimeRange;
 
 /// Share of what recent rows may take that they take before partitions are sealed.
 const SEAL_SHARE: usize = 2;
+
+/// How long after a step that failed it is tried again unasked.
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Most rows of a run made by merging: one slice's worth keeps sealing and merging in proportion.
 const MERGED_ROWS_MAX: usize = 1 << 20;
@@ -34,6 +40,8 @@ const DEDUP_MERGED_ROWS_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     step: Mutex<()>,
+    /// Tables with runs to merge or parts that left since the last step.
+    touched: Mutex<BTreeSet<u32>>,
     requests: Mutex<Requests>,
     /// Signalled when a step is asked for, and at the end.
     requested: Condvar,
@@ -45,6 +53,9 @@ pub(crate) struct Maintenance {
     /// Set once a manifest could not be saved: its name may be there without being stable, so that the end
     /// must not count as a clean close, after which nothing is made stable again.
     pub(crate) unsure: AtomicBool,
+    /// The search for orphans, which goes on beside maintenance.
+    sweep: Arc<Sweep>,
+    sweeper: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -63,13 +74,38 @@ impl Maintenance {
     pub(crate) fn new() -> Self {
         Self {
             step: Mutex::new(()),
+            touched: Mutex::default(),
             requests: Mutex::new(Requests::default()),
             requested: Condvar::new(),
             stepped: Condvar::new(),
             thread: Mutex::new(None),
             dropped: Mutex::default(),
             unsure: AtomicBool::new(false),
+            sweep: Arc::default(),
+            sweeper: Mutex::new(None),
         }
+    }
+
+    /// Whether no file can be left that nothing names.
+    pub(crate) fn is_swept(&self) -> bool {
+        self.sweep.done.load(Ordering::Acquire)
+    }
+
+    /// Notes that a part of this name is going to be written.
+    pub(crate) fn give_name(&self, name: &str) {
+        self.sweep.give(name);
+    }
+
+    /// Notes that these tables were written to, or that parts left them: the next step looks at them, and at
+    /// no others.
+    pub(crate) fn touch(&self, tables: impl IntoIterator<Item = u32>) {
+        lock(&self.touched).extend(tables);
+    }
+
+    /// Notes what an opening leaves to be done.
+    pub(crate) fn touch_all(&self, snapshot: &Snapshot) {
+        let left = |table: &&Arc<TableSnapshot>| !table.retired.is_empty();
+        self.touch(snapshot.hot_tables().chain(snapshot.tables().filter(left)).map(|table| table.id));
     }
 
     /// Starts the thread that does what is requested, as long as the engine lives.
@@ -93,6 +129,12 @@ impl Maintenance {
     fn next_request(&self) -> bool {
         let mut requests = lock(&self.requests);
         while !requests.wanted && !requests.stopping {
+            if requests.failure.is_some() {
+                // What failed for want of space goes on once there is some, also where nobody commits.
+                let waited = self.requested.wait_timeout(requests, RETRY_INTERVAL);
+                requests = waited.unwrap_or_else(PoisonError::into_inner).0;
+                break;
+            }
             requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
         }
         requests.wanted = false;
@@ -124,6 +166,11 @@ impl Maintenance {
     pub(crate) fn stop(&self) {
         lock(&self.requests).stopping = true;
         self.requested.notify_all();
+        self.sweep.stopping.store(true, Ordering::Relaxed);
+        if let Some(sweeper) = lock(&self.sweeper).take() {
+            // A panic there was printed; the sweep is not done then.
+            let _ = sweeper.join();
+        }
         let thread = lock(&self.thread).take();
         // The thread itself may be the one that drops the engine: it ends right after.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
@@ -134,6 +181,31 @@ impl Maintenance {
 }
 
 impl Core {
+    /// Removes the files that a crash left, on a thread of its own or at once; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`].
+    pub(crate) fn sweep(self: &Arc<Self>, orphans: Option<Orphans>) -> Result<()> {
+        let maintenance = &self.writing("maintenance")?.maintenance;
+        let sweep = Arc::clone(&maintenance.sweep);
+        let Some(orphans) = orphans else {
+            sweep.done.store(true, Ordering::Release);
+            return Ok(());
+        };
+        let disk = Arc::clone(&self.disk);
+        let of = Arc::downgrade(maintenance);
+        // Manifests and symbol files are written by those who hold the pause.
+        let run = move || orphans.remove(disk.as_ref(), &sweep, &of);
+        if !self.options.background {
+            return run();
+        }
+        // What it cannot remove the next opening tries again: the tape stays unclosed.
+        let thread = std::thread::Builder::new().name("sweep".to_string()).spawn(move || drop(run()));
+        let thread = thread.map_err(EngineError::io("start the thread of", "the sweep"))?;
+        *lock(&maintenance.sweeper) = Some(thread);
+        Ok(())
+    }
+
     /// Waits until recent rows are within the memory budget.
     ///
     /// # Errors
@@ -168,9 +240,18 @@ impl Core {
     }
 
     pub(crate) fn maintain_step(&self) -> Result<()> {
-        let pause = self.writing("maintenance")?.maintenance.pause();
-        self.merge_all()?;
-        self.save_where_parts_left(&pause)?;
+        let maintenance = &self.writing("maintenance")?.maintenance;
+        let pause = maintenance.pause();
+        let touched = std::mem::take(&mut *lock(&maintenance.touched));
+        let looked_at = self
+            .merge_runs_of(&touched)
+            .and_then(|()| self.remove_dropped(&pause))
+            .and_then(|()| self.save_where_parts_left(&touched, &pause));
+        if looked_at.is_err() {
+            // What could not be done is due again.
+            maintenance.touch(touched);
+        }
+        looked_at?;
         let mut sealed = false;
         while self.publisher.snapshot().recent_bytes() > self.memory.recent_bytes_max() / SEAL_SHARE {
             let snapshot = self.publisher.snapshot();
@@ -185,10 +266,10 @@ impl Core {
         Ok(())
     }
 
-    fn merge_all(&self) -> Result<()> {
+    fn merge_runs_of(&self, tables: &BTreeSet<u32>) -> Result<()> {
         let snapshot = self.publisher.snapshot();
-        for table in snapshot.tables() {
-            for partition in table.partitions() {
+        for table in tables.iter().filter_map(|id| snapshot.table_by_id(*id)) {
+            for partition in table.partitions().hot() {
                 let trailing = trailing_runs(partition);
                 let rows: Vec<usize> = trailing.iter().map(|run| run.rows()).collect();
                 // Each replaced row of a run costs a copy of it.
@@ -207,17 +288,18 @@ impl Core {
     }
 
     /// Saves the manifests of tables that parts left: their files go after that.
-    fn save_where_parts_left(&self, pause: &Pause<'_>) -> Result<()> {
+    fn save_where_parts_left(&self, tables: &BTreeSet<u32>, pause: &Pause<'_>) -> Result<()> {
         let snapshot = self.publisher.snapshot();
-        let left = snapshot.tables().filter(|table| !table.retired.is_empty());
+        let tables = tables.iter().filter_map(|id| snapshot.table_by_id(*id));
+        let left = tables.filter(|table| !table.retired.is_empty());
         left.map(|table| table.id).try_for_each(|id| self.save_manifest_of(id, pause))
     }
 
     /// Seals every partition of a table and saves its manifest.
     pub(crate) fn seal_table(&self, table: u32, pause: &Pause<'_>) -> Result<()> {
         let snapshot = self.publisher.snapshot();
-        let partitions = snapshot.table_by_id(table).map_or(&[][..], |table| table.partitions());
-        for partition in partitions.iter().filter(|partition| partition.runs() > 0) {
+        let hot = snapshot.table_by_id(table).into_iter().flat_map(|table| table.partitions().hot());
+        for partition in hot {
             self.seal_partition(table, partition.range, pause)?;
         }
         self.save_manifest_of(table, pause)
@@ -227,29 +309,33 @@ impl Core {
     fn seal_partition(&self, id: u32, range: TimeRange, _pause: &Pause<'_>) -> Result<()> {
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-        let Some(partition) = table.partitions().iter().find(|partition| partition.range == range) else {
-            return Ok(());
-        };
+        let Some(partition) = table.partitions().find(range.from) else { return Ok(()) };
         self.writing("sealing")?.tape.sync(snapshot.position())?;
         for runs in stretches_of_runs(partition) {
             let (first, last) = (runs[0].positions().first, runs[runs.len() - 1].positions().last);
             let positions = PositionRange { first, last };
-            let file = self.new_part_name();
+            let file = self.new_part_name(Density::Fast);
             let path = part_path(id, &table.schema, range.from, &file);
             let batches: Vec<_> = runs.iter().map(|run| run.batch().clone()).collect();
-            let options = PartOptions { slice_rows: self.options.slice_rows, threads: self.options.threads };
+            let options = self.options.part_options(Density::Fast);
             let summary =
                 Part::write(self.disk.as_ref(), &path, &table.schema, positions, &batches, options)?;
             let folder = path.parent().expect("a part is in its partition's folder");
-            self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+            if let Err(error) = self.disk.sync_dir(folder) {
+                // The next try writes another one.
+                let _ = self.disk.remove(&path);
+                return Err(EngineError::io("sync", folder)(error));
+            }
             let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
             self.counters.sealed(file_bytes);
             let (partition, schema_version) = (range.from, table.schema.version());
             let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
             let part = Source::Part(Arc::new(PartFile::new(entry, &table.schema, &table.dir)));
             let layout = lock(&table.dir.layout);
+            table.note_sealed();
             let replaced = self.publisher.change(|next| next.replace_runs(id, range, &runs, part));
             drop(layout);
+            self.writing("sealing")?.compaction.touch([id]);
             if !replaced {
                 self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             }
@@ -263,7 +349,27 @@ impl Core {
         self.save_manifest_of(table, &pause)
     }
 
+    /// Saves a table's manifest after a change that is done already; what fails is tried again by maintenance,
+    /// and said by it.
+    pub(crate) fn save_manifest_or_later(&self, table: u32) {
+        let outcome = self.save_manifest(table);
+        if let (Err(_), Ok(writing)) = (&outcome, self.writing("saving a manifest")) {
+            writing.maintenance.finish_step(outcome);
+            writing.maintenance.request();
+        }
+    }
+
     pub(crate) fn save_manifest_of(&self, id: u32, _pause: &Pause<'_>) -> Result<()> {
+        self.try_save_manifest(id).inspect_err(|_| {
+            // Parts may be there that the manifest does not name, too.
+            if let Ok(writing) = self.writing("saving a manifest") {
+                writing.maintenance.unsure.store(true, Ordering::Relaxed);
+                writing.maintenance.touch([id]);
+            }
+        })
+    }
+
+    fn try_save_manifest(&self, id: u32) -> Result<()> {
         self.forget_history(id)?;
         let snapshot = self.publisher.snapshot();
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
@@ -272,13 +378,8 @@ impl Core {
         }
         self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
         let manifest = table.to_manifest(snapshot.position());
-        let saved = self
-            .save_symbols(table, &manifest.symbol_counts)
-            .and_then(|()| manifest.save(self.disk.as_ref()));
-        if saved.is_err() {
-            self.writing("saving a manifest")?.maintenance.unsure.store(true, Ordering::Relaxed);
-        }
-        saved?;
+        self.save_symbols(table, &manifest.symbol_counts)?;
+        manifest.save(self.disk.as_ref())?;
         table.note_saved();
         for column_id in &table.retired_columns {
             let path = symbols_path(id, *column_id);
@@ -321,10 +422,10 @@ impl Core {
             let segments = list_segments(self.disk.as_ref())?;
             let middle = segments.get(segments.len() / 2).copied().unwrap_or_default();
             let snapshot = self.publisher.snapshot();
-            for table in snapshot.tables() {
+            for table in snapshot.hot_tables() {
                 let old = |run: &Arc<Run>| run.positions().first < middle;
                 let held = |partition: &&Arc<PartitionSnapshot>| runs_of(partition).any(old);
-                for partition in table.partitions().iter().filter(held) {
+                for partition in table.partitions().hot().filter(held) {
                     self.seal_partition(table.id, partition.range, pause)?;
                 }
             }
@@ -346,8 +447,7 @@ impl Core {
     pub(crate) fn truncate_tape(&self, pause: &Pause<'_>) -> Result<()> {
         let segments = list_segments(self.disk.as_ref())?;
         let snapshot = self.publisher.snapshot();
-        let runs = snapshot.tables().flat_map(|table| table.partitions()).flat_map(runs_of);
-        let oldest_run = runs.map(|run| run.positions().first).min().unwrap_or(u64::MAX);
+        let oldest_run = snapshot.oldest_run().unwrap_or(u64::MAX);
         let needed_from = oldest_run.min(snapshot.position());
         // The segment before the first one that begins later holds `needed_from`; the newest stays.
         let removable = segments.windows(2).take_while(|pair| pair[1] <= needed_from).count();
@@ -397,7 +497,8 @@ fn stretches_of_runs(partition: &PartitionSnapshot) -> Vec<Vec<Arc<Run>>> {
 }
 
 fn fullest_partition(snapshot: &Snapshot) -> Option<(u32, TimeRange)> {
-    let partitions = snapshot.tables().flat_map(|table| table.partitions().iter().map(move |p| (table, p)));
+    let partitions =
+        snapshot.hot_tables().flat_map(|table| table.partitions().hot().map(move |p| (table, p)));
     let (table, partition) = partitions.max_by_key(|(_, partition)| partition.recent_bytes())?;
     (partition.runs() > 0).then_some((table.id, partition.range))
 }

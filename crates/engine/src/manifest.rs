@@ -10,23 +10,31 @@
 
 use crate::checksum;
 use crate::codec::{Decoder, Encoder, Malformed};
-use crate::disk::Disk;
+use crate::disk::{Disk, FileBytes};
+use crate::part::PositionRange;
 use crate::snapshot::{History, Retirement, SchemaVersion};
 use crate::tape::change::{
     ImportSource, PartEntry, decode_part, decode_range, decode_schema, decode_schema_without_properties,
-    decode_source, encode_part, encode_range, encode_schema, encode_source,
+    decode_source, encode_range, encode_schema, encode_source,
 };
 use crate::{EngineError, Result};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_model::TableSchema;
+
+mod pack;
+
+pub(crate) use pack::{CHUNK_PARTITIONS, PackedChunk, fast_since, pack, unpack};
 
 /// The folder of all tables; each has a folder named by its id in it.
 pub(crate) const TABLES_DIR: &str = "tables";
 const MANIFEST_FILE: &str = "manifest";
 const COPY_EXTENSION: &str = "copy";
 const MAGIC: &[u8; 8] = b"TKMANI\0\0";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// The first version that has parts in chunks, and emptied positions beside them.
+const VERSION_CHUNKS: u32 = 4;
 /// Bytes of magic, version and checksum around a checked file's contents.
 const PREFIX_BYTES: usize = 12;
 const CRC_BYTES: usize = 4;
@@ -55,7 +63,10 @@ pub(crate) struct Manifest {
     pub(crate) saved_at: u64,
     /// Symbols per SYMBOL column, in column order, that the symbol files hold at least.
     pub(crate) symbol_counts: Vec<u32>,
-    pub(crate) parts: Vec<PartEntry>,
+    /// By partition and position.
+    pub(crate) parts: Vec<PackedChunk>,
+    /// Positions of which no row of a partition is left, as parts without a file.
+    pub(crate) emptied: Vec<PartEntry>,
     pub(crate) imports: Vec<ImportRecord>,
     /// Earlier schemas, and what else frames still in the tape must be told; its last version is `schema`.
     pub(crate) history: History,
@@ -87,9 +98,10 @@ pub(crate) fn symbols_path(table: u32, column_id: u32) -> PathBuf {
     table_dir(table).join(format!("{SYMBOLS_PREFIX}{column_id}"))
 }
 
-/// The id of the column whose symbols a file of this name holds, `None` for other files.
+/// The id of the column whose symbols a file of this name holds, or is the copy of; `None` for other files.
 pub(crate) fn symbols_column(file: &str) -> Option<u32> {
-    file.strip_prefix(SYMBOLS_PREFIX)?.parse().ok()
+    let (name, extension) = file.split_once('.').unwrap_or((file, COPY_EXTENSION));
+    name.strip_prefix(SYMBOLS_PREFIX)?.parse().ok().filter(|_| extension == COPY_EXTENSION)
 }
 
 /// Ids of the tables that have a folder, ascending.
@@ -139,10 +151,7 @@ impl Manifest {
         out.len(self.symbol_counts.len());
         self.symbol_counts.iter().for_each(|count| out.u32(*count));
         out.len(self.parts.len());
-        for part in &self.parts {
-            encode_part(&mut out, part);
-            out.u32(part.schema_version);
-        }
+        self.parts.iter().for_each(|chunk| chunk.encode(&mut out));
         out.len(self.imports.len());
         for import in &self.imports {
             encode_source(&mut out, &import.source);
@@ -151,6 +160,7 @@ impl Manifest {
         }
         encode_history(&mut out, &self.history);
         encode_superseded(&mut out, &self.superseded);
+        encode_emptied(&mut out, &self.emptied);
         out.finish()
     }
 
@@ -206,24 +216,21 @@ impl Manifest {
         } else {
             decode_schema(&mut input)?
         };
+        let (created_at, truncated_at, saved_at) = (input.u64()?, input.u64()?, input.u64()?);
+        let symbol_counts =
+            (0..input.count(4)?).map(|_| input.u32()).collect::<std::result::Result<_, _>>()?;
+        let (parts, emptied) = decode_parts(&mut input, version)?;
         let mut manifest = Self {
             table,
             history: History::new(Arc::new(schema.clone())),
             superseded: Vec::new(),
             schema,
-            created_at: input.u64()?,
-            truncated_at: input.u64()?,
-            saved_at: input.u64()?,
-            symbol_counts: (0..input.count(4)?)
-                .map(|_| input.u32())
-                .collect::<std::result::Result<_, _>>()?,
-            parts: (0..input.count(1)?)
-                .map(|_| {
-                    let part = decode_part(&mut input)?;
-                    let schema_version = if version == 1 { 0 } else { input.u32()? };
-                    Ok(PartEntry { schema_version, ..part })
-                })
-                .collect::<std::result::Result<_, Malformed>>()?,
+            created_at,
+            truncated_at,
+            saved_at,
+            symbol_counts,
+            parts,
+            emptied,
             imports: (0..input.count(1)?)
                 .map(|_| {
                     Ok(ImportRecord {
@@ -240,14 +247,87 @@ impl Manifest {
         if version > 2 {
             manifest.superseded = decode_superseded(&mut input, &manifest.parts)?;
         }
-        input.finish()?;
-        let known = |part: &PartEntry| manifest.history.version(part.schema_version).is_some();
-        if let Some(part) = manifest.parts.iter().find(|part| !known(part)) {
-            let version = part.schema_version;
-            return Err(format!("part {} has schema version {version}, which is not there", part.file));
+        if version >= VERSION_CHUNKS {
+            manifest.emptied = decode_emptied(&mut input)?;
         }
+        input.finish()?;
+        manifest.check_parts()?;
         Ok(manifest)
     }
+
+    /// Highest epoch of an opening that wrote one of the parts.
+    pub(crate) fn newest_epoch(&self) -> Option<u64> {
+        self.parts.iter().filter_map(PackedChunk::newest_epoch).max()
+    }
+
+    /// Every part was written with a schema that is there; chunks do not overlap.
+    fn check_parts(&self) -> std::result::Result<(), Malformed> {
+        let known = |version: u32| self.history.version(version).is_some();
+        let versions = || self.history.versions.iter().map(|version| version.schema.version());
+        // Where no version is left out, the oldest and the newest say it for all between.
+        let gapless = versions().zip(versions().skip(1)).all(|(a, b)| a.checked_add(1) == Some(b));
+        let all_known = |chunk: &PackedChunk| {
+            known(chunk.summary.schema_version)
+                && known(chunk.newest_version())
+                && (gapless || chunk.entries().iter().all(|entry| known(entry.schema_version)))
+        };
+        if !self.parts.iter().all(all_known) {
+            return Err("a part was written with a schema that is not there".to_string());
+        }
+        let total = |of: fn(&PackedChunk) -> u64| self.parts.iter().map(of).try_fold(0, u64::checked_add);
+        if total(|chunk| chunk.summary.rows).and(total(|chunk| chunk.summary.disk_bytes)).is_none() {
+            return Err("more rows or bytes than can be counted".to_string());
+        }
+        if self.parts.windows(2).all(|pair| pair[0].last_partition() < pair[1].summary.first) {
+            Ok(())
+        } else {
+            Err("chunks of parts that do not follow each other".to_string())
+        }
+    }
+}
+
+/// Before [`VERSION_CHUNKS`] a list of entries, since version 2 each with the version of its schema, those
+/// of emptied positions among them.
+fn decode_parts(
+    input: &mut Decoder<'_>,
+    version: u32,
+) -> std::result::Result<(Vec<PackedChunk>, Vec<PartEntry>), Malformed> {
+    let count = input.count(1)?;
+    if version >= VERSION_CHUNKS {
+        let chunks = (0..count).map(|_| PackedChunk::decode(input)).collect::<std::result::Result<_, _>>()?;
+        return Ok((chunks, Vec::new()));
+    }
+    let (mut parts, mut emptied) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let part = decode_part(input)?;
+        let schema_version = if version == 1 { 0 } else { input.u32()? };
+        if part.is_emptied() {
+            emptied.push(PartEntry::emptied_of(part.partition, part.positions));
+        } else {
+            parts.push(PartEntry { schema_version, ..part });
+        }
+    }
+    Ok((pack(parts), emptied))
+}
+
+/// Count of emptied positions; for each the start of the partition, and the first and last position.
+fn encode_emptied(out: &mut Encoder, emptied: &[PartEntry]) {
+    out.len(emptied.len());
+    for entry in emptied {
+        out.i64(entry.partition);
+        out.u64(entry.positions.first);
+        out.u64(entry.positions.last);
+    }
+}
+
+fn decode_emptied(input: &mut Decoder<'_>) -> std::result::Result<Vec<PartEntry>, Malformed> {
+    let mut emptied = Vec::new();
+    for _ in 0..input.count(24)? {
+        let partition = input.i64()?;
+        let positions = PositionRange { first: input.u64()?, last: input.u64()? };
+        emptied.push(PartEntry::emptied_of(partition, positions));
+    }
+    Ok(emptied)
 }
 
 /// Count of parts with superseded rows; for each its partition and file, and the rows as stretches: first row,
@@ -268,12 +348,14 @@ fn encode_superseded(out: &mut Encoder, superseded: &[SupersededRows]) {
 
 fn decode_superseded(
     input: &mut Decoder<'_>,
-    parts: &[PartEntry],
+    parts: &[PackedChunk],
 ) -> std::result::Result<Vec<SupersededRows>, Malformed> {
     let mut superseded = Vec::new();
     for _ in 0..input.count(16)? {
         let (partition, file) = (input.i64()?, input.text()?.to_string());
-        let part = parts.iter().find(|part| part.partition == partition && part.file == file);
+        let chunk = parts.partition_point(|chunk| chunk.summary.first <= partition).checked_sub(1);
+        let mut entries = chunk.into_iter().flat_map(|chunk| parts[chunk].entries());
+        let part = entries.find(|part| part.partition == partition && part.file == file);
         let most = part.ok_or("superseded rows of a part that is not there")?.rows;
         let mut rows: Vec<u32> = Vec::new();
         for _ in 0..input.count(8)? {
@@ -374,6 +456,21 @@ pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Resu
     disk.sync_dir(dir).map_err(EngineError::io("sync", dir))
 }
 
+/// The contents of a file whose checksum was compared, as they lie in it.
+#[derive(Debug)]
+pub(crate) struct CheckedBytes {
+    file: FileBytes,
+    body_end: usize,
+}
+
+impl Deref for CheckedBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.file[PREFIX_BYTES..self.body_end]
+    }
+}
+
 /// The version and the contents, past magic and version, of a file that [`replace_file`] wrote.
 ///
 /// # Errors
@@ -383,7 +480,7 @@ pub(crate) fn read_checked(
     path: &Path,
     magic: &[u8; 8],
     version: u32,
-) -> Result<(u32, Vec<u8>)> {
+) -> Result<(u32, CheckedBytes)> {
     let bytes = disk.read(path).map_err(EngineError::io("read", path))?;
     let damaged = |what: &str| EngineError::damaged(path, 0, what);
     let body_end = bytes.len().checked_sub(CRC_BYTES).filter(|end| *end >= PREFIX_BYTES);
@@ -399,5 +496,8 @@ pub(crate) fn read_checked(
     if found > version {
         return Err(EngineError::NewerFormat { path: path.to_path_buf(), found, known: version });
     }
-    Ok((found, body[PREFIX_BYTES..].to_vec()))
+    Ok((found, CheckedBytes { file: bytes, body_end }))
 }
+
+#[cfg(test)]
+mod tests;

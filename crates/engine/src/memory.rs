@@ -15,7 +15,7 @@ pub(crate) struct Memory {
     held: AtomicUsize,
     /// Of these, bytes of merges: they come and go by themselves, so that nobody is refused because of them.
     merging: AtomicUsize,
-    /// Loads under way, which share half of the budget.
+    /// Loads under way, which share half of the budget, less what merges hold of it.
     loads: AtomicUsize,
 }
 
@@ -24,7 +24,8 @@ pub(crate) struct Memory {
 enum Holder {
     Transaction,
     Load,
-    Merge,
+    /// With the bytes it announced.
+    Merge(usize),
 }
 
 /// Bytes that one holder has.
@@ -59,12 +60,16 @@ impl Memory {
         Reservation { memory: Arc::clone(self), bytes: 0, holder: Holder::Transaction }
     }
 
-    /// The buffers of a merge.
+    /// The buffers of a merge that is to begin: loads make room for them from now on.
     pub(crate) fn reserve_for_merge(self: &Arc<Self>, bytes: usize) -> Reservation {
-        let mut held = Reservation { memory: Arc::clone(self), bytes: 0, holder: Holder::Merge };
         self.merging.fetch_add(bytes, Ordering::Relaxed);
-        held.set(bytes);
-        held
+        Reservation { memory: Arc::clone(self), bytes: 0, holder: Holder::Merge(bytes) }
+    }
+
+    /// Whether loads leave room for so many bytes more in the half that recent rows have not.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let loading = self.loads.load(Ordering::Relaxed) > 0;
+        !loading || self.held_bytes() + bytes <= self.budget_bytes / 2
     }
 
     /// A load that holds nothing yet.
@@ -93,7 +98,9 @@ impl Reservation {
     /// Whether it, being a load, holds more than its share, or all together hold too much.
     pub(crate) fn must_write(&self) -> bool {
         let budget = self.memory.budget_bytes;
-        let share = budget / 2 / self.memory.loads.load(Ordering::Relaxed).max(1);
+        // Recent rows may have the other half: what merges hold is taken from that of the loads.
+        let merging = self.memory.merging.load(Ordering::Relaxed);
+        let share = (budget / 2).saturating_sub(merging) / self.memory.loads.load(Ordering::Relaxed).max(1);
         self.bytes > share || (self.bytes > 0 && self.memory.held_bytes() > budget / 4 * 3)
     }
 
@@ -112,8 +119,8 @@ impl Drop for Reservation {
             Holder::Load => {
                 self.memory.loads.fetch_sub(1, Ordering::Relaxed);
             }
-            Holder::Merge => {
-                self.memory.merging.fetch_sub(self.bytes, Ordering::Relaxed);
+            Holder::Merge(bytes) => {
+                self.memory.merging.fetch_sub(bytes, Ordering::Relaxed);
             }
         }
         self.set(0);
@@ -141,6 +148,23 @@ mod tests {
         assert_eq!(memory.held_bytes(), 0);
         first.set(500);
         assert!(!first.must_write());
+    }
+
+    #[test]
+    fn merges_take_from_the_share_of_loads() {
+        let memory = Arc::new(Memory::new(1_000));
+        let mut load = memory.reserve_for_load();
+        load.set(400);
+        assert!(!load.must_write());
+        let mut merge = memory.reserve_for_merge(200);
+        assert!(load.must_write() && !memory.has_room(200));
+        load.set(300);
+        assert!(!load.must_write() && memory.has_room(200));
+        merge.set(200);
+        assert!(memory.held_bytes() + memory.recent_bytes_max() <= 1_000);
+        drop(merge);
+        load.set(500);
+        assert!(!load.must_write());
     }
 
     #[test]

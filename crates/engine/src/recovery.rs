@@ -8,28 +8,30 @@
 //! Invariants:
 //! - nothing is guessed: a torn end of the newest segment is cut, any other damage is an error;
 //! - recovery is idempotent: interrupted anywhere, the next one ends in the same state;
-//! - for writing, files that nothing names are removed before new ones are made;
+//! - files that nothing names are left to `orphans`;
 //! - after an end that was not a clean close, what was found is made stable before anything is built on it:
-//!   a killed process leaves changes that the system knows and the disk does not.
+//!   a killed process leaves changes that the system knows and the disk does not;
+//! - a clean close holds until the next opening for writing, which cuts it off.
 
 mod surveying;
 
 use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::manifest::{
-    Manifest, TABLES_DIR, copy_path, list_tables, symbols_column, symbols_path, sync_if_there, table_dir,
-};
+use crate::error::is_full;
+use crate::manifest::{Manifest, TABLES_DIR, copy_path, list_tables, symbols_path, sync_if_there, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
 use crate::snapshot::{
     DroppedCell, Effect, LoadEffect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows,
 };
-use crate::tape::change::{Change, NewSymbols, PartEntry, TableRows, decode_change};
+use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
-use crate::tape::segment::{Segment, TAPE_DIR, first_position, list_segments, position_after, segment_path};
+use crate::tape::segment::{
+    Segment, TAPE_DIR, epoch_of, first_position, list_segments, position_after, segment_path,
+};
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use surveying::ids_used;
@@ -44,6 +46,9 @@ const REPLAY_RUNS_MAX: usize = 64;
 /// How often reading starts again when the writer changes files under a read-only open.
 const READ_ONLY_TRIES: usize = 20;
 
+/// Fewer tables than this are not worth a thread.
+const TABLES_A_THREAD_MIN: usize = 16;
+
 /// A database as it was found.
 #[derive(Debug)]
 pub(crate) struct Recovered {
@@ -52,9 +57,11 @@ pub(crate) struct Recovered {
     pub(crate) last_position: u64,
     /// Smallest table id never used.
     pub(crate) next_table: u32,
+    /// Whether no file can be there that nothing names.
+    pub(crate) clean: bool,
 }
 
-/// Recovers, cuts a torn tail and removes what nothing names.
+/// Recovers, and cuts a torn tail.
 ///
 /// # Errors
 /// [`EngineError::Damaged`], [`EngineError::NewerFormat`], [`EngineError::Io`].
@@ -74,22 +81,28 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
     }
     let clean = replay.clean_close && replay.dropped.is_empty();
     let dropped = std::mem::take(&mut replay.dropped);
-    let recovered = replay.finish()?;
+    let recovered = Recovered { clean, ..replay.finish()? };
     if !clean {
         // A manifest that came back without the files it names would keep the database closed.
         for id in dropped.into_iter().filter(|id| recovered.snapshot.table_by_id(*id).is_none()) {
             Manifest::remove(disk.as_ref(), id)?;
         }
-        remove_orphans(disk.as_ref(), &recovered.snapshot)?;
-        sync_folders(disk.as_ref())?;
+        remove_unfinished_segments(disk.as_ref())?;
+        sync_folders(disk.as_ref(), &recovered)?;
     }
     Ok(recovered)
 }
 
-/// Makes the names of manifests and symbol files stable, and that what was removed is gone.
-fn sync_folders(disk: &dyn Disk) -> Result<()> {
-    for table in list_tables(disk)? {
-        sync_if_there(disk, &table_dir(table))?;
+/// Makes the names of manifests and symbol files stable, and that what was removed is gone. Only what the last
+/// opening wrote can be otherwise: it did the same before it wrote anything, and all its manifests hold a
+/// position of its epoch.
+fn sync_folders(disk: &dyn Disk, recovered: &Recovered) -> Result<()> {
+    let last_opening = first_position(epoch_of(recovered.last_position));
+    let is_stable = |table: &TableSnapshot| table.opened_at < last_opening;
+    for id in list_tables(disk)? {
+        if !recovered.snapshot.table_by_id(id).is_some_and(|table| is_stable(table)) {
+            sync_if_there(disk, &table_dir(id))?;
+        }
     }
     sync_if_there(disk, Path::new(TABLES_DIR))
 }
@@ -130,11 +143,12 @@ fn try_read_only(disk: &Arc<dyn Disk>) -> Result<Option<Recovered>> {
 /// failed before may have left them in the system's memory alone, and a later one would not say so.
 fn settle(disk: &dyn Disk, first: u64, segment: Segment, good_bytes: usize, clean: bool) -> Result<()> {
     let path = segment_path(first);
-    let cut = || disk.truncate(&path, good_bytes as u64).map_err(EngineError::io("cut", &path));
+    let cut = |bytes: u64| disk.truncate(&path, bytes).map_err(EngineError::io("cut", &path));
     if clean {
-        // Only the close frame may still be in the system's memory.
+        // Only the close frame may still be in the system's memory. It goes: what is sealed, merged and saved from
+        // now on may not be stable when this process ends, also if it never writes a frame.
         drop(segment);
-        return cut();
+        return cut(good_bytes as u64 - CLOSE_BYTES);
     }
     if good_bytes == 0 {
         drop(segment);
@@ -146,9 +160,9 @@ fn settle(disk: &dyn Disk, first: u64, segment: Segment, good_bytes: usize, clea
     drop(segment);
     match written {
         // A full disk must not keep the database closed.
-        Err(source) if source.kind() == std::io::ErrorKind::StorageFull => {
+        Err(source) if is_full(&source) => {
             disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
-            cut()
+            cut(good_bytes as u64)
         }
         written => written.map_err(EngineError::io("write again", &path)),
     }
@@ -177,7 +191,7 @@ pub(crate) struct Replay {
     next_table: u32,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
     unknown: HashSet<u32>,
-    /// Tables whose CREATE is in the tape and whose first symbols were in a symbol file that is gone, with
+    /// Tables whose CREATE is in the tape and whose first symbols, or parts, were in files that are gone, with
     /// what is missing: a DROP must follow for them, too.
     incomplete: HashMap<u32, String>,
     /// The last frame is a close.
@@ -187,28 +201,56 @@ pub(crate) struct Replay {
     dropped: Vec<u32>,
 }
 
+/// A table as its files have it, and the highest epoch of an opening that wrote one of its parts.
+type LoadedTable = (TableSnapshot, Option<u64>);
+
+/// Reads the manifests of these tables on all cores; tables without one are left out.
+fn load_tables(disk: &Arc<dyn Disk>, ids: &[u32]) -> Result<Vec<LoadedTable>> {
+    let load = |ids: &[u32]| -> Result<Vec<LoadedTable>> {
+        ids.iter().filter_map(|id| load_table(disk, *id).transpose()).collect()
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    if threads == 1 || ids.len() < TABLES_A_THREAD_MIN {
+        return load(ids);
+    }
+    std::thread::scope(|scope| {
+        let shares = ids.chunks(ids.len().div_ceil(threads).max(TABLES_A_THREAD_MIN));
+        let workers: Vec<_> = shares.map(|ids| scope.spawn(move || load(ids))).collect();
+        let mut tables = Vec::with_capacity(ids.len());
+        for worker in workers {
+            tables.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(tables)
+    })
+}
+
+/// Reads a table's manifest and symbol files; `None` where it has no manifest.
+fn load_table(disk: &Arc<dyn Disk>, id: u32) -> Result<Option<LoadedTable>> {
+    let Some(manifest) = Manifest::load(disk.as_ref(), id)? else { return Ok(None) };
+    let mut dictionaries = vec![None; manifest.schema.columns().len()];
+    for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
+        let path = symbols_path(id, manifest.schema.column_id(column));
+        let dictionary = match count {
+            0 => Dictionary::default(),
+            _ => Dictionary::load(disk.as_ref(), &path, *count as usize)?,
+        };
+        dictionaries[column] = Some(Arc::new(dictionary));
+    }
+    let newest_epoch = manifest.newest_epoch();
+    Ok(Some((TableSnapshot::from_manifest(manifest, dictionaries, disk), newest_epoch)))
+}
+
 impl Replay {
     fn from_manifests(disk: &Arc<dyn Disk>) -> Result<Self> {
-        let (mut snapshot, mut last_position, mut next_table) = (Snapshot::default(), 0, 1);
-        for id in list_tables(disk.as_ref())? {
-            next_table = next_table.max(id + 1);
-            let Some(manifest) = Manifest::load(disk.as_ref(), id)? else { continue };
+        let (mut snapshot, mut last_position) = (Snapshot::default(), 0);
+        let ids = list_tables(disk.as_ref())?;
+        let next_table = ids.iter().max().map_or(1, |id| id + 1);
+        for (table, newest_epoch) in load_tables(disk, &ids)? {
             // An opening that sealed but wrote no frame is known by the names of its parts: they are used once.
-            let epochs = manifest.parts.iter().filter_map(PartEntry::epoch);
-            let opened_last = epochs.max().map_or(0, first_position);
-            last_position = last_position.max(manifest.saved_at).max(opened_last);
-            let saved_at = manifest.saved_at;
-            let mut dictionaries = vec![None; manifest.schema.columns().len()];
-            for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
-                let path = symbols_path(id, manifest.schema.column_id(column));
-                let dictionary = match count {
-                    0 => Dictionary::default(),
-                    _ => Dictionary::load(disk.as_ref(), &path, *count as usize)?,
-                };
-                dictionaries[column] = Some(Arc::new(dictionary));
-            }
-            snapshot.add_table(TableSnapshot::from_manifest(manifest, dictionaries, disk));
-            snapshot.set_position(snapshot.position().max(saved_at));
+            let opened_last = newest_epoch.map_or(0, first_position);
+            last_position = last_position.max(table.opened_at).max(opened_last);
+            snapshot.set_position(snapshot.position().max(table.opened_at));
+            snapshot.add_table(table);
         }
         let disk = Arc::clone(disk);
         Ok(Self {
@@ -290,7 +332,7 @@ impl Replay {
                 for rows in tables {
                     match table(self, rows.table) {
                         Some(table) if self.is_incomplete(&table, position, &rows.symbols) => {}
-                        Some(table) => match rows_effect(position, &table, rows) {
+                        Some(table) => match rows_effect(position, &table, rows, self.surveying) {
                             Err(what) if table.opened_at == 0 && !self.surveying => {
                                 self.incomplete.insert(table.id, what);
                             }
@@ -333,10 +375,23 @@ impl Replay {
                     if table.truncated_at > position || table.holds(position) {
                         return Ok(None);
                     }
+                    let nothing = |parts, source| {
+                        let (superseded, own) = (Vec::new(), Vec::new());
+                        LoadEffect { parts, source, superseded, own }
+                    };
                     let load = if table.schema.dedup().is_empty() {
-                        LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+                        nothing(parts, source)
                     } else {
-                        LoadEffect::superseding(&table, parts, source).map_err(|error| error.to_string())?
+                        match LoadEffect::superseding(&table, parts.clone(), source.clone()) {
+                            Ok(load) => load,
+                            Err(_) if self.surveying => nothing(parts, source),
+                            // Its parts may have gone with the table.
+                            Err(error) if table.opened_at == 0 => {
+                                self.incomplete.insert(id, error.to_string());
+                                return Ok(None);
+                            }
+                            Err(error) => return Err(error.to_string()),
+                        }
                     };
                     Effect::Load { table: id, load }
                 }
@@ -354,7 +409,13 @@ impl Replay {
                     }
                     if let Some(part) = parts.iter().find(|part| !table.has_part(part.partition, &part.gone))
                     {
-                        return Err(format!("it rewrites {}, which is not there", part.gone));
+                        let what = format!("it rewrites {}, which is not there", part.gone);
+                        if table.opened_at > 0 {
+                            return Err(what);
+                        }
+                        // The manifest that named it may have gone with the table.
+                        self.incomplete.insert(id, what);
+                        return Ok(None);
                     }
                     Effect::Rewrite { table: id, parts }
                 }
@@ -436,7 +497,8 @@ impl Replay {
         }
         let mut snapshot = self.snapshot;
         snapshot.merge_replayed_runs()?;
-        Ok(Recovered { snapshot, last_position: self.last_position, next_table: self.next_table })
+        let (last_position, next_table) = (self.last_position, self.next_table);
+        Ok(Recovered { snapshot, last_position, next_table, clean: false })
     }
 }
 
@@ -463,6 +525,7 @@ fn rows_effect(
     position: u64,
     table: &TableSnapshot,
     rows: TableRows,
+    surveying: bool,
 ) -> std::result::Result<RowsEffect, String> {
     replay_symbols(table, position, &rows.symbols)?;
     let (id, new_symbols) = (table.id, !rows.symbols.is_empty());
@@ -482,8 +545,12 @@ fn rows_effect(
     if !table.schema.dedup().is_empty() {
         for (partition, batch) in &mut pieces {
             let keys = Keys::of(batch).map_err(|error| error.to_string())?;
-            let (found, stale) =
-                table.supersede(*partition, &keys, position).map_err(|error| error.to_string())?;
+            let (found, stale) = match table.supersede(*partition, &keys, position) {
+                Ok(found) => found,
+                // What is wrong with a part is told when it is looked at itself; one may have gone with its table.
+                Err(_) if surveying => continue,
+                Err(error) => return Err(error.to_string()),
+            };
             superseded.push(found);
             if !stale.is_empty() {
                 *batch = batch_without(batch, &stale).map_err(|error| error.to_string())?;
@@ -510,14 +577,14 @@ impl Snapshot {
     }
 
     fn merge_replayed_runs(&mut self) -> Result<()> {
-        let ids: Vec<u32> = self.tables().map(|table| table.id()).collect();
+        let ids: Vec<u32> = self.hot_tables().map(|table| table.id()).collect();
         ids.into_iter().try_for_each(|id| self.merge_runs_of(id, 1))
     }
 
     /// Merges neighbouring runs of partitions that have more than `runs_max`.
     fn merge_runs_of(&mut self, id: u32, runs_max: usize) -> Result<()> {
         let Some(table) = self.table_by_id(id) else { return Ok(()) };
-        let crowded = table.partitions().iter().filter(|partition| partition.runs() > runs_max);
+        let crowded = table.partitions().hot().filter(|partition| partition.runs() > runs_max);
         for partition in crowded.map(Arc::clone).collect::<Vec<_>>() {
             let runs: Vec<Arc<Run>> = partition
                 .sources
@@ -548,45 +615,16 @@ pub(crate) fn lost_manifest(disk: &dyn Disk, table: u32) -> Result<bool> {
     Ok(has(&copy_path(&manifest)) && !has(&manifest))
 }
 
-/// Removes folders without a table and files without a name in it: what a crash left half done.
-fn remove_orphans(disk: &dyn Disk, snapshot: &Snapshot) -> Result<()> {
-    for entry in disk.list(Path::new(TABLES_DIR)).map_err(EngineError::io("list", TABLES_DIR))? {
-        let table = entry.name.parse().ok().and_then(|id| snapshot.table_by_id(id));
-        let Some(table) = table else {
-            let path = Path::new(TABLES_DIR).join(&entry.name);
-            if let Ok(id) = entry.name.parse() {
-                let copy = copy_path(&Manifest::path(id));
-                disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
-                sync_if_there(disk, &path)?;
-            }
+/// Removes segments of the tape that were being written again when a crash came.
+fn remove_unfinished_segments(disk: &dyn Disk) -> Result<()> {
+    let tape = Path::new(TAPE_DIR);
+    let mut removed = false;
+    for entry in disk.list(tape).map_err(EngineError::io("list", TAPE_DIR))? {
+        if entry.name.ends_with(".tmp") {
+            let path = tape.join(&entry.name);
             disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            continue;
-        };
-        let files = table.partitions().iter().flat_map(|partition| partition.part_files().cloned());
-        let named: BTreeSet<_> = files.collect();
-        let dir = table_dir(table.id());
-        for folder in disk.list(&dir).map_err(EngineError::io("list", &dir))? {
-            let path = dir.join(&folder.name);
-            // The manifest may still rely on the symbols of a column that a later frame drops.
-            let needless = symbols_column(&folder.name).is_some_and(|id| {
-                table.schema().column_of_id(id).is_none() && !table.retired_columns.contains(&id)
-            });
-            if folder.is_dir {
-                remove_unnamed(disk, &path, &named)?;
-            } else if needless || folder.name.ends_with(".tmp") {
-                disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            }
+            removed = true;
         }
     }
-    Ok(())
-}
-
-fn remove_unnamed(disk: &dyn Disk, folder: &Path, named: &BTreeSet<std::path::PathBuf>) -> Result<()> {
-    for file in disk.list(folder).map_err(EngineError::io("list", folder))? {
-        let path = folder.join(&file.name);
-        if !named.contains(&path) {
-            disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-        }
-    }
-    Ok(())
+    if removed { sync_if_there(disk, tape) } else { Ok(()) }
 }

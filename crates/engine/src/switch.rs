@@ -13,7 +13,7 @@
 
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::disk::{AppendFile, DirEntry, Disk, FileBytes};
-use crate::manifest::{read_checked, replace_file};
+use crate::manifest::{read_checked, replace_file, sync_if_there};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::io;
@@ -138,9 +138,8 @@ impl Switch {
             disk.remove(path).map_err(EngineError::io("remove", path))?;
             folders.insert(path.parent().unwrap_or(Path::new("")));
         }
-        for folder in folders.into_iter().filter(|folder| exists(disk, folder)) {
-            disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
-        }
+        // Also one that is empty now: what was in it must not come back.
+        folders.into_iter().try_for_each(|folder| sync_if_there(disk, folder))?;
         for path in [SWITCH_FILE, STAGE_DIR] {
             disk.remove(Path::new(path)).map_err(EngineError::io("remove", path))?;
             disk.sync_dir(Path::new("")).map_err(EngineError::io("sync", "the database directory"))?;

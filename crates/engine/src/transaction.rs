@@ -79,7 +79,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`crate::EngineError::NoSuchTable`] where a table was dropped meanwhile, [`crate::EngineError::SchemaChanged`]
-    /// where columns of one were changed, [`crate::EngineError::CommitTooLarge`]: nothing is stored then. [`crate::EngineError::TapeStopped`]: reopen to know.
+    /// where columns of one were changed, [`crate::EngineError::CommitTooLarge`], [`crate::EngineError::DiskFull`]: nothing is stored then. [`crate::EngineError::TapeStopped`]: reopen to know.
     pub fn commit(self, sync: Option<SyncPolicy>) -> Result<Commit> {
         let rows = self.rows();
         let writing = self.core.writing("INSERT")?;
@@ -97,10 +97,11 @@ impl Transaction {
             prepared.push((writer, rows.clone(), split_by_partition(rows)?));
         }
         let mut writers: Vec<_> = prepared.iter().map(|(writer, _, _)| lock_writer(writer)).collect();
+        let fate = writing.tape.fate();
         let mut frames = Vec::with_capacity(writers.len());
-        for (writer, (_, rows, _)) in writers.iter().zip(&prepared) {
+        for (writer, (_, rows, _)) in writers.iter_mut().zip(&prepared) {
             writer.check_fits(rows.schema())?;
-            let (columns, symbols) = (rows.columns().to_vec(), writer.new_symbols());
+            let (columns, symbols) = (rows.columns().to_vec(), writer.new_symbols(&writing.tape));
             frames.push(TableRows { table: writer.table.id, symbols, rows: rows.rows(), columns });
         }
         let late = with_late_rows(&mut writers, &prepared);
@@ -122,8 +123,9 @@ impl Transaction {
             new_symbols: !frame.symbols.is_empty(),
             superseded,
         });
-        let ticket = writing.tape.append(kind, &payload, Effect::Rows(effects.collect()), policy)?;
-        writers.iter_mut().zip(&frames).for_each(|(writer, frame)| writer.logged(&frame.symbols));
+        let effect = Effect::Rows(effects.collect());
+        let ticket = writing.tape.append_after(&fate, kind, &payload, effect, policy)?;
+        writers.iter_mut().zip(&frames).for_each(|(writer, frame)| writer.logged(&frame.symbols, &ticket));
         if !layouts.is_empty() {
             writing.tape.publish_all()?;
         }
@@ -131,7 +133,7 @@ impl Transaction {
         drop(writers);
         // The rows count as recent from here on.
         drop(memory);
-        self.core.acknowledge(ticket)?;
+        self.core.acknowledge(&ticket, frames.iter().map(|frame| frame.table))?;
         Ok(Commit { position: ticket.position, rows })
     }
 }

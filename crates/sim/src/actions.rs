@@ -4,9 +4,9 @@
 use crate::Random;
 use crate::change::Change;
 use crate::generate::{batch_of, some_spec};
-use crate::model::{ModelTable, Row};
+use crate::model::{ModelTable, Row, TableSpec};
 use crate::table::record_batch;
-use crate::world::{Failure, Loader, Reader, World, Writer};
+use crate::world::{Failure, Loader, Reader, Staged, World, Writer};
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, ImportSource};
 use tickstone_model::SyncPolicy;
@@ -30,8 +30,22 @@ pub(crate) enum Action {
     Load,
     /// A loader commits its load, or gives it up.
     CommitLoad,
+    /// ALTER TABLE.
+    Alter,
+    /// DROP PARTITION.
+    DropPartitions,
+    /// DELETE and UPDATE.
+    Rewrite,
     /// CHECKPOINT of one table or all.
     Seal,
+    /// The parts of one table, or of all, merge.
+    Compact,
+    /// A backup, restored elsewhere.
+    BackUp,
+    /// Another process reads.
+    ReadOnly,
+    /// Hours pass.
+    PassTime,
     /// Time passes, then what is due is done.
     Tick,
     /// A reader takes a snapshot.
@@ -47,7 +61,7 @@ pub(crate) enum Action {
 }
 
 /// Every action, with how often it comes beside the others.
-pub(crate) const ACTIONS: [(Action, u64); 15] = [
+pub(crate) const ACTIONS: [(Action, u64); 22] = [
     (Action::Create, 2),
     (Action::Drop, 1),
     (Action::Truncate, 1),
@@ -56,7 +70,14 @@ pub(crate) const ACTIONS: [(Action, u64); 15] = [
     (Action::Commit, 4),
     (Action::Load, 4),
     (Action::CommitLoad, 2),
+    (Action::Alter, 3),
+    (Action::DropPartitions, 1),
+    (Action::Rewrite, 3),
     (Action::Seal, 3),
+    (Action::Compact, 2),
+    (Action::BackUp, 1),
+    (Action::ReadOnly, 1),
+    (Action::PassTime, 1),
     (Action::Tick, 3),
     (Action::TakeSnapshot, 2),
     (Action::CheckSnapshot, 3),
@@ -72,6 +93,10 @@ const READERS_MAX: usize = 4;
 
 fn no_table(error: &EngineError) -> bool {
     matches!(error, EngineError::NoSuchTable { .. })
+}
+
+fn other_columns(error: &EngineError) -> bool {
+    matches!(error, EngineError::SchemaChanged { .. })
 }
 
 fn never(_: &EngineError) -> bool {
@@ -96,7 +121,17 @@ impl World {
             Action::Commit => self.commit(random),
             Action::Load => self.load(random),
             Action::CommitLoad => self.commit_load(random),
+            Action::Alter => self.alter(TABLES_MAX as u64, random),
+            Action::DropPartitions => self.drop_partitions(random),
+            Action::Rewrite => self.rewrite(random),
             Action::Seal => self.seal(random),
+            Action::Compact => self.compact(random),
+            Action::BackUp => self.back_up(random),
+            Action::ReadOnly => self.read_only(),
+            Action::PassTime => {
+                self.pass_time(random);
+                Ok(())
+            }
             Action::Tick => self.tick(random),
             Action::TakeSnapshot => self.take_snapshot(),
             Action::CheckSnapshot => self.check_snapshot(random),
@@ -116,9 +151,9 @@ impl World {
     }
 
     /// Rows for a table, with new ids.
-    pub(crate) fn some_rows(&mut self, table: &ModelTable, random: &mut Random) -> Vec<Row> {
+    pub(crate) fn some_rows(&mut self, spec: &TableSpec, random: &mut Random) -> Vec<Row> {
         let now = tickstone_engine::Clock::now_ns(self.clock.as_ref());
-        let rows = batch_of(&table.spec, self.next_id, now, random);
+        let rows = batch_of(spec, self.next_id, now, random);
         self.next_id += rows.len() as i64;
         rows
     }
@@ -163,18 +198,18 @@ impl World {
                 return self.simple(Change::Truncate { table: table.spec.name.clone() });
             }
             policy = policy.max(table.spec.sync);
-            let rows = self.some_rows(&table, random);
+            let rows = self.some_rows(&table.spec, random);
             tables.push((table.spec.name.clone(), rows));
         }
         let sync = some_policy(random);
-        let change = Change::Rows { tables };
+        let change = Change::Rows { tables, at_ns: self.commit_time() };
         let run = |engine: &Engine, state: &_| change.run(engine, state, sync);
         self.change(change.clone(), sync.unwrap_or(policy), never, false, run)
     }
 
     fn stage(&mut self, random: &mut Random) -> Result<(), Failure> {
         let Some(table) = self.some_table(random) else { return Ok(()) };
-        let rows = self.some_rows(&table, random);
+        let rows = self.some_rows(&table.spec, random);
         let batch = record_batch(&table.spec, &rows).map_err(|error| error.to_string())?;
         let name = table.spec.name.clone();
         let mut writer =
@@ -183,12 +218,22 @@ impl World {
             } else {
                 Writer { transaction: self.engine()?.begin(), tables: Vec::new() }
             };
-        self.upkeep(&format!("stage {name}+{}", rows.len()), |_| writer.transaction.append(&name, &batch))?;
-        match writer.tables.iter_mut().find(|(other, made, _)| *other == name && *made == table.made) {
-            Some((_, _, staged)) => staged.extend(rows),
-            None => writer.tables.push((name, table.made, rows)),
+        let ids = table.spec.ids.clone();
+        let staged = writer.tables.iter_mut().find(|staged| staged.made == table.made);
+        if staged.as_ref().is_some_and(|staged| staged.ids != ids) {
+            return match writer.transaction.append(&name, &batch) {
+                Err(error) if other_columns(&error) => Ok(()),
+                outcome => Err(format!("rows of two shapes of {name} in one transaction: {outcome:?}")),
+            };
         }
-        self.writers.push(writer);
+        let what = format!("stage {name}+{}", rows.len());
+        match staged {
+            Some(staged) => staged.rows.extend(rows),
+            None => writer.tables.push(Staged { made: table.made, ids, rows }),
+        }
+        if self.upkeep(&what, |_| writer.transaction.append(&name, &batch))? {
+            self.writers.push(writer);
+        }
         Ok(())
     }
 
@@ -202,18 +247,21 @@ impl World {
             self.note("roll back");
             return Ok(());
         }
-        let current = |(name, made, _): &(String, u64, Vec<Row>)| {
-            self.model.live().get(name).is_some_and(|table| table.made == *made)
+        let found = |staged: &Staged| self.made(staged.made).map(|table| table.spec.clone());
+        let specs: Vec<Option<TableSpec>> = tables.iter().map(found).collect();
+        let gone = specs.iter().any(Option::is_none);
+        let altered = |(staged, spec): (&Staged, &Option<TableSpec>)| {
+            spec.as_ref().is_some_and(|spec| spec.ids != staged.ids)
         };
-        let gone = !tables.iter().all(current);
-        let specs = tables.iter().filter_map(|(name, _, _)| self.model.live().get(name));
-        let policy = specs.map(|table| table.spec.sync).max().unwrap_or_default();
+        let altered = tables.iter().zip(&specs).any(altered);
+        let policy = specs.iter().flatten().map(|spec| spec.sync).max().unwrap_or_default();
         let sync = some_policy(random);
-        let tables = tables.into_iter().filter(|(_, _, rows)| !rows.is_empty());
-        let change = Change::Rows { tables: tables.map(|(name, _, rows)| (name, rows)).collect() };
-        let refused = |error: &EngineError| gone && no_table(error);
+        let named = tables.into_iter().zip(specs);
+        let tables = named.filter_map(|(staged, spec)| Some((spec?.name, staged.rows))).collect();
+        let change = Change::Rows { tables, at_ns: self.commit_time() };
+        let refused = |error: &EngineError| (gone && no_table(error)) || (altered && other_columns(error));
         let run = |_: &Engine, _: &_| transaction.commit(sync).map(|_| ());
-        self.change(change, sync.unwrap_or(policy), refused, gone, run)
+        self.change(change, sync.unwrap_or(policy), refused, gone || altered, run)
     }
 
     fn load(&mut self, random: &mut Random) -> Result<(), Failure> {
@@ -229,17 +277,16 @@ impl World {
                     Ok(())
                 })?;
                 let Some(load) = load else { return Ok(()) };
-                Loader { load, table: name, made: table.made, rows: Vec::new() }
+                Loader { load, spec: table.spec.clone(), made: table.made, rows: Vec::new() }
             };
-        let table =
-            self.model.live().get(&loader.table).filter(|table| table.made == loader.made).map(Arc::clone);
-        let Some(table) = table else { return Ok(()) };
+        if self.made(loader.made).is_none() {
+            return Ok(());
+        }
         for _ in 0..1 + random.below(3) {
-            let rows = self.some_rows(&table, random);
-            let batch = record_batch(&table.spec, &rows).map_err(|error| error.to_string())?;
-            if !self
-                .upkeep(&format!("load {}+{}", loader.table, rows.len()), |_| loader.load.append(&batch))?
-            {
+            let rows = self.some_rows(&loader.spec, random);
+            let batch = record_batch(&loader.spec, &rows).map_err(|error| error.to_string())?;
+            let what = format!("load {}+{}", loader.spec.name, rows.len());
+            if !self.upkeep(&what, |_| loader.load.append(&batch))? {
                 return Ok(());
             }
             loader.rows.extend(rows);
@@ -252,21 +299,25 @@ impl World {
         if self.loaders.is_empty() {
             return self.load(random);
         }
-        let Loader { load, table, made, rows } =
+        let Loader { load, spec, made, rows } =
             self.loaders.swap_remove(random.below(self.loaders.len() as u64) as usize);
         if random.one_in(6) {
             self.note("give up a load");
             return Ok(());
         }
-        let gone = self.model.live().get(&table).is_none_or(|table| table.made != made);
+        let now = self.made(made).map(|table| table.spec.clone());
+        let altered = now.as_ref().is_some_and(|now| now.version != spec.version);
+        let gone = now.is_none();
+        let table = now.unwrap_or(spec).name;
         let source = random.one_in(2).then(|| ImportSource {
             name: "x.csv".to_string(),
             bytes: 1,
             hash: random.next_u64(),
         });
-        let change = Change::Rows { tables: vec![(table, rows)] };
-        let refused = |error: &EngineError| gone && no_table(error);
-        self.change(change, SyncPolicy::Always, refused, gone, |_, _| load.commit(source).map(|_| ()))
+        let change = Change::Rows { tables: vec![(table, rows)], at_ns: self.commit_time() };
+        let refused = |error: &EngineError| (gone && no_table(error)) || (altered && other_columns(error));
+        let run = |_: &Engine, _: &_| load.commit(source).map(|_| ());
+        self.change(change, SyncPolicy::Always, refused, gone || altered, run)
     }
 
     fn seal(&mut self, random: &mut Random) -> Result<(), Failure> {

@@ -2,10 +2,11 @@
 //! ([`Change::apply`]). A new kind is a variant and an arm in both, and a way to choose it in `actions`.
 
 use crate::model::{ModelTable, Row, State, TableSpec};
+use crate::shaping::Edit;
 use crate::table::record_batch;
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, Result};
-use tickstone_model::SyncPolicy;
+use tickstone_model::{AlterTable, SyncPolicy, TimeRange};
 
 /// A change of data, whole or not at all.
 #[derive(Debug, Clone)]
@@ -31,6 +32,29 @@ pub(crate) enum Change {
     Rows {
         /// By table, in arrival order.
         tables: Vec<(String, Vec<Row>)>,
+        /// When, ns since the Unix epoch.
+        at_ns: i64,
+    },
+    /// A table gets another shape, or name.
+    Alter {
+        /// Its name.
+        table: String,
+        /// How.
+        change: AlterTable,
+    },
+    /// Whole partitions go.
+    DropPartitions {
+        /// The table's name.
+        table: String,
+        /// Those that lie whole in it.
+        range: TimeRange,
+    },
+    /// DELETE and UPDATE.
+    Rewrite {
+        /// The table's name.
+        table: String,
+        /// Of which rows.
+        edit: Arc<Edit>,
     },
 }
 
@@ -48,10 +72,22 @@ impl Change {
             Change::Truncate { table } => {
                 change_table(state, table, |table| table.rows.clear());
             }
-            Change::Rows { tables } => {
+            Change::Rows { tables, at_ns } => {
                 for (name, rows) in tables {
-                    change_table(state, name, |table| table.rows.extend(rows.iter().map(Arc::clone)));
+                    change_table(state, name, |table| table.commit(rows, *at_ns));
                 }
+            }
+            Change::Alter { table, change } => {
+                if let Some(mut altered) = state.remove(table) {
+                    Arc::make_mut(&mut altered).alter(change);
+                    state.insert(altered.spec.name.clone(), altered);
+                }
+            }
+            Change::DropPartitions { table, range } => {
+                change_table(state, table, |table| table.drop_partitions(*range));
+            }
+            Change::Rewrite { table, edit } => {
+                change_table(state, table, |table| table.rewrite(&edit.deleted, &edit.updated, edit.column));
             }
         }
     }
@@ -68,7 +104,15 @@ impl Change {
             }
             Change::Drop { table } => engine.drop_table(table),
             Change::Truncate { table } => engine.truncate_table(table),
-            Change::Rows { tables } => {
+            Change::Alter { table, change } => engine.alter_table(table, change),
+            Change::DropPartitions { table, range } => engine.drop_partitions(table, *range).map(|_| ()),
+            Change::Rewrite { table, edit } => {
+                let Some(of) = state.get(table) else { return Ok(()) };
+                let mut rewrite = engine.rewrite(table)?;
+                edit.stage(&mut rewrite, &of.spec)?;
+                rewrite.commit().map(|_| ())
+            }
+            Change::Rows { tables, .. } => {
                 let mut transaction = engine.begin();
                 for (name, rows) in tables {
                     if let Some(table) = state.get(name) {
@@ -88,7 +132,13 @@ impl Change {
             }
             Change::Drop { table } => format!("drop {table}"),
             Change::Truncate { table } => format!("truncate {table}"),
-            Change::Rows { tables } => {
+            Change::Alter { table, change } => format!("alter {table}: {change:?}"),
+            Change::DropPartitions { table, range } => format!("drop partitions of {table} in {range}"),
+            Change::Rewrite { table, edit } => {
+                let (deleted, updated) = (edit.deleted.len(), edit.updated.len());
+                format!("delete {deleted} of {table}, update {updated} in column {}", edit.column)
+            }
+            Change::Rows { tables, .. } => {
                 let tables = tables.iter().map(|(name, rows)| format!("{name}+{}", rows.len()));
                 format!("rows {}", tables.collect::<Vec<_>>().join(" "))
             }

@@ -3,9 +3,10 @@
 use crate::Random;
 use crate::model::{Cell, Row, TableSpec};
 use std::sync::Arc;
-use tickstone_model::{ColumnType, PartitionBy, SyncPolicy};
+use tickstone_model::{AlterTable, Column, ColumnType, PartitionBy, SyncPolicy, Ttl, TtlUnit};
 
 const DAY: i64 = 86_400_000_000_000;
+pub(crate) const HOUR: i64 = 3_600_000_000_000;
 
 /// A table of one of `names` names.
 pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
@@ -34,17 +35,90 @@ pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
     if random.one_in(6) {
         series.clear();
     }
+    let keyed = timed && random.one_in(3);
+    let ids: Vec<u32> = (0..columns.len() as u32).collect();
     let units =
         [PartitionBy::Day, PartitionBy::Hour, PartitionBy::Week, PartitionBy::Month, PartitionBy::Year];
     TableSpec {
-        name: ["trades", "quotes", "books", "bars"][random.below(names.min(4)) as usize].to_string(),
+        name: some_name(random, names),
+        next_id: ids.len() as u32,
+        version: 0,
+        dedup: if keyed { some_keys(&columns, &series, random) } else { Vec::new() },
+        ttl: if timed && random.one_in(4) { some_ttl(random) } else { None },
         columns,
+        ids,
         timestamp: timed.then_some(0),
         series,
         partition_by: if timed { units[random.below(5) as usize] } else { PartitionBy::None },
         sync: [SyncPolicy::Always, SyncPolicy::Always, SyncPolicy::Interval, SyncPolicy::None]
             [random.below(4) as usize],
     }
+}
+
+/// DEDUP UPSERT KEYS: the timestamp, the series key, and perhaps others.
+fn some_keys(columns: &[(String, ColumnType)], series: &[usize], random: &mut Random) -> Vec<usize> {
+    let mut keys = vec![0];
+    keys.extend(series);
+    for (place, (name, column_type)) in columns.iter().enumerate() {
+        let fits = name != "id" && *column_type != ColumnType::Float64 && !keys.contains(&place);
+        if fits && random.one_in(4) {
+            keys.push(place);
+        }
+    }
+    keys
+}
+
+/// A time to live, or none.
+pub(crate) fn some_ttl(random: &mut Random) -> Option<Ttl> {
+    let choices = [
+        (1, TtlUnit::Hour),
+        (12, TtlUnit::Hour),
+        (1, TtlUnit::Day),
+        (3, TtlUnit::Day),
+        (1, TtlUnit::Week),
+        (1, TtlUnit::Month),
+    ];
+    let (count, unit) = choices[random.below(choices.len() as u64) as usize];
+    Ttl::new(count, unit).ok()
+}
+
+/// Names that columns come and go under, each always of its type.
+const SPARE_COLUMNS: [(&str, ColumnType); 5] = [
+    ("px", ColumnType::Float64),
+    ("note", ColumnType::Varchar),
+    ("venue", ColumnType::Symbol),
+    ("flag", ColumnType::Boolean),
+    ("lot", ColumnType::Int32),
+];
+
+/// Some change of a table's shape that its rules let through, but for the name of another table.
+pub(crate) fn some_alter(spec: &TableSpec, names: u64, random: &mut Random) -> AlterTable {
+    let droppable = |place: &usize| !spec.is_key(*place) && spec.columns[*place].0 != "id";
+    let droppable: Vec<usize> = (0..spec.columns.len()).filter(droppable).collect();
+    let (spare, spare_type) = SPARE_COLUMNS[random.below(SPARE_COLUMNS.len() as u64) as usize];
+    match random.below(6) {
+        0 | 1 if spec.column(spare).is_none() => AlterTable::AddColumn(Column::new(spare, spare_type)),
+        0..=2 if !droppable.is_empty() => {
+            let place = droppable[random.below(droppable.len() as u64) as usize];
+            AlterTable::DropColumn(spec.columns[place].0.clone())
+        }
+        3 if spec.columns.len() > 1 => {
+            // Not the one by which rows are told apart.
+            let others: Vec<usize> = (0..spec.columns.len()).filter(|p| spec.columns[*p].0 != "id").collect();
+            let place = others[random.below(others.len() as u64) as usize];
+            let free = |name: &String| spec.column(name).is_none();
+            let to = (0..).map(|number| format!("column{number}")).find(free).unwrap_or_default();
+            AlterTable::RenameColumn { from: spec.columns[place].0.clone(), to }
+        }
+        4 if spec.timestamp.is_some() => {
+            AlterTable::SetTtl(if random.one_in(3) { None } else { some_ttl(random) })
+        }
+        _ => AlterTable::RenameTable(some_name(random, names)),
+    }
+}
+
+fn some_name(random: &mut Random, names: u64) -> String {
+    ["trades", "quotes", "books", "bars"][random.below(names.min(4)) as usize].to_string()
 }
 
 /// Some rows with ids from `first_id`, around `now` (ns since the Unix epoch).
@@ -55,6 +129,8 @@ pub(crate) fn batch_of(spec: &TableSpec, first_id: i64, now: i64, random: &mut R
         _ => 1 + random.below(30),
     };
     let symbols = [1, 3, 12, 200][random.below(4) as usize];
+    // Few instants, so that keys meet again.
+    let grid = if spec.dedup.is_empty() { 1 } else { [1_000_000_000, HOUR, DAY][random.below(3) as usize] };
     // Mostly rows of one commit are near each other; some come days late, some at the ends of time.
     let late = if random.one_in(3) { random.below(10) as i64 * DAY } else { 0 };
     let spread = [1, 1_000, 3_600_000_000_000, 3 * DAY as u64][random.below(4) as usize];
@@ -64,7 +140,7 @@ pub(crate) fn batch_of(spec: &TableSpec, first_id: i64, now: i64, random: &mut R
             if !random.one_in(4) {
                 ts = now - late + random.below(spread) as i64;
             }
-            let time = if random.one_in(500) { some_edge(random) } else { ts };
+            let time = if random.one_in(500) { some_edge(random) } else { ts - ts.rem_euclid(grid) };
             row(spec, first_id + index, time, symbols, random)
         })
         .collect()
@@ -79,23 +155,28 @@ fn row(spec: &TableSpec, id: i64, ts: i64, symbols: u64, random: &mut Random) ->
         if name == "id" {
             return Cell::Int(id);
         }
-        if index == 0 {
+        if spec.timestamp == Some(index) || name == "ts" {
             return Cell::Int(ts);
         }
-        if random.one_in(12) {
-            return Cell::Null;
-        }
-        match column_type {
-            ColumnType::Boolean => Cell::Bool(random.one_in(2)),
-            ColumnType::Float64 => Cell::Float(some_double(random).to_bits()),
-            ColumnType::Symbol => Cell::Text(format!("{name}-{}", random.below(symbols)).into()),
-            ColumnType::Varchar => Cell::Text(some_text(random)),
-            ColumnType::Decimal { .. } => Cell::Wide(some_decimal(random)),
-            ColumnType::Int32 => Cell::Int(i64::from(random.next_u64() as i32 >> random.below(31))),
-            _ => Cell::Int(random.next_u64() as i64 >> random.below(63)),
-        }
+        some_cell(name, *column_type, symbols, random)
     });
     cells.collect()
+}
+
+/// A value for a column, of at most so many symbols.
+pub(crate) fn some_cell(name: &str, column_type: ColumnType, symbols: u64, random: &mut Random) -> Cell {
+    if random.one_in(12) {
+        return Cell::Null;
+    }
+    match column_type {
+        ColumnType::Boolean => Cell::Bool(random.one_in(2)),
+        ColumnType::Float64 => Cell::Float(some_double(random).to_bits()),
+        ColumnType::Symbol => Cell::Text(format!("{name}-{}", random.below(symbols)).into()),
+        ColumnType::Varchar => Cell::Text(some_text(random)),
+        ColumnType::Decimal { .. } => Cell::Wide(some_decimal(random)),
+        ColumnType::Int32 => Cell::Int(i64::from(random.next_u64() as i32 >> random.below(31))),
+        _ => Cell::Int(random.next_u64() as i64 >> random.below(63)),
+    }
 }
 
 fn some_double(random: &mut Random) -> f64 {

@@ -15,6 +15,7 @@
 mod actions;
 mod change;
 mod clock;
+mod copies;
 mod crash_disk;
 mod day;
 mod faulty_disk;
@@ -23,6 +24,8 @@ mod model;
 mod random;
 mod recovery;
 mod run;
+mod shape;
+mod shaping;
 mod table;
 mod world;
 

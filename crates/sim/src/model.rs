@@ -7,9 +7,10 @@
 //!   each change whole, over all its tables, or not at all.
 
 use crate::change::Change;
+pub(crate) use crate::shape::{ModelTable, TableSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tickstone_model::{ColumnType, PartitionBy, SyncPolicy, TableSchema};
+use tickstone_model::SyncPolicy;
 
 /// One value; doubles by their bits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,58 +31,6 @@ pub(crate) enum Cell {
 
 /// The values of a row, by column.
 pub(crate) type Row = Arc<[Cell]>;
-
-/// A table's shape, and how it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TableSpec {
-    /// Name.
-    pub(crate) name: String,
-    /// Names and types; `id`, a BIGINT, is unique to each row of a run.
-    pub(crate) columns: Vec<(String, ColumnType)>,
-    /// The designated timestamp.
-    pub(crate) timestamp: Option<usize>,
-    /// The series key.
-    pub(crate) series: Vec<usize>,
-    /// The unit of partitions.
-    pub(crate) partition_by: PartitionBy,
-    /// The table's policy.
-    pub(crate) sync: SyncPolicy,
-}
-
-impl TableSpec {
-    /// The schema as the engine wants it.
-    ///
-    /// # Errors
-    /// What the engine's model says of a spec that breaks its rules.
-    pub(crate) fn schema(&self) -> Result<TableSchema, String> {
-        let mut builder = TableSchema::builder(&self.name);
-        for (name, column_type) in &self.columns {
-            builder = builder.column(name, *column_type);
-        }
-        if let Some(index) = self.timestamp {
-            builder = builder.timestamp(&self.columns[index].0);
-        }
-        let series = self.series.iter().map(|index| self.columns[*index].0.clone());
-        let builder = builder.series(series).partition_by(self.partition_by).sync(self.sync);
-        builder.build().map_err(|error| error.to_string())
-    }
-
-    /// The column of this name.
-    pub(crate) fn column(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|(other, _)| other == name)
-    }
-}
-
-/// A table as it must be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ModelTable {
-    /// Its shape.
-    pub(crate) spec: TableSpec,
-    /// Which making of a table of this name it is: a commit begun on another one is refused.
-    pub(crate) made: u64,
-    /// Rows in the order of their commits.
-    pub(crate) rows: Vec<Row>,
-}
 
 /// All tables, by name. Cheap to clone.
 pub(crate) type State = BTreeMap<String, Arc<ModelTable>>;

@@ -1,6 +1,7 @@
 //! The ends of a process, and what must be there when the database is opened again.
 
 use crate::Random;
+use crate::copies::{check_clean, check_crashed, check_names};
 use crate::faulty_disk::{FaultRates, FaultyDisk, Kept};
 use crate::model::State;
 use crate::table::{Trouble, compare, read_all, same_tables};
@@ -23,7 +24,7 @@ const FAULTY_OPENS_MAX: usize = 4;
 
 const KEPT: [Kept; 4] = [Kept::Nothing, Kept::All, Kept::Prefix, Kept::Any];
 
-fn some_kept(random: &mut Random) -> Kept {
+pub(crate) fn some_kept(random: &mut Random) -> Kept {
     KEPT[random.below(KEPT.len() as u64) as usize]
 }
 
@@ -37,6 +38,7 @@ impl World {
         if end == End::Close {
             self.let_go();
         }
+        let closed = end == End::Close;
         // The power may be gone already, or go while the database is closed.
         let end = if self.disk.is_dead() { End::PowerCut } else { end };
         let clean = end == End::Close && !self.is_troubled();
@@ -56,8 +58,12 @@ impl World {
         self.disk.cut_power_after(None);
         if clean {
             self.model.all_stable();
+            check_clean(&self.disk.fork(0), self.may_have_leftovers || self.disk.counts().names > 0)?;
+        } else if random.one_in(3) {
+            check_crashed(&self.disk.fork(0))?;
         }
         let engine = self.open_again(&mut killed, random)?;
+        self.may_have_leftovers = closed && (self.may_have_leftovers || !killed);
         let snapshot = engine.snapshot();
         let found = self.find_state(&snapshot, killed)?;
         let lost = self.model.tail().len();
@@ -122,7 +128,11 @@ impl World {
     }
 
     /// The state a snapshot shows, which must be one of those that may be found.
-    fn find_state(&self, snapshot: &tickstone_engine::Snapshot, killed: bool) -> Result<State, Failure> {
+    pub(crate) fn find_state(
+        &self,
+        snapshot: &tickstone_engine::Snapshot,
+        killed: bool,
+    ) -> Result<State, Failure> {
         let found = read_all(snapshot).map_err(|trouble| match trouble {
             Trouble::Engine(error) => format!("after opening, reading fails: {error}"),
             Trouble::Wrong(what) => what,
@@ -171,6 +181,7 @@ impl World {
             let (at, mask) = (random.below(*bytes as u64) as usize, 1 << random.below(8));
             let damaged = at_rest.fork(random.next_u64());
             damaged.flip(path, at, mask);
+            check_names(&damaged, path)?;
             let Ok(engine) = self.open(&damaged) else { continue };
             let snapshot = engine.snapshot();
             let Ok(found) = read_all(&snapshot) else { continue };

@@ -5,13 +5,12 @@ use super::{BackupSummary, RESTORE_FILE};
 use crate::check::Progress;
 use crate::disk::Disk;
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, sealed, symbols_path, table_dir};
-use crate::snapshot::{PartFile, Source as RowSource, TableSnapshot};
+use crate::snapshot::{PartFile, TableSnapshot};
 use crate::switch::Switch;
 use crate::tape::segment::{list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// How much of a file is copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -33,7 +32,7 @@ impl<'a> Copying<'a> {
         to: &'a dyn Disk,
         progress: &'a mut dyn FnMut(Progress<'_>),
     ) -> Self {
-        let parts = parts_of(source).iter().map(|part| part.entry.file_bytes).sum::<u64>();
+        let parts = source.snapshot.tables().map(|table| table.partitions().disk_bytes()).sum::<u64>();
         let tape = source.tape.iter().map(|piece| piece.bytes().len() as u64).sum::<u64>();
         let bytes_total = parts + tape;
         Self { source, to, progress, summary: BackupSummary::default(), bytes_done: 0, bytes_total }
@@ -45,10 +44,10 @@ impl<'a> Copying<'a> {
         self.summary.position = source.snapshot.position();
         let mut folders = BTreeSet::new();
         let mut named = BTreeSet::new();
-        for part in parts_of(source) {
-            if self.copy_part(&part)? {
-                folders.extend(part.path.parent().map(Path::to_path_buf));
-            }
+        for part in source.snapshot.tables().flat_map(|table| table.passing_parts()) {
+            self.copy_part(&part)?;
+            // Also of a part that was there: it may be what a try that failed has left.
+            folders.extend(part.path.parent().map(Path::to_path_buf));
             named.insert(part.path.clone());
         }
         for folder in &folders {
@@ -69,7 +68,7 @@ impl<'a> Copying<'a> {
             None => switch.remove(PathBuf::from(RESTORE_FILE)),
         }
         switch.commit(self.to)?;
-        self.remove_needless(&named)?;
+        self.remove_needless()?;
         Ok(self.summary)
     }
 
@@ -79,16 +78,17 @@ impl<'a> Copying<'a> {
         (self.progress)(Progress { path, bytes: self.bytes_done, bytes_total });
     }
 
-    /// Copies a part where the target has not the same one; whether it did.
-    fn copy_part(&mut self, part: &PartFile) -> Result<bool> {
+    /// Copies a part where the target has not the same one.
+    fn copy_part(&mut self, part: &PartFile) -> Result<()> {
         self.summary.parts += 1;
         let path = &part.path;
         let bytes = self.source.disk.read(path).map_err(EngineError::io("read", path))?;
         if self.to.read(path).is_ok_and(|there| is_same_part(&there, &bytes)) {
             self.step(path, part.entry.file_bytes);
-            return Ok(false);
+            return Ok(());
         }
-        part.open_anew()?.check()?;
+        // The very bytes that are copied: another reading might give others.
+        part.open_bytes(bytes.clone())?.check()?;
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".tmp");
         let unfinished = PathBuf::from(unfinished);
@@ -102,7 +102,7 @@ impl<'a> Copying<'a> {
         self.to.rename(&unfinished, path).map_err(EngineError::io("rename to", path))?;
         self.summary.parts_copied += 1;
         self.summary.bytes_copied += bytes.len() as u64;
-        Ok(true)
+        Ok(())
     }
 
     /// Stages a file unless the target has it already.
@@ -155,8 +155,9 @@ impl<'a> Copying<'a> {
     }
 
     /// Removes what the new state does not name. A try that is cut short is finished by the next backup.
-    fn remove_needless(&mut self, named: &BTreeSet<PathBuf>) -> Result<()> {
+    fn remove_needless(&mut self) -> Result<()> {
         for table in self.source.snapshot.tables() {
+            let named = table.part_paths();
             let dir = table_dir(table.id);
             let folders = self.to.list(&dir).map_err(EngineError::io("list", &dir))?;
             for folder in folders.into_iter().filter(|entry| entry.is_dir) {
@@ -177,17 +178,4 @@ impl<'a> Copying<'a> {
 fn is_same_part(there: &[u8], bytes: &[u8]) -> bool {
     let trailer = |bytes: &[u8]| bytes.len().checked_sub(TRAILER_BYTES).map(|at| bytes[at..].to_vec());
     there.len() == bytes.len() && trailer(there).is_some_and(|there| Some(there) == trailer(bytes))
-}
-
-/// The parts of a snapshot.
-fn parts_of(source: &Source) -> Vec<Arc<PartFile>> {
-    let mut parts = Vec::new();
-    for table in source.snapshot.tables() {
-        for one in table.partitions.iter().flat_map(|partition| &partition.sources) {
-            if let RowSource::Part(part) = one {
-                parts.push(Arc::clone(part));
-            }
-        }
-    }
-    parts
 }

@@ -65,8 +65,8 @@ impl Engine {
         switch::finish(to.as_ref())?;
         let names = names(to.as_ref())?;
         let known = names.iter().any(|name| name == BACKUP_FILE);
-        // Before the first switch a backup is parts without a manifest.
-        let begun = names.iter().all(|name| matches!(name.as_str(), "tables" | "next"))
+        // Before the first switch a backup is parts without a manifest, and what was made ready.
+        let begun = names.iter().all(|name| matches!(name.as_str(), "tables" | "next" | "SWITCH.tmp"))
             && crate::manifest::list_tables(to.as_ref())?
                 .into_iter()
                 .all(|id| to.read(&crate::manifest::Manifest::path(id)).is_err());

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::disk::{Disk, FileBytes};
 use crate::engine::Core;
 use crate::recovery;
-use crate::snapshot::{Snapshot, Source as RowSource};
+use crate::snapshot::Snapshot;
 use crate::switch;
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, list_segments};
@@ -59,9 +59,7 @@ impl Source {
 /// The segments with frames that no part and no manifest of the snapshot holds, and the one it ends in: each
 /// up to the snapshot's position. Held open, they outlive their names.
 fn tape_up_to(disk: &dyn Disk, snapshot: &Snapshot) -> Result<Vec<TapePiece>> {
-    let sources = snapshot.tables().flat_map(|table| &table.partitions).flat_map(|p| &p.sources);
-    let runs = sources.filter(|source| matches!(source, RowSource::Run(_)));
-    let oldest = runs.map(|run| run.positions().first).min().unwrap_or(u64::MAX);
+    let oldest = snapshot.oldest_run().unwrap_or(u64::MAX);
     let needed_from = oldest.min(snapshot.position());
     let mut segments = list_segments(disk)?;
     segments.retain(|first| *first <= snapshot.position());

@@ -3,7 +3,7 @@
 use super::parts::{fill_symbols, inspect};
 use super::report::{Finding, Remedy, Severity};
 use super::survey::Look;
-use super::tables::broken_file;
+use super::tables::{broken_file, unneeded_symbols};
 use super::tape::Walked;
 use crate::backup::{BACKUP_FILE, RESTORE_FILE};
 use crate::disk::{DirEntry, Disk};
@@ -129,10 +129,16 @@ fn files_of_table(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot) -
     let mut own: BTreeSet<PathBuf> = [Manifest::path(table.id)].into();
     let columns = table.schema.symbol_columns().map(|column| table.schema.column_id(column));
     own.extend(columns.chain(table.retired_columns.iter().copied()).map(|id| symbols_path(table.id, id)));
+    if table.opened_at == 0 {
+        // Without a manifest nobody has looked at them.
+        own.iter()
+            .filter(|path| **path != Manifest::path(table.id))
+            .for_each(|path| unneeded_symbols(look, path));
+    }
     let copies: Vec<PathBuf> = own.iter().map(|path| copy_path(path)).collect();
     own.extend(copies);
-    let parts = table.partitions.iter().flat_map(|partition| partition.part_files().cloned());
-    let parts: BTreeSet<PathBuf> = parts.chain(table.retired.iter().map(|part| part.path.clone())).collect();
+    let mut parts = table.part_paths();
+    parts.extend(table.retired.iter().map(|part| part.path.clone()));
     for entry in list(look.disk.as_ref(), &dir)? {
         let path = dir.join(&entry.name);
         if !entry.is_dir {

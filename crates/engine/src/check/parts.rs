@@ -6,7 +6,7 @@ use super::tables::broken_file;
 use super::tape::Walked;
 use crate::dictionary::Dictionary;
 use crate::part::{Inspection, Part};
-use crate::snapshot::{PartFile, Source, TableSnapshot};
+use crate::snapshot::{PartFile, TableSnapshot};
 use crate::{EngineError, Result};
 use std::ops::Range;
 use std::path::Path;
@@ -15,10 +15,8 @@ use std::sync::Arc;
 /// Looks at all parts.
 pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for table in walked.snapshot.tables() {
-        for source in table.partitions.iter().flat_map(|partition| &partition.sources) {
-            if let Source::Part(part) = source {
-                one_part(look, walked, table, part)?;
-            }
+        for part in table.passing_parts() {
+            one_part(look, walked, table, &part)?;
         }
     }
     Ok(())

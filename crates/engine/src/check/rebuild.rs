@@ -6,7 +6,7 @@
 
 use crate::Result;
 use crate::disk::Disk;
-use crate::manifest::{Manifest, symbols_path, table_dir};
+use crate::manifest::{Manifest, pack, symbols_path, table_dir};
 use crate::part::{Part, PositionRange};
 use crate::snapshot::History;
 use crate::tape::change::{Change, PartEntry, decode_change};
@@ -51,7 +51,6 @@ pub(crate) fn manifest(disk: &dyn Disk, id: u32) -> Result<Option<Manifest>> {
         // Loads: before all else, in the order they were written.
         entry.positions = PositionRange { first: place, last: place };
     }
-    entries.sort_by_key(|entry| (entry.partition, entry.positions.first));
     // At least one symbol where there is a file: all of it is read then.
     let has_file = |column| disk.read(&symbols_path(id, schema.column_id(column))).is_ok();
     let symbol_counts = schema.symbol_columns().map(|column| u32::from(has_file(column))).collect();
@@ -68,7 +67,8 @@ pub(crate) fn manifest(disk: &dyn Disk, id: u32) -> Result<Option<Manifest>> {
         truncated_at,
         saved_at,
         symbol_counts,
-        parts: entries,
+        parts: pack(entries),
+        emptied: Vec::new(),
         imports,
         history,
     }))

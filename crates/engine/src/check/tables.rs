@@ -6,7 +6,6 @@ use super::survey::Look;
 use crate::dictionary::Dictionary;
 use crate::manifest::{Manifest, copy_path, list_tables, symbols_path};
 use crate::snapshot::TableSnapshot;
-use crate::tape::change::PartEntry;
 use crate::tape::segment::first_position;
 use crate::{EngineError, Result};
 use std::path::Path;
@@ -30,8 +29,8 @@ pub(crate) fn look(look: &mut Look<'_>) -> Result<Found> {
     for id in list_tables(look.disk.as_ref())? {
         let Some(manifest) = manifest(look, id)? else { continue };
         found.position = found.position.max(manifest.saved_at);
-        let epochs = manifest.parts.iter().filter_map(PartEntry::epoch);
-        found.opened_last = found.opened_last.max(epochs.max().map_or(0, first_position));
+        let epoch = manifest.newest_epoch();
+        found.opened_last = found.opened_last.max(epoch.map_or(0, first_position));
         let mut dictionaries = vec![None; manifest.schema.columns().len()];
         for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
             let count = *count as usize;
@@ -92,10 +91,11 @@ fn manifest(look: &mut Look<'_>, id: u32) -> Result<Option<Manifest>> {
 
 /// The symbols of a column, as far as its file or the copy has them.
 fn symbols(look: &mut Look<'_>, manifest: &Manifest, column: usize, count: usize) -> Result<Dictionary> {
+    let path = symbols_path(manifest.table, manifest.schema.column_id(column));
     if count == 0 {
+        unneeded_symbols(look, &path);
         return Ok(Dictionary::default());
     }
-    let path = symbols_path(manifest.table, manifest.schema.column_id(column));
     let copy = copy_path(&path);
     let disk = Arc::clone(&look.disk);
     note_file(look, &path);
@@ -124,6 +124,19 @@ fn symbols(look: &mut Look<'_>, manifest: &Manifest, column: usize, count: usize
             look.add(finding.remedy(Remedy::Rebuild));
             // Fewer symbols are better than none: ids never change.
             Ok(Dictionary::load(disk.as_ref(), &copy, 0).unwrap_or_default())
+        }
+    }
+}
+
+/// Notes a symbol file on which no manifest relies yet, and its copy, where they are broken: the next manifest
+/// that does comes after new ones.
+pub(crate) fn unneeded_symbols(look: &mut Look<'_>, path: &Path) {
+    for path in [path, &copy_path(path)] {
+        note_file(look, path);
+        match Dictionary::load(look.disk.as_ref(), path, 0) {
+            Ok(_) => {}
+            Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => look.add(Finding { severity: Severity::Note, ..broken_file(path, error) }),
         }
     }
 }

@@ -238,6 +238,13 @@ impl Walk {
             look.add(finding.loses(None, None).remedy(Remedy::PutAside));
             look.tape.unknown.push(id);
         }
+        for (id, what) in self.replay.incomplete_tables() {
+            let what = format!("the manifest is missing: of the tape's frames {what}");
+            look.trouble(id).rewrite = true;
+            look.add(
+                Finding::new(Severity::Damage, table_dir(id), what).loses(None, None).remedy(Remedy::Rebuild),
+            );
+        }
     }
 }
 

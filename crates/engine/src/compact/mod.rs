@@ -11,6 +11,7 @@
 //! - memory is that of one slice's columns under way, whatever the parts' size;
 //! - nothing else waits for a merge: it holds no lock but for the swap, and gives way to a rewrite.
 
+mod archive;
 mod policy;
 mod stats;
 mod windows;
@@ -22,13 +23,14 @@ pub(crate) use stats::Counters;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::engine::{Core, EngineOptions, lock};
+use crate::maintenance::RETRY_INTERVAL;
 use crate::memory::Memory;
-use crate::part::{PartOptions, PartWriter, PositionRange, RowSource};
+use crate::part::{Density, PartOptions, PartWriter, PositionRange, RowSource};
 use crate::snapshot::{PartFile, PartitionSnapshot, Segment, Source, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
 use arrow_array::ArrayRef;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -42,6 +44,11 @@ const BUDGET_SHARE: usize = 4;
 const ORDER_ROW_BYTES: usize = 32;
 /// Bytes a row takes in each column that is read and encoded at the moment, about: text takes what it takes.
 const COLUMN_ROW_BYTES: usize = 32;
+/// Bytes a row takes in a dense part besides: the times that others are stored by.
+const DENSE_ROW_BYTES: usize = 16;
+/// How long a merge waits for loads to make room, at a time and how often.
+const ROOM_WAIT: Duration = Duration::from_millis(10);
+const ROOM_WAITS_MAX: usize = 3_000;
 /// Fewest rows of a slice, however short memory is.
 const SLICE_ROWS_MIN: usize = 4_096;
 
@@ -64,8 +71,12 @@ struct Requests {
     wanted: bool,
     stopping: bool,
     failure: Option<String>,
+    /// Tables whose parts have changed since they were found to need no merge.
+    touched: BTreeSet<u32>,
     /// Parts that cannot be read: not tried again unasked.
     broken: HashSet<PathBuf>,
+    /// When nothing was found to archive (s since the Unix epoch).
+    looked_s: Option<u64>,
 }
 
 impl Compaction {
@@ -73,10 +84,11 @@ impl Compaction {
     pub(crate) fn start(core: &Arc<Core>) -> Result<()> {
         let weak: Weak<Core> = Arc::downgrade(core);
         let compaction = Arc::clone(&core.writing("compaction")?.compaction);
+        let patience = Self::patience(core.options.archive_after);
         let run = move || {
-            while compaction.next_request() {
+            while compaction.next_request(patience) {
                 // The engine is not held while parts merge, so that closing it does not wait for that.
-                while let Some(job) = weak.upgrade().and_then(|core| core.next_merge()) {
+                while let Some(job) = weak.upgrade().and_then(|core| core.next_due()) {
                     let merged = job.run(&compaction);
                     let Some(core) = weak.upgrade() else { return };
                     if !core.finish_merge(&job, merged) {
@@ -91,14 +103,30 @@ impl Compaction {
         Ok(())
     }
 
-    /// Waits for a request; `false` at the end.
-    fn next_request(&self) -> bool {
+    /// Waits for a request, or until patience ends; `false` at the end.
+    fn next_request(&self, patience: Option<Duration>) -> bool {
         let mut requests = lock(&self.requests);
         while !requests.wanted && !requests.stopping {
-            requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
+            // What failed for want of space goes on once there is some, also where nobody asks.
+            let retry = requests.failure.is_some().then_some(RETRY_INTERVAL);
+            let Some(patience) = patience.into_iter().chain(retry).min() else {
+                requests = self.requested.wait(requests).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.requested.wait_timeout(requests, patience);
+            let (woken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            requests = woken;
+            if waited.timed_out() {
+                break;
+            }
         }
         requests.wanted = false;
         !requests.stopping
+    }
+
+    /// Notes that parts of these tables have changed: they are looked at, and no others.
+    pub(crate) fn touch(&self, tables: impl IntoIterator<Item = u32>) {
+        lock(&self.requests).touched.extend(tables);
     }
 
     /// Asks for what is due to be merged.
@@ -143,6 +171,7 @@ struct Merge {
     options: EngineOptions,
     /// Name of the file to be written.
     file: String,
+    density: Density,
     memory: Arc<Memory>,
     /// Whether the byte rate holds.
     throttled: bool,
@@ -163,8 +192,15 @@ impl Merge {
         let positions = self.positions();
         let path = part_path(self.table.id, self.table.schema(), self.partition.from, &self.file);
         let (slice_rows, bytes) = self.slice_rows();
-        let _held = self.memory.reserve_for_merge(bytes);
-        let options = PartOptions { slice_rows, threads: self.options.threads };
+        let mut held = self.memory.reserve_for_merge(bytes);
+        // Unasked, it can wait; not for ever: a load may never add another row.
+        let mut waits = if self.throttled { ROOM_WAITS_MAX } else { 0 };
+        while waits > 0 && !self.memory.has_room(bytes) && !compaction.is_stopping() {
+            compaction.rest(ROOM_WAIT);
+            waits -= 1;
+        }
+        held.set(bytes);
+        let options = PartOptions { slice_rows, threads: self.options.threads, density: self.density };
         let mut writer =
             PartWriter::create(self.disk.as_ref(), &path, self.table.schema(), positions, options)?;
         let mut windows = Windows::new(&self.table, &self.parts, slice_rows)?;
@@ -205,7 +241,8 @@ impl Merge {
 
     /// Rows of a slice, fewer where memory is short, and about how many bytes its columns under way take.
     fn slice_rows(&self) -> (usize, usize) {
-        let row_bytes = ORDER_ROW_BYTES + self.options.threads.max(1) * COLUMN_ROW_BYTES;
+        let besides = if self.density == Density::Dense { DENSE_ROW_BYTES } else { 0 };
+        let row_bytes = ORDER_ROW_BYTES + self.options.threads.max(1) * (COLUMN_ROW_BYTES + besides);
         let fitting = self.options.memory_budget_bytes / BUDGET_SHARE / row_bytes;
         let slice_rows = self.options.slice_rows.min(fitting.max(SLICE_ROWS_MIN));
         let rows: u64 = self.parts.iter().map(|(part, _)| part.entry.rows).sum();
@@ -231,7 +268,7 @@ impl Core {
     /// Asks for compaction where it is on.
     pub(crate) fn request_compaction(&self) {
         if let Ok(writing) = self.writing("compaction")
-            && self.options.compaction_parts_min > 0
+            && (self.options.compaction_parts_min > 0 || !self.options.archive_after.is_zero())
         {
             writing.compaction.request();
         }
@@ -240,7 +277,7 @@ impl Core {
     /// Merges what is due now; a failure is kept for [`Self::maintenance_stats`].
     pub(crate) fn compact_inline(&self) {
         let Ok(writing) = self.writing("compaction") else { return };
-        while let Some(mut job) = self.next_merge() {
+        while let Some(mut job) = self.next_due() {
             job.throttled = false;
             let merged = job.run(&writing.compaction);
             if !self.finish_merge(&job, merged) {
@@ -257,6 +294,11 @@ impl Core {
         self.counters.read(failure)
     }
 
+    /// The merge or archiving that is due, `None` where none is.
+    fn next_due(&self) -> Option<Merge> {
+        self.next_merge().or_else(|| self.next_archive())
+    }
+
     /// The merge that is due, `None` where none is.
     fn next_merge(&self) -> Option<Merge> {
         let writing = self.writing("compaction").ok()?;
@@ -264,28 +306,54 @@ impl Core {
         if parts_min == 0 || writing.compaction.is_stopping() {
             return None;
         }
-        let snapshot = self.publisher.snapshot();
-        let broken = lock(&writing.compaction.requests).broken.clone();
-        for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
-            for partition in table.partitions() {
-                let wasteful = |part: &&Arc<PartFile>| {
-                    let superseded = partition.superseded_of(part).len() as u64;
-                    superseded * SUPERSEDED_SHARE > part.entry.rows && !broken.contains(&part.path)
-                };
-                if let Some(part) = partition.part_sources().find(wasteful) {
-                    return self.merge_of(table, partition, vec![Arc::clone(part)]);
-                }
-                if partition.sources.len() < parts_min {
-                    continue;
-                }
-                let size = |source: &Source| match source {
-                    Source::Part(part) if !broken.contains(&part.path) => Some(part.entry.file_bytes),
-                    _ => None,
-                };
-                let sizes: Vec<Option<u64>> = partition.sources.iter().map(size).collect();
-                if let Some(chosen) = policy::choose(&sizes, parts_min) {
-                    return self.merge_of(table, partition, parts_of(&partition.sources[chosen]));
-                }
+        let (touched, broken) = {
+            let mut requests = lock(&writing.compaction.requests);
+            (std::mem::take(&mut requests.touched), requests.broken.clone())
+        };
+        let mut touched = touched.into_iter();
+        while let Some(id) = touched.next() {
+            // What was touched before this is in the snapshot.
+            let snapshot = self.publisher.snapshot();
+            let Some(table) = snapshot.table_by_id(id) else { continue };
+            if lock(&table.dir.layout).rewriting {
+                writing.compaction.touch([id]);
+                continue;
+            }
+            let due = self.merge_of_table(table, parts_min, &broken);
+            if due.is_some() {
+                // There may be more to do in it.
+                writing.compaction.touch(std::iter::once(id).chain(touched));
+                return due;
+            }
+        }
+        None
+    }
+
+    /// The merge that is due in a table, `None` where none is.
+    fn merge_of_table(
+        &self,
+        table: &Arc<TableSnapshot>,
+        parts_min: usize,
+        broken: &HashSet<PathBuf>,
+    ) -> Option<Merge> {
+        for partition in table.partitions().worth_merging(parts_min) {
+            let wasteful = |part: &&Arc<PartFile>| {
+                let superseded = partition.superseded_of(part).len() as u64;
+                superseded * SUPERSEDED_SHARE > part.entry.rows && !broken.contains(&part.path)
+            };
+            if let Some(part) = partition.part_sources().find(wasteful) {
+                return self.merge_of(table, partition, vec![Arc::clone(part)]);
+            }
+            if partition.sources.len() < parts_min {
+                continue;
+            }
+            let size = |source: &Source| match source {
+                Source::Part(part) if !broken.contains(&part.path) => Some(part.entry.file_bytes),
+                _ => None,
+            };
+            let sizes: Vec<Option<u64>> = partition.sources.iter().map(size).collect();
+            if let Some(chosen) = policy::choose(&sizes, parts_min) {
+                return self.merge_of(table, partition, parts_of(&partition.sources[chosen]));
             }
         }
         None
@@ -297,19 +365,29 @@ impl Core {
         partition: &PartitionSnapshot,
         parts: Vec<Arc<PartFile>>,
     ) -> Option<Merge> {
+        let density = archive::density_of(&parts);
+        self.merge_as(table, partition, parts, density)
+    }
+
+    fn merge_as(
+        &self,
+        table: &Arc<TableSnapshot>,
+        partition: &PartitionSnapshot,
+        parts: Vec<Arc<PartFile>>,
+        density: Density,
+    ) -> Option<Merge> {
         let with_superseded =
             |part: Arc<PartFile>| (Arc::clone(&part), Arc::from(partition.superseded_of(&part)));
         // Without its rows: a merge must not keep in memory what is sealed meanwhile.
-        let table =
-            TableSnapshot { partitions: Vec::new(), retired: Vec::new(), ..TableSnapshot::clone(table) };
         Some(Merge {
-            table: Arc::new(table),
+            table: table.without_rows(),
             partition: partition.range,
             parts: parts.into_iter().map(with_superseded).collect(),
             disk: Arc::clone(&self.disk),
             clock: Arc::clone(&self.writing("compaction").ok()?.clock),
             options: self.options.clone(),
-            file: self.new_part_name(),
+            file: self.new_part_name(density),
+            density,
             memory: Arc::clone(&self.memory),
             throttled: true,
         })
@@ -364,13 +442,18 @@ impl Core {
 
     /// Merges all neighbouring parts of one table, or of all.
     pub(crate) fn compact_fully(&self, table: Option<&str>) -> Result<()> {
+        self.merge_fully(table, Self::next_full_merge)
+    }
+
+    /// Does the merges that `next` names, table by table, at full speed.
+    fn merge_fully(&self, table: Option<&str>, next: impl Fn(&Self, u32) -> Option<Merge>) -> Result<()> {
         let compaction = Arc::clone(&self.writing("compaction")?.compaction);
         let tables: Vec<u32> = match table {
             Some(name) => vec![self.table(name)?.id],
             None => self.publisher.snapshot().tables().map(|table| table.id).collect(),
         };
         for id in tables {
-            while let Some(mut job) = self.next_full_merge(id) {
+            while let Some(mut job) = next(self, id) {
                 job.throttled = false;
                 let merged = job.run(&compaction)?;
                 // Where the parts changed meanwhile, what is there now is looked at again.
@@ -383,7 +466,7 @@ impl Core {
     fn next_full_merge(&self, id: u32) -> Option<Merge> {
         let snapshot = self.publisher.snapshot();
         let table = snapshot.table_by_id(id).filter(|table| !lock(&table.dir.layout).rewriting)?;
-        for partition in table.partitions() {
+        for partition in table.partitions().worth_merging(2) {
             let is_part = |source: &Source| matches!(source, Source::Part(_));
             let stretches = partition.sources.split(|source| !is_part(source));
             let longest = stretches.max_by_key(|stretch| stretch.len()).map(parts_of).unwrap_or_default();

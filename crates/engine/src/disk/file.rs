@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! - while a writing `FileDisk` lives, it holds the exclusive lock on `LOCK`; a second one is refused;
-//! - a map outlives the file's name, so a part that was removed stays readable to those who hold it.
+//! - a map outlives the file's name, so a part that was removed stays readable to those who hold it;
+//! - a segment of the tape is never mapped while it is written: a full disk cuts it.
 
 #![allow(clippy::disallowed_methods, reason = "the one place that touches the file system")]
 
@@ -10,9 +11,11 @@ use super::{AppendFile, DirEntry, Disk, FileBytes};
 use crate::tape::segment::TAPE_DIR;
 use crate::{EngineError, Result};
 use memmap2::Mmap;
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const LOCK_FILE: &str = "LOCK";
 
@@ -21,6 +24,14 @@ const LOCK_FILE: &str = "LOCK";
 pub struct FileDisk {
     root: PathBuf,
     lock: Option<File>,
+    growing: Growing,
+}
+
+/// Segments of the tape that are open for appending.
+type Growing = Arc<Mutex<BTreeSet<PathBuf>>>;
+
+fn guard(growing: &Growing) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+    growing.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl FileDisk {
@@ -40,7 +51,7 @@ impl FileDisk {
             .open(&path)
             .map_err(EngineError::io("open", &path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { root, lock: Some(lock) }),
+            Ok(()) => Ok(Self { root, lock: Some(lock), growing: Arc::default() }),
             Err(TryLockError::WouldBlock) => Err(EngineError::Locked { path: root }),
             Err(TryLockError::Error(source)) => Err(EngineError::Io { action: "lock", path, source }),
         }
@@ -53,7 +64,7 @@ impl FileDisk {
     pub fn open_read_only(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
         fs::read_dir(&root).map_err(EngineError::io("open", &root))?;
-        Ok(Self { root, lock: None })
+        Ok(Self { root, lock: None, growing: Arc::default() })
     }
 
     fn writable(&self, path: &Path) -> io::Result<PathBuf> {
@@ -67,7 +78,8 @@ impl FileDisk {
 impl Disk for FileDisk {
     fn read(&self, path: &Path) -> io::Result<FileBytes> {
         // The writer may cut the tape's newest segment under a reader: a map would turn that into a signal.
-        if self.lock.is_none() && path.starts_with(TAPE_DIR) {
+        let cut_any_time = || self.lock.is_none() || guard(&self.growing).contains(path);
+        if path.starts_with(TAPE_DIR) && cut_any_time() {
             return Ok(FileBytes::new(fs::read(self.root.join(path))?));
         }
         let file = File::open(self.root.join(path))?;
@@ -83,12 +95,16 @@ impl Disk for FileDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
-        let path = self.writable(path)?;
-        if let Some(parent) = path.parent() {
+        let full_path = self.writable(path)?;
+        if let Some(parent) = full_path.parent() {
             fs::create_dir_all(parent)?;
         }
-        let file = OpenOptions::new().create_new(true).append(true).open(path)?;
-        Ok(Box::new(RealAppendFile(file)))
+        let file = OpenOptions::new().create_new(true).append(true).open(full_path)?;
+        let segment = path.starts_with(TAPE_DIR).then(|| {
+            guard(&self.growing).insert(path.to_path_buf());
+            (path.to_path_buf(), Arc::clone(&self.growing))
+        });
+        Ok(Box::new(RealAppendFile { file, segment }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -117,7 +133,11 @@ impl Disk for FileDisk {
         let mut listed = Vec::new();
         for entry in entries {
             let entry = entry?;
-            let metadata = entry.metadata()?;
+            let metadata = match entry.metadata() {
+                // It was removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                other => other?,
+            };
             let is_dir = metadata.is_dir();
             if let Ok(name) = entry.file_name().into_string() {
                 listed.push(DirEntry { name, is_dir, len: if is_dir { 0 } else { metadata.len() } });
@@ -145,14 +165,26 @@ impl Disk for FileDisk {
 }
 
 #[derive(Debug)]
-struct RealAppendFile(File);
+struct RealAppendFile {
+    file: File,
+    /// Its name among those that grow, where it is a segment of the tape.
+    segment: Option<(PathBuf, Growing)>,
+}
+
+impl Drop for RealAppendFile {
+    fn drop(&mut self) {
+        if let Some((path, growing)) = &self.segment {
+            guard(growing).remove(path);
+        }
+    }
+}
 
 impl AppendFile for RealAppendFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.file.write_all(bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }

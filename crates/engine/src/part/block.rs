@@ -1,11 +1,13 @@
 //! Columns to chunks: blocks of 1,024 values, their statistics, their checksums.
 
+use super::codec::shape::{Coder, SEGMENT_BLOCKS, pieces};
 use super::codec::{HEADER_BYTES, kind, text, value};
 use super::gather::{self, Gathered};
+use super::index;
 use super::layout::{GROUP_BLOCKS, pad};
 use super::order::Order;
 use super::stats::{BlockStats, FIRST_NULL, HAS_SUM, LAST_NULL, Measured, NO_RANGE, StatKind, TotalStats};
-use super::{BLOCK_ROWS, Slice};
+use super::{BLOCK_ROWS, Density, Slice};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -15,8 +17,8 @@ use arrow_array::{Array, ArrayRef};
 use std::ops::Range;
 use tickstone_model::ColumnType;
 
-/// Rows a chunk's encodings are chosen by: so many stretches of so many neighbours.
-const STRETCHES: usize = 4;
+/// Rows a segment's encodings are chosen by: so many stretches of so many neighbours.
+const STRETCHES: usize = 3;
 const STRETCH_ROWS: usize = 512;
 
 /// One column of one slice, encoded.
@@ -28,12 +30,21 @@ pub(super) struct Chunk {
     pub(super) total: TotalStats,
 }
 
-/// Encodes one column, whose rows in arrival order are those of `arrays`: a chunk a slice.
-pub(super) fn encode_column(column_type: ColumnType, arrays: &[ArrayRef], order: &Order) -> Vec<Chunk> {
+/// Encodes one column, whose rows in arrival order are those of `arrays`: a chunk a slice. `times` are the
+/// designated timestamps of the same rows, for a timestamp that may be stored as the distance from them.
+pub(super) fn encode_column(
+    column_type: ColumnType,
+    arrays: &[ArrayRef],
+    times: Option<&[ArrayRef]>,
+    order: &Order,
+    density: Density,
+) -> Vec<Chunk> {
     let kind = StatKind::of(column_type);
     macro_rules! numbers {
         ($arrow:ty) => {
-            each_slice(order, kind, &gather::primitive::<$arrow>(arrays), encode_values)
+            each_slice(order, kind, &gather::primitive::<$arrow>(arrays), |rows, slice, chunk| {
+                encode_values(rows, None, density, slice, chunk)
+            })
         };
     }
     match column_type {
@@ -50,8 +61,21 @@ pub(super) fn encode_column(column_type: ColumnType, arrays: &[ArrayRef], order:
         ColumnType::Float64 => numbers!(Float64Type),
         ColumnType::Decimal { .. } => numbers!(Decimal128Type),
         ColumnType::Date => numbers!(Date32Type),
-        ColumnType::Timestamp => numbers!(TimestampNanosecondType),
-        ColumnType::Uuid => each_slice(order, kind, &gather::sixteen_bytes(arrays), encode_values),
+        ColumnType::Timestamp => {
+            let times = times.map(gather::primitive::<TimestampNanosecondType>);
+            let permutation = order.permutation.as_deref();
+            let times = times.as_ref().map(|column| Rows { column, permutation });
+            let values = gather::primitive::<TimestampNanosecondType>(arrays);
+            each_slice(order, kind, &values, |rows, slice, chunk| {
+                encode_values(rows, times.as_ref(), density, slice, chunk);
+            })
+        }
+        ColumnType::Uuid => {
+            let values = gather::sixteen_bytes(arrays);
+            each_slice(order, kind, &values, |rows, slice, chunk| {
+                encode_values(rows, None, density, slice, chunk)
+            })
+        }
         ColumnType::Varchar | ColumnType::Binary => {
             each_slice(order, kind, &gather::bytes(arrays), encode_text)
         }
@@ -102,13 +126,23 @@ fn blocks(rows: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
     rows.clone().step_by(BLOCK_ROWS).map(move |start| start..end.min(start + BLOCK_ROWS))
 }
 
-/// Stretches of neighbours, spread over the slice, without NULLs.
-fn stretches<T: Copy>(rows: &Rows<'_, '_, T>, slice: &Slice) -> Vec<Vec<T>> {
-    let step = (slice.rows.len() / STRETCHES).max(STRETCH_ROWS);
+/// Stretches of neighbours, spread over rows of the part, without NULLs; as distances from `times`, if given.
+fn stretches<V: value::Value>(
+    rows: &Rows<'_, '_, V>,
+    times: Option<&Rows<'_, '_, i64>>,
+    held: &Range<usize>,
+) -> Vec<Vec<V>> {
+    let step = (held.len() / STRETCHES).max(STRETCH_ROWS);
     let mut found = Vec::with_capacity(STRETCHES);
-    for start in slice.rows.clone().step_by(step) {
+    let mut since = Vec::new();
+    for start in held.clone().step_by(step) {
+        let stretch = start..held.end.min(start + STRETCH_ROWS);
         let mut values = Vec::with_capacity(STRETCH_ROWS);
-        let valid = rows.copy(start..slice.rows.end.min(start + STRETCH_ROWS), &mut values);
+        let valid = rows.copy(stretch.clone(), &mut values);
+        if let Some(times) = times {
+            times.copy(stretch, &mut since);
+            values.iter_mut().zip(&since).for_each(|(value, time)| *value = value.since(*time));
+        }
         if let Some(valid) = valid {
             let mut keep = valid.iter();
             values.retain(|_| keep.next() == Some(&true));
@@ -118,17 +152,54 @@ fn stretches<T: Copy>(rows: &Rows<'_, '_, T>, slice: &Slice) -> Vec<Vec<T>> {
     found
 }
 
-fn encode_values<V: value::Value>(rows: &Rows<'_, '_, V>, slice: &Slice, chunk: &mut ChunkBuilder) {
-    let plan = value::Plan::of(&stretches(rows, slice));
-    let mut values = Vec::with_capacity(BLOCK_ROWS);
-    for block in blocks(&slice.rows) {
-        let valid = rows.copy(block, &mut values);
-        let stats = block_stats(&values, valid.as_deref());
-        if let Some(valid) = &valid {
-            fill_nulls(&mut values, valid);
+/// Blocks are coded a segment at a time: they share a plan and tables.
+fn encode_values<V: value::Value>(
+    rows: &Rows<'_, '_, V>,
+    times: Option<&Rows<'_, '_, i64>>,
+    density: Density,
+    slice: &Slice,
+    chunk: &mut ChunkBuilder,
+) {
+    let mut coder = Coder::new(density);
+    let (mut values, mut since) = (Vec::with_capacity(BLOCK_ROWS), Vec::new());
+    let all: Vec<Range<usize>> = blocks(&slice.rows).collect();
+    for segment in all.chunks(SEGMENT_BLOCKS) {
+        let Some((first, last)) = segment.first().zip(segment.last()) else { continue };
+        let held = first.start..last.end;
+        let sample = stretches(rows, None, &held);
+        let mut plan = value::Plan::of(&sample, held.len(), density);
+        let mut related = None;
+        if let Some(times) = times {
+            let distances = value::Plan::of(&stretches(rows, Some(times), &held), held.len(), density);
+            // Two blocks are read for one: it must earn its place.
+            if distances.sample_bytes * 8 < plan.sample_bytes * 7 {
+                (plan, related) = (distances, Some(times));
+            }
         }
-        chunk.add(values.len(), stats, valid.as_deref(), |out| value::encode(&values, plan, out));
+        let (mut known, mut made) = (Vec::new(), Vec::new());
+        for block in segment {
+            let valid = rows.copy(block.clone(), &mut values);
+            let stats = block_stats(&values, valid.as_deref());
+            if let Some(times) = related {
+                times.copy(block.clone(), &mut since);
+                values.iter_mut().zip(&since).for_each(|(value, time)| *value = value.since(*time));
+            }
+            if let Some(valid) = &valid {
+                fill_nulls(&mut values, valid);
+            }
+            // A block of NULLs has no body.
+            let is_empty = usize::from(stats.nulls) == values.len();
+            made.push(if is_empty { Vec::new() } else { pieces(&values, plan) });
+            known.push((values.len(), stats, valid));
+        }
+        for ((rows, stats, valid), body) in known.into_iter().zip(coder.encode(&made)) {
+            chunk.add(rows, stats, valid.as_deref(), |out| {
+                out.extend(related.map(|_| kind::SINCE));
+                out.extend_from_slice(&body);
+            });
+        }
     }
+    chunk.tables = coder.tables;
 }
 
 /// Statistics of a block.
@@ -143,7 +214,7 @@ fn block_stats<V: Measured>(values: &[V], valid: Option<&[bool]>) -> BlockStats 
     stats.flags |= measure.flags;
     (stats.min, stats.max, stats.sum) = (measure.min, measure.max, measure.sum);
     let kept = |value: Option<&V>, null: u16, stats: &BlockStats| match value {
-        Some(value) if !stats.has(null) => value.stat_bits(),
+        Some(value) if !stats.has(null | NO_RANGE) => value.stat_bits(),
         _ => 0,
     };
     stats.first = kept(values.first(), FIRST_NULL, &stats);
@@ -275,11 +346,14 @@ struct ChunkBuilder {
     data: Vec<u8>,
     blocks: Vec<(usize, BlockStats)>,
     total: TotalStats,
+    /// The tables that the blocks name.
+    tables: Vec<u8>,
 }
 
 impl ChunkBuilder {
     fn new(kind: StatKind) -> Self {
-        Self { kind, data: Vec::new(), blocks: Vec::new(), total: TotalStats::empty() }
+        let (data, blocks, tables) = (Vec::new(), Vec::new(), Vec::new());
+        Self { kind, data, blocks, total: TotalStats::empty(), tables }
     }
 
     /// Adds a block of `rows` rows: validity where some are NULL, then the body.
@@ -296,22 +370,20 @@ impl ChunkBuilder {
         self.total.add(self.kind, &TotalStats::of_block(self.kind, rows, &stats));
         self.blocks.push((self.data.len(), stats));
         if usize::from(stats.nulls) == rows {
-            self.data.extend_from_slice(&[kind::NULLS, 0, 0, 0, 0, 0, 0, 0]);
+            self.data.push(kind::NULLS);
             return;
         }
         if let Some(valid) = valid {
             write_bitmap(valid, &mut self.data);
         }
         body(&mut self.data);
-        pad(&mut self.data);
     }
 
-    fn finish(self) -> Chunk {
+    fn finish(mut self) -> Chunk {
+        pad(&mut self.data);
         let mut page = Vec::new();
         self.total.write(&mut page);
-        for (offset, stats) in &self.blocks {
-            stats.write(*offset, &mut page);
-        }
+        index::write(self.kind, &self.blocks, self.data.len(), &self.tables, &mut page);
         let starts: Vec<usize> =
             self.blocks.iter().map(|(offset, _)| *offset).step_by(GROUP_BLOCKS).collect();
         let ends = starts.iter().skip(1).copied().chain([self.data.len()]);

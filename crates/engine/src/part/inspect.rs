@@ -7,7 +7,7 @@ use super::block::block_stats_of;
 use super::layout::{TOTAL_BYTES, block_count};
 use super::page::Page;
 use super::series::SeriesEntry;
-use super::stats::{HAS_RANGE, StatKind, TotalStats};
+use super::stats::{HAS_RANGE, NO_RANGE, StatKind, TotalStats};
 use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
@@ -172,7 +172,7 @@ impl SliceLook<'_> {
             }
         }
         if let Some(total) = total.filter(|total| *total != page.total()) {
-            let offset = page.offset() as u64;
+            let offset = page.file_offset() as u64;
             let what = format!(
                 "column {}: the statistics of a chunk are not those of its values",
                 self.part.name(column)
@@ -189,7 +189,12 @@ impl SliceLook<'_> {
         let damaged = |what: &str| self.part.damaged(found.offset, what);
         let values = self.part.read(column, self.block_rows(block))?;
         let column_type = self.part.schema.columns()[column].column_type;
-        if block_stats_of(column_type, &values) != found.stats {
+        let mut said = found.stats;
+        if said.has(NO_RANGE) {
+            // Then they say nothing.
+            (said.first, said.last) = (0, 0);
+        }
+        if block_stats_of(column_type, &values) != said {
             return Err(damaged("the statistics of a block are not those of its values"));
         }
         if let (ColumnType::Symbol, Some(known)) = (column_type, (self.symbols)(column))

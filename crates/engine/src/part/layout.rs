@@ -9,7 +9,7 @@ use super::BLOCK_ROWS;
 /// First eight bytes of a part, and last eight.
 pub(super) const MAGIC: [u8; 8] = *b"TICKPART";
 /// The format this build writes, and the newest it reads.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// Magic, version, CRC-32C of both.
 pub(super) const HEADER_BYTES: usize = 16;
 /// See [`Trailer`].
@@ -20,7 +20,7 @@ pub(super) const FOOTER_HEAD_BYTES: usize = 64;
 pub(super) const SLICE_BYTES: usize = 48;
 /// See [`ChunkRecord`].
 pub(super) const CHUNK_BYTES: usize = 32;
-/// A block's place and statistics.
+/// A block's place and statistics, in format 1.
 pub(super) const BLOCK_RECORD_BYTES: usize = 48;
 /// Statistics of a chunk or of a column of the whole part.
 pub(super) const TOTAL_BYTES: usize = 72;
@@ -49,7 +49,7 @@ pub(super) fn i128_at(bytes: &[u8], at: usize) -> i128 {
     array_at(bytes, at).map_or(0, i128::from_le_bytes)
 }
 
-fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+pub(super) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
@@ -65,6 +65,8 @@ pub(super) struct Trailer {
     pub(super) footer_bytes: u64,
     pub(super) file_bytes: u64,
     pub(super) footer_crc: u32,
+    /// As in the header.
+    pub(super) version: u32,
 }
 
 impl Trailer {
@@ -74,7 +76,7 @@ impl Trailer {
         out.extend_from_slice(&self.footer_bytes.to_le_bytes());
         out.extend_from_slice(&self.file_bytes.to_le_bytes());
         out.extend_from_slice(&self.footer_crc.to_le_bytes());
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&MAGIC);
@@ -89,12 +91,13 @@ impl Trailer {
             && bytes[40..] == MAGIC
             && u32_at(bytes, 36) == 0
             && crate::checksum::matches(&bytes[..32], u32_at(bytes, 32))
-            && u32_at(bytes, 28) == VERSION;
+            && (1..=VERSION).contains(&u32_at(bytes, 28));
         sound.then(|| Self {
             footer_offset: u64_at(bytes, 0),
             footer_bytes: u64_at(bytes, 8),
             file_bytes: u64_at(bytes, 16),
             footer_crc: u32_at(bytes, 24),
+            version: u32_at(bytes, 28),
         })
     }
 }
@@ -122,9 +125,14 @@ pub(super) struct FooterHead {
     pub(super) series_columns: u32,
     pub(super) schema_bytes: u32,
     pub(super) series_entries: u32,
-    /// 1: the table has a designated timestamp.
+    /// See [`HAS_TIMESTAMP`] and [`IS_DENSE`].
     pub(super) flags: u32,
 }
+
+/// Flag of a footer: the table has a designated timestamp.
+pub(super) const HAS_TIMESTAMP: u32 = 1;
+/// Flag of a footer of format 2: the part may hold what decodes slowly.
+pub(super) const IS_DENSE: u32 = 2;
 
 impl FooterHead {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -238,7 +246,7 @@ pub(super) fn group_count(rows: usize) -> usize {
     block_count(rows).div_ceil(GROUP_BLOCKS)
 }
 
-/// Size of the page of a chunk of `rows` rows: totals, block records, group checksums, padding.
+/// Size of the page of a chunk of `rows` rows in format 1: totals, block records, group checksums, padding.
 pub(super) fn page_bytes(rows: usize) -> usize {
     TOTAL_BYTES + block_count(rows) * BLOCK_RECORD_BYTES + (group_count(rows) * 4).next_multiple_of(8)
 }

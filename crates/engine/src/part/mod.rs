@@ -15,6 +15,7 @@
 mod block;
 mod codec;
 mod gather;
+mod index;
 mod inspect;
 mod layout;
 mod open;
@@ -23,6 +24,7 @@ mod own;
 mod page;
 mod prune;
 mod read;
+mod reduce;
 mod seek;
 mod series;
 mod stats;
@@ -58,6 +60,17 @@ pub struct PositionRange {
     pub last: u64,
 }
 
+/// How dense a part is: what its columns may be stored as (docs/decisions/0006-density.md).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Density {
+    /// Only what is decoded at more than a billion values a second: for what is written and read often.
+    #[default]
+    Fast,
+    /// Also codes by frequency and distances from the designated timestamp, which take less and are read more
+    /// slowly: for what is written once.
+    Dense,
+}
+
 /// How a part is written.
 #[derive(Debug, Clone, Copy)]
 pub struct PartOptions {
@@ -65,6 +78,8 @@ pub struct PartOptions {
     pub slice_rows: usize,
     /// Threads that sort and encode, at least 1.
     pub threads: usize,
+    /// What columns may be stored as.
+    pub density: Density,
 }
 
 /// Rows on their way into a part, in arrival order, read column by column.
@@ -148,6 +163,9 @@ pub struct Part {
     positions: PositionRange,
     slices: Vec<Slice>,
     layout: layout::Layout,
+    /// Of the file's format.
+    version: u32,
+    density: Density,
     /// One bit a chunk page, then one a group of blocks: set once its checksum has been compared.
     verified: Vec<AtomicU64>,
 }
@@ -161,6 +179,11 @@ impl Part {
     /// The tape positions whose rows it holds.
     pub fn positions(&self) -> PositionRange {
         self.positions
+    }
+
+    /// How it was written; parts of format 1 are fast.
+    pub fn density(&self) -> Density {
+        self.density
     }
 
     /// Its slices in order of time.

@@ -1,11 +1,11 @@
 //! Opening a part: header, trailer and footer are verified, everything else when it is touched.
 
 use super::layout::{
-    CHUNK_BYTES, ChunkRecord, FOOTER_HEAD_BYTES, FooterHead, HEADER_BYTES, Layout, MAGIC, MAX_ROWS,
-    SLICE_BYTES, SliceRecord, TOTAL_BYTES, TRAILER_BYTES, Trailer, VERSION, group_count, header, page_bytes,
-    u32_at,
+    CHUNK_BYTES, ChunkRecord, FOOTER_HEAD_BYTES, FooterHead, HAS_TIMESTAMP, HEADER_BYTES, IS_DENSE, Layout,
+    MAGIC, MAX_ROWS, SLICE_BYTES, SliceRecord, TOTAL_BYTES, TRAILER_BYTES, Trailer, VERSION, group_count,
+    header, page_bytes, u32_at,
 };
-use super::{Part, PartSummary, PositionRange, Slice};
+use super::{Density, Part, PartSummary, PositionRange, Slice};
 use crate::disk::FileBytes;
 use crate::{EngineError, Result, checksum};
 use std::ops::Range;
@@ -76,6 +76,9 @@ impl Part {
             .ok_or_else(|| damaged(file.len(), "the file is cut"))?;
         let trailer = Trailer::from_bytes(&file[trailer_at..])
             .ok_or_else(|| damaged(trailer_at, "the trailer is cut or changed"))?;
+        if header(trailer.version) != file[..HEADER_BYTES] {
+            return Err(damaged(trailer_at, "the trailer is of another format version than the header"));
+        }
         if trailer.file_bytes != file.len() as u64 {
             return Err(damaged(trailer_at, "the file has not the length it was written with"));
         }
@@ -88,12 +91,13 @@ impl Part {
         if !checksum::matches(footer, trailer.footer_crc) {
             return Err(damaged(footer_offset, "the checksum of the footer does not match"));
         }
-        let footer = Footer { bytes: footer, offset: footer_offset };
+        let footer = Footer { bytes: footer, offset: footer_offset, version: trailer.version };
         let parsed = footer.parse(schema).map_err(|(at, what)| damaged(footer_offset + at, what))?;
         let Parsed { head, slices, layout, bits } = parsed;
         let summary = PartSummary {
             rows: head.rows,
-            times: (head.flags == 1 && head.rows > 0).then_some((head.time_min, head.time_max)),
+            times: (head.flags & HAS_TIMESTAMP != 0 && head.rows > 0)
+                .then_some((head.time_min, head.time_max)),
             file_bytes: file.len() as u64,
         };
         Ok(Part {
@@ -103,6 +107,8 @@ impl Part {
             positions: PositionRange { first: head.first_position, last: head.last_position },
             slices,
             layout,
+            version: trailer.version,
+            density: if head.flags & IS_DENSE != 0 { Density::Dense } else { Density::Fast },
             verified: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             bytes,
         })
@@ -122,7 +128,7 @@ pub(super) fn check_header(file: &[u8], path: &Path) -> Result<()> {
     if version > VERSION {
         return Err(EngineError::NewerFormat { path: path.into(), found: version, known: VERSION });
     }
-    if version != VERSION {
+    if version == 0 {
         return Err(damaged("a format version that never was"));
     }
     Ok(())
@@ -135,6 +141,8 @@ struct Footer<'a> {
     bytes: &'a [u8],
     /// In the file.
     offset: usize,
+    /// Of the file's format.
+    version: u32,
 }
 
 struct Parsed {
@@ -153,7 +161,9 @@ impl Footer<'_> {
             && head.series_columns as usize == schema.series().len()
             && head.schema_bytes as usize == wanted.len()
             && self.bytes.get(FOOTER_HEAD_BYTES..FOOTER_HEAD_BYTES + wanted.len()) == Some(&wanted[..]);
-        if !same || head.flags != u32::from(schema.timestamp().is_some()) {
+        let has_timestamp = head.flags & HAS_TIMESTAMP != 0;
+        let known = if self.version > 1 { HAS_TIMESTAMP | IS_DENSE } else { HAS_TIMESTAMP };
+        if !same || has_timestamp != schema.timestamp().is_some() || head.flags & !known != 0 {
             return Err((FOOTER_HEAD_BYTES, "the part's columns are not the table's"));
         }
         let (columns, slices) = (head.columns as usize, head.slices as usize);
@@ -202,7 +212,7 @@ impl Footer<'_> {
             layout.slice_series.push((record.series_first as usize, record.series_count as usize));
             slices.push(Slice {
                 rows: row as usize..end as usize,
-                times: (head.flags == 1).then_some((record.time_min, record.time_max)),
+                times: (head.flags & HAS_TIMESTAMP != 0).then_some((record.time_min, record.time_max)),
             });
             row = end;
             series += u64::from(record.series_count);
@@ -230,7 +240,7 @@ impl Footer<'_> {
                     |offset: u64, bytes: u64| offset.checked_add(bytes).filter(|e| *e <= self.offset as u64);
                 let sound = end(record.data_offset, record.data_bytes) == Some(record.page_offset)
                     && end(record.page_offset, u64::from(record.page_bytes)).is_some()
-                    && record.page_bytes as usize == page_bytes(rows)
+                    && (self.version > 1 || record.page_bytes as usize == page_bytes(rows))
                     && record.data_offset.is_multiple_of(8);
                 if !sound {
                     return Err((at, "a chunk outside the file"));

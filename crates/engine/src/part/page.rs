@@ -1,5 +1,6 @@
 //! Chunk pages and blocks in place: found by arithmetic, verified when first touched.
 
+use super::index::PackedIndex;
 use super::layout::{
     BLOCK_RECORD_BYTES, CHUNK_BYTES, ChunkRecord, GROUP_BLOCKS, TOTAL_BYTES, block_count, group_count, u32_at,
 };
@@ -20,15 +21,21 @@ pub(super) struct Page<'a> {
     data: &'a [u8],
     /// Of `data` in the file.
     data_offset: usize,
+    /// `None` in format 1, where records stand one after the other.
+    index: Option<PackedIndex>,
 }
 
 /// One block, verified.
 pub(super) struct Block<'a> {
     pub(super) bytes: &'a [u8],
+    /// The tables that it may name.
+    pub(super) tables: &'a [u8],
     /// In the file.
     pub(super) offset: usize,
     pub(super) rows: usize,
     pub(super) stats: BlockStats,
+    /// Where in the part: the slice, and the block of its chunks.
+    pub(super) place: (usize, usize),
 }
 
 impl Part {
@@ -73,7 +80,14 @@ impl Part {
             }
             self.set_verified(chunk);
         }
-        Ok(Page { part: self, slice, column, rows, bytes, data, data_offset })
+        let index = match self.version {
+            1 => None,
+            _ => {
+                let broken = || self.damaged(page_at, "a chunk's index that is not as long as it says");
+                Some(PackedIndex::read(bytes, rows).ok_or_else(broken)?)
+            }
+        };
+        Ok(Page { part: self, slice, column, rows, bytes, data, data_offset, index })
     }
 
     /// What is known of a column of the whole part.
@@ -97,9 +111,19 @@ impl Part {
 
     /// Bytes of one column of one slice (both inside the part), their index included.
     pub(super) fn chunk_bytes(&self, slice: usize, column: usize) -> u64 {
+        self.chunk(slice, column).map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+    }
+
+    /// Bytes of the file that the index of a column takes: statistics, offsets and checksums of its blocks.
+    pub fn index_bytes(&self, column: usize) -> u64 {
+        let slices = if column < self.layout.columns { self.slices.len() } else { 0 };
+        let chunks = (0..slices).filter_map(|slice| self.chunk(slice, column));
+        chunks.map(|record| u64::from(record.page_bytes)).sum()
+    }
+
+    fn chunk(&self, slice: usize, column: usize) -> Option<ChunkRecord> {
         let at = self.layout.chunks + (slice * self.layout.columns + column) * CHUNK_BYTES;
-        let record = self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read);
-        record.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+        self.bytes.get(at..at + CHUNK_BYTES).map(ChunkRecord::read)
     }
 
     /// Compares every checksum of the file.
@@ -127,11 +151,19 @@ impl<'a> Page<'a> {
     }
 
     /// Where it stands in the file: the blocks it tells of end there.
-    pub(super) fn offset(&self) -> usize {
+    pub(super) fn file_offset(&self) -> usize {
         self.data_offset + self.data.len()
     }
 
-    /// Where in the chunk a block begins, and its statistics.
+    /// Where in the chunk a block begins.
+    fn offset(&self, block: usize) -> Option<usize> {
+        match &self.index {
+            Some(index) => Some(index.offset(self.bytes, block)),
+            None => self.record(block).map(|(offset, _)| offset),
+        }
+    }
+
+    /// Where in the chunk a block begins, and its statistics, in format 1.
     fn record(&self, block: usize) -> Option<(usize, BlockStats)> {
         let at = TOTAL_BYTES + block * BLOCK_RECORD_BYTES;
         BlockStats::read(self.bytes.get(at..at + BLOCK_RECORD_BYTES)?)
@@ -140,15 +172,34 @@ impl<'a> Page<'a> {
     /// Statistics of a block of this chunk.
     pub(super) fn stats(&self, block: usize) -> Result<BlockStats> {
         let missing = || self.part.damaged(self.data_offset, "a block past its chunk");
-        self.record(block).map(|(_, stats)| stats).ok_or_else(missing)
+        match &self.index {
+            Some(index) if block < block_count(self.rows) => Ok(index.stats(self.bytes, block)),
+            Some(_) => Err(missing()),
+            None => self.record(block).map(|(_, stats)| stats).ok_or_else(missing),
+        }
+    }
+
+    /// The bits of the first value of a block, as in its statistics.
+    pub(super) fn first(&self, block: usize) -> Result<u64> {
+        match &self.index {
+            Some(index) if block < block_count(self.rows) => Ok(index.first(self.bytes, block)),
+            _ => Ok(self.stats(block)?.first),
+        }
     }
 
     /// The bytes of blocks `blocks` within the chunk.
     fn extent(&self, blocks: Range<usize>) -> Option<Range<usize>> {
-        let start = self.record(blocks.start)?.0;
+        let start = self.offset(blocks.start)?;
         let end =
-            if blocks.end < block_count(self.rows) { self.record(blocks.end)?.0 } else { self.data.len() };
+            if blocks.end < block_count(self.rows) { self.offset(blocks.end)? } else { self.data.len() };
         (start <= end && end <= self.data.len()).then_some(start..end)
+    }
+
+    /// The checksum of a group of blocks.
+    fn group_checksum(&self, group: usize) -> u32 {
+        // They are the last of the page.
+        let size = (group_count(self.rows) * 4).next_multiple_of(8);
+        u32_at(self.bytes, self.bytes.len().saturating_sub(size) + group * 4)
     }
 
     /// A block of this chunk, its checksum compared if nobody has yet.
@@ -162,17 +213,17 @@ impl<'a> Page<'a> {
             let first = group * GROUP_BLOCKS;
             let last = block_count(self.rows).min(first + GROUP_BLOCKS);
             let extent = self.extent(first..last).ok_or_else(missing)?;
-            let at = TOTAL_BYTES + block_count(self.rows) * BLOCK_RECORD_BYTES + group * 4;
-            if !checksum::matches(&self.data[extent.clone()], u32_at(self.bytes, at)) {
+            if !checksum::matches(&self.data[extent.clone()], self.group_checksum(group)) {
                 let offset = self.data_offset + extent.start;
                 return Err(self.part.damaged(offset, "the checksum of a group of blocks does not match"));
             }
             self.part.set_verified(bit);
         }
         let extent = self.extent(block..block + 1).ok_or_else(missing)?;
-        let (_, stats) = self.record(block).ok_or_else(missing)?;
+        let stats = self.stats(block)?;
+        let tables = self.index.as_ref().and_then(|index| self.bytes.get(index.tables())).unwrap_or_default();
         let rows = BLOCK_ROWS.min(self.rows - block * BLOCK_ROWS);
         let offset = self.data_offset + extent.start;
-        Ok(Block { bytes: &self.data[extent], offset, rows, stats })
+        Ok(Block { bytes: &self.data[extent], tables, offset, rows, stats, place: (self.slice, block) })
     }
 }

@@ -1,6 +1,6 @@
 //! Reading rows of a column into an Arrow array: only the blocks touched are decoded.
 
-use super::codec::slots::{append, first, scratch};
+use super::codec::slots::{Slot, append, first, scratch};
 use super::codec::{Decoded, HEADER_BYTES, kind, text, value};
 use super::page::Block;
 use super::{BLOCK_ROWS, Part};
@@ -93,7 +93,7 @@ impl Part {
     }
 
     /// The type of a column, where it and the rows of `ranges` are the part's.
-    fn column_type(&self, column: usize, ranges: &[Range<usize>]) -> Result<ColumnType> {
+    pub(super) fn column_type(&self, column: usize, ranges: &[Range<usize>]) -> Result<ColumnType> {
         let known = self.schema.columns().get(column);
         let inside = ranges.iter().all(|rows| rows.start <= rows.end && rows.end as u64 <= self.summary.rows);
         let ascending = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
@@ -104,7 +104,7 @@ impl Part {
     }
 
     /// Visits the blocks that hold rows of `ranges`, each once: the block, and which of its rows are wanted.
-    fn each_block(
+    pub(super) fn each_block(
         &self,
         column: usize,
         ranges: &[Range<usize>],
@@ -148,7 +148,7 @@ impl Part {
         Ok((values, nulls))
     }
 
-    fn append_values<V: value::Value>(
+    pub(super) fn append_values<V: value::Value>(
         &self,
         column: usize,
         ranges: &[Range<usize>],
@@ -162,9 +162,47 @@ impl Part {
                 values.resize(values.len() + count(wanted), V::default());
                 return Ok(());
             };
-            decode_wanted(body, block.rows, wanted, values).map_err(|what| self.damaged(block.offset, what.0))
+            if body.first() == Some(&kind::SINCE) {
+                return self.append_since(body, block, wanted, values);
+            }
+            let decoded = decode_wanted((body, block.tables), block.rows, wanted, values);
+            decoded.map_err(|what| self.damaged(block.offset, what.0))
         })?;
         Ok(validity.finish())
+    }
+
+    /// Appends the rows wanted of a block of distances from the designated timestamps.
+    fn append_since<V: value::Value>(
+        &self,
+        body: &[u8],
+        block: &Block<'_>,
+        wanted: &[Range<usize>],
+        values: &mut Vec<V>,
+    ) -> Result<()> {
+        let before = values.len();
+        let decoded = decode_wanted((&body[1..], block.tables), block.rows, wanted, values);
+        decoded.map_err(|what| self.damaged(block.offset, what.0))?;
+        let mut times = scratch::<i64, BLOCK_ROWS>();
+        let times = self.times_beside(block, &mut times)?;
+        let wanted = wanted.iter().flat_map(|rows| &times[rows.clone()]);
+        values[before..].iter_mut().zip(wanted).for_each(|(value, time)| *value = value.after(*time));
+        Ok(())
+    }
+
+    /// The designated timestamps of a block's rows.
+    pub(super) fn times_beside<'s>(
+        &self,
+        block: &Block<'_>,
+        times: &'s mut [Slot<i64>; BLOCK_ROWS],
+    ) -> Result<&'s [i64]> {
+        let (slice, number) = block.place;
+        let column = self.schema.timestamp();
+        let column = column
+            .ok_or_else(|| self.damaged(block.offset, "distances from times that there are none of"))?;
+        let beside = self.page(slice, column)?.block(number)?;
+        let decoded =
+            first(times, beside.rows).and_then(|slots| value::decode(beside.bytes, beside.tables, slots));
+        Ok(decoded.map_err(|what| self.damaged(beside.offset, what.0))?)
     }
 
     fn read_sixteen_bytes(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
@@ -206,7 +244,7 @@ impl Part {
             };
             let damaged = |damage: super::codec::Damage| self.damaged(block.offset, damage.0);
             let mut lengths = scratch::<u32, BLOCK_ROWS>();
-            let rest = body.get(HEADER_BYTES..).filter(|_| matches!(body[0], kind::TEXT | kind::TEXT_ZSTD));
+            let rest = body.get(HEADER_BYTES..).filter(|_| kind::is_text(body[0]));
             let Some(rest) = rest else {
                 return Err(self.damaged(block.offset, "an encoding this type does not have"));
             };
@@ -238,16 +276,16 @@ fn count(ranges: &[Range<usize>]) -> usize {
 
 /// Appends the rows wanted of a block: straight to their place where that is all of them.
 fn decode_wanted<V: value::Value>(
-    body: &[u8],
+    (body, tables): (&[u8], &[u8]),
     rows: usize,
     wanted: &[Range<usize>],
     values: &mut Vec<V>,
 ) -> Decoded<()> {
     if count(wanted) == rows {
-        return append(values, rows, |slots| value::decode(body, slots));
+        return append(values, rows, |slots| value::decode(body, tables, slots));
     }
     let mut decoded = scratch::<V, BLOCK_ROWS>();
-    let decoded = value::decode(body, first(&mut decoded, rows)?)?;
+    let decoded = value::decode(body, tables, first(&mut decoded, rows)?)?;
     for rows in wanted {
         values.extend_from_slice(&decoded[rows.clone()]);
     }
@@ -332,7 +370,7 @@ impl Validity {
             if let Some(bits) = &mut self.bits {
                 bits.append_n(taken, true);
             }
-            if block.bytes.len() < HEADER_BYTES {
+            if block.bytes.is_empty() {
                 return Err(part.damaged(block.offset, "a block ends before its values do"));
             }
             return Ok(Some(block.bytes));
@@ -348,7 +386,7 @@ impl Validity {
             return Ok(None);
         }
         let at = block.rows.div_ceil(64) * 8;
-        let split = block.bytes.split_at_checked(at).filter(|(_, body)| body.len() >= HEADER_BYTES);
+        let split = block.bytes.split_at_checked(at).filter(|(_, body)| !body.is_empty());
         let (valid, body) =
             split.ok_or_else(|| part.damaged(block.offset, "a block ends before its values do"))?;
         for rows in wanted {

@@ -78,7 +78,7 @@ impl<'a> PartTimes<'a> {
         if self.decoded_start != Some(origin + block * BLOCK_ROWS) {
             let page = self.part.page(self.slice, self.column)?;
             if place.is_multiple_of(BLOCK_ROWS) {
-                return Ok(page.stats(block)?.first.cast_signed());
+                return Ok(page.first(block)?.cast_signed());
             }
             self.decode(&page, block)?;
         }
@@ -120,14 +120,14 @@ impl<'a> PartTimes<'a> {
         // The first timestamps of all blocks but the first belong to `rows`.
         let (mut low, mut high) = (first + 1, last + 1);
         let mut step = 1;
-        while low + step < high && page.stats(low + step - 1)?.first.cast_signed() < time {
+        while low + step < high && page.first(low + step - 1)?.cast_signed() < time {
             low += step;
             step *= 2;
         }
         high = high.min(low + step);
         while low < high {
             let middle = low + (high - low) / 2;
-            if page.stats(middle)?.first.cast_signed() < time { low = middle + 1 } else { high = middle }
+            if page.first(middle)?.cast_signed() < time { low = middle + 1 } else { high = middle }
         }
         // Every block from `low` on begins at or after `time`: the edge is in the block before it.
         let block = low - 1;
@@ -147,7 +147,7 @@ impl<'a> PartTimes<'a> {
         let found = page.block(block)?;
         self.decoded_start = None;
         self.times.clear();
-        append(&mut self.times, found.rows, |slots| value::decode(found.bytes, slots))
+        append(&mut self.times, found.rows, |slots| value::decode(found.bytes, found.tables, slots))
             .map_err(|damage| self.part.damaged(found.offset, damage.0))?;
         self.decoded_start = Some(self.part.slices[self.slice].rows.start + block * BLOCK_ROWS);
         self.rows_decoded += found.rows;

@@ -79,18 +79,7 @@ pub(super) struct BlockStats {
 }
 
 impl BlockStats {
-    /// Writes the record of a block that starts `offset` bytes (a multiple of 8) into its chunk.
-    pub(super) fn write(&self, offset: usize, out: &mut Vec<u8>) {
-        let words = u32::try_from(offset / 8).expect("a chunk is under 32 GiB: the writer checks");
-        out.extend_from_slice(&words.to_le_bytes());
-        out.extend_from_slice(&self.nulls.to_le_bytes());
-        out.extend_from_slice(&self.flags.to_le_bytes());
-        for word in [self.min, self.max, self.sum, self.first, self.last] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-    }
-
-    /// Reads a record; `None` where `record` is too short.
+    /// Reads a record of format 1; `None` where `record` is too short.
     pub(super) fn read(record: &[u8]) -> Option<(usize, Self)> {
         if record.len() < BLOCK_RECORD_BYTES {
             return None;
@@ -259,6 +248,10 @@ fn low_half(value: i128) -> [u8; 8] {
 pub(super) trait Measured: Copy {
     /// Range, sum and NaN of `values`, none of which is NULL. `values` may be empty.
     fn measure(values: impl Iterator<Item = Self>) -> Measure;
+    /// As [`Self::measure`], for answers and not for the file: doubles may be added up in any order.
+    fn measure_all(values: &[Self]) -> Measure {
+        Self::measure(values.iter().copied())
+    }
     /// The bits kept for `first` and `last`, 0 where the type keeps none.
     fn stat_bits(self) -> u64;
 }
@@ -329,6 +322,39 @@ macro_rules! measured_float {
                     measure.max = from_total_order(max);
                 }
                 measure
+            }
+
+            #[inline(always)]
+            fn measure_all(values: &[Self]) -> Measure {
+                // Side by side, so that no addition waits for the one before it.
+                const LANES: usize = 8;
+                let (mut sums, mut any_nan) = ([0.0; LANES], false);
+                let (mut least, mut most) = ([i64::MAX; LANES], [i64::MIN; LANES]);
+                let (eights, rest) = values.as_chunks::<LANES>();
+                for eight in eights {
+                    for (lane, value) in eight.iter().enumerate() {
+                        let value = f64::from(*value);
+                        sums[lane] += value;
+                        any_nan |= value.is_nan();
+                        let key = total_order(value);
+                        least[lane] = least[lane].min(if value.is_nan() { i64::MAX } else { key });
+                        most[lane] = most[lane].max(if value.is_nan() { i64::MIN } else { key });
+                    }
+                }
+                let mut last = Self::measure(rest.iter().copied());
+                last.sum = (f64::from_bits(last.sum) + sums.into_iter().sum::<f64>()).to_bits();
+                let (mut min, mut max) = (i64::MAX, i64::MIN);
+                if last.flags & HAS_RANGE != 0 {
+                    (min, max) = (total_order(f64::from_bits(last.min)), total_order(f64::from_bits(last.max)));
+                }
+                min = least.into_iter().fold(min, i64::min);
+                max = most.into_iter().fold(max, i64::max);
+                if min <= max {
+                    last.flags |= HAS_RANGE;
+                    (last.min, last.max) = (from_total_order(min), from_total_order(max));
+                }
+                last.flags |= if any_nan { HAS_NAN } else { 0 };
+                last
             }
 
             fn stat_bits(self) -> u64 {

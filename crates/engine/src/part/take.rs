@@ -1,7 +1,8 @@
 //! Single rows of a column, picked from the blocks that hold them: nothing else is decoded or copied.
 
+use super::codec::plain::PlainBlock;
 use super::codec::slots::{first, scratch};
-use super::codec::{HEADER_BYTES, bit, value};
+use super::codec::{bit, kind, value};
 use super::page::{Block, Page};
 use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
@@ -15,6 +16,9 @@ use arrow_schema::ArrowError;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::ColumnType;
+
+/// Up to so many rows of a block are picked one by one from the packed words.
+const FEW_ROWS: usize = 32;
 
 impl Part {
     /// The rows `rows` of a column in that order, in stored types.
@@ -86,6 +90,13 @@ impl Part {
             let (here, after) = rest.split_at(together);
             rest = after;
             let block = page.block(number)?;
+            if valid.is_none()
+                && here.len() <= FEW_ROWS
+                && let Some(plain) = self.plain::<V>(&block)?.filter(PlainBlock::is_whole)
+            {
+                values.extend(here.iter().map(|row| plain.get::<V>(row - held.start)));
+                continue;
+            }
             let body = self.body(&block)?;
             if body.bits.is_some() || valid.is_some() {
                 let valid = valid.get_or_insert_with(|| {
@@ -99,8 +110,16 @@ impl Part {
                 values.resize(values.len() + here.len(), V::default());
                 continue;
             };
-            let decoded = first(&mut slots, block.rows).and_then(|slots| value::decode(bytes, slots));
+            let is_since = bytes.first() == Some(&kind::SINCE);
+            let bytes = &bytes[usize::from(is_since)..];
+            let decoded =
+                first(&mut slots, block.rows).and_then(|slots| value::decode(bytes, block.tables, slots));
             let decoded = decoded.map_err(|damage| self.damaged(block.offset, damage.0))?;
+            if is_since {
+                let mut times = scratch::<i64, BLOCK_ROWS>();
+                let times = self.times_beside(&block, &mut times)?;
+                decoded.iter_mut().zip(times).for_each(|(value, time)| *value = value.after(*time));
+            }
             values.extend(here.iter().map(|row| decoded[row - held.start]));
         }
         let nulls = valid.map(|mut valid| NullBuffer::new(valid.finish()));
@@ -124,7 +143,7 @@ impl Part {
             return Ok(Body { bits: Some(&[]), bytes: None });
         }
         let at = if nulls == 0 { 0 } else { block.rows.div_ceil(64) * 8 };
-        let split = block.bytes.split_at_checked(at).filter(|(_, body)| body.len() >= HEADER_BYTES);
+        let split = block.bytes.split_at_checked(at).filter(|(_, body)| !body.is_empty());
         let (bits, bytes) = split.ok_or_else(short)?;
         Ok(Body { bits: (nulls > 0).then_some(bits), bytes: Some(bytes) })
     }

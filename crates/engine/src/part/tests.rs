@@ -3,6 +3,7 @@
 mod damage;
 mod golden;
 mod inspect;
+mod reduce;
 mod round_trip;
 mod table;
 
@@ -82,10 +83,20 @@ impl AppendFile for MemoryFile {
 
 const POSITIONS: PositionRange = PositionRange { first: 7, last: 12 };
 
-/// Writes a part and gives its bytes.
+/// Writes a dense part, in which anything may be, and gives its bytes.
 fn write(schema: &Arc<TableSchema>, batches: &[RowBatch], slice_rows: usize, threads: usize) -> Vec<u8> {
+    write_as(Density::Dense, schema, batches, slice_rows, threads)
+}
+
+fn write_as(
+    density: Density,
+    schema: &Arc<TableSchema>,
+    batches: &[RowBatch],
+    slice_rows: usize,
+    threads: usize,
+) -> Vec<u8> {
     let disk = MemoryDisk::default();
-    let options = PartOptions { slice_rows, threads };
+    let options = PartOptions { slice_rows, threads, density };
     let summary = Part::write(&disk, Path::new("p"), schema, POSITIONS, batches, options).unwrap();
     let bytes = disk.contents("p").unwrap();
     assert_eq!(disk.0.lock().unwrap().len(), 1, "no temporary file is left");

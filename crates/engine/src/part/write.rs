@@ -8,11 +8,13 @@
 //! - after an error nothing is left under either name (as far as the disk lets it be removed).
 
 use super::block::{Chunk, encode_column};
-use super::layout::{ChunkRecord, FooterHead, MAX_ROWS, SliceRecord, Trailer, VERSION, header, pad};
+use super::layout::{
+    ChunkRecord, FooterHead, HAS_TIMESTAMP, IS_DENSE, MAX_ROWS, SliceRecord, Trailer, VERSION, header, pad,
+};
 use super::open::schema_bytes;
 use super::order::{Order, SortedSlice, order};
 use super::stats::{StatKind, TotalStats};
-use super::{Part, PartOptions, PartSummary, PositionRange, RowSource};
+use super::{Density, Part, PartOptions, PartSummary, PositionRange, RowSource};
 use crate::disk::{AppendFile, Disk};
 use crate::{EngineError, Result};
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use tickstone_model::{RowBatch, TableSchema};
+use tickstone_model::{ColumnType, RowBatch, TableSchema};
 
 impl Part {
     /// Sorts rows and writes them as the part `path`; the caller syncs the folder.
@@ -136,6 +138,7 @@ impl<'a> PartWriter<'a> {
             footer_bytes: footer.len() as u64,
             file_bytes: self.sink.at + (footer.len() + super::layout::TRAILER_BYTES) as u64,
             footer_crc: crc32c::crc32c(&footer),
+            version: VERSION,
         };
         self.sink.append(&footer)?;
         self.sink.append(&trailer.to_bytes())?;
@@ -154,11 +157,18 @@ impl<'a> PartWriter<'a> {
     fn write_columns<R: RowSource + ?Sized>(&mut self, source: &R, order: &Order) -> Result<()> {
         let columns = self.schema.columns();
         let next = AtomicUsize::new(0);
+        let density = self.options.density;
+        let encode = |column: usize, column_type: ColumnType| -> Result<Vec<Chunk>> {
+            // In a dense part other timestamps may be stored as distances from the designated one.
+            let beside = self.schema.timestamp().filter(|designated| *designated != column);
+            let beside = beside.filter(|_| density == Density::Dense && column_type == ColumnType::Timestamp);
+            let times = beside.map(|designated| source.column(designated)).transpose()?;
+            Ok(encode_column(column_type, &source.column(column)?, times.as_deref(), order, density))
+        };
         let encode_next = || {
             let column = next.fetch_add(1, Ordering::Relaxed);
             let column_type = columns.get(column)?.column_type;
-            let arrays = source.column(column);
-            Some((column, arrays.map(|arrays| encode_column(column_type, &arrays, order))))
+            Some((column, encode(column, column_type)))
         };
         let threads = self.options.threads.max(1);
         if threads == 1 {
@@ -234,7 +244,8 @@ impl<'a> PartWriter<'a> {
             series_columns: count(self.schema.series().len()),
             schema_bytes: count(schema.len()),
             series_entries: count(slices.iter().map(|sorted| sorted.series.len() / stride).sum()),
-            flags: u32::from(self.schema.timestamp().is_some()),
+            flags: if self.schema.timestamp().is_some() { HAS_TIMESTAMP } else { 0 }
+                | if self.options.density == Density::Dense { IS_DENSE } else { 0 },
         }
         .write(&mut out);
         out.extend_from_slice(&schema);

@@ -54,6 +54,13 @@ impl Replay {
         ids
     }
 
+    /// Tables whose CREATE is in the tape, with what of them only the manifest knew that is missing.
+    pub(crate) fn incomplete_tables(&self) -> Vec<(u32, String)> {
+        let mut tables: Vec<_> = self.incomplete.iter().map(|(id, what)| (*id, what.clone())).collect();
+        tables.sort_unstable();
+        tables
+    }
+
     /// Gives placeholders to symbols that frames before this one brought and that are lost. Whether there
     /// were any; there may be more.
     pub(crate) fn fill_symbols(&self, frame: &Frame<'_>) -> bool {

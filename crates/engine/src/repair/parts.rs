@@ -1,7 +1,7 @@
 //! The rows of a damaged part that are whole, in a new part of the same positions.
 
 use super::Job;
-use crate::part::{Part, PartOptions};
+use crate::part::{Density, Part, PartOptions};
 use crate::snapshot::{PartFile, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
@@ -31,7 +31,7 @@ impl Job<'_> {
         let name = format!("{:06x}-{:08x}.part", self.epoch(), self.done.parts_rewritten);
         let path = part_path(table.id, &table.schema, entry.partition, &name);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let options = PartOptions { slice_rows: SLICE_ROWS, threads };
+        let options = PartOptions { slice_rows: SLICE_ROWS, threads, density: Density::Fast };
         // What a load wrote says nothing of positions, before and after.
         let positions = part.positions();
         let summary = Part::write(self.disk, &path, part.schema(), positions, &batches, options)?;

@@ -3,12 +3,11 @@
 use super::Job;
 use crate::Result;
 use crate::check::survey::{PartTrouble, TableTrouble};
-use crate::manifest::{Manifest, copy_path, sealed, symbols_path};
-use crate::snapshot::{PartFile, Source, TableSnapshot};
+use crate::manifest::{Manifest, copy_path, pack, sealed, symbols_path};
+use crate::snapshot::TableSnapshot;
 use crate::switch::Switch;
 use crate::tape::change::PartEntry;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 impl Job<'_> {
     /// Stages the files of every table with trouble; tables that nothing describes are strays.
@@ -30,30 +29,29 @@ impl Job<'_> {
     ) -> Result<()> {
         let mut manifest = table.to_manifest(self.survey.snapshot.position());
         // Positions of which no row is left stay claimed: the tape may still have rows of them.
-        manifest.parts.retain(PartEntry::is_emptied);
-        for part in part_files(table) {
+        let mut parts: Vec<PartEntry> = Vec::new();
+        for part in table.passing_parts() {
             let Some(found) = trouble.parts.get(&part.path) else {
-                manifest.parts.push(part.entry.clone());
+                parts.push(part.entry.clone());
                 continue;
             };
             self.done.rows_lost += part.entry.rows - found.kept(part.entry.rows);
             match found {
                 PartTrouble::InTape => {}
-                PartTrouble::Lost => manifest.parts.push(part.entry.emptied()),
-                PartTrouble::Partly(good) => {
-                    let kept = self.keep_rows(table, &part, good)?;
-                    manifest.parts.push(kept.unwrap_or_else(|| part.entry.emptied()));
-                }
+                PartTrouble::Lost => manifest.emptied.push(part.entry.emptied()),
+                PartTrouble::Partly(good) => match self.keep_rows(table, &part, good)? {
+                    Some(kept) => parts.push(kept),
+                    None => manifest.emptied.push(part.entry.emptied()),
+                },
             }
             switch.remove(part.path.clone());
         }
-        manifest.parts.extend(trouble.adopted.iter().cloned());
+        parts.extend(trouble.adopted.iter().cloned());
         // Of a part that was written anew, replaced rows are seen again.
-        let parts = &manifest.parts;
         manifest
             .superseded
             .retain(|of| parts.iter().any(|part| part.partition == of.partition && part.file == of.file));
-        manifest.parts.sort_by_key(|part| (part.partition, part.positions.first));
+        manifest.parts = pack(parts);
         let columns = table.schema.symbol_columns();
         for (column, count) in columns.zip(&manifest.symbol_counts) {
             if let (Some(dictionary), 1..) = (table.dictionary(column), *count) {
@@ -72,11 +70,4 @@ impl Job<'_> {
         switch.stage(self.disk, path, &bytes)?;
         switch.stage(self.disk, &copy, &bytes)
     }
-}
-
-/// The parts of a table, by partition and position.
-fn part_files(table: &TableSnapshot) -> Vec<Arc<PartFile>> {
-    let sources = table.partitions.iter().flat_map(|partition| &partition.sources);
-    let part = |source: &Source| if let Source::Part(part) = source { Some(Arc::clone(part)) } else { None };
-    sources.filter_map(part).collect()
 }

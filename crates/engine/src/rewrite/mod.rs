@@ -12,7 +12,7 @@ mod edit;
 use crate::dictionary::Dictionary;
 use crate::engine::{Core, TableWriter, lock, lock_writer};
 use crate::ingest::intern_column;
-use crate::part::{PartOptions, PartWriter};
+use crate::part::{Density, PartWriter};
 use crate::snapshot::{Effect, PartFile, Segment, Selection, TableSnapshot, part_path};
 use crate::tape::change::{Change, PartEntry, RewrittenPart, encode_change};
 use crate::{EngineError, Result};
@@ -282,9 +282,9 @@ impl Rewrite {
         let partition = table.partitions[partition].range;
         let core = Arc::clone(&self.exclusive.core);
         let (schema, positions) = (self.table.schema(), file.entry.positions);
-        let name = core.new_part_name();
+        let name = core.new_part_name(Density::Fast);
         let path = part_path(self.table.id, schema, partition.from, &name);
-        let options = PartOptions { slice_rows: core.options.slice_rows, threads: core.options.threads };
+        let options = core.options.part_options(Density::Fast);
         let mut writer = PartWriter::create(core.disk.as_ref(), &path, schema, positions, options)?;
         let mut rows = 0;
         for slice in 0..file.open()?.slices().len() {
@@ -329,22 +329,28 @@ impl Rewrite {
         let rewritten: Vec<RewrittenPart> = self.done.values().cloned().collect();
         let ticket = {
             let mut writer = lock(&self.exclusive.writer);
-            let (table, symbols) = (self.table.id, writer.new_symbols());
+            let fate = writing.tape.fate();
+            let (table, symbols) = (self.table.id, writer.new_symbols(&writing.tape));
             let change = Change::Rewrite { table, symbols, parts: rewritten.clone() };
             let (kind, payload) = encode_change(&change);
             let effect = Effect::Rewrite { table, parts: rewritten };
-            let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
-            // From here on the tape may name the files: they stay, whatever happens.
-            self.written.clear();
+            let ticket = writing.tape.append_after(&fate, kind, &payload, effect, SyncPolicy::Always)?;
             if let Change::Rewrite { symbols, .. } = &change {
-                writer.logged(symbols);
+                writer.logged(symbols, &ticket);
             }
             ticket
         };
-        writing.tape.wait(ticket)?;
+        // From here on the tape may name the files: they stay, unless it says that it does not.
+        let written = std::mem::take(&mut self.written);
+        writing.tape.wait(&ticket).inspect_err(|error| {
+            if matches!(error, EngineError::DiskFull { .. }) {
+                self.written = written;
+            }
+        })?;
         core.counters.rewrote(bytes);
+        let table = self.table.id;
         drop(self);
-        core.acknowledge(ticket)?;
+        core.acknowledge(&ticket, [table])?;
         Ok(Rewritten { rows, parts, bytes, position: ticket.position })
     }
 }

@@ -25,22 +25,24 @@ pub(crate) type DroppedCell = Arc<OnceLock<Dropped>>;
 impl Snapshot {
     /// Gives a table another schema; the frame is at `position`.
     pub(super) fn alter_table(&mut self, position: u64, id: u32, schema: Arc<TableSchema>) {
-        let Some(table) = self.tables.iter().position(|table| table.id == id) else { return };
-        let mut table = TableSnapshot::clone(&self.tables.remove(table));
+        let Some(table) = self.tables.remove(id) else { return };
+        let mut table = Arc::unwrap_or_clone(table);
         table.alter(position, schema);
         self.add_table(table);
     }
 
     /// Replaces a table's history, where it is still `before`.
     pub(crate) fn set_history(&mut self, id: u32, before: &Arc<History>, history: History) {
-        if let Some(table) = self.table_mut(id).filter(|table| Arc::ptr_eq(&table.history, before)) {
-            table.history = Arc::new(history);
-        }
+        self.tables.change(id, |table| {
+            if Arc::ptr_eq(&table.history, before) {
+                table.history = Arc::new(history);
+            }
+        });
     }
 
     /// Drops the partitions of a table that lie whole in `range`.
     pub(super) fn drop_partitions(&mut self, position: u64, id: u32, range: TimeRange) -> Dropped {
-        self.table_mut(id).map_or_else(Dropped::default, |table| table.retire_partitions(position, range))
+        self.tables.change(id, |table| table.retire_partitions(position, range)).unwrap_or_default()
     }
 }
 
@@ -59,8 +61,10 @@ impl TableSnapshot {
         let gone = before.symbol_columns().map(|column| before.column_id(column));
         self.retired_columns.extend(gone.filter(|id| schema.column_of_id(*id).is_none()));
         if before.version() != schema.version() {
-            let with_runs = self.partitions.iter_mut().filter(|partition| partition.runs() > 0);
-            with_runs.for_each(|partition| Arc::make_mut(partition).fit_runs(&schema));
+            let ranges: Vec<_> = self.partitions.hot().map(|partition| partition.range).collect();
+            for range in ranges {
+                self.partitions.change(range, |partition| partition.fit_runs(&schema));
+            }
         }
         self.schema = schema;
         self.revision += 1;
@@ -69,20 +73,11 @@ impl TableSnapshot {
     /// Lets go of the partitions that lie whole in `range`, and of later frames' claims to them up to
     /// `position`.
     fn retire_partitions(&mut self, position: u64, range: TimeRange) -> Dropped {
-        let mut dropped = Dropped::default();
-        let retired = &mut self.retired;
-        self.partitions.retain(|partition| {
-            let goes = range.covers(&partition.range);
-            if goes {
-                dropped.partitions += 1;
-                dropped.rows += partition.rows();
-                retired.extend(partition.part_sources().map(Arc::clone));
-            }
-            !goes
-        });
+        let gone = self.partitions.remove_covered(range);
+        self.retired.extend(gone.iter().flat_map(|partition| partition.part_sources()).map(Arc::clone));
         Arc::make_mut(&mut self.history).retire(position, range);
         self.revision += 1;
-        dropped
+        Dropped { partitions: gone.len() as u64, rows: gone.iter().map(|partition| partition.rows()).sum() }
     }
 
     /// Lets go of the partitions past the table's time to live, after the commit at `position`: those that
@@ -93,10 +88,9 @@ impl TableSnapshot {
         if position <= self.opened_at {
             return;
         }
-        let newest = self.partitions.iter().rev().find_map(|partition| partition.times());
-        let Some((_, newest)) = newest else { return };
+        let Some((_, newest)) = self.partitions.times() else { return };
         let horizon = ttl.before(newest.min(received_ns));
-        if self.partitions.first().is_some_and(|first| first.range.to <= horizon) {
+        if self.partitions.get(0).is_some_and(|first| first.range.to <= horizon) {
             self.retire_partitions(position, TimeRange::new(i64::MIN, horizon));
         }
     }

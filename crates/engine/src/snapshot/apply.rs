@@ -1,6 +1,9 @@
 //! How one change makes the next snapshot; the same code serves commits and recovery.
 
-use super::{DroppedCell, History, PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot};
+use super::{
+    DroppedCell, History, PartFile, PartitionSnapshot, Partitions, Snapshot, Source, TableDir, TableSnapshot,
+    Unpacking,
+};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::manifest::{ImportRecord, Manifest, SupersededRows};
@@ -94,7 +97,7 @@ impl TableSnapshot {
             history: Arc::new(History::new(Arc::clone(&schema))),
             schema,
             dictionaries: dictionaries.into(),
-            partitions: Vec::new(),
+            partitions: Partitions::default(),
             imports: Arc::default(),
             created_at,
             truncated_at: 0,
@@ -123,16 +126,20 @@ impl TableSnapshot {
         for (column, count) in table.schema.symbol_columns().zip(manifest.symbol_counts) {
             table.dir.note_saved_symbols(table.schema.column_id(column), count);
         }
-        let (emptied, parts): (_, Vec<_>) = manifest.parts.into_iter().partition(PartEntry::is_emptied);
-        table.emptied = Arc::new(emptied);
-        for part in parts {
-            table.add_part(part);
-        }
+        let unpacking = Unpacking {
+            dir: Arc::clone(&table.dir),
+            history: Arc::clone(&table.history),
+            schema: Arc::clone(&table.schema),
+        };
+        table.partitions = Partitions::unpacked_later(manifest.parts, unpacking);
+        table.emptied = Arc::new(manifest.emptied);
         for of_part in manifest.superseded {
             let range = table.schema.partition_by().partition_of(of_part.partition);
-            let partition = table.partition_mut(range);
-            let part = partition.part_sources().find(|part| part.entry.file == of_part.file).map(Arc::clone);
-            partition.superseded.extend(part.map(|part| (part, of_part.rows.into())));
+            table.partitions.change(range, |partition| {
+                let part =
+                    partition.part_sources().find(|part| part.entry.file == of_part.file).map(Arc::clone);
+                partition.superseded.extend(part.map(|part| (part, of_part.rows.into())));
+            });
         }
         table
     }
@@ -140,14 +147,14 @@ impl TableSnapshot {
     /// What the manifest must say, as of the snapshot at `position`.
     pub(crate) fn to_manifest(&self, position: u64) -> Manifest {
         let counts = self.dictionaries.iter().flatten().map(|dictionary| dictionary.len());
-        let sources = self.partitions.iter().flat_map(|partition| &partition.sources);
-        let superseded = self.partitions.iter().flat_map(|partition| {
+        let with_rows = self.partitions.with_superseded().flat_map(|partition| {
             partition.superseded.iter().map(|(part, rows)| SupersededRows {
                 partition: partition.range.from,
                 file: part.entry.file.clone(),
                 rows: rows.to_vec(),
             })
         });
+        let superseded = with_rows.collect();
         Manifest {
             table: self.id,
             schema: TableSchema::clone(&self.schema),
@@ -155,18 +162,11 @@ impl TableSnapshot {
             truncated_at: self.truncated_at,
             saved_at: position,
             symbol_counts: counts.map(|count| u32::try_from(count).expect("ids are u32")).collect(),
-            parts: sources
-                .filter_map(
-                    |source| if let Source::Part(part) = source { Some(part.entry.clone()) } else { None },
-                )
-                .chain(self.emptied.iter().map(|entry| {
-                    // It has no columns: the version that is surely kept.
-                    PartEntry { schema_version: self.schema.version(), ..entry.clone() }
-                }))
-                .collect(),
+            parts: self.partitions.packed(),
+            emptied: Vec::clone(&self.emptied),
             imports: Vec::clone(&self.imports),
             history: History::clone(&self.history),
-            superseded: superseded.collect(),
+            superseded,
         }
     }
 
@@ -177,61 +177,38 @@ impl TableSnapshot {
 
     /// Whether a part holds the rows that the frame at `position` brought to a partition.
     pub(crate) fn is_sealed(&self, partition: &TimeRange, position: u64) -> bool {
-        let sources = self.find(partition).map_or(&[][..], |index| &self.partitions[index].sources);
         let holds = |held: PositionRange| held.first <= position && position <= held.last;
-        sources.iter().any(|source| matches!(source, Source::Part(_)) && holds(source.positions()))
+        let found = self.partitions.find(partition.from);
+        found.is_some_and(|found| found.part_sources().any(|part| holds(part.entry.positions)))
             || self.emptied.iter().any(|gone| gone.partition == partition.from && holds(gone.positions))
-    }
-
-    fn find(&self, partition: &TimeRange) -> Option<usize> {
-        self.partitions.binary_search_by_key(&partition.from, |p| p.range.from).ok()
-    }
-
-    /// The partition of this range, made where it is missing.
-    fn partition_mut(&mut self, range: TimeRange) -> &mut PartitionSnapshot {
-        let index = match self.partitions.binary_search_by_key(&range.from, |p| p.range.from) {
-            Ok(index) => index,
-            Err(index) => {
-                self.partitions.insert(
-                    index,
-                    Arc::new(PartitionSnapshot { range, sources: Vec::new(), superseded: Vec::new() }),
-                );
-                index
-            }
-        };
-        Arc::make_mut(&mut self.partitions[index])
     }
 
     /// Whether a part of this name is in the table.
     pub(crate) fn has_part(&self, partition: i64, file: &str) -> bool {
-        let found = self.partitions.iter().find(|found| found.range.from == partition);
-        let same = |source: &Source| matches!(source, Source::Part(part) if part.entry.file == file);
-        found.is_some_and(|partition| partition.sources.iter().any(same))
+        let found = self.partitions.find(partition);
+        found.is_some_and(|found| found.part_sources().any(|part| part.entry.file == file))
     }
 
     /// Puts a part, or nothing, in the place of the one it was made of.
     fn rewrite_part(&mut self, rewritten: RewrittenPart) {
-        let Ok(index) = self.partitions.binary_search_by_key(&rewritten.partition, |p| p.range.from) else {
-            return;
-        };
+        let Some(range) = self.partitions.find(rewritten.partition).map(|found| found.range) else { return };
         let schema_version = self.schema.version();
         let came = rewritten.came.map(|entry| PartEntry { schema_version, ..entry });
-        let came = came.map(|entry| PartFile::new(entry, &self.schema, &self.dir));
-        let partition = Arc::make_mut(&mut self.partitions[index]);
-        let same =
-            |source: &Source| matches!(source, Source::Part(part) if part.entry.file == rewritten.gone);
-        let Some(place) = partition.sources.iter().position(same) else { return };
-        let came = came.map(|part| Source::Part(Arc::new(part)));
+        let came = came.map(|entry| Source::Part(Arc::new(PartFile::new(entry, &self.schema, &self.dir))));
         let emptied = came.is_none();
-        if let Some(Source::Part(gone)) = partition.sources.splice(place..=place, came).next() {
+        let gone = self.partitions.change(range, |partition| {
+            let is_it =
+                |source: &Source| matches!(source, Source::Part(part) if part.entry.file == rewritten.gone);
+            let place = partition.sources.iter().position(is_it)?;
+            let gone = partition.sources.splice(place..=place, came).next();
+            partition.forget_superseded();
+            gone
+        });
+        if let Some(Source::Part(gone)) = gone {
             if emptied {
                 Arc::make_mut(&mut self.emptied).push(gone.entry.emptied());
             }
             self.retired.push(gone);
-        }
-        partition.forget_superseded();
-        if partition.sources.is_empty() {
-            self.partitions.remove(index);
         }
         self.revision += 1;
     }
@@ -258,13 +235,12 @@ impl TableSnapshot {
     }
 
     /// Notes that of these positions no row of a partition is left, as of `position`.
-    fn note_emptied(&mut self, position: u64, partition: usize, mut positions: PositionRange) {
-        let PartitionSnapshot { range, sources, .. } = self.partitions[partition].as_ref();
+    fn note_emptied(&mut self, position: u64, partition: i64, mut positions: PositionRange) {
+        let sources = self.partitions.find(partition).map_or(&[][..], |found| &found.sources);
         let holds_rows = |between: PositionRange| {
             let meets = |held: PositionRange| held.first <= between.last && between.first <= held.last;
             sources.iter().any(|source| meets(source.positions()))
         };
-        let partition = range.from;
         // One entry with its neighbours, so that rows which are replaced over and over leave few; frames that
         // are still to be replayed may have rows before later ones.
         Arc::make_mut(&mut self.emptied).retain(|entry| {
@@ -278,22 +254,22 @@ impl TableSnapshot {
             }
             !joins
         });
-        let (file, rows, times, file_bytes, schema_version) =
-            (String::new(), 0, None, 0, self.schema.version());
-        let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
-        Arc::make_mut(&mut self.emptied).push(entry);
+        Arc::make_mut(&mut self.emptied).push(PartEntry::emptied_of(partition, positions));
     }
 
     /// Takes out, or notes, what a commit replaces.
     fn take_out(&mut self, position: u64, superseded: Vec<Superseded>) {
         for of_partition in superseded {
-            if let Some(index) = self.find(&of_partition.partition) {
-                let (of_parts, emptied) = Arc::make_mut(&mut self.partitions[index]).take_out(of_partition);
-                // The rows that replaced them may be deleted later: the tape must not bring these back.
-                emptied.into_iter().for_each(|positions| self.note_emptied(position, index, positions));
-                // The frames that said so may be forgotten before these parts are.
-                self.revision += u64::from(of_parts);
+            let range = of_partition.partition;
+            if self.partitions.find(range.from).is_none() {
+                continue;
             }
+            let (of_parts, emptied) =
+                self.partitions.change(range, |partition| partition.take_out(of_partition));
+            // The rows that replaced them may be deleted later: the tape must not bring these back.
+            emptied.into_iter().for_each(|positions| self.note_emptied(position, range.from, positions));
+            // The frames that said so may be forgotten before these parts are.
+            self.revision += u64::from(of_parts);
         }
     }
 
@@ -301,7 +277,7 @@ impl TableSnapshot {
         let range = self.schema.partition_by().partition_of(entry.partition);
         let schema = self.history.version(entry.schema_version).unwrap_or(&self.schema);
         let part = Arc::new(PartFile::new(entry, schema, &self.dir));
-        self.partition_mut(range).insert(Source::Part(Arc::clone(&part)));
+        self.partitions.change(range, |partition| partition.insert(Source::Part(Arc::clone(&part))));
         part
     }
 }
@@ -312,6 +288,21 @@ impl PartitionSnapshot {
         let first = source.positions().first;
         let at = self.sources.partition_point(|other| other.positions().first <= first);
         self.sources.insert(at, source);
+    }
+
+    /// Puts one source in the place of neighbouring runs; `false` where they are not all there.
+    fn replace_runs(&mut self, runs: &[Arc<Run>], with: Source) -> bool {
+        let same =
+            |source: &Source, run: &Arc<Run>| matches!(source, Source::Run(other) if Arc::ptr_eq(other, run));
+        let first = runs.first().and_then(|first| self.sources.iter().position(|source| same(source, first)));
+        let Some(start) = first else { return false };
+        let end = start + runs.len();
+        let these = self.sources.get(start..end);
+        let intact = these.is_some_and(|these| these.iter().zip(runs).all(|(s, r)| same(s, r)));
+        if intact {
+            self.sources.splice(start..end, [with]);
+        }
+        intact
     }
 }
 
@@ -326,32 +317,29 @@ impl Snapshot {
             }
             Effect::Create(table) => self.add_table(TableSnapshot { created_at: position, ..table }),
             Effect::Drop { table } => {
-                self.tables.retain(|other| other.id != table);
+                self.tables.remove(table);
                 self.catalog_version += 1;
             }
             Effect::Truncate { table } => {
-                if let Some(table) = self.table_mut(table) {
-                    for source in std::mem::take(&mut table.partitions).iter().flat_map(|p| &p.sources) {
-                        if let Source::Part(part) = source {
-                            table.retired.push(Arc::clone(part));
-                        }
-                    }
+                self.tables.change(table, |table| {
+                    let gone = std::mem::take(&mut table.partitions);
+                    let parts = gone.iter().flat_map(|partition| partition.part_sources());
+                    table.retired.extend(parts.map(Arc::clone));
                     table.imports = Arc::default();
                     table.emptied = Arc::default();
                     table.truncated_at = position;
                     table.revision += 1;
-                }
+                });
             }
             Effect::Load { table, load } => {
-                if let Some(table) = self.table_mut(table) {
+                self.tables.change(table, |table| {
                     table.load(position, load);
                     table.expire(position, received_ns);
-                }
+                });
             }
             Effect::Rewrite { table, parts } => {
-                if let Some(table) = self.table_mut(table) {
-                    parts.into_iter().for_each(|part| table.rewrite_part(part));
-                }
+                self.tables
+                    .change(table, |table| parts.into_iter().for_each(|part| table.rewrite_part(part)));
             }
             Effect::Alter { table, schema } => self.alter_table(position, table, schema),
             Effect::DropPartitions { table, range, dropped } => {
@@ -364,32 +352,27 @@ impl Snapshot {
     }
 
     fn add_rows(&mut self, position: u64, received_ns: i64, rows: RowsEffect) {
-        let Some(table) = self.table_mut(rows.table) else { return };
-        if rows.new_symbols {
-            table.revision += 1;
-        }
-        table.take_out(position, rows.superseded);
-        for (range, batch) in rows.pieces {
-            let run = Run::new(batch, PositionRange { first: position, last: position });
-            table.partition_mut(range).insert(Source::Run(Arc::new(run)));
-        }
-        table.expire(position, received_ns);
+        self.tables.change(rows.table, |table| {
+            table.revision += u64::from(rows.new_symbols);
+            table.take_out(position, rows.superseded);
+            let positions = PositionRange { first: position, last: position };
+            for (range, batch) in rows.pieces {
+                let run = Source::Run(Arc::new(Run::new(batch, positions)));
+                table.partitions.change(range, |partition| partition.insert(run));
+            }
+            table.expire(position, received_ns);
+        });
     }
 
     /// Adds a table as it is.
     pub(crate) fn add_table(&mut self, table: TableSnapshot) {
         self.catalog_version += 1;
-        let at = self.tables.partition_point(|other| other.schema.name() < table.schema.name());
-        self.tables.insert(at, Arc::new(table));
+        self.tables.insert(table);
     }
 
     /// Sets the position after which the next change comes.
     pub(crate) fn set_position(&mut self, position: u64) {
         self.position = position;
-    }
-
-    pub(super) fn table_mut(&mut self, id: u32) -> Option<&mut TableSnapshot> {
-        self.tables.iter_mut().find(|table| table.id == id).map(Arc::make_mut)
     }
 
     /// Lets go of the parts that `saved`'s manifest no longer names; their files go with the last
@@ -399,11 +382,11 @@ impl Snapshot {
         if saved.retired.is_empty() && saved.retired_columns.is_empty() {
             return;
         }
-        if let Some(table) = self.table_mut(saved.id) {
+        self.tables.change(saved.id, |table| {
             let gone: HashSet<_> = saved.retired.iter().map(Arc::as_ptr).collect();
             table.retired.retain(|part| !gone.contains(&Arc::as_ptr(part)));
             table.retired_columns.retain(|id| !saved.retired_columns.contains(id));
-        }
+        });
     }
 
     /// Puts one source in the place of neighbouring runs. Where one of them is gone (its table was
@@ -415,24 +398,14 @@ impl Snapshot {
         runs: &[Arc<Run>],
         with: Source,
     ) -> bool {
-        let Some(table) = self.table_mut(table) else { return false };
-        let Some(index) = table.find(&partition) else { return false };
-        let sources = &table.partitions[index].sources;
-        let same =
-            |source: &Source, run: &Arc<Run>| matches!(source, Source::Run(other) if Arc::ptr_eq(other, run));
-        let Some(start) =
-            runs.first().and_then(|first| sources.iter().position(|source| same(source, first)))
-        else {
-            return false;
-        };
-        let end = start + runs.len();
-        let intact =
-            sources.get(start..end).is_some_and(|these| these.iter().zip(runs).all(|(s, r)| same(s, r)));
-        if intact {
-            table.revision += u64::from(matches!(with, Source::Part(_)));
-            Arc::make_mut(&mut table.partitions[index]).sources.splice(start..end, [with]);
-        }
-        intact
+        let replaced = self.tables.change(table, |table| {
+            table.partitions.find(partition.from)?;
+            let sealed = matches!(with, Source::Part(_));
+            let intact = table.partitions.change(partition, |partition| partition.replace_runs(runs, with));
+            table.revision += u64::from(intact && sealed);
+            Some(intact)
+        });
+        replaced.flatten().unwrap_or(false)
     }
 
     /// Puts one part, or nothing, in the place of neighbouring parts, which retire; each is given with the
@@ -445,45 +418,40 @@ impl Snapshot {
         parts: &[(Arc<PartFile>, Arc<[u32]>)],
         with: Option<Arc<PartFile>>,
     ) -> bool {
-        let Some(table) = self.table_mut(table) else { return false };
-        let Some(index) = table.find(&partition) else { return false };
-        let sources = &table.partitions[index].sources;
         let same = |source: &Source, part: &Arc<PartFile>| matches!(source, Source::Part(other) if Arc::ptr_eq(other, part));
-        let start =
-            parts.first().and_then(|(first, _)| sources.iter().position(|source| same(source, first)));
-        let Some(start) = start else { return false };
-        let end = start + parts.len();
-        let as_read = |(source, (part, superseded)): (&Source, &(Arc<PartFile>, Arc<[u32]>))| {
-            same(source, part) && *table.partitions[index].superseded_of(part) == **superseded
-        };
-        let intact = sources.get(start..end).is_some_and(|these| these.iter().zip(parts).all(as_read));
-        if intact {
+        let replaced = self.tables.change(table, |table| {
+            let found = table.partitions.find(partition.from)?;
+            let (first, _) = parts.first()?;
+            let start = found.sources.iter().position(|source| same(source, first))?;
+            let end = start + parts.len();
+            let as_read = |(source, (part, superseded)): (&Source, &(Arc<PartFile>, Arc<[u32]>))| {
+                same(source, part) && *found.superseded_of(part) == **superseded
+            };
+            if !found.sources.get(start..end)?.iter().zip(parts).all(as_read) {
+                return None;
+            }
             table.revision += 1;
             table.retired.extend(parts.iter().map(|(part, _)| Arc::clone(part)));
             if with.is_none() {
                 let emptied = parts.iter().map(|(part, _)| part.entry.emptied());
                 Arc::make_mut(&mut table.emptied).extend(emptied);
             }
-            let partition = Arc::make_mut(&mut table.partitions[index]);
-            partition.sources.splice(start..end, with.map(Source::Part));
-            partition.forget_superseded();
-        }
-        intact
+            table.partitions.change(partition, |partition| {
+                partition.sources.splice(start..end, with.map(Source::Part));
+                partition.forget_superseded();
+            });
+            Some(())
+        });
+        replaced.flatten().is_some()
     }
 
     /// Forgets emptied positions that the tape, which begins at `first`, no longer tells of.
     pub(crate) fn forget_emptied(&mut self, first: u64) {
         let told = |entry: &PartEntry| entry.positions.last >= first;
-        let ids: Vec<u32> = self
-            .tables
-            .iter()
-            .filter(|table| !table.emptied.iter().all(told))
-            .map(|table| table.id)
-            .collect();
+        let with_more = self.tables.iter().filter(|table| !table.emptied.iter().all(told));
+        let ids: Vec<u32> = with_more.map(|table| table.id).collect();
         for id in ids {
-            if let Some(table) = self.table_mut(id) {
-                Arc::make_mut(&mut table.emptied).retain(told);
-            }
+            self.tables.change(id, |table| Arc::make_mut(&mut table.emptied).retain(told));
         }
     }
 }

@@ -16,26 +16,32 @@
 mod alter;
 mod apply;
 mod history;
+mod partitions;
 mod select;
+mod tables;
 mod view;
 
 pub use alter::Dropped;
 pub(crate) use alter::DroppedCell;
 pub(crate) use apply::{Effect, LoadEffect, RowsEffect, Superseded};
 pub(crate) use history::{History, Retirement, SchemaVersion, fit_rows};
+pub use partitions::Partitions;
+pub(crate) use partitions::Unpacking;
 pub use select::{Segment, Selection};
+use tables::Tables;
 pub(crate) use view::PartView;
 
 use crate::EngineError;
 use crate::Result;
 use crate::dictionary::Dictionary;
-use crate::disk::Disk;
+use crate::disk::{Disk, FileBytes};
 use crate::engine::lock;
-use crate::manifest::{ImportRecord, Manifest, table_dir};
-use crate::part::{ColumnStats, Part, PositionRange, StatValue};
+use crate::manifest::{ImportRecord, Manifest, fast_since, table_dir};
+use crate::part::{ColumnStats, Density, Part, PositionRange, StatValue};
+use crate::part_name::PartName;
 use crate::recent::Run;
 use crate::tape::change::PartEntry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -46,8 +52,7 @@ use tickstone_model::{TableSchema, TimeRange};
 pub struct Snapshot {
     position: u64,
     catalog_version: u64,
-    /// By name.
-    tables: Vec<Arc<TableSnapshot>>,
+    tables: Tables,
 }
 
 impl Snapshot {
@@ -63,10 +68,7 @@ impl Snapshot {
 
     /// The table of this name: the same spelling first, then any case.
     pub fn table(&self, name: &str) -> Option<&Arc<TableSnapshot>> {
-        match self.tables.binary_search_by(|table| table.schema.name().cmp(name)) {
-            Ok(index) => self.tables.get(index),
-            Err(_) => self.tables.iter().find(|table| table.schema.name().eq_ignore_ascii_case(name)),
-        }
+        self.tables.named(name)
     }
 
     /// All tables, by name.
@@ -74,13 +76,26 @@ impl Snapshot {
         self.tables.iter()
     }
 
+    /// The tables that have rows in memory.
+    pub(crate) fn hot_tables(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
+        self.tables.hot()
+    }
+
     pub(crate) fn table_by_id(&self, id: u32) -> Option<&Arc<TableSnapshot>> {
-        self.tables.iter().find(|table| table.id == id)
+        self.tables.get(id)
+    }
+
+    /// Position of the first row not yet sealed.
+    pub(crate) fn oldest_run(&self) -> Option<u64> {
+        let partitions = self.hot_tables().flat_map(|table| table.partitions().hot());
+        let runs =
+            partitions.flat_map(|partition| &partition.sources).filter(|source| source.part().is_none());
+        runs.map(|run| run.positions().first).min()
     }
 
     /// Bytes of rows not yet sealed.
     pub fn recent_bytes(&self) -> usize {
-        self.tables.iter().map(|table| table.recent_bytes()).sum()
+        self.tables.recent_bytes()
     }
 }
 
@@ -91,8 +106,7 @@ pub struct TableSnapshot {
     pub(crate) schema: Arc<TableSchema>,
     /// One a column; `Some` for SYMBOL columns.
     pub(crate) dictionaries: Arc<[Option<Arc<Dictionary>>]>,
-    /// By time.
-    pub(crate) partitions: Vec<Arc<PartitionSnapshot>>,
+    pub(crate) partitions: Partitions,
     pub(crate) imports: Arc<Vec<ImportRecord>>,
     pub(crate) created_at: u64,
     pub(crate) truncated_at: u64,
@@ -125,12 +139,12 @@ impl TableSnapshot {
     /// The table without what it holds: for those who outlive the snapshot, and must keep neither memory nor
     /// files of it.
     pub(crate) fn without_rows(&self) -> Arc<Self> {
-        Arc::new(Self { partitions: Vec::new(), retired: Vec::new(), ..self.clone() })
+        Arc::new(Self { partitions: Partitions::default(), retired: Vec::new(), ..self.clone() })
     }
 
     /// How many rows it holds.
     pub fn rows(&self) -> u64 {
-        self.partitions.iter().map(|partition| partition.rows()).sum()
+        self.partitions.rows()
     }
 
     /// The strings of a SYMBOL column, `None` for a column of another type.
@@ -139,8 +153,19 @@ impl TableSnapshot {
     }
 
     /// Its partitions, by time.
-    pub fn partitions(&self) -> &[Arc<PartitionSnapshot>] {
+    pub fn partitions(&self) -> &Partitions {
         &self.partitions
+    }
+
+    /// All its parts, for one who looks at each once.
+    pub(crate) fn passing_parts(&self) -> impl Iterator<Item = Arc<PartFile>> {
+        let parts = |of: Arc<PartitionSnapshot>| of.part_sources().map(Arc::clone).collect::<Vec<_>>();
+        self.partitions.passing().flat_map(parts)
+    }
+
+    /// Files of its parts, relative to the database directory.
+    pub(crate) fn part_paths(&self) -> BTreeSet<PathBuf> {
+        self.passing_parts().map(|part| part.path.clone()).collect()
     }
 
     /// Files imported into it, in order of their commits.
@@ -155,12 +180,24 @@ impl TableSnapshot {
 
     /// Notes that the manifest holds all of this snapshot.
     pub(crate) fn note_saved(&self) {
-        lock(&self.dir.saved).revision = self.revision;
+        let mut saved = lock(&self.dir.saved);
+        saved.revision = self.revision;
+        saved.has_unnamed_parts = false;
+    }
+
+    /// Notes that a part was sealed which the manifest does not name yet.
+    pub(crate) fn note_sealed(&self) {
+        lock(&self.dir.saved).has_unnamed_parts = true;
+    }
+
+    /// Whether there are such parts.
+    pub(crate) fn has_unnamed_parts(&self) -> bool {
+        lock(&self.dir.saved).has_unnamed_parts
     }
 
     /// Bytes of rows not yet sealed.
     pub fn recent_bytes(&self) -> usize {
-        self.partitions.iter().map(|partition| partition.recent_bytes()).sum()
+        self.partitions.recent_bytes()
     }
 
     /// What is known of a column over all rows, from the statistics of parts and runs. Rows of parts that
@@ -200,8 +237,12 @@ impl PartitionSnapshot {
 
     /// How many rows it holds.
     pub fn rows(&self) -> u64 {
-        let superseded: u64 = self.superseded.iter().map(|(_, rows)| rows.len() as u64).sum();
-        self.sources.iter().map(Source::rows).sum::<u64>() - superseded
+        self.sources.iter().map(Source::rows).sum::<u64>() - self.superseded_rows()
+    }
+
+    /// How many rows of its parts later ones replaced.
+    pub(crate) fn superseded_rows(&self) -> u64 {
+        self.superseded.iter().map(|(_, rows)| rows.len() as u64).sum()
     }
 
     /// How many parts it has.
@@ -284,6 +325,8 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct PartFile {
     pub(crate) entry: PartEntry,
+    /// What its name says.
+    pub(crate) name: Option<PartName>,
     pub(crate) path: PathBuf,
     /// What the file was written with.
     schema: Arc<TableSchema>,
@@ -297,7 +340,18 @@ impl PartFile {
     pub(crate) fn new(entry: PartEntry, schema: &Arc<TableSchema>, dir: &Arc<TableDir>) -> Self {
         let path = part_path(dir.table, schema, entry.partition, &entry.file);
         let (schema, dir) = (Arc::clone(schema), Arc::clone(dir));
-        Self { entry, path, schema, opened: OnceLock::new(), doomed: AtomicBool::new(false), dir }
+        let (name, opened, doomed) = (PartName::of(&entry.file), OnceLock::new(), AtomicBool::new(false));
+        Self { entry, name, path, schema, opened, doomed, dir }
+    }
+
+    /// How it was written.
+    pub(crate) fn density(&self) -> Density {
+        self.name.map_or(Density::Fast, |name| name.density)
+    }
+
+    /// When it was written (s since the Unix epoch, 0 where its name does not say); `None` where it is dense.
+    pub(crate) fn fast_since_s(&self) -> Option<u64> {
+        fast_since(self.name)
     }
 
     /// The part, mapped.
@@ -317,7 +371,14 @@ impl PartFile {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_anew(&self) -> Result<Part> {
-        let bytes = self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?;
+        self.open_bytes(self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?)
+    }
+
+    /// The part that these bytes of the file are.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_bytes(&self, bytes: FileBytes) -> Result<Part> {
         if bytes.len() as u64 != self.entry.file_bytes {
             let what = format!("{} bytes long, the manifest says {}", bytes.len(), self.entry.file_bytes);
             return Err(EngineError::damaged(&self.path, bytes.len() as u64, what));
@@ -370,6 +431,8 @@ pub(crate) struct Layout {
 #[derive(Debug, Default)]
 struct Saved {
     revision: u64,
+    /// Parts were sealed since the manifest was saved.
+    has_unnamed_parts: bool,
     /// Symbols in the symbol file of each SYMBOL column, by column id.
     symbols: BTreeMap<u32, u32>,
 }

@@ -4,9 +4,10 @@
 use super::view::PartView;
 use super::{PartFile, Source, TableSnapshot};
 use crate::Result;
-use crate::part::{BlockSummary, ColumnBound, Part, PartTimes};
+use crate::part::{BlockSummary, ColumnBound, ColumnStats, Part, PartTimes};
 use crate::recent::Run;
 use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, make_array};
+use arrow_buffer::BooleanBuffer;
 use arrow_data::transform::MutableArrayData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -136,6 +137,34 @@ impl Segment {
         part.blocks(column, rows).map(Some)
     }
 
+    /// Count, sum, least and largest of the values of several ranges of rows (ascending, apart), read without being
+    /// made into an array (see [`Part::reduce`]); `None` for a run, whose arrays are there already.
+    ///
+    /// # Errors
+    /// Where the part is damaged, or the column's type has no range.
+    pub fn reduce(&self, column: usize, ranges: &[Range<usize>]) -> Result<Option<ColumnStats>> {
+        let SegmentSource::Part { part, .. } = &self.source else { return Ok(None) };
+        part.reduce(column, ranges, false).map(Some)
+    }
+
+    /// As [`Self::reduce`], without the least and the largest, which takes less time.
+    ///
+    /// # Errors
+    /// As [`Self::reduce`].
+    pub fn sum(&self, column: usize, ranges: &[Range<usize>]) -> Result<Option<ColumnStats>> {
+        let SegmentSource::Part { part, .. } = &self.source else { return Ok(None) };
+        part.reduce(column, ranges, true).map(Some)
+    }
+
+    /// One bit for each of `rows`, set where the bound's column is within it (see [`Part::filter`]); `None` for a run.
+    ///
+    /// # Errors
+    /// As [`Self::reduce`], also for a bound of another type.
+    pub fn filter(&self, bound: &ColumnBound, rows: Range<usize>) -> Result<Option<BooleanBuffer>> {
+        let SegmentSource::Part { part, .. } = &self.source else { return Ok(None) };
+        part.filter(bound, rows).map(Some)
+    }
+
     /// Values of a column in stored type.
     ///
     /// # Errors
@@ -211,11 +240,7 @@ impl TableSnapshot {
     pub fn select(&self, selection: &Selection) -> Result<Vec<Segment>> {
         let mut segments = Vec::new();
         let wanted = if self.schema.timestamp().is_some() { selection.time } else { TimeRange::ALL };
-        let starts_after = self.partitions.partition_point(|partition| partition.range.from < wanted.to);
-        for (index, partition) in self.partitions[..starts_after].iter().enumerate() {
-            if !overlaps(partition.times(), &wanted) {
-                continue;
-            }
+        for (index, partition) in self.partitions.within(wanted) {
             for source in partition.sources.iter().filter(|source| overlaps(source.times(), &wanted)) {
                 match source {
                     Source::Part(file) => {

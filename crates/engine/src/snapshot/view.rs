@@ -10,6 +10,7 @@ use crate::part::{BLOCK_ROWS, BlockSummary, ColumnBound, ColumnStats, Part};
 use crate::recent::empty_stats;
 use crate::{EngineError, Result};
 use arrow_array::{ArrayRef, new_null_array};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::ArrowError;
 use std::ops::Range;
 use std::sync::Arc;
@@ -114,6 +115,26 @@ impl PartView {
 
     fn null_stats(&self, column: usize, rows: u64) -> ColumnStats {
         ColumnStats { rows, nulls: rows, ..empty_stats(self.schema.columns()[column].column_type) }
+    }
+
+    /// [`Part::reduce`], or with `only_sum` [`Part::sum`].
+    pub(crate) fn reduce(
+        &self,
+        column: usize,
+        ranges: &[Range<usize>],
+        only_sum: bool,
+    ) -> Result<ColumnStats> {
+        let Some(place) = self.place(column) else {
+            let rows = ranges.iter().map(ExactSizeIterator::len).sum::<usize>();
+            return Ok(self.null_stats(column, rows as u64));
+        };
+        if only_sum { self.part.sum(place, ranges) } else { self.part.reduce(place, ranges) }
+    }
+
+    /// [`Part::filter`].
+    pub(crate) fn filter(&self, bound: &ColumnBound, rows: Range<usize>) -> Result<BooleanBuffer> {
+        let Some(column) = self.place(bound.column) else { return Ok(BooleanBuffer::new_unset(rows.len())) };
+        self.part.filter(&ColumnBound { column, ..*bound }, rows)
     }
 
     /// [`Part::prune`]. A NULL satisfies no bound.

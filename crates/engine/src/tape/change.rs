@@ -8,6 +8,7 @@
 use super::rows::{decode_columns, encode_columns};
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::part::PositionRange;
+use crate::part_name::PartName;
 use arrow_array::ArrayRef;
 use tickstone_model::{ColumnType, PartitionBy, SyncPolicy, TableSchema, TableSchemaBuilder, TimeRange, Ttl};
 
@@ -50,13 +51,18 @@ pub(crate) struct PartEntry {
 impl PartEntry {
     /// What says that no row of this part's positions is left.
     pub(crate) fn emptied(&self) -> Self {
-        Self { file: String::new(), rows: 0, times: None, file_bytes: 0, ..self.clone() }
+        Self::emptied_of(self.partition, self.positions)
     }
 
     /// The epoch of the opening that wrote the part, `None` where it has another name.
     pub(crate) fn epoch(&self) -> Option<u64> {
-        let (epoch, _) = self.file.split_once('-')?;
-        u64::from_str_radix(epoch, 16).ok()
+        PartName::of(&self.file).map(|name| name.epoch)
+    }
+
+    /// What says that of these positions no row of a partition is left. It has no columns, and so no schema.
+    pub(crate) fn emptied_of(partition: i64, positions: PositionRange) -> Self {
+        let (file, rows, times, file_bytes, schema_version) = (String::new(), 0, None, 0, 0);
+        Self { partition, file, positions, rows, times, file_bytes, schema_version }
     }
 
     /// Whether it names no part, but positions of which no row is left.

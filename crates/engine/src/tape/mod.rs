@@ -10,6 +10,7 @@
 //! has the bytes.
 
 pub(crate) mod change;
+pub(crate) mod fate;
 pub(crate) mod frame;
 mod rows;
 pub(crate) mod scan;

@@ -12,14 +12,19 @@
 //!   acknowledged; under `always` the acknowledgement also waits for the sync after it;
 //! - after a failed write or sync nothing is acknowledged or accepted any more: what the disk holds
 //!   is known only after reopening;
+//! - but a write for which there was no space is cut off again, at once: its frames and those behind them are
+//!   refused, and the next ones take their positions. A sync that finds no space is a failed sync;
 //! - a segment is synced before the next is begun.
 
+use super::fate::{Fate, Ticket};
 use super::frame::{END_MARKER, FrameHeader, HEADER_BYTES, MAX_PAYLOAD_BYTES, TRAILER_BYTES};
 use super::segment::{SEGMENT_HEADER_BYTES, TAPE_DIR, first_position, segment_header, segment_path};
 use crate::clock::Clock;
 use crate::disk::{AppendFile, Disk};
+use crate::error::is_full;
 use crate::{EngineError, Result};
 use std::fmt::Debug;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -84,6 +89,8 @@ struct Latch<E> {
     /// Strictest policy of the frames in the buffer.
     strictest: SyncPolicy,
     next_position: u64,
+    /// What becomes of the frames in the buffer and of those being written.
+    fate: Arc<Fate>,
     written: u64,
     synced: u64,
     /// Position up to which someone asked for a sync.
@@ -93,13 +100,6 @@ struct Latch<E> {
     syncs: u64,
     failure: Option<String>,
     closing: bool,
-}
-
-/// The last position of the frames handed over, and how to wait for them.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ticket {
-    pub(crate) position: u64,
-    sync: SyncPolicy,
 }
 
 impl<E: Send + 'static> Tape<E> {
@@ -120,6 +120,7 @@ impl<E: Send + 'static> Tape<E> {
             effects: Vec::new(),
             strictest: SyncPolicy::None,
             next_position,
+            fate: Arc::default(),
             written: next_position.saturating_sub(1),
             synced: next_position.saturating_sub(1),
             sync_wanted: 0,
@@ -145,11 +146,37 @@ impl<E: Send + 'static> Tape<E> {
         Ok(Self { shared, thread: Mutex::new(thread) })
     }
 
+    /// What becomes of the frames that are appended now: for [`Self::append_after`].
+    pub(crate) fn fate(&self) -> Arc<Fate> {
+        Arc::clone(&self.shared.lock().fate)
+    }
+
+    /// The last position written.
+    pub(crate) fn written(&self) -> u64 {
+        self.shared.lock().written
+    }
+
     /// Appends a frame to the open buffer; `effect` is published once it is written.
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`], or [`EngineError::CommitTooLarge`]; nothing was appended then.
     pub(crate) fn append(&self, kind: u16, payload: &[u8], effect: E, sync: SyncPolicy) -> Result<Ticket> {
+        self.append_after(&self.fate(), kind, payload, effect, sync)
+    }
+
+    /// As [`Self::append`], for a frame that relies on others that were appended: their symbols, or what they
+    /// replace. `fate` is that of before the caller looked at them.
+    ///
+    /// # Errors
+    /// As [`Self::append`], and [`EngineError::DiskFull`] where frames were refused meanwhile.
+    pub(crate) fn append_after(
+        &self,
+        fate: &Arc<Fate>,
+        kind: u16,
+        payload: &[u8],
+        effect: E,
+        sync: SyncPolicy,
+    ) -> Result<Ticket> {
         if payload.len() > MAX_PAYLOAD_BYTES {
             return Err(EngineError::CommitTooLarge { bytes: payload.len(), most: MAX_PAYLOAD_BYTES });
         }
@@ -160,6 +187,7 @@ impl<E: Send + 'static> Tape<E> {
             latch = self.shared.write_or_wait(latch);
         }
         latch.check()?;
+        fate.check(u64::MAX)?;
         let position = latch.next_position;
         latch.next_position += 1;
         let header = FrameHeader {
@@ -178,7 +206,7 @@ impl<E: Send + 'static> Tape<E> {
         latch.buffer.extend_from_slice(&END_MARKER.to_le_bytes());
         latch.effects.push(Written { position, received_ns, effect });
         latch.strictest = latch.strictest.max(sync);
-        Ok(Ticket { position, sync })
+        Ok(Ticket { position, sync, fate: Arc::clone(&latch.fate) })
     }
 
     /// Returns once a frame is written and published, and synced where its policy is `always`: by this
@@ -186,9 +214,11 @@ impl<E: Send + 'static> Tape<E> {
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`]: whether the frame survives is known after reopening.
-    pub(crate) fn wait(&self, ticket: Ticket) -> Result<()> {
+    /// [`EngineError::DiskFull`]: it was not stored.
+    pub(crate) fn wait(&self, ticket: &Ticket) -> Result<()> {
         let mut latch = self.shared.lock();
         loop {
+            ticket.fate.check(ticket.position)?;
             let synced =
                 ticket.sync == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
             let reached = if synced { latch.synced } else { latch.written };
@@ -215,33 +245,27 @@ impl<E: Send + 'static> Tape<E> {
         Ok(())
     }
 
-    /// Returns once every frame appended so far is written and published; it may not be stable yet.
+    /// Returns once every frame appended so far is written and published, or refused; it may not be stable yet.
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`].
     pub(crate) fn publish_all(&self) -> Result<()> {
         let mut latch = self.shared.lock();
-        let last = latch.next_position - 1;
-        while latch.written < last {
+        let (last, fate) = (latch.next_position - 1, Arc::clone(&latch.fate));
+        while latch.written < last && fate.refused_from().is_none() {
             latch.check()?;
             latch = self.shared.write_or_wait(latch);
         }
         Ok(())
     }
 
-    /// Returns once every frame appended so far is written, published and on stable storage.
+    /// Returns once every frame appended so far is written, published and on stable storage, or refused.
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`].
     pub(crate) fn settle(&self) -> Result<()> {
-        let mut latch = self.shared.lock();
-        let last = latch.next_position - 1;
-        latch.sync_wanted = latch.sync_wanted.max(last);
-        while latch.synced < last {
-            latch.check()?;
-            latch = self.shared.write_or_wait(latch);
-        }
-        Ok(())
+        self.publish_all()?;
+        self.sync(u64::MAX)
     }
 
     /// Syncs rows of policy `interval` whose time has come, where no thread of the tape's own does.
@@ -265,7 +289,7 @@ impl<E: Send + 'static> Tape<E> {
     pub(crate) fn end_with(&self, kind: u16, payload: &[u8], effect: E) -> Result<()> {
         self.sync(u64::MAX)?;
         let ticket = self.append(kind, payload, effect, SyncPolicy::Always)?;
-        self.wait(ticket).inspect_err(|_| {
+        self.wait(&ticket).inspect_err(|_| {
             if let Some(writer) = &self.shared.lock().writer {
                 writer.cut_unsynced();
             }
@@ -306,6 +330,18 @@ impl<E> Latch<E> {
             Some(cause) => Err(EngineError::TapeStopped { cause: cause.clone() }),
             None => Ok(()),
         }
+    }
+}
+
+impl<E> Latch<E> {
+    /// There was no space for the frames from position `from` on; those in the buffer may rely on them.
+    fn refuse(&mut self, from: u64, cause: String) {
+        std::mem::take(&mut self.fate).refuse(from, cause);
+        self.next_position = from;
+        self.buffer.clear();
+        self.frames.clear();
+        self.effects.clear();
+        self.strictest = SyncPolicy::None;
     }
 }
 
@@ -422,29 +458,56 @@ struct Writer<E> {
 impl<E: Send + 'static> Writer<E> {
     /// Writes and publishes a group, and syncs where its policy, the clock or someone asks for it.
     fn commit(&mut self, shared: &Shared<E>, mut group: Group<E>) -> Result<()> {
+        let mut strictest = group.strictest;
         if let (Some(first), Some(last)) = (group.effects.first(), group.effects.last()) {
             let (first, last) = (first.position, last.position);
-            let segment = self.segment_for(shared, first)?;
-            stamp_synced_bytes(&mut group.bytes, &group.frames, segment.synced_bytes as u64);
-            segment.file.append(&group.bytes).map_err(EngineError::io("append to", TAPE_DIR))?;
-            segment.bytes += group.bytes.len();
-            self.publisher.publish(group.effects);
-            shared.lock().written = last;
+            match self.write(shared, first, &mut group) {
+                Ok(()) => {
+                    self.publisher.publish(group.effects);
+                    shared.lock().written = last;
+                }
+                Err(Unwritten::Full(cause)) => {
+                    shared.lock().refuse(first, cause);
+                    strictest = SyncPolicy::None;
+                }
+                Err(Unwritten::Failed(error)) => return Err(error),
+            }
         }
         let now_ns = self.clock.now_ns();
         let (written, sync) = {
             let mut latch = shared.lock();
-            if group.strictest == SyncPolicy::Interval && latch.unsynced_since_ns.is_none() {
+            if strictest == SyncPolicy::Interval && latch.unsynced_since_ns.is_none() {
                 latch.unsynced_since_ns = Some(now_ns);
                 shared.unsynced.notify_one();
             }
             let due = latch.unsynced_since_ns.is_some_and(|since_ns| self.is_due(since_ns, now_ns));
             let wanted = latch.sync_wanted > latch.synced;
-            let always =
-                group.strictest == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
+            let always = strictest == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
             (latch.written, due || wanted || always)
         };
         if sync { self.sync_to(shared, written) } else { Ok(()) }
+    }
+
+    /// Appends a group, whose first frame is at `first`, to the segment; all of it or nothing.
+    fn write(
+        &mut self,
+        shared: &Shared<E>,
+        first: u64,
+        group: &mut Group<E>,
+    ) -> std::result::Result<(), Unwritten> {
+        let segment = self.segment_for(shared, first)?;
+        stamp_synced_bytes(&mut group.bytes, &group.frames, segment.synced_bytes as u64);
+        match segment.file.append(&group.bytes) {
+            Ok(()) => segment.bytes += group.bytes.len(),
+            Err(source) if is_full(&source) => {
+                // What was written of it must not come back as frames.
+                let (path, end) = (segment.path.clone(), segment.bytes as u64);
+                self.disk.truncate(&path, end).map_err(EngineError::io("cut", &path))?;
+                return Err(Unwritten::Full(EngineError::io("append to", TAPE_DIR)(source).to_string()));
+            }
+            Err(source) => return Err(EngineError::io("append to", TAPE_DIR)(source).into()),
+        }
+        Ok(())
     }
 
     fn is_due(&self, since_ns: i64, now_ns: i64) -> bool {
@@ -478,22 +541,57 @@ impl<E: Send + 'static> Writer<E> {
     }
 
     /// The segment to append to; begins a new one where there is none or it is full.
-    fn segment_for(&mut self, shared: &Shared<E>, position: u64) -> Result<&mut OpenSegment> {
+    fn segment_for(
+        &mut self,
+        shared: &Shared<E>,
+        position: u64,
+    ) -> std::result::Result<&mut OpenSegment, Unwritten> {
         if self.open.as_ref().is_some_and(|open| open.bytes >= self.options.segment_bytes) {
             self.sync_to(shared, position - 1)?;
             self.open = None;
         }
         if self.open.is_none() {
-            let path = segment_path(position);
-            let mut file = self.disk.create(&path).map_err(EngineError::io("create", &path))?;
-            file.append(&segment_header(position, self.clock.now_ns()))
-                .and_then(|()| file.sync())
-                .map_err(EngineError::io("begin", &path))?;
-            self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
-            let bytes = SEGMENT_HEADER_BYTES;
-            self.open = Some(OpenSegment { path, file, bytes, synced_bytes: bytes });
+            self.open = Some(self.begin_segment(position)?);
         }
         Ok(self.open.as_mut().expect("set above"))
+    }
+
+    fn begin_segment(&self, position: u64) -> std::result::Result<OpenSegment, Unwritten> {
+        let path = segment_path(position);
+        let full = |source: io::Error| Unwritten::Full(EngineError::io("begin", &path)(source).to_string());
+        let mut file = match self.disk.create(&path) {
+            Ok(file) => file,
+            Err(source) if is_full(&source) => return Err(full(source)),
+            Err(source) => return Err(EngineError::io("create", &path)(source).into()),
+        };
+        match file.append(&segment_header(position, self.clock.now_ns())) {
+            Ok(()) => {}
+            Err(source) if is_full(&source) => {
+                // The next try makes it again under the same name.
+                drop(file);
+                self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+                return Err(full(source));
+            }
+            Err(source) => return Err(EngineError::io("begin", &path)(source).into()),
+        }
+        file.sync().map_err(EngineError::io("begin", &path))?;
+        self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        let bytes = SEGMENT_HEADER_BYTES;
+        Ok(OpenSegment { path, file, bytes, synced_bytes: bytes })
+    }
+}
+
+/// Why a group was not written.
+enum Unwritten {
+    /// There was no space, as the disk says; nothing of it is left.
+    Full(String),
+    /// What the disk holds is unknown.
+    Failed(EngineError),
+}
+
+impl From<EngineError> for Unwritten {
+    fn from(error: EngineError) -> Self {
+        Unwritten::Failed(error)
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::disk::{Disk, MemoryDisk};
 use tickstone_engine::{Clock, Dictionary, Engine, EngineOptions, ImportSource, Selection};
-use tickstone_model::{ColumnType, TableSchema};
+use tickstone_model::{AlterTable, Column, ColumnType, TableSchema, TimeRange};
 
 const DAY: i64 = 86_400_000_000_000;
 const START: i64 = 19_700 * DAY;
@@ -88,6 +88,58 @@ fn shapes() -> TableSchema {
         .column("short", ColumnType::Varchar)
         .column("long", ColumnType::Varchar);
     builder.timestamp("ts").build().unwrap()
+}
+
+/// A table of many partitions whose rows replace each other, and which has another shape than when it was made.
+fn days() -> TableSchema {
+    let builder = TableSchema::builder("days")
+        .column("ts", ColumnType::Timestamp)
+        .column("symbol", ColumnType::Symbol)
+        .column("n", ColumnType::Int64);
+    builder.timestamp("ts").dedup(["ts", "symbol"]).build().unwrap()
+}
+
+/// Rows of days; `n` differs between `versions` of the same row, `extra` is a column added later.
+fn days_rows(days: &[i64], version: i64, extra: Option<Option<i64>>) -> RecordBatch {
+    let rows = || days.iter().flat_map(|day| [(day, "A"), (day, "B")]);
+    let times = rows().map(|(day, symbol)| START + day * DAY + i64::from(symbol == "B"));
+    let mut columns: Vec<(String, ArrayRef)> = vec![
+        ("ts".to_string(), Arc::new(TimestampNanosecondArray::from_iter_values(times))),
+        ("symbol".to_string(), Arc::new(StringArray::from_iter_values(rows().map(|row| row.1)))),
+        ("n".to_string(), Arc::new(Int64Array::from_iter_values(rows().map(|(day, _)| day * 10 + version)))),
+    ];
+    if let Some(extra) = extra {
+        columns.push(("extra".to_string(), Arc::new(Int64Array::from_iter(rows().map(|_| extra)))));
+    }
+    batch(columns)
+}
+
+/// What [`write_golden`] does to the table of [`days`].
+fn write_days(engine: &Engine) {
+    engine.create_table(days()).unwrap();
+    let mut load = engine.load("days").unwrap();
+    load.append(&days_rows(&(0..100).collect::<Vec<_>>(), 0, None)).unwrap();
+    load.commit(None).unwrap();
+    // Of parts rows are superseded, of runs nothing is left.
+    for version in [1, 2] {
+        engine.append("days", &days_rows(&[3, 40], version, None), None).unwrap();
+    }
+    engine.alter_table("days", &AlterTable::AddColumn(Column::new("extra", ColumnType::Int64))).unwrap();
+    engine.append("days", &days_rows(&[99, 100], 3, Some(Some(7))), None).unwrap();
+    engine.drop_partitions("days", TimeRange::new(START + 50 * DAY, START + 60 * DAY)).unwrap();
+    engine.seal(Some("days")).unwrap();
+}
+
+/// The rows that [`write_days`] leaves.
+fn days_left() -> Vec<String> {
+    let untouched: Vec<i64> =
+        (0..99).filter(|day| ![3, 40].contains(day) && !(50..60).contains(day)).collect();
+    let left = [
+        days_rows(&untouched, 0, Some(None)),
+        days_rows(&[3, 40], 2, Some(None)),
+        days_rows(&[99, 100], 3, Some(Some(7))),
+    ];
+    left.iter().flat_map(lines_of).collect()
 }
 
 /// Mixes a number (splitmix64's last step).
@@ -356,6 +408,7 @@ fn write_golden() {
     load.append(&shapes_rows(0, 1_500)).unwrap();
     load.commit(Some(ImportSource { name: "shapes.csv".to_string(), bytes: 12_345, hash: 67_890 })).unwrap();
     engine.seal(Some("types")).unwrap();
+    write_days(&engine);
     engine.drop_table("gone").unwrap();
     engine.append("types", &types_rows(200, 40), None).unwrap();
     let mut both = engine.begin();
@@ -364,7 +417,8 @@ fn write_golden() {
     both.commit(None).unwrap();
     drop(engine);
     let lines = |rows: [RecordBatch; 2]| rows.iter().flat_map(lines_of).collect();
-    let mut expected = describe("shapes", lines([shapes_rows(0, 1_500), shapes_rows(1_500, 30)]));
+    let mut expected = describe("days", days_left());
+    expected += &describe("shapes", lines([shapes_rows(0, 1_500), shapes_rows(1_500, 30)]));
     expected += "import shapes.csv of 1500 rows\n";
     expected += &describe("types", lines([types_rows(0, 200), types_rows(200, 60)]));
     let number = (1..).find(|number| !golden_dir().join(format!("db-{number}")).exists()).unwrap();

@@ -4,9 +4,9 @@
 use crate::ledger::{Contents, contents, options, rows, schema};
 use std::sync::Arc;
 use tickstone_engine::disk::Disk;
-use tickstone_engine::{Engine, EngineOptions};
-use tickstone_model::SyncPolicy;
-use tickstone_sim::{CrashDisk, Image, StepClock};
+use tickstone_engine::{Engine, EngineOptions, Selection};
+use tickstone_model::{ColumnType, SyncPolicy, TableSchema};
+use tickstone_sim::{CrashDisk, FaultRates, FaultyDisk, Image, Kept, StepClock, Survival};
 
 pub(crate) fn open(disk: &CrashDisk, options: EngineOptions) -> tickstone_engine::Result<Engine> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
@@ -188,4 +188,102 @@ fn unsynced_commits_are_lost_from_the_end_only() {
         assert!(found.iter().copied().eq(0..found.len() as i64), "a commit is missing between others");
         assert_eq!(found.len() % 10, 0, "half a commit");
     }
+}
+
+fn keyed(name: &str) -> TableSchema {
+    let builder = TableSchema::builder(name)
+        .column("ts", ColumnType::Timestamp)
+        .column("symbol", ColumnType::Symbol)
+        .column("id", ColumnType::Int64);
+    builder.timestamp("ts").dedup(["ts", "symbol"]).build().unwrap()
+}
+
+fn load(table: &'static str, first: i64, count: i64) -> impl Fn(&Engine) {
+    move |engine| {
+        let mut load = engine.load(table).unwrap();
+        load.append(&rows(first, count)).unwrap();
+        load.commit(None).unwrap();
+    }
+}
+
+fn delete_first(engine: &Engine) {
+    let mut rewrite = engine.rewrite("trades").unwrap();
+    let table = Arc::clone(rewrite.table());
+    for segment in table.select(&Selection::default()).unwrap() {
+        rewrite.delete(&segment, &[segment.rows()[0].start]).unwrap();
+    }
+    rewrite.commit().unwrap();
+}
+
+/// Frames before a DROP tell of parts and of a manifest that went with the table: they are not missed.
+#[test]
+fn a_dropped_table_is_not_missed_by_its_frames() {
+    let create_keyed = |engine: &Engine| engine.create_table(keyed("trades")).unwrap();
+    let create = |engine: &Engine| engine.create_table(schema("trades")).unwrap();
+    let create_quotes = |engine: &Engine| engine.create_table(schema("quotes")).unwrap();
+    let drop_it = |engine: &Engine| engine.drop_table("trades").unwrap();
+    let (late, more) = (append("trades", 20, 15), append("quotes", 0, 3));
+    check(&options(), &[&create_keyed, &load("trades", 40, 30), &late, &drop_it, &create_quotes, &more]);
+    check(&options(), &[&create, &append("trades", 0, 20), &delete_first, &drop_it, &create_quotes, &more]);
+}
+
+/// An opening that is cut short leaves what the next one needs: parts that left by a later frame, too.
+#[test]
+fn an_opening_cut_short_is_begun_again() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk, options()).unwrap();
+    engine.create_table(keyed("trades")).unwrap();
+    engine.append("trades", &rows(40, 30), None).unwrap();
+    engine.seal(None).unwrap();
+    engine.append("trades", &rows(20, 15), None).unwrap();
+    engine.truncate_table("trades").unwrap();
+    engine.append("trades", &rows(0, 5), None).unwrap();
+    let mut openings = 0;
+    for image in disk.images(0, 3) {
+        let after = image.disk();
+        let first = after.calls();
+        let engine = open(&after, options()).unwrap();
+        let expected = contents(&engine);
+        for calls in first..=after.calls() {
+            let cut_short = after.image(calls, Survival::Everything).disk();
+            let again = open(&cut_short, options())
+                .unwrap_or_else(|error| panic!("call {} of call {}: {error}", calls, image.calls));
+            assert_eq!(contents(&again), expected, "call {calls} of call {}", image.calls);
+            openings += 1;
+        }
+    }
+    assert!(openings > 300, "{openings}");
+}
+
+/// A close is clean for the next opening alone: that one may seal and let go of the tape without a frame of its
+/// own, be killed before a manifest is stable, and leave it to the next to make it so.
+#[test]
+fn what_a_session_without_frames_saved_is_made_stable() {
+    let mut killed_within = 0;
+    for seed in 0..60 {
+        let clock = Arc::new(StepClock::new(0));
+        let disk = FaultyDisk::new(seed, Arc::clone(&clock));
+        let open = |disk: &FaultyDisk| {
+            Engine::open_on(Arc::new(disk.clone()), Arc::clone(&clock) as Arc<_>, options()).unwrap()
+        };
+        let engine = open(&disk);
+        engine.create_table(schema("trades")).unwrap();
+        for first in 0..12 {
+            engine.append("trades", &rows(first * 30, 30), None).unwrap();
+        }
+        let expected = contents(&engine);
+        drop(engine);
+        let engine = open(&disk);
+        disk.set_rates(FaultRates { sync_dir: 4, ..FaultRates::default() });
+        killed_within += u64::from(engine.seal(None).is_err());
+        let next = disk.kill();
+        drop(engine);
+        next.set_rates(FaultRates::default());
+        let engine = open(&next);
+        engine.seal(None).unwrap();
+        let after = next.power_cut(Kept::Nothing);
+        drop(engine);
+        assert_eq!(contents(&open(&after)), expected, "seed {seed}");
+    }
+    assert!(killed_within > 20, "{killed_within}");
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tickstone_engine::disk::{AppendFile, DirEntry, Disk, FileBytes, MemoryDisk};
-use tickstone_engine::{Engine, EngineOptions};
-use tickstone_sim::StepClock;
+use tickstone_engine::{Engine, EngineOptions, ErrorKind};
+use tickstone_sim::{FaultyDisk, Random, StepClock};
 
 /// A disk that takes so many more bytes.
 #[derive(Debug, Clone)]
@@ -139,4 +139,103 @@ fn a_seal_goes_on_when_space_is_freed() {
     assert_eq!(contents(&engine), before);
     engine.append("trades", &rows(200, 5), None).unwrap();
     assert_eq!(contents(&engine)["trades"].len(), 205);
+}
+
+/// The disk fills up while rows with new symbols are written, and is freed, time and again: what is refused says
+/// so, what was acknowledged is there all the time, and writing goes on without reopening.
+#[test]
+fn freeing_space_resumes_writing() {
+    let mut refused = 0;
+    for seed in 0..30 {
+        let (mut random, clock) = (Random::new(seed), Arc::new(StepClock::new(0)));
+        let disk = FaultyDisk::new(seed, Arc::clone(&clock));
+        let options = EngineOptions { segment_bytes: 2_000, compaction_parts_min: 2, ..options() };
+        let open = || Engine::open_on(Arc::new(disk.clone()), Arc::clone(&clock) as Arc<_>, options.clone());
+        let engine = open().unwrap();
+        engine.create_table(schema("trades")).unwrap();
+        let (mut acknowledged, mut next) = (Vec::new(), 0);
+        for _ in 0..8 {
+            disk.set_bytes_max(Some(disk.used_bytes() + random.below(6_000)));
+            let mut errors = Vec::new();
+            while errors.len() < 3 {
+                let outcome = if random.one_in(4) {
+                    engine.load("trades").and_then(|mut load| {
+                        load.append(&rows(next, 12))?;
+                        load.commit(None)
+                    })
+                } else {
+                    engine.append("trades", &rows(next, 12), None)
+                };
+                match outcome {
+                    Ok(_) => acknowledged.extend(next..next + 12),
+                    Err(error) => errors.push(error),
+                }
+                // Rows that were refused are not sent again: their symbols must not be missed.
+                next += 12;
+                if random.one_in(9) {
+                    // What cannot be sealed stays where it is.
+                    let _ = engine.seal(None);
+                }
+            }
+            for error in &errors {
+                assert_eq!(error.kind(), ErrorKind::FreeSpace, "{error}");
+                assert!(error.to_string().contains("space"), "{error}");
+            }
+            refused += errors.len();
+            assert_eq!(contents(&engine)["trades"], acknowledged, "reads go on; seed {seed}");
+            disk.set_bytes_max(None);
+            engine.append("trades", &rows(next, 5), None).unwrap();
+            acknowledged.extend(next..next + 5);
+            next += 5;
+            assert_eq!(contents(&engine)["trades"], acknowledged, "seed {seed}");
+            if random.one_in(3) {
+                engine.seal(None).unwrap();
+            }
+        }
+        engine.create_table(schema("quotes")).unwrap();
+        engine.drop_table("quotes").unwrap();
+        assert_eq!(engine.maintenance_stats().last_failure, None);
+        drop(engine);
+        let engine = open().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(contents(&engine)["trades"], acknowledged, "seed {seed}");
+        let files = disk.files();
+        let parts = files.iter().filter(|(path, _)| path.extension().is_some_and(|name| name == "part"));
+        let named: usize =
+            engine.snapshot().table("trades").unwrap().partitions().iter().map(|p| p.parts()).sum();
+        assert_eq!(parts.count(), named, "what was refused leaves no files: {files:?}");
+    }
+    assert!(refused > 500, "{refused}");
+}
+
+/// Sealing that fails for want of space is tried again by itself, and says meanwhile what is wrong.
+#[test]
+fn maintenance_goes_on_by_itself_when_space_is_freed() {
+    let clock = Arc::new(StepClock::new(0));
+    let disk = FaultyDisk::new(1, Arc::clone(&clock));
+    let options = EngineOptions { memory_budget_bytes: 100_000, ..EngineOptions::default() };
+    let engine = Engine::open_on(Arc::new(disk.clone()), clock, options).unwrap();
+    engine.create_table(schema("trades")).unwrap();
+    let mut next = 0;
+    while engine.snapshot().recent_bytes() < 48_000 {
+        engine.append("trades", &rows(next, 100), None).unwrap();
+        next += 100;
+    }
+    disk.set_bytes_max(Some(disk.used_bytes() + 9_000));
+    while engine.append("trades", &rows(next, 20), None).is_ok() {
+        next += 20;
+    }
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let found = (0..1_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            holds()
+        });
+        assert!(found, "{what}: {:?}", engine.maintenance_stats());
+    };
+    until("a failure", &|| {
+        engine.maintenance_stats().last_failure.is_some_and(|what| what.contains("space"))
+    });
+    disk.set_bytes_max(None);
+    until("sealed", &|| engine.snapshot().recent_bytes() < 50_000);
+    until("no failure", &|| engine.maintenance_stats().last_failure.is_none());
+    assert_eq!(contents(&engine)["trades"], (0..next).collect::<Vec<_>>());
 }

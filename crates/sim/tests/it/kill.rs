@@ -1,7 +1,7 @@
 //! The engine on the real disk, killed at random moments: nothing acknowledged is lost, nothing is twice.
 //!
-//! The test starts itself as a child process, which appends, loads, truncates and seals on several threads and
-//! says what it begins and what is acknowledged; then it is killed, and its database is read: by a read-only
+//! The test starts itself as a child process, which appends, loads, deletes, truncates, seals and merges on several
+//! threads and says what it begins and what is acknowledged; then it is killed, and its database is read: by a read-only
 //! opening, by one for writing, or by the next child alone. `TICKSTONE_KILLS=200` for as many kills.
 
 #![allow(clippy::disallowed_methods, reason = "the one test on the real disk and clock")]
@@ -23,6 +23,8 @@ const DAY: i64 = 86_400_000_000_000;
 const KILLS: u64 = 20;
 /// Rows a writer leaves in its tables before it truncates them.
 const ROWS_MAX: i64 = 20_000;
+/// Rows above which the one that loads deletes the older half.
+const ROWS_KEPT_MAX: i64 = 2_000;
 
 /// Each writer has tables of its own, so that what it does is one sequence.
 const WRITERS: [(&str, &[&str]); 3] =
@@ -52,7 +54,8 @@ fn rows(first: i64, count: i64) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// A step of a writer: rows `first..first + count` into each of its tables, or, for `count` 0, none left.
+/// A step of a writer: rows `first..first + count` into each of its tables; for `count` 0 none left, for less
+/// than 0 none before `first` left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     first: i64,
@@ -69,7 +72,11 @@ struct Progress {
 
 impl Progress {
     fn after(&self, step: Step) -> (i64, i64) {
-        if step.count == 0 { (self.to, self.to) } else { (self.from, self.to + step.count) }
+        match step.count {
+            0 => (self.to, self.to),
+            ..0 => (step.first, self.to),
+            count => (self.from, self.to + count),
+        }
     }
 }
 
@@ -107,7 +114,11 @@ fn child() {
         loop {
             std::thread::sleep(Duration::from_millis(random.below(60)));
             // A table may be truncated meanwhile; all else would fail a writer, too.
-            engine.seal(random.one_in(2).then_some("trades")).unwrap();
+            if random.one_in(4) {
+                engine.compact(random.one_in(2).then_some("bars")).unwrap();
+            } else {
+                engine.seal(random.one_in(2).then_some("trades")).unwrap();
+            }
         }
     });
 }
@@ -116,9 +127,15 @@ fn write(engine: &Engine, writer: &str, tables: &[&str], mut from: i64, mut to: 
     let mut random = Random::new(to.cast_unsigned());
     loop {
         let full = to - from > ROWS_MAX;
-        let step = Step { first: to, count: if full { 0 } else { 1 + random.below(500) as i64 } };
+        let deletes = writer == "load" && to - from > ROWS_KEPT_MAX;
+        let step = if deletes {
+            Step { first: from + (to - from) / 2, count: -1 }
+        } else {
+            Step { first: to, count: if full { 0 } else { 1 + random.below(500) as i64 } }
+        };
         say("begin", writer, step);
         match (full, writer) {
+            _ if deletes => delete_before(engine, tables[0], step.first),
             (true, _) => tables.iter().for_each(|table| engine.truncate_table(table).unwrap()),
             (false, "load") => {
                 let mut load = engine.load(tables[0]).unwrap();
@@ -138,6 +155,19 @@ fn write(engine: &Engine, writer: &str, tables: &[&str], mut from: i64, mut to: 
         say("done", writer, step);
         (from, to) = Progress { from, to, begun: None }.after(step);
     }
+}
+
+fn delete_before(engine: &Engine, table: &str, first: i64) {
+    let mut rewrite = engine.rewrite(table).unwrap();
+    let snapshot = Arc::clone(rewrite.table());
+    for segment in snapshot.select(&Selection::default()).unwrap() {
+        let ids = segment.read_ranges(2, segment.rows()).unwrap();
+        let ids = ids.as_primitive::<Int64Type>().values().to_vec();
+        let numbered = segment.rows().iter().cloned().flatten().zip(ids);
+        let goes: Vec<usize> = numbered.filter(|(_, id)| *id < first).map(|(row, _)| row).collect();
+        rewrite.delete(&segment, &goes).unwrap();
+    }
+    rewrite.commit().unwrap();
 }
 
 fn spawn(dir: &Path, progress: &BTreeMap<&str, Progress>) -> Child {

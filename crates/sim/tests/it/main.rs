@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod archive;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod backup;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod check;
@@ -23,6 +25,8 @@ mod kill;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod ledger;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod many;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod memory;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod model;
@@ -32,5 +36,7 @@ mod planted;
 mod repair;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod rewrite;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod shapes;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod simulation;

@@ -11,11 +11,10 @@ use tickstone_sim::{Random, StepClock};
 #[test]
 fn loads_and_transactions_stay_within_the_budget() {
     const BUDGET: usize = 2_000_000;
-    // Nobody waits for what merges of parts hold: they come on top, and are not what this is about.
     let options = EngineOptions {
         memory_budget_bytes: BUDGET,
         threads: 1,
-        compaction_parts_min: 0,
+        compaction_parts_min: 2,
         ..EngineOptions::default()
     };
     let engine = Engine::open_on(Arc::new(MemoryDisk::new()), Arc::new(StepClock::new(0)), options).unwrap();
@@ -55,7 +54,9 @@ fn loads_and_transactions_stay_within_the_budget() {
     let most = most.load(Ordering::Relaxed);
     // A commit of each producer may be on its way when the limit is reached.
     assert!(most > BUDGET / 4 && most < BUDGET + BUDGET / 4, "{most} bytes at most");
-    assert_eq!(engine.maintenance_stats().last_failure, None);
+    let stats = engine.maintenance_stats();
+    assert_eq!(stats.last_failure, None);
+    assert!(stats.compactions > 0, "{stats:?}");
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn only_touched_parts_are_written() {
     engine.seal(None).unwrap();
     let files = |engine: &Engine| {
         let snapshot = engine.snapshot();
-        let partitions = snapshot.table("trades").unwrap().partitions().to_vec();
+        let partitions = snapshot.table("trades").unwrap().partitions().clone();
         partitions.iter().flat_map(|p| p.part_files().cloned().collect::<Vec<_>>()).collect::<Vec<_>>()
     };
     let (before, held) = (files(&engine), engine.snapshot());

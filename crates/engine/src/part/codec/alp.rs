@@ -7,10 +7,12 @@
 
 use super::ints::{self, IntPlan};
 use super::lane::Finish;
+use super::shape::{Piece, Role};
 use super::slots::{Plain, Slot};
-use super::{Damage, Decoded, split};
+use super::varint::{put_varint, take_byte, take_bytes, take_varint};
+use super::{Damage, Decoded, kind, split, words};
 use crate::part::BLOCK_ROWS;
-use crate::part::layout::{pad, u16_at, u64_at};
+use crate::part::layout::{u16_at, u64_at};
 use std::marker::PhantomData;
 
 /// `f` of a plan that divides.
@@ -84,6 +86,16 @@ impl Real for f32 {
 }
 
 impl AlpPlan {
+    /// The plan of these parameters, where there is one.
+    pub(in crate::part) fn of_powers(e: u8, f: u8) -> Option<Self> {
+        is_known(e, f).then_some(Self { e, f })
+    }
+
+    /// The parameters.
+    pub(in crate::part) fn powers(self) -> (u8, u8) {
+        (self.e, self.f)
+    }
+
     /// The decimal digits kept after the point.
     #[inline(always)]
     fn digits(self) -> usize {
@@ -96,13 +108,30 @@ impl AlpPlan {
         (value * POWERS[self.digits()] + MAGIC) - MAGIC
     }
 
+    /// The value of an integer.
     #[inline(always)]
-    fn decimal(self, integer: f64) -> f64 {
+    pub(in crate::part) fn decimal(self, integer: f64) -> f64 {
         if self.f == DIVIDE {
             integer / POWERS[usize::from(self.e)]
         } else {
             integer * POWERS[usize::from(self.f)] * INVERSES[usize::from(self.e)]
         }
+    }
+
+    /// The sum of the values of integers whose sum is `sum`: rounded once where that is exact.
+    pub(in crate::part) fn sum(self, sum: i128) -> f64 {
+        sum as f64 / POWERS[self.digits()]
+    }
+
+    /// The least integer whose value is at least `value`, as far as plain integers go.
+    pub(in crate::part) fn least_from(self, value: f64) -> i64 {
+        let near = (value * POWERS[self.digits()]).clamp(-MAX_INTEGER, MAX_INTEGER) as i64;
+        // Products round: the right one is next to it.
+        let mut least = near + 4;
+        while least > near - 4 && self.decimal((least - 1) as f64) >= value {
+            least -= 1;
+        }
+        least
     }
 
     /// Whether the nearest integer decodes to exactly `value`.
@@ -113,9 +142,14 @@ impl AlpPlan {
     }
 
     /// The integer that decodes to exactly `value`.
-    fn exact<R: Real>(self, value: R) -> Option<i64> {
+    pub(in crate::part) fn exact<R: Real>(self, value: R) -> Option<i64> {
         self.is_exact(value).then(|| self.integer(value.to_f64()) as i64)
     }
+}
+
+/// The powers that suit each of some values; `None` where there are none that do.
+pub(in crate::part) fn suit_all(values: &[f64]) -> Option<AlpPlan> {
+    choose(values).filter(|plan| values.iter().all(|&value| plan.is_exact(value)))
 }
 
 /// The powers that suit a sample, `None` where too few of its values are decimals.
@@ -145,18 +179,26 @@ pub(in crate::part) fn choose<R: Real>(sample: &[R]) -> Option<AlpPlan> {
         .or(Some(divide))
 }
 
+/// The powers proposed for a chunk, or others where too many of these values are no such decimals.
+pub(in crate::part) fn suit<R: Real>(proposed: Option<AlpPlan>, values: &[R]) -> Option<AlpPlan> {
+    let proposed = proposed?;
+    let misses = |plan: AlpPlan| values.iter().filter(|&&value| !plan.is_exact(value)).count();
+    let missed = misses(proposed);
+    if missed * 32 < values.len() {
+        return Some(proposed);
+    }
+    let sample: Vec<R> = values.iter().copied().step_by(4).collect();
+    let own = choose(&sample)?;
+    Some(if misses(own) * 2 < missed { own } else { proposed })
+}
+
 /// The integers of a sample, for [`ints::sample`].
 pub(in crate::part) fn integers<R: Real>(plan: AlpPlan, values: &[R]) -> Vec<u64> {
     values.iter().filter_map(|&value| plan.exact(value)).map(i64::cast_unsigned).collect()
 }
 
-/// Appends `values` (1 to 1,024); returns the parameters `e` and `f` for the header.
-pub(in crate::part) fn encode<R: Real>(
-    plan: AlpPlan,
-    hint: IntPlan,
-    values: &[R],
-    out: &mut Vec<u8>,
-) -> [u8; 2] {
+/// Appends the pieces of `values` (1 to 1,024).
+pub(in crate::part) fn push<R: Real>(plan: AlpPlan, hint: IntPlan, values: &[R], pieces: &mut Vec<Piece>) {
     let mut integers: Vec<u64> = Vec::with_capacity(values.len());
     // Two passes, so that the first one, which is all there is to most blocks, has no branch.
     integers.extend(values.iter().map(|&value| (plan.integer(value.to_f64()) as i64).cast_unsigned()));
@@ -174,28 +216,76 @@ pub(in crate::part) fn encode<R: Real>(
             }
         }
     }
-    out.extend_from_slice(&((places.len() / 2) as u64).to_le_bytes());
-    out.extend_from_slice(&places);
-    pad(out);
-    out.extend_from_slice(&whole);
-    pad(out);
-    ints::encode::<u64>(&integers, hint, out);
-    [plan.e, plan.f]
+    let mut head = vec![kind::DECIMALS, plan.e, plan.f];
+    put_varint(misses as u64, &mut head);
+    head.extend_from_slice(&places);
+    head.extend_from_slice(&whole);
+    pieces.push(Piece::Bytes(head));
+    pieces.push(Piece::Wide(Role::Values, integers, hint));
 }
 
-/// Decodes exactly `slots.len()` values (at most 1,024) from what [`encode`] wrote.
+/// The powers of what [`push`] wrote, past the first byte, and the words of it; `None` where there are exceptions.
+pub(super) fn without_exceptions(mut bytes: &[u8]) -> Decoded<Option<(AlpPlan, &[u8])>> {
+    let (e, f) = (take_byte(&mut bytes)?, take_byte(&mut bytes)?);
+    let exceptions = take_varint(&mut bytes)?;
+    Ok(AlpPlan::of_powers(e, f).filter(|_| exceptions == 0).map(|powers| (powers, bytes)))
+}
+
+/// Decodes what [`push`] wrote, past the first byte.
+pub(in crate::part) fn decode_words<'s, R: Real>(
+    bytes: &mut &[u8],
+    tables: &[u8],
+    slots: &'s mut [Slot<R>],
+) -> Decoded<&'s mut [R]> {
+    let (e, f) = (take_byte(bytes)?, take_byte(bytes)?);
+    let exceptions = usize::try_from(take_varint(bytes)?).unwrap_or(usize::MAX);
+    check_powers(e, f, exceptions, slots.len())?;
+    let places = take_bytes(bytes, exceptions * 2)?;
+    let whole = take_bytes(bytes, exceptions * R::BYTES)?;
+    let values = if f == DIVIDE {
+        let quotient = Quotient { divisor: POWERS[usize::from(e)], real: PhantomData };
+        words::decode(bytes, tables, quotient, slots)?
+    } else {
+        let (up, down) = (POWERS[usize::from(f)], INVERSES[usize::from(e)]);
+        words::decode(bytes, tables, Product { up, down, real: PhantomData }, slots)?
+    };
+    patch(places, whole, exceptions, values)?;
+    Ok(values)
+}
+
+fn is_known(e: u8, f: u8) -> bool {
+    usize::from(e) <= MAX_POWER && (f == DIVIDE || f <= e)
+}
+
+fn check_powers(e: u8, f: u8, exceptions: usize, rows: usize) -> Decoded<()> {
+    if !is_known(e, f) || exceptions > BLOCK_ROWS || rows > BLOCK_ROWS {
+        return Err(Damage("an unknown decimal encoding"));
+    }
+    Ok(())
+}
+
+/// Puts exceptions in their places.
+fn patch<R: Real>(places: &[u8], whole: &[u8], exceptions: usize, values: &mut [R]) -> Decoded<()> {
+    for (place, bytes) in places.chunks_exact(2).zip(whole.chunks_exact(R::BYTES)).take(exceptions) {
+        let value =
+            values.get_mut(usize::from(u16_at(place, 0))).ok_or(Damage("an exception past its block"))?;
+        let mut wide = [0; 8];
+        wide[..R::BYTES].copy_from_slice(bytes);
+        *value = R::from_bits64(u64::from_le_bytes(wide));
+    }
+    Ok(())
+}
+
+/// Decodes exactly `slots.len()` values (at most 1,024) of format 1.
 pub(in crate::part) fn decode<'s, R: Real>(
     parameters: [u8; 2],
     bytes: &[u8],
     slots: &'s mut [Slot<R>],
 ) -> Decoded<&'s mut [R]> {
     let [e, f] = parameters;
-    let known = usize::from(e) <= MAX_POWER && (f == DIVIDE || f <= e);
     let (count, rest) = split(bytes, 8)?;
     let exceptions = usize::try_from(u64_at(count, 0)).unwrap_or(usize::MAX);
-    if !known || exceptions > BLOCK_ROWS || slots.len() > BLOCK_ROWS {
-        return Err(Damage("an unknown decimal encoding"));
-    }
+    check_powers(e, f, exceptions, slots.len())?;
     let (places, rest) = split(rest, (exceptions * 2).next_multiple_of(8))?;
     let (whole, rest) = split(rest, (exceptions * R::BYTES).next_multiple_of(8))?;
     let values = if f == DIVIDE {
@@ -204,13 +294,7 @@ pub(in crate::part) fn decode<'s, R: Real>(
         let (up, down) = (POWERS[usize::from(f)], INVERSES[usize::from(e)]);
         ints::decode(rest, Product { up, down, real: PhantomData }, slots)?
     };
-    for (place, bytes) in places.chunks_exact(2).zip(whole.chunks_exact(R::BYTES)).take(exceptions) {
-        let value =
-            values.get_mut(usize::from(u16_at(place, 0))).ok_or(Damage("an exception past its block"))?;
-        let mut wide = [0; 8];
-        wide[..R::BYTES].copy_from_slice(bytes);
-        *value = R::from_bits64(u64::from_le_bytes(wide));
-    }
+    patch(places, whole, exceptions, values)?;
     Ok(values)
 }
 

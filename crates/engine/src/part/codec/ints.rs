@@ -32,17 +32,19 @@ pub(in crate::part) struct IntPlan {
     pub(in crate::part) scale: u64,
     /// Whether differences of neighbours are worth trying.
     pub(in crate::part) delta: bool,
+    /// Whether neighbours are related at all, so that their differences may be coded.
+    pub(in crate::part) related: bool,
 }
 
 /// How some words are packed.
-struct Packing<L> {
-    base: L,
-    scale: L,
-    width: usize,
+pub(super) struct Packing<L> {
+    pub(super) base: L,
+    pub(super) scale: L,
+    pub(super) width: usize,
     exceptions: usize,
     /// Bits of an exception.
-    wide: usize,
-    bytes: usize,
+    pub(super) wide: usize,
+    pub(super) bytes: usize,
 }
 
 impl<L: Lane> Packing<L> {
@@ -106,7 +108,7 @@ fn plan<L: Lane>(words: &[L], base: L, scale: L) -> Packing<L> {
 }
 
 /// The cheaper of two bases: the smallest word, and one that leaves low outliers out.
-fn best_plan<L: Lane>(words: &[L], scale: L) -> Packing<L> {
+pub(super) fn best_plan<L: Lane>(words: &[L], scale: L) -> Packing<L> {
     let smallest = words.iter().copied().min_by_key(|word| word.to_i64()).unwrap_or_default();
     let full = plan(words, smallest, scale);
     if full.width < 8 || words.len() < 64 {
@@ -130,48 +132,32 @@ fn best_plan<L: Lane>(words: &[L], scale: L) -> Packing<L> {
     if trimmed.bytes < full.bytes { trimmed } else { full }
 }
 
-/// Appends `words` (1 to 1,024).
-pub(in crate::part) fn encode<L: Lane>(words: &[L], hint: IntPlan, out: &mut Vec<u8>) {
-    let first = words.first().copied().unwrap_or_default();
-    if words.iter().all(|&word| word == first) {
-        out.extend_from_slice(&[CONSTANT, 0, 0, 0, 0, 0, 0, 0]);
-        out.extend_from_slice(&first.to_u64().to_le_bytes());
-        return;
-    }
-    let scale = L::from_u64(hint.scale.max(1));
-    let reference = best_plan(words, scale);
-    if hint.delta {
-        let deltas = differences(words);
-        let delta = best_plan(&deltas[1..], scale);
-        // A reference decodes faster: differences must earn their place.
-        if delta.bytes + 8 < reference.bytes * 9 / 10 {
-            write(DELTA, Some(first), &deltas, &delta, out);
-            return;
-        }
-    }
-    write(REFERENCE, None, words, &reference, out);
-}
-
 /// Differences of neighbours; the first is 0 and never an exception when written.
-fn differences<L: Lane>(words: &[L]) -> Vec<L> {
+pub(super) fn differences<L: Lane>(words: &[L]) -> Vec<L> {
     let mut deltas = Vec::with_capacity(words.len());
     deltas.push(L::default());
     deltas.extend(words.windows(2).map(|pair| pair[1].minus(pair[0])));
     deltas
 }
 
-fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>, out: &mut Vec<u8>) {
+/// Appends the packed words, then places and distances of exceptions; returns how many those are, and whether their
+/// places are one bit a word. Of differences the first is never read.
+pub(super) fn write_payload<L: Lane>(
+    differences: bool,
+    words: &[L],
+    packing: &Packing<L>,
+    out: &mut Vec<u8>,
+) -> (usize, bool) {
     let mut packed = Vec::with_capacity(words.len());
     let (mut places, mut distances) = (Vec::new(), Vec::new());
     // Nothing to look for in most blocks.
-    let plain = packing.exceptions == 0 && packing.scale.to_u64() <= 1 && first.is_none();
+    let plain = packing.exceptions == 0 && packing.scale.to_u64() <= 1 && !differences;
     if plain {
         packed.extend(words.iter().map(|&word| word.minus(packing.base)));
     }
     for (place, &word) in words.iter().enumerate().filter(|_| !plain) {
         let (distance, length) = packing.residual(word);
-        // The place of the first difference is never read.
-        if length <= packing.width || (first.is_some() && place == 0) {
+        if length <= packing.width || (differences && place == 0) {
             let fits = if length <= packing.width { distance } else { 0 };
             packed.push(L::from_u64(fits));
         } else {
@@ -182,17 +168,6 @@ fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
     }
     debug_assert!(places.len() <= packing.exceptions);
     let marked = packed_bytes(1, words.len()) < packed_bytes(PLACE_BITS, places.len());
-    let scaled = packing.scale.to_u64() > 1;
-    let flags = if scaled { SCALED } else { 0 } | if marked { MARKED } else { 0 };
-    let [low, high] = u16::try_from(places.len()).expect("a block has at most 1,024 values").to_le_bytes();
-    out.extend_from_slice(&[code, packing.width as u8, low, high, flags, packing.wide as u8, 0, 0]);
-    out.extend_from_slice(&packing.base.to_u64().to_le_bytes());
-    if scaled {
-        out.extend_from_slice(&packing.scale.to_u64().to_le_bytes());
-    }
-    if let Some(first) = first {
-        out.extend_from_slice(&first.to_u64().to_le_bytes());
-    }
     pack(packing.width, &packed, out);
     if marked {
         let mut marks = vec![0_u8; packed_bytes(1, words.len())];
@@ -204,6 +179,19 @@ fn write<L: Lane>(code: u8, first: Option<L>, words: &[L], packing: &Packing<L>,
         pack(PLACE_BITS, &places, out);
     }
     pack(packing.wide, &distances, out);
+    (places.len(), marked)
+}
+
+/// Bytes of what [`write_payload`] appends.
+pub(super) fn payload_bytes(
+    count: usize,
+    width: usize,
+    exceptions: usize,
+    wide: usize,
+    marked: bool,
+) -> usize {
+    let places = if marked { packed_bytes(1, count) } else { packed_bytes(PLACE_BITS, exceptions) };
+    packed_bytes(width, count) + places + packed_bytes(wide, exceptions)
 }
 
 /// A word from what was packed for it, then what becomes of it.
@@ -240,16 +228,16 @@ impl<L: Lane, F: Finish<L>> Finish<L> for Scaled<L, F> {
 }
 
 /// A body's header, and what follows it.
-struct Body<'a, L> {
-    base: L,
-    scale: L,
-    width: usize,
-    exceptions: usize,
+pub(super) struct Body<'a, L> {
+    pub(super) base: L,
+    pub(super) scale: L,
+    pub(super) width: usize,
+    pub(super) exceptions: usize,
     /// Bits of an exception.
-    wide: usize,
-    marked: bool,
+    pub(super) wide: usize,
+    pub(super) marked: bool,
     /// The packed words, and all that comes after them.
-    rest: &'a [u8],
+    pub(super) rest: &'a [u8],
 }
 
 /// Decodes exactly `slots.len()` words from what [`encode`] wrote; bytes past it are padding.
@@ -286,7 +274,11 @@ pub(in crate::part) fn decode<'s, L: Lane, F: Finish<L>>(
 }
 
 impl<L: Lane> Body<'_, L> {
-    fn decode<F: Finish<L>>(self, finish: F, slots: &mut [Slot<F::Value>]) -> Decoded<&mut [F::Value]> {
+    pub(super) fn decode<F: Finish<L>>(
+        self,
+        finish: F,
+        slots: &mut [Slot<F::Value>],
+    ) -> Decoded<&mut [F::Value]> {
         let Self { base, scale, width, .. } = self;
         let (packed, rest) = split(self.rest, packed_bytes(width, slots.len()))?;
         let above = Above { base, finish };
@@ -325,11 +317,11 @@ impl<L: Lane> Body<'_, L> {
 }
 
 /// Sums up steps from the second on, onto `start`.
-struct Accumulate<'a, 's, L, F: Finish<L>> {
-    start: L,
-    steps: &'a mut [L],
-    finish: F,
-    slots: &'s mut [Slot<F::Value>],
+pub(super) struct Accumulate<'a, 's, L, F: Finish<L>> {
+    pub(super) start: L,
+    pub(super) steps: &'a mut [L],
+    pub(super) finish: F,
+    pub(super) slots: &'s mut [Slot<F::Value>],
 }
 
 impl<'s, L: Lane, F: Finish<L>> Kernel for Accumulate<'_, 's, L, F> {
@@ -389,7 +381,7 @@ pub(in crate::part) fn sample<L: Lane>(stretches: &[Vec<L>]) -> IntPlan {
         stretch.len() > 2
             && best_plan(&differences(stretch)[1..], plain).bytes + 8 < best_plan(stretch, plain).bytes
     });
-    IntPlan { scale, delta }
+    IntPlan { scale, delta, related: true }
 }
 
 fn gcd(mut a: u64, mut b: u64) -> u64 {

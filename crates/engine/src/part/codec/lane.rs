@@ -175,10 +175,48 @@ pub(in crate::part) fn unpack<'s, L: Lane, F: Finish<L>>(
 }
 
 /// Values that every eighth row makes, side by side.
-const STRETCH: usize = 128;
+pub(super) const STRETCH: usize = 128;
 
 /// Where in a stretch the words of each of its rows begin, in sixteens (docs/formats/part.md).
 const ORDER: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+
+/// Unpacks the stretch numbered `first` of a block that has as many rows of bytes as words have bits (1 to the lane's):
+/// every eighth row makes a stretch.
+#[inline(always)]
+pub(super) fn unpack_stretch<L: Lane, S: Simd>(
+    simd: S,
+    width: usize,
+    packed: &[[u8; ROW_BYTES]],
+    first: usize,
+    words: &mut [L; STRETCH],
+) {
+    let mask = L::from_u64(u64::MAX >> (64 - width));
+    for (eight, &place) in ORDER.iter().enumerate().take(L::WIDTH / 8) {
+        let at = (eight * 8 + first) * width;
+        // Where a value lies in one word both are that word, and what comes in from the right is masked.
+        let (low, high) = (&packed[at / L::WIDTH], &packed[(at + width - 1) / L::WIDTH]);
+        L::unpack_row(simd, [low, high], at % L::WIDTH, mask, &mut words[place * 16..]);
+    }
+}
+
+/// One word of a block in the FastLanes layout, of `width` (1 to the lane's) bits; 0 past the packed bytes.
+#[inline]
+pub(super) fn packed_word<L: Lane>(width: usize, packed: &[u8], row: usize) -> u64 {
+    let lanes = BLOCK_ROWS / L::WIDTH;
+    // The reverse of the layout: the place in its stretch says which eighth row it is in.
+    let place = row % STRETCH / lanes * lanes / 16;
+    let eight = ORDER.iter().position(|at| *at == place).unwrap_or(0);
+    let bit = (eight * 8 + row / STRETCH) * width;
+    let word = |number: usize| {
+        let at = (number * lanes + row % lanes) * (L::WIDTH / 8);
+        let bytes = packed.get(at..at + L::WIDTH / 8).unwrap_or_default();
+        bytes.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
+    };
+    let shift = bit % L::WIDTH;
+    let low = word(bit / L::WIDTH) >> shift;
+    let high = if shift + width > L::WIDTH { word(bit / L::WIDTH + 1) << (L::WIDTH - shift) } else { 0 };
+    (low | high) & (u64::MAX >> (64 - width))
+}
 
 /// Unpacks a block in the FastLanes layout: all lanes of a row have the same shift and lie side by side.
 struct UnpackBlock<'a, 's, L, F: Finish<L>> {
@@ -199,16 +237,10 @@ impl<'s, L: Lane, F: Finish<L>> Kernel for UnpackBlock<'_, 's, L, F> {
         if packed.len() != width || slots.len() != BLOCK_ROWS || width == 0 || width > L::WIDTH {
             return Err(Damage("packed values of a wrong size"));
         }
-        let mask = L::from_u64(u64::MAX >> (64 - width));
-        // Every eighth row makes a stretch of the block: through memory, so that finishing is a loop of its own.
+        // Through memory, so that finishing is a loop of its own.
         let mut words = [L::default(); STRETCH];
         for (first, target) in slots.as_chunks_mut::<STRETCH>().0.iter_mut().enumerate() {
-            for (eight, &place) in ORDER.iter().enumerate().take(L::WIDTH / 8) {
-                let at = (eight * 8 + first) * width;
-                // Where a value lies in one word both are that word, and what comes in from the right is masked.
-                let (low, high) = (&packed[at / L::WIDTH], &packed[(at + width - 1) / L::WIDTH]);
-                L::unpack_row(simd, [low, high], at % L::WIDTH, mask, &mut words[place * 16..]);
-            }
+            unpack_stretch(simd, width, packed, first, &mut words);
             for (slot, &word) in target.iter_mut().zip(&words) {
                 slot.write(finish.finish(word));
             }

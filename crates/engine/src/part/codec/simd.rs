@@ -203,6 +203,13 @@ pub(in crate::part) trait Simd: Copy {
         }
     }
 
+    /// The word itself, in a register of its own: keeps the compiler from gathering in vectors what chains of
+    /// look-ups do faster one by one.
+    #[inline(always)]
+    fn scalar(self, word: u64) -> u64 {
+        word
+    }
+
     /// Puts the first values of a window, one after the other, in the marked rows.
     #[inline(always)]
     fn expand<T: Plain>(self, marks: u8, window: &[T; MARKED_ROWS], rows: &mut [T; MARKED_ROWS]) {
@@ -246,6 +253,11 @@ pub(super) struct Avx2(());
 #[cfg(target_arch = "x86_64")]
 impl Simd for Avx2 {
     #[inline(always)]
+    fn scalar(self, word: u64) -> u64 {
+        in_register(word)
+    }
+
+    #[inline(always)]
     fn unpack_row_u64(self, packed: Rows<'_>, shift: usize, mask: u64, words: &mut [u64; ROW_BYTES / 8]) {
         // SAFETY: the token says that the processor has these.
         unsafe { unpack_row_u64_avx2(packed, shift, mask, words) }
@@ -269,6 +281,17 @@ impl Simd for Avx2 {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn in_register(word: u64) -> u64 {
+    let mut word = word;
+    // SAFETY: no instruction at all; it only names a register.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags));
+    }
+    word
+}
+
 /// The processor has what [`Avx2`] says, and AVX-512 with words, bytes, shorter vectors and byte permutes.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy)]
@@ -276,6 +299,11 @@ pub(super) struct Avx512(());
 
 #[cfg(target_arch = "x86_64")]
 impl Simd for Avx512 {
+    #[inline(always)]
+    fn scalar(self, word: u64) -> u64 {
+        in_register(word)
+    }
+
     #[inline(always)]
     fn unpack_row_u64(self, packed: Rows<'_>, shift: usize, mask: u64, words: &mut [u64; ROW_BYTES / 8]) {
         // SAFETY: the token says that the processor has these.

@@ -7,12 +7,16 @@
 use super::alp::{self, AlpPlan, Real};
 use super::ints::{self, IntPlan, PLACE_BITS};
 use super::lane::{self, Finish, Lane, Same};
-use super::simd::PADDING;
+use super::measure::{Reals, Wholes};
+use super::plain::Lanes;
+use super::shape::{self, Piece, Role};
+use super::simd::{self, PADDING};
 use super::slots::{Plain, Slot, first, padded, scratch, write_all};
-use super::{Damage, Decoded, HEADER_BYTES, kind, marks, split};
-use crate::part::BLOCK_ROWS;
-use crate::part::layout::{pad, u16_at};
-use crate::part::stats::Measured;
+use super::varint::{take_byte, take_bytes, take_u16};
+use super::{Damage, Decoded, HEADER_BYTES, kind, marks, split, words};
+use crate::part::layout::u16_at;
+use crate::part::stats::{Measure, Measured};
+use crate::part::{BLOCK_ROWS, Density};
 use std::marker::PhantomData;
 
 /// Most runs marked by places: one bit a row takes no more than places of more runs.
@@ -21,37 +25,39 @@ const MOST_PLACES: usize = BLOCK_ROWS / PLACE_BITS + 1;
 /// Up to so many runs are filled one by one.
 const FILLED_RUNS: usize = 32;
 
-/// Below this many values a dictionary is not tried.
-const MIN_DICTIONARY_VALUES: usize = 32;
-
-/// Runs of this length on average are surely smaller than packed words, and spare the attempt.
-const SURE_RUN: usize = 16;
-
 /// What a sample proposes for a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::part) struct Plan {
-    ints: IntPlan,
-    alp: Option<AlpPlan>,
+    pub(super) ints: IntPlan,
+    pub(super) alp: Option<AlpPlan>,
     /// Whether few values make up the sample.
-    recurs: bool,
+    pub(super) recurs: bool,
+    /// Whether values of runs are stored once.
+    pub(super) runs: bool,
+    /// Whether values are numbered.
+    pub(super) dictionary: bool,
+    /// Bytes of the sample.
+    pub(in crate::part) sample_bytes: usize,
 }
 
 impl Plan {
-    /// The plan that a sample's stretches propose.
-    pub(in crate::part) fn of<V: Value>(stretches: &[Vec<V>]) -> Self {
-        let recurs = stretches.iter().any(|stretch| {
-            let mut keys: Vec<u64> = stretch.iter().map(|&value| value.key()).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            keys.len() >= 2 && keys.len() * 4 < stretch.len()
-        });
-        Self { recurs, ..V::plan(stretches) }
+    /// The plan that a sample's stretches propose for a chunk of `rows` rows.
+    pub(in crate::part) fn of<V: Value>(stretches: &[Vec<V>], rows: usize, density: Density) -> Self {
+        let recurs = V::BYTES <= 8
+            && stretches.iter().any(|stretch| {
+                let mut keys: Vec<u64> = stretch.iter().map(|&value| value.key()).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                keys.len() >= 2 && keys.len() * 4 < stretch.len()
+            });
+        shape::choose(stretches, rows, Self { recurs, ..V::plan(stretches) }, density)
     }
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { ints: IntPlan { scale: 1, delta: true }, alp: None, recurs: false }
+        let ints = IntPlan { scale: 1, delta: true, related: true };
+        Self { ints, alp: None, recurs: false, runs: false, dictionary: false, sample_bytes: 0 }
     }
 }
 
@@ -70,111 +76,157 @@ pub(in crate::part) trait Value: Measured + Plain {
     fn read_raw(bytes: &[u8]) -> Self;
     /// Proposes encodings from stretches of neighbours.
     fn plan(stretches: &[Vec<Self>]) -> Plan;
-    /// Appends a packed payload and returns kind and parameters, `None` where the type has none for these.
-    fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]>;
-    /// Decodes what [`Self::pack`] wrote.
+    /// The distance from a time, where the type has one.
+    fn since(self, _time: i64) -> Self {
+        self
+    }
+    /// The value so far from a time; undoes [`Self::since`].
+    fn after(self, _time: i64) -> Self {
+        self
+    }
+    /// Appends the pieces of a block.
+    fn push(values: &[Self], plan: Plan, pieces: &mut Vec<Piece>);
+    /// Decodes integers or decimals of format 2, what is past the first byte.
+    fn unpack_words<'s>(
+        kind: u8,
+        bytes: &mut &[u8],
+        tables: &[u8],
+        slots: &'s mut [Slot<Self>],
+    ) -> Decoded<&'s mut [Self]>;
+    /// How plain words of the type lie (see `plain`).
+    const PLAIN: Lanes = Lanes::None;
+    /// The value of a plain word; of decimals by their powers.
+    fn of_plain(_word: i64, _powers: Option<AlpPlan>) -> Self {
+        Self::default()
+    }
+    /// Sum, and with `RANGE` the least and the largest, of values of which none is NULL; doubles are added in any order.
+    fn measure_slice<const RANGE: bool>(values: &[Self]) -> Measure {
+        Self::measure_all(values)
+    }
+    /// The value, where it is an integer.
+    fn integer(self) -> Option<i128> {
+        None
+    }
+    /// The value, where it is a real.
+    fn real(self) -> Option<f64> {
+        None
+    }
+    /// Decodes a payload of format 1.
     fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]>;
 }
 
-/// Appends the body of `values` (1 to 1,024).
-pub(in crate::part) fn encode<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
-    let start = out.len();
-    let runs = 1 + values.windows(2).filter(|pair| !pair[0].same(pair[1])).count();
-    if runs == 1 || runs * 2 > values.len() {
-        return encode_flat(values, plan, plan.recurs, out);
-    }
-    encode_runs(values, runs, plan, out);
-    if runs * SURE_RUN < values.len() {
-        return;
-    }
-    let mut flat = Vec::new();
-    encode_flat(values, plan, plan.recurs, &mut flat);
-    // Runs decode no faster than packed words: they must earn their place.
-    if out.len() - start >= flat.len() * 9 / 10 {
-        out.truncate(start);
-        out.extend_from_slice(&flat);
+/// Decodes exactly `slots.len()` values (1 to 1,024) of either format; `tables` are those of the chunk.
+pub(in crate::part) fn decode<'s, V: Value>(
+    bytes: &[u8],
+    tables: &[u8],
+    slots: &'s mut [Slot<V>],
+) -> Decoded<&'s mut [V]> {
+    match bytes.first() {
+        Some(&kind::RUN_LENGTHS) => decode_run_lengths(bytes, tables, slots),
+        Some(&kind::RUN_MARKS) => decode_run_marks(bytes, tables, slots),
+        Some(&(kind::WORDS | kind::DECIMALS | kind::NUMBERED)) => decode_words(&mut { bytes }, tables, slots),
+        _ => decode_first_format(bytes, slots),
     }
 }
 
-/// Packed or raw, or by a dictionary where `try_dictionary` says that values recur.
-fn encode_flat<V: Value>(values: &[V], plan: Plan, try_dictionary: bool, out: &mut Vec<u8>) {
-    let start = out.len();
-    encode_plain(values, plan, out);
-    // Finding the distinct values takes longer than packing: only where there is much to gain.
-    let wide_bits = if values.len() < BLOCK_ROWS / 2 { 12 } else { 16 };
-    let worth = (out.len() - start) * 8 > values.len() * wide_bits;
-    if !try_dictionary || !worth || V::BYTES > 8 || values.len() < MIN_DICTIONARY_VALUES {
-        return;
+/// Values of runs, each from the row where its mark is set.
+fn decode_run_marks<'s, V: Value>(
+    bytes: &[u8],
+    tables: &[u8],
+    slots: &'s mut [Slot<V>],
+) -> Decoded<&'s mut [V]> {
+    let mut bytes = bytes.get(1..).unwrap_or_default();
+    let runs = take_u16(&mut bytes)?;
+    if runs == 0 || runs > slots.len() || slots.len() > BLOCK_ROWS {
+        return Err(Damage("more runs than values"));
     }
-    let mut numbered = Vec::new();
-    encode_dictionary(values, plan, &mut numbered);
-    // One more look-up a value: it must earn its place.
-    if !numbered.is_empty() && numbered.len() < (out.len() - start) * 4 / 5 {
-        out.truncate(start);
-        out.extend_from_slice(&numbered);
-    }
+    let marks = take_bytes(&mut bytes, slots.len().div_ceil(8))?;
+    let mut heads = scratch::<V, { BLOCK_ROWS + PADDING }>();
+    let heads =
+        padded(first(&mut heads, runs + PADDING)?, PADDING, |slots| decode_words(&mut bytes, tables, slots))?;
+    marks::spread(marks, runs, heads, slots)
 }
 
-fn encode_plain<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.extend_from_slice(&[0; HEADER_BYTES]);
-    let header = V::pack(values, plan, out);
-    if let Some(header) = header.filter(|_| out.len() - start - HEADER_BYTES < values.len() * V::BYTES) {
-        out[start..start + 3].copy_from_slice(&header);
-        pad(out);
-        return;
+/// Values of runs, each as often as its run is long.
+fn decode_run_lengths<'s, V: Value>(
+    bytes: &[u8],
+    tables: &[u8],
+    slots: &'s mut [Slot<V>],
+) -> Decoded<&'s mut [V]> {
+    let mut bytes = bytes.get(1..).unwrap_or_default();
+    let runs = take_u16(&mut bytes)?;
+    if runs == 0 || runs > slots.len() || slots.len() > BLOCK_ROWS {
+        return Err(Damage("more runs than values"));
     }
-    out.truncate(start);
-    out.extend_from_slice(&[kind::RAW, 0, 0, 0, 0, 0, 0, 0]);
-    for value in values {
-        value.write_raw(out);
+    let mut lengths = scratch::<u32, BLOCK_ROWS>();
+    let lengths = words::decode::<u32, _>(&mut bytes, tables, Same, first(&mut lengths, runs)?)?;
+    let mut heads = scratch::<V, { BLOCK_ROWS + PADDING }>();
+    let heads =
+        padded(first(&mut heads, runs + PADDING)?, PADDING, |slots| decode_words(&mut bytes, tables, slots))?;
+    // Lengths become the rows where runs begin.
+    let mut start = 0_u32;
+    for length in lengths.iter_mut() {
+        let next = start.saturating_add(*length).saturating_add(1);
+        *length = start;
+        start = next;
     }
-    pad(out);
+    if start as usize != slots.len() {
+        return Err(Damage("runs that are not as long as the block"));
+    }
+    if runs <= FILLED_RUNS {
+        return marks::fill_runs(lengths, heads, slots);
+    }
+    let mut bits = [0_u8; BLOCK_ROWS / 8];
+    for &start in lengths.iter() {
+        bits[start as usize / 8 % (BLOCK_ROWS / 8)] |= 1 << (start % 8);
+    }
+    marks::spread(&bits, runs, heads, slots)
 }
 
-/// Distinct values in the order of their bits, then the place of each value among them; nothing where most
-/// values are distinct.
-fn encode_dictionary<V: Value>(values: &[V], plan: Plan, out: &mut Vec<u8>) {
-    let mut distinct: Vec<(u64, V)> = values.iter().map(|&value| (value.key(), value)).collect();
-    distinct.sort_unstable_by_key(|(key, _)| *key);
-    distinct.dedup_by_key(|(key, _)| *key);
-    if distinct.len() * 4 > values.len() * 3 || distinct.len() < 2 {
-        return;
-    }
-    let width = (usize::BITS - (distinct.len() - 1).leading_zeros()) as usize;
-    let place = |value: &V| distinct.partition_point(|(key, _)| *key < value.key()) as u32;
-    let numbers: Vec<u32> = values.iter().map(place).collect();
-    let [low, high] = u16::try_from(distinct.len()).expect("at most 1,024 values").to_le_bytes();
-    out.extend_from_slice(&[kind::DICTIONARY, width as u8, 0, 0, low, high, 0, 0]);
-    lane::pack(width, &numbers, out);
-    let distinct: Vec<V> = distinct.into_iter().map(|(_, value)| value).collect();
-    encode_plain(&distinct, plan, out);
-}
-
-/// Run marks are places (10 bits each) where there are few, else one bit a row.
-fn encode_runs<V: Value>(values: &[V], runs: usize, plan: Plan, out: &mut Vec<u8>) {
-    let as_places = lane::packed_bytes(PLACE_BITS, runs) < values.len().div_ceil(64) * 8;
-    let [low, high] = u16::try_from(runs).expect("at most 1,024 runs").to_le_bytes();
-    out.extend_from_slice(&[kind::RUNS, u8::from(as_places), 0, 0, low, high, 0, 0]);
-    let mut starts = Vec::with_capacity(runs);
-    let mut marks = [0_u8; BLOCK_ROWS / 8];
-    for row in 0..values.len() {
-        if row == 0 || !values[row - 1].same(values[row]) {
-            starts.push(row as u32);
-            marks[row / 8] |= 1 << (row % 8);
+/// Integers, decimals or numbers of format 2.
+fn decode_words<'s, V: Value>(
+    bytes: &mut &[u8],
+    tables: &[u8],
+    slots: &'s mut [Slot<V>],
+) -> Decoded<&'s mut [V]> {
+    let code = take_byte(bytes)?;
+    match code {
+        kind::WORDS | kind::DECIMALS => V::unpack_words(code, bytes, tables, slots),
+        kind::NUMBERED => {
+            let count = take_u16(bytes)?;
+            let mut numbers = scratch::<u32, BLOCK_ROWS>();
+            let numbers = words::decode::<u32, _>(bytes, tables, Same, first(&mut numbers, slots.len())?)?;
+            let mut distinct = scratch::<V, BLOCK_ROWS>();
+            let distinct = distinct.get_mut(..count).ok_or(Damage("a dictionary of too many values"))?;
+            let kind = take_byte(bytes)?;
+            let distinct: &[V] = match kind {
+                kind::WORDS | kind::DECIMALS => V::unpack_words(kind, bytes, tables, distinct)?,
+                _ => decode_raw(bytes, distinct)?,
+            };
+            pick(distinct, numbers, slots)
         }
+        _ => decode_raw(bytes, slots),
     }
-    if as_places {
-        lane::pack(PLACE_BITS, &starts, out);
-    } else {
-        out.extend_from_slice(&marks[..values.len().div_ceil(64) * 8]);
-    }
-    let heads: Vec<V> = starts.iter().map(|&row| values[row as usize]).collect();
-    encode_flat(&heads, plan, true, out);
 }
 
-/// Decodes exactly `slots.len()` values (1 to 1,024) from what [`encode`] wrote.
-pub(in crate::part) fn decode<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
+/// The values of numbers.
+fn pick<'s, V: Value>(distinct: &[V], numbers: &[u32], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
+    let most = numbers.iter().max().map_or(0, |&most| most as usize);
+    if most >= distinct.len() {
+        return Err(Damage("a number past its dictionary"));
+    }
+    write_all(slots, numbers.iter().map(|&number| distinct[(number as usize).min(most)]))
+}
+
+/// Values as they are, past the first byte of their header.
+fn decode_raw<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
+    let (_, rest) = split(bytes, HEADER_BYTES - 1)?;
+    let (raw, _) = split(rest, slots.len() * V::BYTES)?;
+    write_all(slots, raw.chunks_exact(V::BYTES).map(V::read_raw))
+}
+
+/// Decodes a block of format 1.
+fn decode_first_format<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
     let (header, rest) = split(bytes, HEADER_BYTES)?;
     if header[0] != kind::RUNS {
         return decode_flat(bytes, slots);
@@ -227,11 +279,7 @@ fn decode_flat<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<
     let distinct: &[V] = decode_plain(rest, distinct)?;
     let mut numbers = scratch::<u32, BLOCK_ROWS>();
     let numbers = lane::unpack(width, packed, Same, first(&mut numbers, slots.len())?)?;
-    let most = numbers.iter().max().map_or(0, |&most| most as usize);
-    if most >= count {
-        return Err(Damage("a number past its dictionary"));
-    }
-    write_all(slots, numbers.iter().map(|&number| distinct[(number as usize).min(most)]))
+    pick(distinct, numbers, slots)
 }
 
 fn decode_plain<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded<&'s mut [V]> {
@@ -239,9 +287,10 @@ fn decode_plain<'s, V: Value>(bytes: &[u8], slots: &'s mut [Slot<V>]) -> Decoded
     if header[0] != kind::RAW {
         return V::unpack([header[0], header[1], header[2]], rest, slots);
     }
-    let (raw, _) = split(rest, slots.len() * V::BYTES)?;
-    write_all(slots, raw.chunks_exact(V::BYTES).map(V::read_raw))
+    decode_raw(&bytes[1..], slots)
 }
+
+const FOREIGN: Damage = Damage("an encoding this type does not have");
 
 macro_rules! raw_number {
     ($native:ty) => {
@@ -262,7 +311,7 @@ macro_rules! raw_number {
 struct Cut<V>(PhantomData<V>);
 
 /// Decodes integers of `L` that are widened `V`.
-fn unpack_words<'s, L: Lane, V: Value>(
+fn unpack_first<'s, L: Lane, V: Value>(
     header: [u8; 3],
     bytes: &[u8],
     slots: &'s mut [Slot<V>],
@@ -271,15 +320,39 @@ where
     Cut<V>: Finish<L, Value = V>,
 {
     if header[0] != kind::INTS {
-        return Err(Damage("an encoding this type does not have"));
+        return Err(FOREIGN);
     }
     ints::decode::<L, _>(bytes, Cut(PhantomData), slots)
 }
 
 macro_rules! integer_value {
-    ($lane:ty, $wide:ty: $($native:ty),*) => {$(
+    (@related unrelated) => {};
+    (@related times) => {
+        fn since(self, time: i64) -> Self {
+            self.wrapping_sub(time)
+        }
+
+        fn after(self, time: i64) -> Self {
+            self.wrapping_add(time)
+        }
+    };
+    ($piece:ident $lane:ty, $wide:ty: $($native:ident $related:tt),*) => {$(
         impl Value for $native {
             raw_number!($native);
+            integer_value!(@related $related);
+            const PLAIN: Lanes = Lanes::$piece { signed: <$native>::MIN != 0 };
+
+            fn of_plain(word: i64, _: Option<AlpPlan>) -> Self {
+                word as $native
+            }
+
+            fn measure_slice<const RANGE: bool>(values: &[Self]) -> Measure {
+                simd::run(Wholes::<Self, RANGE>(values))
+            }
+
+            fn integer(self) -> Option<i128> {
+                Some(i128::from(self))
+            }
 
             fn same(self, other: Self) -> bool {
                 self == other
@@ -297,14 +370,26 @@ macro_rules! integer_value {
                 Plan { ints: ints::sample(&words), ..Plan::default() }
             }
 
-            fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
+            fn push(values: &[Self], plan: Plan, pieces: &mut Vec<Piece>) {
                 let words: Vec<$lane> = values.iter().map(|&value| <$wide>::from(value) as $lane).collect();
-                ints::encode(&words, plan.ints, out);
-                Some([kind::INTS, 0, 0])
+                pieces.push(Piece::Bytes(vec![kind::WORDS]));
+                pieces.push(Piece::$piece(Role::Values, words, plan.ints));
+            }
+
+            fn unpack_words<'s>(
+                kind: u8,
+                bytes: &mut &[u8],
+                tables: &[u8],
+                slots: &'s mut [Slot<Self>],
+            ) -> Decoded<&'s mut [Self]> {
+                if kind != kind::WORDS {
+                    return Err(FOREIGN);
+                }
+                words::decode::<$lane, _>(bytes, tables, Cut::<Self>(PhantomData), slots)
             }
 
             fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
-                unpack_words::<$lane, _>(header, bytes, slots)
+                unpack_first::<$lane, _>(header, bytes, slots)
             }
         }
 
@@ -318,15 +403,28 @@ macro_rules! integer_value {
         }
     )*};
 }
-integer_value!(u32, i32: i8, i16, i32);
-integer_value!(u32, u32: u8, u16, u32);
-integer_value!(u64, i64: i64);
-integer_value!(u64, u64: u64);
+integer_value!(Narrow u32, i32: i8 unrelated, i16 unrelated, i32 unrelated);
+integer_value!(Narrow u32, u32: u8 unrelated, u16 unrelated, u32 unrelated);
+integer_value!(Wide u64, i64: i64 times);
+integer_value!(Wide u64, u64: u64 unrelated);
 
 macro_rules! real_value {
-    ($($native:ty),*) => {$(
+    ($($native:ty: $plain:expr),*) => {$(
         impl Value for $native {
             raw_number!($native);
+            const PLAIN: Lanes = $plain;
+
+            fn of_plain(word: i64, powers: Option<AlpPlan>) -> Self {
+                Self::from_f64(powers.map_or(f64::NAN, |powers| powers.decimal(word as f64)))
+            }
+
+            fn measure_slice<const RANGE: bool>(values: &[Self]) -> Measure {
+                simd::run(Reals::<Self, RANGE>(values))
+            }
+
+            fn real(self) -> Option<f64> {
+                Some(self.to_f64())
+            }
 
             fn same(self, other: Self) -> bool {
                 self.to_bits() == other.to_bits()
@@ -343,22 +441,36 @@ macro_rules! real_value {
                 Plan { ints: ints::sample(&words), alp: Some(plan), ..Plan::default() }
             }
 
-            fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
-                let first = values.first()?;
-                // A constant of any bits, NaN too.
-                if values.iter().all(|value| value.same(*first)) {
-                    let words = vec![first.bits(); values.len()];
-                    ints::encode::<u64>(&words, plan.ints, out);
-                    return Some([kind::INTS, 0, 0]);
+            fn push(values: &[Self], plan: Plan, pieces: &mut Vec<Piece>) {
+                let constant = values.iter().all(|value| value.same(values[0]));
+                let alp = if constant { None } else { alp::suit(plan.alp, values) };
+                match alp {
+                    Some(alp) => alp::push(alp, plan.ints, values, pieces),
+                    // Bits of any kind, NaN too: their first ones are often alike.
+                    None => {
+                        let bits = values.iter().map(|value| value.bits()).collect();
+                        pieces.push(Piece::Bytes(vec![kind::WORDS]));
+                        pieces.push(Piece::Wide(Role::Values, bits, shape::UNRELATED));
+                    }
                 }
-                let [e, f] = alp::encode(plan.alp?, plan.ints, values, out);
-                Some([kind::ALP, e, f])
+            }
+
+            fn unpack_words<'s>(
+                kind: u8,
+                bytes: &mut &[u8],
+                tables: &[u8],
+                slots: &'s mut [Slot<Self>],
+            ) -> Decoded<&'s mut [Self]> {
+                match kind {
+                    kind::DECIMALS => alp::decode_words(bytes, tables, slots),
+                    _ => words::decode::<u64, _>(bytes, tables, Cut::<Self>(PhantomData), slots),
+                }
             }
 
             fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
                 match header {
                     [kind::ALP, e, f] => alp::decode([e, f], bytes, slots),
-                    _ => unpack_words::<u64, _>(header, bytes, slots),
+                    _ => unpack_first::<u64, _>(header, bytes, slots),
                 }
             }
         }
@@ -373,10 +485,14 @@ macro_rules! real_value {
         }
     )*};
 }
-real_value!(f32, f64);
+real_value!(f32: Lanes::None, f64: Lanes::Decimals);
 
 impl Value for i128 {
     raw_number!(i128);
+
+    fn integer(self) -> Option<i128> {
+        Some(self)
+    }
 
     fn same(self, other: Self) -> bool {
         self == other
@@ -392,15 +508,28 @@ impl Value for i128 {
         i64::plan(&narrowed)
     }
 
-    fn pack(values: &[Self], plan: Plan, out: &mut Vec<u8>) -> Option<[u8; 3]> {
+    fn push(values: &[Self], plan: Plan, pieces: &mut Vec<Piece>) {
         let words: Option<Vec<u64>> =
             values.iter().map(|&value| i64::try_from(value).ok().map(i64::cast_unsigned)).collect();
-        ints::encode(&words?, plan.ints, out);
-        Some([kind::INTS, 0, 0])
+        let Some(words) = words else { return pieces.push(Piece::Bytes(shape::raw(values))) };
+        pieces.push(Piece::Bytes(vec![kind::WORDS]));
+        pieces.push(Piece::Wide(Role::Values, words, plan.ints));
+    }
+
+    fn unpack_words<'s>(
+        kind: u8,
+        bytes: &mut &[u8],
+        tables: &[u8],
+        slots: &'s mut [Slot<Self>],
+    ) -> Decoded<&'s mut [Self]> {
+        if kind != kind::WORDS {
+            return Err(FOREIGN);
+        }
+        words::decode::<u64, _>(bytes, tables, Cut::<Self>(PhantomData), slots)
     }
 
     fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
-        unpack_words::<u64, _>(header, bytes, slots)
+        unpack_first::<u64, _>(header, bytes, slots)
     }
 }
 
@@ -436,11 +565,15 @@ impl Value for [u8; 16] {
         Plan::default()
     }
 
-    fn pack(_: &[Self], _: Plan, _: &mut Vec<u8>) -> Option<[u8; 3]> {
-        None
+    fn push(values: &[Self], _: Plan, pieces: &mut Vec<Piece>) {
+        pieces.push(Piece::Bytes(shape::raw(values)));
+    }
+
+    fn unpack_words<'s>(_: u8, _: &mut &[u8], _: &[u8], _: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
+        Err(FOREIGN)
     }
 
     fn unpack<'s>(_: [u8; 3], _: &[u8], _: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]> {
-        Err(Damage("an encoding this type does not have"))
+        Err(FOREIGN)
     }
 }

@@ -4,7 +4,10 @@ use super::damage::everything;
 use super::table::{Shape, batches, schema};
 use super::*;
 
-const VERSION_1: &[u8] = include_bytes!("../../../tests/golden/part-v1.bin");
+const VERSIONS: [&[u8]; 2] = [
+    include_bytes!("../../../tests/golden/part-v1.bin"),
+    include_bytes!("../../../tests/golden/part-v2.bin"),
+];
 
 fn shape() -> Shape {
     Shape {
@@ -27,16 +30,19 @@ fn write_golden() {
     let schema = schema(&shape());
     let bytes = write(&schema, &batches(&shape(), &schema), 1_200, 1);
     #[allow(clippy::disallowed_methods, reason = "writes a test file into the source tree")]
-    std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/part-v1.bin"), bytes).unwrap();
+    std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/part-v2.bin"), bytes).unwrap();
 }
 
 #[test]
-fn version_1_is_read() {
+fn every_version_is_read() {
     let schema = schema(&shape());
     let now = write(&schema, &batches(&shape(), &schema), 1_200, 1);
-    let golden = everything(VERSION_1.to_vec(), &schema).unwrap();
-    let mut written = everything(now, &schema).unwrap();
-    // The size may change with better choices of encoding; the rows may not.
-    written.1[0] = golden.1[0].clone();
-    assert!(golden == written, "the golden part holds other rows");
+    let written = everything(now, &schema).unwrap();
+    for (number, bytes) in VERSIONS.into_iter().enumerate() {
+        assert_eq!(u32::from(bytes[8]), number as u32 + 1, "the file is of the version it stands for");
+        let mut golden = everything(bytes.to_vec(), &schema).unwrap();
+        // The size may change with better choices of encoding; the rows may not.
+        golden.1[0] = written.1[0].clone();
+        assert!(golden == written, "the golden part of version {} holds other rows", number + 1);
+    }
 }

@@ -238,10 +238,17 @@ fn check_take(part: &Part, column: usize, all: &ArrayRef, random: &mut Random) {
 }
 
 fn check(shape: &Shape, slice_rows: usize, threads: usize) {
+    for density in [Density::Fast, Density::Dense] {
+        check_as(density, shape, slice_rows, threads);
+    }
+}
+
+fn check_as(density: Density, shape: &Shape, slice_rows: usize, threads: usize) {
     let schema = schema(shape);
     let batches = batches(shape, &schema);
-    let part = open(write(&schema, &batches, slice_rows, threads), &schema).unwrap();
+    let part = open(write_as(density, &schema, &batches, slice_rows, threads), &schema).unwrap();
     part.check().unwrap();
+    assert_eq!(part.density(), density);
     assert_eq!(part.positions(), POSITIONS);
     assert_eq!(part.summary().rows as usize, shape.rows);
     let (times, keys) = (times(&batches), keys(&batches, &schema));
@@ -387,7 +394,7 @@ fn a_failed_write_leaves_nothing() {
     };
     let schema = schema(&shape);
     let disk = NoRename(MemoryDisk::default());
-    let options = PartOptions { slice_rows: 100, threads: 2 };
+    let options = PartOptions { slice_rows: 100, threads: 2, density: Density::Fast };
     let batches = batches(&shape, &schema);
     Part::write(&disk, Path::new("p"), &schema, POSITIONS, &batches, options).unwrap_err();
     assert!(disk.0.0.lock().unwrap().is_empty());

@@ -22,12 +22,13 @@ impl Publish<u32> for Collected {
     }
 }
 
-/// A disk whose syncs take a while, and fail when told to.
+/// A disk whose syncs take a while, and fail when told to; also full when told to.
 #[derive(Debug, Clone, Default)]
 struct SlowDisk {
     memory: MemoryDisk,
     syncs: Arc<AtomicUsize>,
     fails: Arc<AtomicBool>,
+    full: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -35,6 +36,10 @@ struct SlowFile(Box<dyn AppendFile>, SlowDisk);
 
 impl AppendFile for SlowFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.1.full.load(Ordering::Relaxed) {
+            self.0.append(&bytes[..bytes.len() / 2])?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.0.append(bytes)
     }
 
@@ -101,7 +106,7 @@ fn one_sync_serves_all_who_wait() {
             scope.spawn(move || {
                 for n in 0..each {
                     let ticket = tape.append(1, b"row", thread * each + n, SyncPolicy::Always).unwrap();
-                    tape.wait(ticket).unwrap();
+                    tape.wait(&ticket).unwrap();
                 }
             });
         }
@@ -122,7 +127,7 @@ fn segments_end_at_their_size_and_stay_in_order() {
     let (tape, _) = start(&disk, 300);
     for n in 0..20 {
         let ticket = tape.append(1, &[7; 50], n, SyncPolicy::None).unwrap();
-        tape.wait(ticket).unwrap();
+        tape.wait(&ticket).unwrap();
     }
     tape.close().unwrap();
     assert!(list_segments(&disk).unwrap().len() > 4);
@@ -134,11 +139,11 @@ fn nothing_is_acknowledged_after_a_failed_sync() {
     let disk = SlowDisk::default();
     let (tape, _) = start(&disk, 1 << 20);
     let ticket = tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap();
-    tape.wait(ticket).unwrap();
+    tape.wait(&ticket).unwrap();
     disk.fails.store(true, Ordering::Relaxed);
     let ticket = tape.append(1, b"unsure", 1, SyncPolicy::Always).unwrap();
     assert!(
-        matches!(tape.wait(ticket), Err(EngineError::TapeStopped { cause }) if cause.contains("planned"))
+        matches!(tape.wait(&ticket), Err(EngineError::TapeStopped { cause }) if cause.contains("planned"))
     );
     disk.fails.store(false, Ordering::Relaxed);
     assert!(tape.append(1, b"refused", 2, SyncPolicy::None).is_err());
@@ -162,9 +167,9 @@ fn a_thread_that_panics_while_it_leads_stops_the_tape() {
         TapeOptions { segment_bytes: 1 << 20, sync_interval: Duration::from_millis(5), background: true };
     let tape =
         Tape::start(Arc::new(MemoryDisk::default()), Arc::new(Still), Arc::new(Panics), 1, options).unwrap();
-    tape.wait(tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap()).unwrap();
+    tape.wait(&tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap()).unwrap();
     let panicked = std::thread::scope(|scope| {
-        let leads = scope.spawn(|| tape.wait(tape.append(1, b"lost", 1, SyncPolicy::Interval).unwrap()));
+        let leads = scope.spawn(|| tape.wait(&tape.append(1, b"lost", 1, SyncPolicy::Interval).unwrap()));
         leads.join().is_err()
     });
     assert!(panicked);
@@ -180,7 +185,7 @@ fn interval_rows_are_synced_without_another_commit() {
     let disk = SlowDisk::default();
     let (tape, _) = start(&disk, 1 << 20);
     let ticket = tape.append(1, b"row", 0, SyncPolicy::Interval).unwrap();
-    tape.wait(ticket).unwrap();
+    tape.wait(&ticket).unwrap();
     let deadline = (0..2_000).find(|_| {
         std::thread::sleep(Duration::from_millis(1));
         tape.syncs() > 0
@@ -196,4 +201,74 @@ fn a_payload_past_the_limit_is_refused() {
         tape.append(1, &payload, 0, SyncPolicy::Always),
         Err(EngineError::CommitTooLarge { .. })
     ));
+}
+
+/// The disk is full now and then while many write: what was acknowledged is on it, in order, and nothing else.
+#[test]
+fn a_full_disk_refuses_and_goes_on() {
+    for segment_bytes in [300, 1 << 20] {
+        let disk = SlowDisk::default();
+        let (tape, collected) = start(&disk, segment_bytes);
+        let refused = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for thread in 0..8_u32 {
+                let (tape, refused, done, disk) = (&tape, &refused, &done, &disk);
+                scope.spawn(move || {
+                    for n in 0..40 {
+                        if thread == 0 && n % 4 == 0 {
+                            disk.full.store(n % 8 == 0, Ordering::Relaxed);
+                        }
+                        let sync = [SyncPolicy::Always, SyncPolicy::Interval][n as usize % 2];
+                        let ticket = match tape.append(1, &[7; 50], thread * 100 + n, sync) {
+                            Ok(ticket) => ticket,
+                            Err(error) => {
+                                assert!(matches!(error, EngineError::DiskFull { .. }), "{error}");
+                                continue;
+                            }
+                        };
+                        match tape.wait(&ticket) {
+                            Ok(()) => done.lock().unwrap().push((ticket.position, thread * 100 + n)),
+                            Err(EngineError::DiskFull { .. }) => {
+                                refused.fetch_add(1, Ordering::Relaxed);
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                    disk.full.store(false, Ordering::Relaxed);
+                });
+            }
+        });
+        let mut done = done.into_inner().unwrap();
+        done.sort_unstable();
+        assert!(refused.into_inner() > 0);
+        tape.settle().unwrap();
+        assert_eq!(*collected.0.lock().unwrap(), done, "published is what was acknowledged");
+        tape.close().unwrap();
+        let first = (1 << 40) + 1;
+        let positions = positions(&disk);
+        assert_eq!(positions, (first..first + done.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_frame_that_relies_on_a_refused_one_is_refused() {
+    let disk = SlowDisk::default();
+    let (tape, _) = start(&disk, 1 << 20);
+    tape.wait(&tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap()).unwrap();
+    let fate = tape.fate();
+    let (one, two) =
+        (tape.append(1, b"one", 1, SyncPolicy::None).unwrap(), tape.append(1, b"two", 2, SyncPolicy::None));
+    disk.full.store(true, Ordering::Relaxed);
+    assert!(matches!(tape.wait(&one), Err(EngineError::DiskFull { .. })));
+    disk.full.store(false, Ordering::Relaxed);
+    assert!(matches!(tape.wait(&two.unwrap()), Err(EngineError::DiskFull { .. })));
+    assert_eq!(one.outcome(tape.written()), Some(false));
+    let relies = tape.append_after(&fate, 1, b"three", 3, SyncPolicy::None);
+    assert!(matches!(relies, Err(EngineError::DiskFull { .. })));
+    let again = tape.append(1, b"four", 4, SyncPolicy::Always).unwrap();
+    tape.wait(&again).unwrap();
+    assert_eq!(again.position, one.position);
+    tape.close().unwrap();
+    assert_eq!(positions(&disk).len(), 2);
 }
