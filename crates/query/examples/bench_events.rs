@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::{
-    Array, ArrayRef, Int16Array, Int64Array, RecordBatch, TimestampNanosecondArray, UInt16Array,
-    cast::AsArray, types::Int64Type,
+    ArrayRef, Int16Array, Int64Array, RecordBatch, TimestampNanosecondArray, UInt16Array, cast::AsArray,
+    types::Int64Type,
 };
 use futures::TryStreamExt;
 use tickstone_engine::{Engine, EngineOptions};

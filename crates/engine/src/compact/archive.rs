@@ -79,7 +79,7 @@ impl Core {
             }
             requests.broken.clone()
         };
-        let Some(latest_s) = now_s.checked_sub(after.as_secs()) else { return None };
+        let latest_s = now_s.checked_sub(after.as_secs())?;
         let snapshot = self.publisher.snapshot();
         for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
             for partition in table.partitions().worth_archiving(latest_s) {

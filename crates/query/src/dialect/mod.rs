@@ -95,6 +95,12 @@ fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
         cursor.expect_end()?;
         return Ok(Statement::Checkpoint { table });
     }
+    if cursor.eat(&["OPTIMIZE"]) {
+        cursor.expect(&["TABLE"])?;
+        let (table, archive) = (cursor.table_name()?, cursor.eat(&["ARCHIVE"]));
+        cursor.expect_end()?;
+        return Ok(Statement::Optimize { table, archive });
+    }
     let read = match cursor.peek() {
         _ if cursor.words(&["SHOW"]) => copy::show(&mut cursor)?,
         _ if cursor.words(&["DESCRIBE"]) || cursor.words(&["DESC"]) => copy::describe(&mut cursor)?,

@@ -47,6 +47,13 @@ pub enum Statement {
         /// The one table to seal; all of them where it is missing.
         table: Option<String>,
     },
+    /// OPTIMIZE TABLE t [ARCHIVE]: seal a table, and merge the parts of each partition.
+    Optimize {
+        /// The table.
+        table: String,
+        /// Whether they are archived: stored in the least room.
+        archive: bool,
+    },
     /// COPY t [(columns)] FROM 'file'.
     CopyFrom {
         /// The table to fill.

@@ -150,6 +150,8 @@ fn small_statements_are_read() {
     check("DROP TABLE IF EXISTS a, public.b", r#"[DropTable { names: ["a", "b"], if_exists: true }]"#);
     check("TRUNCATE TABLE a", r#"[Truncate { names: ["a"] }]"#);
     check("CHECKPOINT", "[Checkpoint { table: None }]");
+    check("OPTIMIZE TABLE t", "[Optimize { table: \"t\", archive: false }]");
+    check("optimize table t archive", "[Optimize { table: \"t\", archive: true }]");
     check(
         "SET datafusion.execution.batch_size = 100",
         r#"[Set { name: "datafusion.execution.batch_size", value: "100" }]"#,

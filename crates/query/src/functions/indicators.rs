@@ -265,7 +265,7 @@ impl PartitionEvaluator for Evaluator {
                     let mean = last.iter().sum::<f64>() / count;
                     let squares: f64 = last.iter().map(|x| (x - mean) * (x - mean)).sum();
                     let apart = width * (squares / count).sqrt();
-                    (last.len() == periods).then(|| [mean, mean + apart, mean - apart])
+                    (last.len() == periods).then_some([mean, mean + apart, mean - apart])
                 })
             }
             Indicator::Ema => unreachable!("has its own arguments"),

@@ -11,6 +11,7 @@ mod show;
 use crate::dialect::Statement;
 use crate::error::{QueryError, Result};
 use crate::session::{Outcome, Session};
+use tickstone_engine::Engine;
 use tickstone_model::SyncPolicy;
 
 pub(crate) use show::table_functions;
@@ -33,6 +34,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Commit => commit(session).await,
         Statement::Rollback => rollback(session),
         Statement::Checkpoint { table } => checkpoint(session, table).await,
+        Statement::Optimize { table, archive } => optimize(session, &table, archive).await,
         Statement::CopyFrom { table, columns, path, options } => {
             copy::from(session, copy::Source { table, columns, path, options }).await
         }
@@ -58,6 +60,7 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
         Statement::Change(change) if change.columns.is_empty() => "DELETE",
         Statement::Change(_) => "UPDATE",
         Statement::CopyFrom { .. } => "COPY FROM",
+        Statement::Optimize { .. } => "OPTIMIZE",
         _ => return Ok(()),
     };
     if !session.in_transaction() {
@@ -118,6 +121,17 @@ async fn checkpoint(session: &Session, name: Option<String>) -> Result<Outcome> 
     };
     session.blocking(move |engine| engine.seal(name.as_deref())).await?;
     Ok(Outcome::done("CHECKPOINT"))
+}
+
+/// Rows in memory are sealed first, so that each partition becomes one part.
+async fn optimize(session: &Session, name: &str, archive: bool) -> Result<Outcome> {
+    let name = table(session, name)?.schema().name().to_string();
+    let merge = move |engine: &Engine| {
+        engine.seal(Some(&name))?;
+        if archive { engine.archive(Some(&name)) } else { engine.compact(Some(&name)) }
+    };
+    session.blocking(merge).await?;
+    Ok(Outcome::done("OPTIMIZE"))
 }
 
 fn set(session: &mut Session, name: &str, value: &str) -> Result<Outcome> {
