@@ -176,7 +176,8 @@ fn errors_point_into_the_original_text() {
     check_error("SELECT 1 FROM t SAMPLE BY 1m, x", 1, 29, "expected the end of the statement");
     check_error("SELECT a,\n b FRM t", 2, 8, "");
     check_error("SELECT 1 FROM t LATEST ON ts", 1, 24, "needs PARTITION BY");
-    check_error("SELECT 1 FROM a SPLICE JOIN b", 1, 17, "SPLICE JOIN is not supported yet");
+    check_error("SELECT 1 FROM a WINDOW JOIN b ON (k)", 1, 37, "expected RANGE BETWEEN");
+    check_error("SELECT 1 FROM a HORIZON JOIN b ON (k) LIST (0)", 1, 47, "expected AS");
     check_error("SELECT 1 FROM a LT JOIN b DIRECTION NEAREST", 1, 27, "takes no DIRECTION");
     check_error("SELECT 1 FROM a ASOF JOIN b ON (k) TOLERANCE 1M", 1, 46, "fixed length");
     check_error("CREATE TABLE t (a WIBBLE)", 1, 19, "WIBBLE");
