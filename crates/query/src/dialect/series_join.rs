@@ -216,16 +216,16 @@ fn amount(cursor: &mut Cursor<'_>, what: &str) -> Result<Expr> {
     ];
     let position = cursor.position();
     if let (Some(Token::Number(digits, _)), Some(Token::Word(word))) = (cursor.peek(), cursor.ahead(1)) {
+        if digits.chars().all(|digit| digit == '0') {
+            cursor.skip(if followed_by_unit(cursor) { 2 } else { 1 });
+            return Ok(text("0", position));
+        }
         let word = word.value.to_lowercase();
         let named = |unit: &str| word.strip_prefix(unit).is_some_and(|rest| rest.is_empty() || rest == "s");
         if let Some((_, letter)) = units.into_iter().find(|(unit, _)| named(unit)) {
             let written = format!("{digits}{letter}");
             cursor.skip(2);
             return Ok(text(&written, position));
-        }
-        if digits.chars().all(|digit| digit == '0') {
-            cursor.skip(if followed_by_unit(cursor) { 2 } else { 1 });
-            return Ok(text("0", position));
         }
     }
     length(cursor, what)

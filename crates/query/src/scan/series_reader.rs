@@ -357,5 +357,9 @@ fn repeated(series: &[Series], key: usize, rows: usize) -> ArrayRef {
     }
     let missing = series().any(|series| series.ids[key] == NULL_SYMBOL);
     let nulls = missing.then(|| NullBuffer::from_iter(ids.iter().map(|id| *id != NULL_SYMBOL)));
+    if missing {
+        // What adds to ids of symbols, as joining dictionaries does, may look below NULLs too.
+        ids.iter_mut().filter(|id| **id == NULL_SYMBOL).for_each(|id| *id = 0);
+    }
     Arc::new(UInt32Array::new(ids.into(), nulls))
 }

@@ -8,8 +8,8 @@ use datafusion::arrow::array::{
     Array, ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array, new_null_array,
 };
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
-use datafusion::arrow::compute::{interleave, take};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::compute::{cast, interleave, take};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::error::Result;
 use std::ops::Range;
@@ -169,9 +169,19 @@ fn key_values(matched: &Matched, left: usize, right: usize) -> Result<ArrayRef> 
         let rows: UInt32Array = rows.iter().map(|(_, row)| *row as u32).collect::<Vec<_>>().into();
         return Ok(take(lefts, &rows, None)?);
     }
-    let rights = datafusion::arrow::compute::cast(rights, lefts.data_type())?;
-    let nothing = new_null_array(lefts.data_type(), 1);
-    Ok(interleave(&[lefts.as_ref(), rights.as_ref(), nothing.as_ref()], &rows)?)
+    // Values of one dictionary are no values of another: what they stand for is put together, a value a key.
+    let plain = match lefts.data_type() {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        other => other,
+    };
+    let of_side = |side: usize, column: &ArrayRef| -> Result<ArrayRef> {
+        let found = rows.iter().map(|(of, row)| (*of == side).then_some(*row as u32));
+        Ok(cast(&take(column, &found.collect::<UInt32Array>(), None)?, plain)?)
+    };
+    let sides = [of_side(0, lefts)?, of_side(1, rights)?, new_null_array(plain, 1)];
+    let sides: Vec<&dyn Array> = sides.iter().map(AsRef::as_ref).collect();
+    let places = rows.iter().enumerate().map(|(at, (side, _))| (*side, if *side == 2 { 0 } else { at }));
+    Ok(cast(&interleave(&sides, &places.collect::<Vec<_>>())?, lefts.data_type())?)
 }
 
 fn horizon(matched: Matched, offsets: &[i64]) -> Joined {
