@@ -163,9 +163,9 @@ impl<'a> Sides<'a> {
         Ok((designated(self.left, "left")?, designated(self.right, "right")?))
     }
 
-    /// How the times are compared, where the constraint says that.
-    pub(crate) fn compares_times(&self) -> bool {
-        self.times.is_some()
+    /// Whether the times may be compared in the constraint.
+    fn takes_times(&self) -> bool {
+        !matches!(self.join, "WINDOW JOIN" | "HORIZON JOIN" | "SPLICE JOIN")
     }
 
     /// A pair of times as timestamps in nanoseconds.
@@ -214,11 +214,11 @@ impl<'a> Sides<'a> {
 
     fn conjunct(&mut self, part: Expr, position: Position) -> Result<()> {
         let refuse = |part: &dyn std::fmt::Display| {
-            let hint = match self.join {
-                "WINDOW JOIN" | "HORIZON JOIN" | "SPLICE JOIN" => {
-                    "it takes equalities l.k = r.k, joined by AND"
+            let hint = match self.takes_times() {
+                true => "it takes equalities l.k = r.k and one l.ts >= r.ts (or >, <=, <), joined by AND",
+                false => {
+                    "it takes equalities l.k = r.k, joined by AND, and goes by the designated timestamps itself"
                 }
-                _ => "it takes equalities l.k = r.k and one l.ts >= r.ts (or >, <=, <), joined by AND",
             };
             planning_error(
                 SqlError::new(format!("{} cannot match on {part}", self.join), position).hint(hint),
@@ -235,7 +235,9 @@ impl<'a> Sides<'a> {
         };
         match op {
             Operator::Eq => self.keys.push((left, right)),
-            Operator::GtEq | Operator::Gt | Operator::LtEq | Operator::Lt if self.times.is_none() => {
+            Operator::GtEq | Operator::Gt | Operator::LtEq | Operator::Lt
+                if self.times.is_none() && self.takes_times() =>
+            {
                 self.times = Some(((left, right), op));
             }
             _ => return Err(refuse(&shown)),

@@ -54,10 +54,6 @@ fn node(
 ) -> Result<SeriesJoin> {
     let name = (marker.word(), marker.position);
     let sides = Sides::read((&left, &right), constraint, name, context)?;
-    if sides.compares_times() {
-        let message = format!("{} goes by the designated timestamps itself", name.0);
-        return Err(planning_error(SqlError::new(message, name.1).hint("leave their comparison out of ON")));
-    }
     let times = sides.as_times(sides.designated(context)?)?;
     let (keys, merged) = sides.keys()?;
     let kind = kind(marker.spec, marker.position, context)?;
