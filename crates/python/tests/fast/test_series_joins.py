@@ -51,11 +51,13 @@ def equal() -> tuple[pa.Table, pa.Table, str]:
 
 
 @pytest.fixture(
-    scope="module", params=["venues", "one symbol", "one row", "equal", "empty quotes", "empty trades"]
+    scope="module",
+    params=["venues", "one symbol", "one row", "equal", "empty quotes", "empty trades"],
 )
 def joined(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Each of the pairs, with NULL keys and values, and equal times."""
     name = request.param
+    series: str | list[str]
     if name == "equal":
         trades, quotes, series = equal()
     elif name == "one row":
@@ -93,11 +95,16 @@ class ByKey:
         return self.rows.get(key, []), self.times.get(key, [])
 
 
-def windows(pair: Pair, keys: list[str], low: int, high: int, *, prevailing: bool) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def windows(
+    pair: Pair, keys: list[str], low: int, high: int, *, prevailing: bool
+) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     quotes = ByKey(pair.quotes, keys)
     for trade in pair.trades:
         rows, times = quotes.of(trade)
-        start, end = bisect_left(times, trade["ts"] + low), bisect_right(times, trade["ts"] + high)
+        start, end = (
+            bisect_left(times, trade["ts"] + low),
+            bisect_right(times, trade["ts"] + high),
+        )
         # A row at the window's start is the last at or before it already.
         if prevailing and start > 0 and times[start : start + 1] != [trade["ts"] + low]:
             start -= 1
@@ -106,7 +113,11 @@ def windows(pair: Pair, keys: list[str], low: int, high: int, *, prevailing: boo
 
 def aggregates(rows: list[dict[str, Any]]) -> Row:
     prices = [row["price"] for row in rows if row["price"] is not None and row["price"] == row["price"]]
-    pairs = [(row["price"], row["size"]) for row in rows if row["price"] is not None and row["price"] == row["price"] and row["size"] is not None]
+    pairs = [
+        (row["price"], row["size"])
+        for row in rows
+        if row["price"] is not None and row["price"] == row["price"] and row["size"] is not None
+    ]
     weight = sum(size for _, size in pairs)
     return (
         len(rows),
@@ -197,7 +208,11 @@ def test_horizon_join(joined: Pair, clause: str, offsets: list[int], left: str) 
         expect=expected,
     )
     counted = [
-        (offset, len(joined.trades), sum(row[1] == offset and row[2] is not None for row in expected))
+        (
+            offset,
+            len(joined.trades),
+            sum(row[1] == offset and row[2] is not None for row in expected),
+        )
         for offset in offsets
         if joined.trades
     ]
@@ -225,10 +240,19 @@ def test_splice_join(joined: Pair, left: str, merged: bool) -> None:
             leads = i < len(ours) and (j == len(theirs) or ours[i]["ts"] <= theirs[j]["ts"])
             follows = j < len(theirs) and (i == len(ours) or theirs[j]["ts"] <= ours[i]["ts"])
             i, j = i + leads, j + follows
-            expected.append((ours[i - 1]["id"] if i else None, theirs[j - 1]["id"] if j else None, key[0]))
+            expected.append(
+                (
+                    ours[i - 1]["id"] if i else None,
+                    theirs[j - 1]["id"] if j else None,
+                    key[0],
+                )
+            )
     on = f"({', '.join(keys)})" if merged else " AND ".join(f"t.{key} = q.{key}" for key in keys)
     symbol = "symbol" if merged else "coalesce(t.symbol, q.symbol)"
-    joined.asking.check(f"SELECT t.id, q.id, {symbol} FROM {left} t SPLICE JOIN quotes q ON {on}", expect=expected)
+    joined.asking.check(
+        f"SELECT t.id, q.id, {symbol} FROM {left} t SPLICE JOIN quotes q ON {on}",
+        expect=expected,
+    )
     splice = f"SELECT greatest(t.ts, q.ts) AS at FROM {left} t SPLICE JOIN quotes q ON {on}"
     joined.asking.check(
         f"SELECT count(*) FROM (SELECT at, lag(at) OVER () AS before FROM ({splice})) WHERE before > at",
