@@ -25,11 +25,15 @@ mod references;
 mod restructure;
 mod statement;
 mod table;
+mod view;
 
 pub use error::SqlError;
 pub use names::resolve_names;
 pub use references::{reads_several, tables_read};
-pub use statement::{AlterTable, ChangeRows, CopySource, CreateTable, Partitions, Position, Statement};
+pub use statement::{
+    AlterTable, ChangeRows, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
+};
+pub use view::expand_views;
 
 use cursor::{Cursor, Tokens, parser_error};
 use sqlparser::ast;
@@ -42,10 +46,10 @@ use sqlparser::tokenizer::Token;
 /// # Errors
 /// [`SqlError`] for the first statement that is none of the language.
 pub fn parse(sql: &str) -> Result<Vec<Statement>, SqlError> {
-    cursor::statements(sql)?.iter().map(statement).collect()
+    cursor::statements(sql)?.iter().map(|tokens| statement(tokens, sql)).collect()
 }
 
-fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
+fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
     let mut cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
     let finish = |mut cursor: Cursor<'_>, words: usize, statement: Statement| {
         cursor.skip(words);
@@ -56,6 +60,12 @@ fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
     };
     if cursor.words(&["CREATE", "TABLE"]) {
         return table::create_table(&mut cursor);
+    }
+    if cursor.words(&["CREATE", "VIEW"]) || cursor.words(&["CREATE", "OR", "REPLACE", "VIEW"]) {
+        return view::create_view(&mut cursor, sql);
+    }
+    if cursor.words(&["DROP", "VIEW"]) {
+        return view::drop_view(&mut cursor);
     }
     if cursor.words(&["DROP", "TABLE"]) {
         return table::drop_table(&mut cursor);
@@ -167,7 +177,6 @@ fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
     for words in [
         &["MERGE"][..],
-        &["CREATE", "VIEW"],
         &["CREATE", "STREAM"],
         &["CREATE", "MATERIALIZED"],
         &["SUBSCRIBE"],

@@ -197,7 +197,7 @@ pub(super) fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Truncate { names: table_names(cursor)? })
 }
 
-fn table_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+pub(super) fn table_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     let mut names = vec![cursor.table_name()?];
     while cursor.eat_token(&Token::Comma) {
         names.push(cursor.table_name()?);
