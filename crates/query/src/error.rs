@@ -234,6 +234,7 @@ fn of_schema(error: SchemaError) -> QueryError {
             let hint = match nearest(&field.name, &valid_fields) {
                 Some(name) => Some(format!("did you mean '{name}'?")),
                 None if valid_fields.is_empty() => None,
+                None if field.relation.is_some() => Some(format!("columns are {}", listed(&valid_fields))),
                 None => Some(format!(
                     "columns are {}; a text stands in single quotes: '{}'",
                     listed(&valid_fields),
@@ -298,7 +299,7 @@ fn describe(error: &mut QueryError, diagnostic: Diagnostic) {
     }
     let joined = |texts: Vec<String>| if texts.is_empty() { None } else { Some(texts.join("; ")) };
     if error.detail.is_none() {
-        let notes = diagnostic.notes.into_iter().map(|note| note.message);
+        let notes = diagnostic.notes.into_iter().map(|note| words::our_types(&note.message));
         error.detail = joined(notes.filter(|note| !note.starts_with("Possible function")).collect());
     }
     if error.hint.is_none() {

@@ -68,14 +68,18 @@ const OF_WINDOWS: [&str; 21] = [
 ];
 
 /// Arrow's names of types and ours, longer ones before those they contain.
-const TYPES: [(&str, &str); 24] = [
+const TYPES: [(&str, &str); 28] = [
     ("Dictionary(UInt32, Utf8)", "SYMBOL"),
     ("Timestamp(ns)", "TIMESTAMP"),
     ("Timestamp(µs)", "TIMESTAMP"),
     ("Timestamp(ms)", "TIMESTAMP"),
     ("Timestamp(s)", "TIMESTAMP"),
     ("Interval(MonthDayNano)", "INTERVAL"),
+    ("Interval(DayTime)", "INTERVAL"),
+    ("Interval(YearMonth)", "INTERVAL"),
     ("Duration(ns)", "INTERVAL"),
+    ("Duration", "INTERVAL"),
+    ("Interval", "INTERVAL"),
     ("UInt64", "BIGINT UNSIGNED"),
     ("UInt32", "INT UNSIGNED"),
     ("UInt16", "SMALLINT UNSIGNED"),
@@ -216,10 +220,12 @@ fn no_moving_frame(message: &str) -> Option<QueryError> {
 pub(super) fn our_types(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let (mut rest, mut quoted) = (text, false);
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
     while let Some(next) = rest.chars().next() {
         quoted ^= next == '\'';
-        let starts = !quoted && !made.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let named = TYPES.iter().find(|(arrow, _)| starts && rest.starts_with(arrow));
+        let starts = !quoted && !made.ends_with(in_word);
+        let is = |arrow: &str| rest.strip_prefix(arrow).is_some_and(|after| !after.starts_with(in_word));
+        let named = TYPES.iter().find(|(arrow, _)| starts && is(arrow));
         let Some((arrow, ours)) = named else {
             made.push(next);
             rest = &rest[next.len_utf8()..];

@@ -57,6 +57,7 @@ fn what_is_in_quotes_and_what_is_longer_stays() {
     assert_eq!(our_types("'Int64' is Dictionary(UInt32, Utf8)"), "'Int64' is SYMBOL");
     assert_eq!(our_types("Decimal128(10, 2) and myInt64"), "DECIMAL(10, 2) and myInt64");
     assert_eq!(our_types("UInt8, Date32"), "TINYINT UNSIGNED, DATE");
+    assert_eq!(our_types("avg(Duration), IntervalMonthDayNano"), "avg(INTERVAL), IntervalMonthDayNano");
 }
 
 #[test]
