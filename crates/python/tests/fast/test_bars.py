@@ -177,7 +177,7 @@ def hours(zone: str) -> pa.Table:
     count = len(times)
     return pa.table(
         {
-            "ts": pa.array(times.tz_localize(None).astype("int64"), pa.int64()).cast(pa.timestamp("ns")),
+            "ts": pa.array(times.tz_localize(None).as_unit("ns").astype("int64"), pa.int64()).cast(pa.timestamp("ns")),
             "symbol": ["A" if at % 3 else "B" for at in range(count)],
             "price": [float(at % 640) / 64 if at % 11 else None for at in range(count)],
         }
@@ -238,7 +238,7 @@ def test_fills_in_zones(zoned: tuple[str, Any], stride: str, fill: str) -> None:
             pd.Timestamp(t["bucket"].agg(edge), tz="UTC").tz_convert(zone).tz_localize(None).normalize()
             for edge in ("min", "max")
         )
-        grid = as_ns(pd.Series(pd.date_range(first, last, freq=STRIDES[stride])), zone)
+        grid = as_ns(pd.Series(pd.date_range(first, last, freq=STRIDES[stride])), zone).to_numpy()
         frames = []
         for symbol, rows in t.groupby("symbol"):
             by = rows.groupby("bucket")["price"]
@@ -254,7 +254,7 @@ def test_fills_in_zones(zoned: tuple[str, Any], stride: str, fill: str) -> None:
                 high, low = (of.interpolate(method="index", limit_area="inside") for of in (high, low))
             elif fill != "NULL":
                 high, low = high.fillna(float(fill)), low.fillna(float(fill))
-            frames.append(pd.DataFrame({"ts": grid.to_numpy(), "symbol": symbol, "high": high.array, "low": low.array}))
+            frames.append(pd.DataFrame({"ts": grid, "symbol": symbol, "high": high.array, "low": low.array}))
         return pd.concat(frames)
 
     ask.check(

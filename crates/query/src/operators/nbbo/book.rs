@@ -201,14 +201,15 @@ impl Sides {
         let mut total = Vec::with_capacity(if sizes.is_some() { rows } else { 0 });
         let mut sets = Vec::with_capacity(rows);
         let (mut last_set, mut last_number) = (0, None);
-        for row in 0..rows {
-            let at = series[row] as usize;
+        let quotes = series.iter().zip(venue_ids).zip(prices.iter());
+        for (row, ((&at, &venue), &price)) in quotes.enumerate() {
+            let at = at as usize;
             if at >= self.sides.len() {
                 self.sides.resize(at + 1, Side::EMPTY);
             }
             let side = &mut self.sides[at];
             let size = sizes.as_ref().map_or(f64::NAN, |sizes| sizes[row]);
-            side.set(venue_ids[row] as usize, prices[row], size, self.highest);
+            side.set(venue as usize, price, size, self.highest);
             if side.venues != last_set {
                 (last_set, last_number) = (side.venues, venues.number(side.venues));
             }

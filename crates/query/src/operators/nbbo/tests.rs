@@ -12,7 +12,7 @@ fn needs_its_arguments_and_says_so() {
     let s = TestSession::new().table("t", &[row(SECOND, "A", 10.0, 11.0)], (1, 1));
     s.check("SELECT * FROM nbbo(TABLE t, venue => symbol, bid => x, ask => y)", &["00:00:01 10.0 A 11.0 A"]);
     s.check(
-        "SELECT n.bid, n.ASK_venues FROM Nbbo((SELECT * FROM t WHERE x > 9), series => symbol, venue => 'v', \
+        "SELECT n.bid, n.ask_venues FROM Nbbo((SELECT * FROM t WHERE x > 9), series => symbol, venue => 'v', \
          BID => x, ask => y + 1, bid_size => 1) AS n WHERE n.bid_size = 1",
         &["10.0 v"],
     );
