@@ -13,7 +13,7 @@ use super::kernel::{End, Ends, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
 use crate::error::external;
 use crate::operators::reduce::Reduce;
-use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, Unit};
+use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, ScanOrder, Unit};
 use datafusion::arrow::array::TimestampNanosecondArray;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -52,6 +52,16 @@ impl<'a> Source<'a> {
         }
         let projection = input.downcast_ref::<ProjectionExec>()?;
         Some(Self { scan: ScanExec::of(projection.input())?, projection: Some(projection) })
+    }
+
+    /// Whether rows are wanted in no other order than they lie in, and all of them.
+    pub(super) fn is_as_it_lies(&self) -> bool {
+        *self.scan.order() == ScanOrder::Natural && self.scan.fetch_limit().is_none()
+    }
+
+    /// The least designated timestamp of its rows.
+    pub(super) fn first_time(&self) -> tickstone_engine::Result<Option<i64>> {
+        self.scan.selected().first_time()
     }
 
     /// On how many cores its rows are to be read.
