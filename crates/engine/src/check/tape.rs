@@ -6,7 +6,7 @@ use super::survey::{Look, TapeChange, TapeCover};
 use super::tables::{Found, broken_file};
 use crate::manifest::{symbols_path, table_dir};
 use crate::recovery::Replay;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::tape::change::{KIND_CLOSE, KIND_GAP, Scope, scope_of};
 use crate::tape::frame::Frame;
 use crate::tape::scan::{Item, scan};
@@ -48,7 +48,9 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
     look.report.tables = snapshot.tables().count() as u64;
     look.report.rows += walk.replay.rows_seen();
     for (id, column, count) in found.symbol_counts {
-        if let Some(dictionary) = snapshot.table_by_id(id).and_then(|table| table.dictionary(column)) {
+        let place = |table: &TableSnapshot| table.schema.column_of_id(column);
+        let table = snapshot.table_by_id(id);
+        if let Some(dictionary) = table.and_then(|table| table.dictionary(place(table)?)) {
             dictionary.fill_to(count);
         }
     }
