@@ -399,7 +399,7 @@ fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
 }
 
 /// What of `rows` is not superseded (ascending), as ranges.
-fn leave_out(rows: Range<usize>, superseded: &[u32], kept: &mut Vec<Range<usize>>) {
+pub(crate) fn leave_out(rows: Range<usize>, superseded: &[u32], kept: &mut Vec<Range<usize>>) {
     let mut start = rows.start;
     let first = superseded.partition_point(|row| (*row as usize) < rows.start);
     for gone in superseded[first..].iter().map(|row| *row as usize).take_while(|row| *row < rows.end) {
