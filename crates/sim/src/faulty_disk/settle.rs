@@ -10,7 +10,7 @@ use tickstone_engine::disk::SECTOR_BYTES;
 impl State {
     /// Every file that is, or may be after a power cut, at a path or below it.
     pub(super) fn files_below(&self, root: &Path) -> Vec<File> {
-        let named = self.names.iter().chain(&self.stable_names).map(|(path, file)| (path, file));
+        let named = self.names.iter().chain(&self.stable_names);
         let pending = self.pending.iter().filter_map(|change| match change {
             NameChange::Link { path, file } | NameChange::Rename { to: path, file, .. } => Some((path, file)),
             NameChange::Unlink { .. } => None,
