@@ -23,6 +23,10 @@ pub enum AlterTable {
     },
     /// How long rows are kept, `None` for always.
     SetTtl(Option<Ttl>),
+    /// A column is indexed from here on: parts written later have filters for it.
+    AddIndex(String),
+    /// A column is indexed no longer.
+    DropIndex(String),
     /// The table gets another name.
     RenameTable(String),
     /// A view gets another query.
@@ -50,6 +54,19 @@ impl TableSchema {
             AlterTable::SetTtl(ttl) => {
                 next.ttl = *ttl;
                 return next.checked_ttl();
+            }
+            AlterTable::AddIndex(name) => {
+                let index = self.existing("ADD INDEX", name)?;
+                if !next.indexed.contains(&index) {
+                    next.indexed.push(index);
+                    next.indexed.sort_unstable();
+                }
+                return Ok(next);
+            }
+            AlterTable::DropIndex(name) => {
+                let index = self.existing("DROP INDEX", name)?;
+                next.indexed.retain(|other| *other != index);
+                return Ok(next);
             }
             AlterTable::SetView(query) => {
                 next.view = Some(query.clone());
@@ -104,6 +121,8 @@ impl TableSchema {
         self.timestamp = self.timestamp.map(moved);
         self.series.iter_mut().for_each(|place| *place = moved(*place));
         self.dedup.iter_mut().for_each(|place| *place = moved(*place));
+        self.indexed.retain(|place| *place != index);
+        self.indexed.iter_mut().for_each(|place| *place = moved(*place));
         Ok(())
     }
 

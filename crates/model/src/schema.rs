@@ -53,6 +53,7 @@ impl SyncPolicy {
 /// - the designated timestamp, where there is one, is a TIMESTAMP column and never NULL;
 /// - series columns are SYMBOL columns, each named once;
 /// - a table without a designated timestamp has one partition;
+/// - indexed columns are in column order, each named once;
 /// - a view has a query and nothing else: no column, no row;
 /// - each column has an id that no other column of the table has or had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +71,7 @@ pub struct TableSchema {
     sync: SyncPolicy,
     pub(crate) ttl: Option<Ttl>,
     pub(crate) dedup: Vec<usize>,
+    pub(crate) indexed: Vec<usize>,
     pub(crate) view: Option<String>,
     stored: SchemaRef,
     edge: SchemaRef,
@@ -101,6 +103,7 @@ impl TableSchema {
             sync: SyncPolicy::default(),
             ttl: None,
             dedup: Vec::new(),
+            indexed: Vec::new(),
             view: Some(query.into()),
             stored,
             edge,
@@ -141,6 +144,12 @@ impl TableSchema {
     /// order; empty where none does. The designated timestamp and the series key are among them.
     pub fn dedup(&self) -> &[usize] {
         &self.dedup
+    }
+
+    /// Indices of the columns whose values are looked up one by one (`INDEX (id)`), in column order: parts keep
+    /// filters for them.
+    pub fn indexed(&self) -> &[usize] {
+        &self.indexed
     }
 
     /// How long it keeps rows, `None` for always.
@@ -216,6 +225,7 @@ pub struct TableSchemaBuilder {
     sync: SyncPolicy,
     ttl: Option<Ttl>,
     dedup: Option<Vec<String>>,
+    indexed: Vec<String>,
     view: Option<String>,
     identity: Option<Identity>,
 }
@@ -279,6 +289,14 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Names the columns whose values are looked up one by one; without, none is. The designated timestamp and the
+    /// series key need no index: parts are in their order.
+    #[must_use]
+    pub fn indexed<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.indexed = names.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Makes it the schema of a view of this query: one without columns.
     #[must_use]
     pub fn view(mut self, query: impl Into<String>) -> Self {
@@ -331,6 +349,7 @@ impl TableSchemaBuilder {
             (None, Some(unit)) => return Err(ModelError::PartitionWithoutTimestamp { unit: unit.name() }),
         };
         let dedup = dedup_columns(columns, self.dedup.as_deref().unwrap_or_default(), timestamp, &series)?;
+        let indexed = indexed_columns(columns, &self.indexed)?;
         let identity = checked_identity(self.identity, columns.len())?;
         let (stored, edge) = arrow_schemas(columns);
         let TableSchemaBuilder { name, columns, sync, ttl, .. } = self;
@@ -347,6 +366,7 @@ impl TableSchemaBuilder {
             sync,
             ttl,
             dedup,
+            indexed,
             view: None,
             stored,
             edge,
@@ -458,6 +478,20 @@ fn dedup_columns(
         (false, _, Some(column)) => Err(ModelError::DedupKey { name: columns[*column].name.clone() }),
         (false, Some(_), None) => Ok(keys),
     }
+}
+
+fn indexed_columns(columns: &[Column], names: &[String]) -> Result<Vec<usize>> {
+    let mut indexed = Vec::with_capacity(names.len());
+    for name in names {
+        let index = find_column(columns, name)
+            .ok_or_else(|| ModelError::NoSuchColumn { clause: "INDEX", name: name.clone() })?;
+        if indexed.contains(&index) {
+            return Err(ModelError::DuplicateColumn { name: columns[index].name.clone() });
+        }
+        indexed.push(index);
+    }
+    indexed.sort_unstable();
+    Ok(indexed)
 }
 
 fn default_series(columns: &[Column]) -> Vec<usize> {

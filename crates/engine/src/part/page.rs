@@ -103,15 +103,17 @@ impl Part {
         total.to_column_stats(column.column_type)
     }
 
-    /// Bytes of the file that a column takes, its index included; 0 for a column the table does not have.
+    /// Bytes of the file that a column takes, its index and its filters included; 0 for a column the table does not have.
     pub fn column_bytes(&self, column: usize) -> u64 {
         let slices = if column < self.layout.columns { self.slices.len() } else { 0 };
         (0..slices).map(|slice| self.chunk_bytes(slice, column)).sum()
     }
 
-    /// Bytes of one column of one slice (both inside the part), their index included.
+    /// Bytes of one column of one slice (both inside the part), their index and their filter included.
     pub(super) fn chunk_bytes(&self, slice: usize, column: usize) -> u64 {
-        self.chunk(slice, column).map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+        let chunk = self.chunk(slice, column);
+        chunk.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+            + self.chunk_bloom_bytes(slice, column)
     }
 
     /// Bytes of the file that the index of a column takes: statistics, offsets and checksums of its blocks.
@@ -139,6 +141,7 @@ impl Part {
                     page.block(block)?;
                 }
             }
+            self.check_blooms(slice)?;
         }
         Ok(())
     }

@@ -175,7 +175,12 @@ impl Constraint {
     /// As the engine wants it.
     pub(crate) fn into_selection(self) -> Selection {
         let bounds = self.bounds.into_iter().map(|(column, min, max)| ColumnBound { column, min, max });
-        Selection { time: self.time, series: self.series.into_iter().collect(), bounds: bounds.collect() }
+        Selection {
+            time: self.time,
+            series: self.series.into_iter().collect(),
+            bounds: bounds.collect(),
+            ..Selection::default()
+        }
     }
 }
 
