@@ -156,6 +156,10 @@ pub enum AlterTable {
         /// The table's new name.
         to: String,
     },
+    /// ADD INDEX (columns), as written.
+    AddIndex(Vec<String>),
+    /// DROP INDEX (columns), as written.
+    DropIndex(Vec<String>),
     /// SET TTL 30 DAYS, SET TTL NONE: as written.
     SetTtl(Option<String>),
     /// DROP PARTITION ….
@@ -212,6 +216,8 @@ pub struct CreateTable {
     pub ttl: Option<String>,
     /// Columns of DEDUP UPSERT KEYS (…).
     pub dedup: Option<Vec<String>>,
+    /// Columns of INDEX (…).
+    pub indexed: Option<Vec<String>>,
     /// WITH (sync = '…').
     pub sync: Option<SyncPolicy>,
     /// CREATE TABLE … AS (query).

@@ -20,6 +20,7 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         partition_by: None,
         ttl: None,
         dedup: None,
+        indexed: None,
         sync: None,
         query: None,
         time_position,
@@ -159,14 +160,27 @@ fn tail_clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
         cursor.expect(&["UPSERT", "KEYS"])?;
         let names = cursor.names("the name of a column")?;
         set(&mut table.dedup, names, || twice("DEDUP"))
+    } else if cursor.eat(&["INDEX"]) || is_index_after_comma(cursor) {
+        let names = cursor.names("the name of a column")?;
+        set(&mut table.indexed, names, || twice("INDEX"))
     } else if cursor.eat(&["WITH"]) {
         with_options(cursor, table)
     } else if cursor.eat(&["WAL"]) {
         // Every table has a write-ahead log; dumps of other databases say so.
         Ok(())
     } else {
-        Err(cursor.expected("TIMESTAMP, SERIES BY, PARTITION BY, TTL, DEDUP UPSERT KEYS or WITH"))
+        Err(cursor.expected("TIMESTAMP, SERIES BY, PARTITION BY, TTL, DEDUP UPSERT KEYS, INDEX or WITH"))
     }
+}
+
+/// `, INDEX`, as QuestDB has it.
+fn is_index_after_comma(cursor: &mut Cursor<'_>) -> bool {
+    let mut ahead = cursor.clone();
+    let found = ahead.eat_token(&Token::Comma) && ahead.eat(&["INDEX"]);
+    if found {
+        *cursor = ahead;
+    }
+    found
 }
 
 fn set<T>(slot: &mut Option<T>, value: T, twice: impl FnOnce() -> SqlError) -> Result<()> {

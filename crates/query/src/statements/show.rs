@@ -130,6 +130,10 @@ fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
             "dedup",
             strings(each().map(|schema| Some(names(schema, schema.dedup())).filter(|of| !of.is_empty()))),
         ),
+        (
+            "indexed",
+            strings(each().map(|schema| Some(names(schema, schema.indexed())).filter(|of| !of.is_empty()))),
+        ),
         ("sync", strings(each().map(|schema| Some(schema.sync().name())))),
         ("rows", counts(tables.iter().map(|table| table.rows()))),
         ("partitions", counts(tables.iter().map(|table| table.partitions().len() as u64))),
