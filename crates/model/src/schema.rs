@@ -53,6 +53,7 @@ impl SyncPolicy {
 /// - the designated timestamp, where there is one, is a TIMESTAMP column and never NULL;
 /// - series columns are SYMBOL columns, each named once;
 /// - a table without a designated timestamp has one partition;
+/// - a view has a query and nothing else: no column, no row;
 /// - each column has an id that no other column of the table has or had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
@@ -69,6 +70,7 @@ pub struct TableSchema {
     sync: SyncPolicy,
     pub(crate) ttl: Option<Ttl>,
     pub(crate) dedup: Vec<usize>,
+    pub(crate) view: Option<String>,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -77,6 +79,32 @@ impl TableSchema {
     /// Starts the schema of a table of this name.
     pub fn builder(name: impl Into<String>) -> TableSchemaBuilder {
         TableSchemaBuilder { name: name.into(), ..TableSchemaBuilder::default() }
+    }
+
+    /// The schema of a view of this query.
+    ///
+    /// # Errors
+    /// [`ModelError::Name`] where that is no name.
+    pub fn of_view(name: impl Into<String>, query: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        check_name("view", &name)?;
+        let (stored, edge) = arrow_schemas(&[]);
+        Ok(Self {
+            name,
+            columns: Vec::new(),
+            ids: Vec::new(),
+            next_id: 0,
+            version: 0,
+            timestamp: None,
+            series: Vec::new(),
+            partition_by: PartitionBy::None,
+            sync: SyncPolicy::default(),
+            ttl: None,
+            dedup: Vec::new(),
+            view: Some(query.into()),
+            stored,
+            edge,
+        })
     }
 
     /// The table's name.
@@ -118,6 +146,12 @@ impl TableSchema {
     /// How long it keeps rows, `None` for always.
     pub fn ttl(&self) -> Option<Ttl> {
         self.ttl
+    }
+
+    /// The query of a view, as it was written; `None` for a table. A view stands in the catalog as a table does, so
+    /// that names are unique among both and a view is as durable.
+    pub fn view(&self) -> Option<&str> {
+        self.view.as_deref()
     }
 
     /// Grows by one with every change of columns, from 0.
@@ -182,6 +216,7 @@ pub struct TableSchemaBuilder {
     sync: SyncPolicy,
     ttl: Option<Ttl>,
     dedup: Option<Vec<String>>,
+    view: Option<String>,
     identity: Option<Identity>,
 }
 
@@ -244,6 +279,13 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Makes it the schema of a view of this query: one without columns.
+    #[must_use]
+    pub fn view(mut self, query: impl Into<String>) -> Self {
+        self.view = Some(query.into());
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -262,6 +304,9 @@ impl TableSchemaBuilder {
     /// A [`ModelError`] that names the rule broken.
     pub fn build(self) -> Result<TableSchema> {
         check_name("table", &self.name)?;
+        if let (Some(query), true) = (&self.view, self.columns.is_empty()) {
+            return TableSchema::of_view(self.name, query.as_str());
+        }
         if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
             return Err(ModelError::ColumnCount { count: self.columns.len(), most: MAX_COLUMNS });
         }
@@ -302,6 +347,7 @@ impl TableSchemaBuilder {
             sync,
             ttl,
             dedup,
+            view: None,
             stored,
             edge,
         };

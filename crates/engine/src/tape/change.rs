@@ -133,6 +133,8 @@ const PROPERTY_IDENTITY: u16 = 1;
 const PROPERTY_TTL: u16 = 2;
 /// Property of a schema: names of the columns of which later rows replace earlier ones, with their count.
 const PROPERTY_DEDUP: u16 = 3;
+/// Property of a schema: the query of a view, as text. Such a schema has no columns.
+const PROPERTY_VIEW: u16 = 5;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -390,6 +392,9 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
         schema.dedup().iter().for_each(|column| out.text(&schema.columns()[*column].name));
         all.push((PROPERTY_DEDUP, out.finish()));
     }
+    if let Some(query) = schema.view() {
+        all.push((PROPERTY_VIEW, query.as_bytes().to_vec()));
+    }
     all
 }
 
@@ -464,6 +469,10 @@ fn decode_properties(
                 let names = (0..one.count(4)?).map(|_| one.text()).collect::<Result<Vec<_>, _>>()?;
                 one.finish()?;
                 builder.dedup(names)
+            }
+            PROPERTY_VIEW => {
+                let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
+                builder.view(text)
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

@@ -343,6 +343,7 @@ impl Pass<'_> {
 
     fn sample(&mut self) -> Result<()> {
         let position = self.cursor.position();
+        self.refuse_before("SAMPLE BY", position)?;
         let clause = sample_clause(&mut self.cursor)?;
         self.refuse_after("SAMPLE BY")?;
         self.place("GROUP", Some("BY"), position, Clause::Sample(clause));
@@ -351,6 +352,7 @@ impl Pass<'_> {
 
     fn latest(&mut self) -> Result<()> {
         let position = self.cursor.position();
+        self.refuse_before("LATEST ON", position)?;
         let clause = latest_clause(&mut self.cursor)?;
         self.refuse_after("LATEST ON")?;
         self.place("GROUP", Some("BY"), position, Clause::Latest(clause));
@@ -369,6 +371,25 @@ impl Pass<'_> {
             }
         }
         ahead.words(&["PARTITION", "BY"])
+    }
+
+    /// ORDER BY and LIMIT of the same query stand after the clause.
+    fn refuse_before(&self, clause: &str, position: Position) -> Result<()> {
+        let mut depth = 0_usize;
+        for token in self.out.iter().rev().map(|token| &token.token) {
+            match token {
+                Token::RParen => depth += 1,
+                Token::LParen if depth == 0 => return Ok(()),
+                Token::LParen => depth -= 1,
+                token if depth == 0 && is_word(token, "SELECT") => return Ok(()),
+                token if depth == 0 && (is_word(token, "ORDER") || is_word(token, "LIMIT")) => {
+                    return Err(SqlError::new(format!("{clause} stands before {token}"), position)
+                        .hint(format!("write … FROM t WHERE … {clause} … ORDER BY … LIMIT …")));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn refuse_after(&self, clause: &str) -> Result<()> {
