@@ -172,14 +172,14 @@ ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Sa
 def hours(zone: str) -> pa.Table:
     """A row an hour and a half around each change of a zone's clocks, with days left out."""
     times = pd.date_range("2018-01-01", "2018-12-31", freq="97min", tz="UTC")
-    days = times.tz_convert(zone).dayofyear
+    days = times.tz_convert(zone).day_of_year
     times = times[(days % 5 != 2) & (days % 7 != 3)]
     count = len(times)
     return pa.table(
         {
             "ts": pa.array(times.tz_localize(None).as_unit("ns").astype("int64"), pa.int64()).cast(pa.timestamp("ns")),
             "symbol": ["A" if at % 3 else "B" for at in range(count)],
-            "price": [float(at % 640) / 64 if at % 11 else None for at in range(count)],
+            "price": [float(at % 640) / 64 if at % 11 != 7 else None for at in range(count)],
         }
     )
 
@@ -198,7 +198,7 @@ def local_buckets(ticks: pd.DataFrame, zone: str, stride: str) -> pd.Series:
     midnight that a change of the clocks skips is the first instant after it."""
     days = ticks["ts"].dt.tz_localize("UTC").dt.tz_convert(zone).dt.tz_localize(None).dt.normalize()
     if stride == "1w":
-        days = days - pd.to_timedelta(days.dt.weekday, unit="D")
+        days = days - pd.to_timedelta(days.dt.day_of_week, unit="D")
     elif stride in ("1M", "1y"):
         days = days.dt.to_period(stride[1].replace("y", "Y")).dt.start_time
     return as_ns(days, zone)

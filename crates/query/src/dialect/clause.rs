@@ -50,6 +50,7 @@ pub(super) struct SampleClause {
 }
 
 /// What ends a bucket.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
 pub(super) enum Every {
     /// Time.

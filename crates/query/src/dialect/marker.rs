@@ -47,6 +47,7 @@ pub(crate) struct SampleMarker {
 }
 
 /// What ends a bucket of SAMPLE BY.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
 pub(crate) enum SampleEvery {
     /// A length of time such as "1m".

@@ -36,7 +36,7 @@ impl BookFunction {
                     return Ok(None);
                 }
                 let count = usize::try_from(levels.value(row)).unwrap_or(0);
-                Ok(Some(sizes.iter().take(count).flatten().sum()))
+                Ok(Some(sizes.iter().take(count).flatten().fold(0.0, |sum, size| sum + size)))
             }
             [size, sizes, prices] if self.fills => {
                 let size: &Float64Array = size.as_primitive::<Float64Type>();

@@ -50,7 +50,7 @@ impl Bucketing {
     /// The same stride, counted from the time of the first row: [`Self::with_first`] must say which that is
     /// before anything is asked of the buckets but their width.
     #[must_use]
-    pub(crate) fn from_first_row(self) -> Self {
+    pub(crate) fn counted_from_first(self) -> Self {
         Self { origin: Origin::FirstRow, ..Self::new(self.stride) }
     }
 

@@ -116,8 +116,8 @@ fn buckets_may_count_from_the_first_row() {
     let check = |stride: &str, first: &str, ts: &str, start: &str, next: &str| {
         let bucketing =
             Bucketing::parse(stride, Some("Europe/Berlin"), Some("30m")).expect("a test's bucketing");
-        assert!(bucketing.from_first_row().awaits_first() && !bucketing.awaits_first());
-        let bucketing = bucketing.from_first_row().with_first(at(first));
+        assert!(bucketing.counted_from_first().awaits_first() && !bucketing.awaits_first());
+        let bucketing = bucketing.counted_from_first().with_first(at(first));
         let (low, high) = bucketing.bucket(at(ts));
         let show = |t: i64| DateTime::from_timestamp_nanos(t).to_rfc3339();
         assert_eq!((show(low), show(high)), (show(at(start)), show(at(next))), "{stride} {first} {ts}");

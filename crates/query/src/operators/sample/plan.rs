@@ -156,7 +156,7 @@ impl Cut {
             SampleEvery::Stride(stride) => {
                 let bucketing = Bucketing::parse(stride, marker.zone.as_deref(), marker.offset.as_deref());
                 let bucketing = bucketing.map_err(error)?;
-                Ok(Cut::Time(if marker.from_first { bucketing.from_first_row() } else { bucketing }))
+                Ok(Cut::Time(if marker.from_first { bucketing.counted_from_first() } else { bucketing }))
             }
         }
     }
