@@ -9,6 +9,7 @@ use crate::import::{self, ImportRequest};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::path::Path;
+use std::sync::Arc;
 
 const TAG: &str = "COPY";
 
@@ -69,7 +70,8 @@ fn query_of(session: &Session, source: CopySource) -> Result<ast::Statement> {
         CopySource::Query(query) => return Ok(ast::Statement::Query(query)),
         CopySource::Table(name) => name,
     };
-    let view = session.snapshot().table(&name).filter(|table| table.schema().view().is_some()).cloned();
+    let view =
+        session.snapshot().table(&name).filter(|table| table.schema().view().is_some()).map(Arc::clone);
     let table = view.map_or_else(|| super::table(session, &name), Ok)?;
     let schema = table.schema();
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));

@@ -4,6 +4,7 @@ use crate::dialect::{self, CreateView, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::session::{Outcome, Session};
 use datafusion::arrow::datatypes::SchemaRef;
+use std::sync::Arc;
 use tickstone_engine::EngineError;
 use tickstone_model::{AlterTable, TableSchema};
 
@@ -11,7 +12,7 @@ const TAG: &str = "CREATE VIEW";
 
 pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Outcome> {
     let CreateView { name, or_replace, if_not_exists, text, query, position } = view;
-    let found = session.snapshot().table(&name).map(|found| found.schema().clone());
+    let found = session.snapshot().table(&name).map(|found| Arc::clone(found.schema()));
     match &found {
         Some(found) if found.view().is_none() => {
             return Err(QueryError::from(found.wrong_kind()).at(position));
