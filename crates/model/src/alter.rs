@@ -29,6 +29,8 @@ pub enum AlterTable {
     DropIndex(String),
     /// The table gets another name.
     RenameTable(String),
+    /// A view gets another query.
+    SetView(String),
 }
 
 impl TableSchema {
@@ -37,9 +39,14 @@ impl TableSchema {
     /// # Errors
     /// A [`ModelError`] that names the rule broken: a column that is there already (in any case) or is not,
     /// the designated timestamp or a series column dropped, the last column dropped, too many columns, a
-    /// time to live for a table without partitions by time.
+    /// time to live for a table without partitions by time, [`ModelError::WrongKind`] for a view whose columns are to
+    /// change and for the query of a table.
     pub fn altered(&self, change: &AlterTable) -> Result<TableSchema> {
         let mut next = self.clone();
+        let of_view = matches!(change, AlterTable::SetView(_));
+        if !matches!(change, AlterTable::RenameTable(_)) && of_view != self.view.is_some() {
+            return Err(self.wrong_kind());
+        }
         match change {
             AlterTable::AddColumn(column) => next.add_column(column.clone())?,
             AlterTable::DropColumn(name) => next.drop_column(name)?,
@@ -61,6 +68,10 @@ impl TableSchema {
                 next.indexed.retain(|other| *other != index);
                 return Ok(next);
             }
+            AlterTable::SetView(query) => {
+                next.view = Some(query.clone());
+                return Ok(next);
+            }
             AlterTable::RenameTable(name) => {
                 crate::schema::check_name("table", name)?;
                 next.name.clone_from(name);
@@ -70,6 +81,12 @@ impl TableSchema {
         next.version += 1;
         next.rebuild_arrow();
         Ok(next)
+    }
+
+    /// That this is no table, or no view.
+    pub fn wrong_kind(&self) -> ModelError {
+        let found = if self.view.is_some() { "a view, not a table" } else { "a table, not a view" };
+        ModelError::WrongKind { name: self.name.clone(), found }
     }
 
     fn add_column(&mut self, column: Column) -> Result<()> {

@@ -54,6 +54,7 @@ impl SyncPolicy {
 /// - series columns are SYMBOL columns, each named once;
 /// - a table without a designated timestamp has one partition;
 /// - indexed columns are in column order, each named once;
+/// - a view has a query and nothing else: no column, no row;
 /// - each column has an id that no other column of the table has or had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
@@ -71,6 +72,7 @@ pub struct TableSchema {
     pub(crate) ttl: Option<Ttl>,
     pub(crate) dedup: Vec<usize>,
     pub(crate) indexed: Vec<usize>,
+    pub(crate) view: Option<String>,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -79,6 +81,33 @@ impl TableSchema {
     /// Starts the schema of a table of this name.
     pub fn builder(name: impl Into<String>) -> TableSchemaBuilder {
         TableSchemaBuilder { name: name.into(), ..TableSchemaBuilder::default() }
+    }
+
+    /// The schema of a view of this query.
+    ///
+    /// # Errors
+    /// [`ModelError::Name`] where that is no name.
+    pub fn of_view(name: impl Into<String>, query: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        check_name("view", &name)?;
+        let (stored, edge) = arrow_schemas(&[]);
+        Ok(Self {
+            name,
+            columns: Vec::new(),
+            ids: Vec::new(),
+            next_id: 0,
+            version: 0,
+            timestamp: None,
+            series: Vec::new(),
+            partition_by: PartitionBy::None,
+            sync: SyncPolicy::default(),
+            ttl: None,
+            dedup: Vec::new(),
+            indexed: Vec::new(),
+            view: Some(query.into()),
+            stored,
+            edge,
+        })
     }
 
     /// The table's name.
@@ -126,6 +155,12 @@ impl TableSchema {
     /// How long it keeps rows, `None` for always.
     pub fn ttl(&self) -> Option<Ttl> {
         self.ttl
+    }
+
+    /// The query of a view, as it was written; `None` for a table. A view stands in the catalog as a table does, so
+    /// that names are unique among both and a view is as durable.
+    pub fn view(&self) -> Option<&str> {
+        self.view.as_deref()
     }
 
     /// Grows by one with every change of columns, from 0.
@@ -191,6 +226,7 @@ pub struct TableSchemaBuilder {
     ttl: Option<Ttl>,
     dedup: Option<Vec<String>>,
     indexed: Vec<String>,
+    view: Option<String>,
     identity: Option<Identity>,
 }
 
@@ -261,6 +297,13 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Makes it the schema of a view of this query: one without columns.
+    #[must_use]
+    pub fn view(mut self, query: impl Into<String>) -> Self {
+        self.view = Some(query.into());
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -279,6 +322,9 @@ impl TableSchemaBuilder {
     /// A [`ModelError`] that names the rule broken.
     pub fn build(self) -> Result<TableSchema> {
         check_name("table", &self.name)?;
+        if let (Some(query), true) = (&self.view, self.columns.is_empty()) {
+            return TableSchema::of_view(self.name, query.as_str());
+        }
         if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
             return Err(ModelError::ColumnCount { count: self.columns.len(), most: MAX_COLUMNS });
         }
@@ -321,6 +367,7 @@ impl TableSchemaBuilder {
             ttl,
             dedup,
             indexed,
+            view: None,
             stored,
             edge,
         };

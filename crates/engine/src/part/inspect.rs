@@ -200,7 +200,8 @@ impl SliceLook<'_> {
         let damaged = |what: &str| self.part.damaged(found.offset, what);
         let values = self.part.read(column, self.block_rows(block))?;
         let column_type = self.part.schema.columns()[column].column_type;
-        let mut said = found.stats;
+        let stats = page.stats(block)?;
+        let mut said = stats;
         if said.has(NO_RANGE) {
             // Then they say nothing.
             (said.first, said.last) = (0, 0);
@@ -216,7 +217,7 @@ impl SliceLook<'_> {
         if self.part.schema.timestamp() == Some(column) && values.null_count() > 0 {
             return Err(damaged("a designated timestamp that is NULL"));
         }
-        Ok((TotalStats::of_block(StatKind::of(column_type), found.rows, &found.stats), values))
+        Ok((TotalStats::of_block(StatKind::of(column_type), found.rows, &stats), values))
     }
 
     /// Rows of a series entry have its ids and ascending times within the slice's.

@@ -33,7 +33,7 @@ pub(super) struct Block<'a> {
     /// In the file.
     pub(super) offset: usize,
     pub(super) rows: usize,
-    pub(super) stats: BlockStats,
+    pub(super) nulls: u16,
     /// Where in the part: the slice, and the block of its chunks.
     pub(super) place: (usize, usize),
 }
@@ -182,6 +182,14 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// How many NULLs a block has.
+    fn nulls(&self, block: usize) -> Result<u16> {
+        match &self.index {
+            Some(index) if block < block_count(self.rows) => Ok(index.nulls(self.bytes, block)),
+            _ => Ok(self.stats(block)?.nulls),
+        }
+    }
+
     /// The bits of the first value of a block, as in its statistics.
     pub(super) fn first(&self, block: usize) -> Result<u64> {
         match &self.index {
@@ -223,10 +231,10 @@ impl<'a> Page<'a> {
             self.part.set_verified(bit);
         }
         let extent = self.extent(block..block + 1).ok_or_else(missing)?;
-        let stats = self.stats(block)?;
+        let nulls = self.nulls(block)?;
         let tables = self.index.as_ref().and_then(|index| self.bytes.get(index.tables())).unwrap_or_default();
         let rows = BLOCK_ROWS.min(self.rows - block * BLOCK_ROWS);
         let offset = self.data_offset + extent.start;
-        Ok(Block { bytes: &self.data[extent], tables, offset, rows, stats, place: (self.slice, block) })
+        Ok(Block { bytes: &self.data[extent], tables, offset, rows, nulls, place: (self.slice, block) })
     }
 }

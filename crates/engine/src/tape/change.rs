@@ -135,6 +135,8 @@ const PROPERTY_TTL: u16 = 2;
 const PROPERTY_DEDUP: u16 = 3;
 /// Property of a schema: names of the indexed columns, with their count.
 const PROPERTY_INDEX: u16 = 4;
+/// Property of a schema: the query of a view, as text. Such a schema has no columns.
+const PROPERTY_VIEW: u16 = 5;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -394,6 +396,9 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
             all.push((number, out.finish()));
         }
     }
+    if let Some(query) = schema.view() {
+        all.push((PROPERTY_VIEW, query.as_bytes().to_vec()));
+    }
     all
 }
 
@@ -468,6 +473,10 @@ fn decode_properties(
                 let names = (0..one.count(4)?).map(|_| one.text()).collect::<Result<Vec<_>, _>>()?;
                 one.finish()?;
                 if number == PROPERTY_DEDUP { builder.dedup(names) } else { builder.indexed(names) }
+            }
+            PROPERTY_VIEW => {
+                let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
+                builder.view(text)
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

@@ -72,6 +72,13 @@ pub(crate) fn plan_asof(
             ((designated(&left, "left")?, designated(&right, "right")?), None)
         }
     };
+    if sides.keys.iter().any(|(left, right)| *left == times.0 && *right == times.1) {
+        let word = marker.kind.word();
+        return Err(planning_error(
+            SqlError::new(format!("the time is no key of {word}, which compares it itself"), marker.position)
+                .hint("leave the time out: ON (symbol)"),
+        ));
+    }
     let (direction, strict) = direction(&marker, compared)?;
     let times = (
         as_time(times.0, left.schema(), marker.position)?,
