@@ -182,6 +182,8 @@ impl ModelTable {
                 return spec.indexed.len() < before;
             }
             AlterTable::SetTtl(ttl) => return std::mem::replace(&mut spec.ttl, *ttl) != *ttl,
+            // The simulator has no views.
+            AlterTable::SetView(_) => return false,
             AlterTable::RenameTable(name) => return std::mem::replace(&mut spec.name, name.clone()) != *name,
         }
         spec.version += 1;
