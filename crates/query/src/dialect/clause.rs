@@ -7,12 +7,14 @@
 //! ts IN '2024-08'                              ->  ts IN (__clause(3))
 //! nbbo(TABLE quotes, …)                        ->  nbbo((SELECT * FROM quotes), …)
 //! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)     (LT JOIN alike)
+//! a WINDOW JOIN b ON (symbol) RANGE BETWEEN …  ->  a LEFT JOIN b ON __clause(4)     (HORIZON, SPLICE alike)
 //! ```
 //!
 //! One walk from left to right, aware of brackets, so that clauses may stand in sub-queries, CTEs,
 //! unions and joins. Tokens keep their places; a placeholder takes that of the clause it stands for.
 
 use super::cursor::{Cursor, Result, Tokens, is_word};
+use super::series_join::{self, SeriesJoinClause, SeriesJoinKind};
 use super::{Position, SqlError};
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::literals::interval::{INTERVAL_HINT, parse_intervals};
@@ -32,6 +34,7 @@ pub(super) enum Clause {
     Sample(SampleClause),
     Latest(LatestClause),
     AsOf(AsOfClause),
+    Series(SeriesJoinClause),
     Interval(IntervalClause),
 }
 
@@ -169,11 +172,17 @@ pub(super) struct IntervalClause {
     pub(super) intervals: Vec<(i64, i64)>,
 }
 
-/// An ASOF or LT JOIN whose right side is being read.
+/// A join of ours whose right side is being read.
 struct Pending {
     depth: usize,
     position: Position,
-    kind: AsOfKind,
+    kind: PendingKind,
+}
+
+#[derive(Clone, Copy)]
+enum PendingKind {
+    AsOf(AsOfKind),
+    Series(SeriesJoinKind),
 }
 
 /// Words that end the right side of a join.
@@ -206,9 +215,6 @@ const JOIN_ENDS: [&str; 27] = [
     "RETURNING",
     "FOR",
 ];
-
-/// Joins of the language that are not built yet.
-const LATER_JOINS: [&str; 3] = ["SPLICE", "WINDOW", "HORIZON"];
 
 /// Cuts the clauses out of a statement.
 pub(super) fn cut(statement: &Tokens) -> Result<(Tokens, Vec<Clause>)> {
@@ -248,7 +254,11 @@ impl Pass<'_> {
                 continue;
             }
             if let Some((kind, words)) = asof_join(cursor) {
-                self.join(kind, words);
+                self.join(PendingKind::AsOf(kind), words);
+                continue;
+            }
+            if let (Some(kind), false) = (SeriesJoinKind::begins(cursor), self.out.is_empty()) {
+                self.join(PendingKind::Series(kind), 2);
                 continue;
             }
             if let (true, Some(Token::SingleQuotedString(text))) = (cursor.words(&["IN"]), cursor.ahead(1))
@@ -261,7 +271,7 @@ impl Pass<'_> {
                 self.table_argument()?;
                 continue;
             }
-            self.refuse_later_clauses()?;
+            self.refuse_placeholder()?;
             match token {
                 Token::LParen | Token::LBracket | Token::LBrace => {
                     self.depth += 1;
@@ -287,14 +297,18 @@ impl Pass<'_> {
             let closes = self.depth == p.depth && ends_join(&self.cursor);
             at_end || closes || self.depth < p.depth
         }) {
-            let clause = asof_clause(&mut self.cursor, &pending)?;
-            self.place("ON", None, pending.position, Clause::AsOf(clause));
+            let (cursor, position) = (&mut self.cursor, pending.position);
+            let clause = match pending.kind {
+                PendingKind::AsOf(kind) => Clause::AsOf(asof_clause(cursor, kind, position)?),
+                PendingKind::Series(kind) => Clause::Series(series_join::clause(cursor, kind, position)?),
+            };
+            self.place("ON", None, position, clause);
         }
         Ok(())
     }
 
-    /// `ASOF [LEFT|INNER] JOIN` and `LT JOIN` become `LEFT JOIN`; their clauses follow the right side.
-    fn join(&mut self, kind: AsOfKind, words: usize) {
+    /// Joins of ours become `LEFT JOIN`; their clauses follow the right side.
+    fn join(&mut self, kind: PendingKind, words: usize) {
         let position = self.cursor.position();
         self.cursor.skip(words);
         self.pending.push(Pending { depth: self.depth, position, kind });
@@ -410,16 +424,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn refuse_later_clauses(&self) -> Result<()> {
-        for word in LATER_JOINS {
-            if self.cursor.words(&[word, "JOIN"]) && !self.out.is_empty() {
-                return Err(SqlError::new(
-                    format!("{word} JOIN is not supported yet"),
-                    self.cursor.position(),
-                )
-                .hint("ASOF JOIN is; an alias of that name must be quoted"));
-            }
-        }
+    fn refuse_placeholder(&self) -> Result<()> {
         if let Some(Token::Word(word)) = self.cursor.peek()
             && word.value == PLACEHOLDER
         {
@@ -477,6 +482,7 @@ fn ends_join(cursor: &Cursor<'_>) -> bool {
                 || cursor.words(&["LATEST", "BY"])
                 || is_tolerance(cursor)
                 || is_direction(cursor)
+                || series_join::begins_tail(cursor)
         }
         None => true,
     }
@@ -496,10 +502,10 @@ fn is_direction(cursor: &Cursor<'_>) -> bool {
     Direction::ALL.iter().any(|way| cursor.words(&["DIRECTION", way.word()]))
 }
 
-fn asof_clause(cursor: &mut Cursor<'_>, pending: &Pending) -> Result<AsOfClause> {
+fn asof_clause(cursor: &mut Cursor<'_>, kind: AsOfKind, position: Position) -> Result<AsOfClause> {
     let mut clause = AsOfClause {
-        position: pending.position,
-        kind: pending.kind,
+        position,
+        kind,
         direction: None,
         condition: None,
         on: None,
@@ -520,9 +526,9 @@ fn asof_clause(cursor: &mut Cursor<'_>, pending: &Pending) -> Result<AsOfClause>
             clause.using = cursor.names("a column of both sides")?;
         } else if is_tolerance(cursor) && clause.tolerance.is_none() {
             cursor.skip(1);
-            clause.tolerance = Some(length(cursor)?);
+            clause.tolerance = Some(length(cursor, "a tolerance")?);
         } else if is_direction(cursor) && clause.direction.is_none() {
-            if pending.kind == AsOfKind::Lt {
+            if kind == AsOfKind::Lt {
                 return Err(SqlError::new("LT JOIN looks back and takes no DIRECTION", cursor.position())
                     .hint(
                         "write ASOF JOIN … DIRECTION …, or MATCH_CONDITION (l.ts < r.ts) for later rows only",
@@ -537,15 +543,20 @@ fn asof_clause(cursor: &mut Cursor<'_>, pending: &Pending) -> Result<AsOfClause>
 }
 
 /// A length of time: `50T` as text, or an expression such as INTERVAL '5 seconds'.
-fn length(cursor: &mut Cursor<'_>) -> Result<Expr> {
+pub(super) fn length(cursor: &mut Cursor<'_>, what: &str) -> Result<Expr> {
     match cursor.peek() {
         Some(Token::Number(..) | Token::SingleQuotedString(_)) => {
             let position = cursor.position();
             let stride = stride(cursor)?;
             if stride.nanos().is_none() {
-                return Err(SqlError::new("a tolerance has a fixed length, not months or years", position));
+                let message = format!("{what} has a fixed length, not months or years");
+                return Err(SqlError::new(message, position));
             }
             Ok(text(&stride.to_string(), position))
+        }
+        Some(Token::Minus) if what != "a tolerance" => {
+            Err(SqlError::new(format!("{what} has no sign"), cursor.position())
+                .hint("PRECEDING and FOLLOWING say on which side it lies"))
         }
         Some(Token::Minus) => Err(SqlError::new(
             "a tolerance is not negative: it says how old a match may be",

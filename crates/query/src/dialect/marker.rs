@@ -12,6 +12,7 @@
 
 use super::clause::{AsOfClause, Every, LatestClause, NBBO, SampleClause, text};
 pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, span};
+use super::series_join::{WINDOW_SELECT, WindowSelect};
 use super::{Position, SqlError};
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList,
@@ -147,6 +148,8 @@ pub(crate) enum Marker {
     Sample(SampleMarker),
     /// LATEST ON.
     Latest(LatestMarker),
+    /// A SELECT over a WINDOW JOIN.
+    Window(WindowSelect),
 }
 
 impl Marker {
@@ -156,6 +159,7 @@ impl Marker {
         let read = match simple_name(name) {
             Some(SAMPLE_BY) => read_sample(args, place(name)).map(Marker::Sample),
             Some(LATEST_ON) => read_latest(args, place(name)).map(Marker::Latest),
+            Some(WINDOW_SELECT) => WindowSelect::read(args, place(name)).map(Marker::Window),
             _ => None,
         };
         read.ok_or_else(|| Box::new(factor))
@@ -230,13 +234,24 @@ pub(super) fn asof_operator(clause: AsOfClause) -> JoinOperator {
     args.extend(clause.direction.map(|way| named("direction", text(way.word(), position))));
     args.extend(clause.condition.map(|e| named("condition", e)));
     args.extend(clause.tolerance.map(|e| named("tolerance", e)));
-    let constraint = match clause.on {
+    asof_call(AS_OF, args, clause.on, clause.using, position)
+}
+
+/// A join operator whose condition is a call that carries a clause.
+pub(super) fn asof_call(
+    name: &str,
+    args: Vec<FunctionArg>,
+    on: Option<Expr>,
+    using: Vec<String>,
+    position: Position,
+) -> JoinOperator {
+    let constraint = match on {
         Some(on) => JoinConstraint::On(on),
-        None if clause.using.is_empty() => JoinConstraint::None,
-        None => JoinConstraint::Using(clause.using.into_iter().map(|n| vec![Ident::new(n)].into()).collect()),
+        None if using.is_empty() => JoinConstraint::None,
+        None => JoinConstraint::Using(using.into_iter().map(|n| vec![Ident::new(n)].into()).collect()),
     };
     let call = Expr::Function(Function {
-        name: function_name(AS_OF, position),
+        name: function_name(name, position),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
@@ -278,7 +293,7 @@ impl AsOfMarker {
     }
 }
 
-fn factor(name: &str, args: Vec<FunctionArg>, position: Position) -> TableFactor {
+pub(super) fn factor(name: &str, args: Vec<FunctionArg>, position: Position) -> TableFactor {
     let name = function_name(name, position);
     TableFactor::Function { lateral: false, name, args, with_ordinality: false, alias: None }
 }
@@ -287,7 +302,7 @@ fn function_name(name: &str, position: Position) -> ObjectName {
     vec![Ident::with_span(span(position), name)].into()
 }
 
-fn named(name: &str, expr: Expr) -> FunctionArg {
+pub(super) fn named(name: &str, expr: Expr) -> FunctionArg {
     FunctionArg::Named {
         name: Ident::new(name),
         arg: FunctionArgExpr::Expr(expr),
@@ -295,7 +310,7 @@ fn named(name: &str, expr: Expr) -> FunctionArg {
     }
 }
 
-fn arguments<'a>(args: &'a [FunctionArg], wanted: &'static str) -> impl Iterator<Item = &'a Expr> {
+pub(super) fn arguments<'a>(args: &'a [FunctionArg], wanted: &'static str) -> impl Iterator<Item = &'a Expr> {
     args.iter().filter_map(move |arg| match arg {
         FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } if name.value == wanted => {
             Some(expr)
@@ -304,14 +319,14 @@ fn arguments<'a>(args: &'a [FunctionArg], wanted: &'static str) -> impl Iterator
     })
 }
 
-fn simple_name(name: &ObjectName) -> Option<&str> {
+pub(super) fn simple_name(name: &ObjectName) -> Option<&str> {
     match name.0.as_slice() {
         [part] => part.as_ident().map(|ident| ident.value.as_str()),
         _ => None,
     }
 }
 
-fn query_of(expr: &Expr) -> Option<Box<Query>> {
+pub(super) fn query_of(expr: &Expr) -> Option<Box<Query>> {
     match expr {
         Expr::Subquery(query) => Some(query.clone()),
         _ => None,

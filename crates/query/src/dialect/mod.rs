@@ -24,6 +24,7 @@ mod names;
 mod prepare;
 mod references;
 mod restructure;
+pub(crate) mod series_join;
 mod statement;
 mod table;
 mod view;

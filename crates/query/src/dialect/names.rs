@@ -135,6 +135,13 @@ impl VisitorMut for Collect<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(alias) = super::series_join::horizon_alias(expr) {
+            self.spellings.declare(alias);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             self.spellings.declare(&cte.alias.name);

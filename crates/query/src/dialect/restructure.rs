@@ -5,11 +5,12 @@
 //! - a join with an ASOF clause becomes a nested join of all up to there;
 //! - `ts IN (interval)` becomes `ts >= from AND ts < to`;
 //! - a query that is a SELECT with SAMPLE BY becomes `SELECT * FROM __sample_by(…)`, ORDER BY and LIMIT
-//!   inside, WITH outside.
+//!   inside, WITH outside; one over a WINDOW JOIN likewise `SELECT * FROM __window_select(…)`.
 
 use super::clause::{Clause, IntervalClause, PLACEHOLDER, text};
 use super::cursor::{Result, parser_error};
 use super::marker::{asof_operator, latest_factor, sample_factor};
+use super::series_join::{self, WindowSelect};
 use super::{Position, SqlError};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
@@ -30,6 +31,21 @@ pub(super) fn restructure(node: &mut impl VisitMut, clauses: Vec<Clause>) -> Res
     match node.visit(&mut pass) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => pass.all_placed(),
+    }
+}
+
+/// What a SELECT gives way to.
+enum Wrap {
+    Sample(super::clause::SampleClause),
+    Window(Position),
+}
+
+impl Wrap {
+    fn factor(self, query: Box<Query>) -> TableFactor {
+        match self {
+            Wrap::Sample(clause) => sample_factor(clause, query),
+            Wrap::Window(position) => WindowSelect::factor(query, position),
+        }
     }
 }
 
@@ -69,11 +85,11 @@ impl Restructure {
     fn query(&mut self, query: &mut Query) -> Result<()> {
         match query.body.as_mut() {
             SetExpr::Select(select) => {
-                let Some(clause) = self.select(select)? else { return Ok(()) };
+                let Some(wrap) = self.select(select)? else { return Ok(()) };
                 let mut outer = template()?;
                 outer.with = query.with.take();
                 let inner = Box::new(std::mem::replace(query, *outer));
-                set_from(query, sample_factor(clause, inner));
+                set_from(query, wrap.factor(inner));
                 Ok(())
             }
             body => self.set_operands(body),
@@ -88,11 +104,11 @@ impl Restructure {
                 self.set_operands(right)
             }
             SetExpr::Select(select) => {
-                let Some(clause) = self.select(select)? else { return Ok(()) };
+                let Some(wrap) = self.select(select)? else { return Ok(()) };
                 let mut outer = template()?;
                 let mut inner = template()?;
                 std::mem::swap(inner.body.as_mut(), body);
-                set_from(&mut outer, sample_factor(clause, inner));
+                set_from(&mut outer, wrap.factor(inner));
                 *body = *outer.body;
                 Ok(())
             }
@@ -100,18 +116,19 @@ impl Restructure {
         }
     }
 
-    /// Places joins and LATEST ON; hands back a SAMPLE BY, which concerns the query around.
-    fn select(&mut self, select: &mut Select) -> Result<Option<super::clause::SampleClause>> {
+    /// Places joins and LATEST ON; hands back what concerns the query around.
+    fn select(&mut self, select: &mut Select) -> Result<Option<Wrap>> {
         for from in &mut select.from {
             self.nest_joins(from);
         }
-        let GroupByExpr::Expressions(exprs, modifiers) = &select.group_by else { return Ok(None) };
-        let [expr] = exprs.as_slice() else { return Ok(None) };
-        let Some(clause) = self.take(expr) else { return Ok(None) };
+        let window = WindowSelect::of(select)?.map(Wrap::Window);
+        let GroupByExpr::Expressions(exprs, modifiers) = &select.group_by else { return Ok(window) };
+        let [expr] = exprs.as_slice() else { return Ok(window) };
+        let Some(clause) = self.take(expr) else { return Ok(window) };
         let modifiers = modifiers.clone();
         select.group_by = GroupByExpr::Expressions(Vec::new(), modifiers);
         match clause {
-            Clause::Sample(clause) => Ok(Some(clause)),
+            Clause::Sample(clause) => Ok(Some(Wrap::Sample(clause))),
             Clause::Latest(clause) => {
                 if select.from.is_empty() {
                     return Err(SqlError::new("LATEST ON needs a table to read FROM", clause.position));
@@ -126,6 +143,9 @@ impl Restructure {
                 Ok(None)
             }
             Clause::AsOf(clause) => Err(SqlError::new("ASOF JOIN stands in FROM", clause.position)),
+            Clause::Series(clause) => {
+                Err(SqlError::new(format!("{} stands in FROM", clause.kind.word()), clause.position))
+            }
             Clause::Interval(clause) => Err(SqlError::new("an interval stands after IN", clause.position)),
         }
     }
@@ -142,11 +162,11 @@ impl Restructure {
                     continue;
                 }
             };
-            let Some(clause) = self.take_asof(constraint) else {
+            let Some(operator) = self.take_join(constraint) else {
                 joins.push(join);
                 continue;
             };
-            join.join_operator = asof_operator(clause);
+            join.join_operator = operator;
             joins.push(join);
             let relation = std::mem::replace(&mut from.relation, empty_factor());
             let nested = TableWithJoins { relation, joins: std::mem::take(&mut joins) };
@@ -155,10 +175,11 @@ impl Restructure {
         from.joins = joins;
     }
 
-    fn take_asof(&mut self, expr: &Expr) -> Option<super::clause::AsOfClause> {
+    fn take_join(&mut self, expr: &Expr) -> Option<JoinOperator> {
         let slot = self.clauses.get_mut(placeholder(expr)?)?;
         match slot.take() {
-            Some(Clause::AsOf(clause)) => Some(clause),
+            Some(Clause::AsOf(clause)) => Some(asof_operator(clause)),
+            Some(Clause::Series(clause)) => Some(series_join::operator(clause)),
             other => {
                 *slot = other;
                 None
@@ -186,6 +207,7 @@ impl Restructure {
             Clause::Sample(c) => ("SAMPLE BY", c.position),
             Clause::Latest(c) => ("LATEST ON", c.position),
             Clause::AsOf(c) => ("ASOF JOIN", c.position),
+            Clause::Series(c) => (c.kind.word(), c.position),
             Clause::Interval(c) => ("an interval", c.position),
         };
         match self.clauses.iter().flatten().map(position).next() {

@@ -197,7 +197,8 @@ fn errors_point_into_the_original_text() {
     check_error("SELECT 1 FROM t LATEST ON ts", 1, 24, "needs PARTITION BY");
     check_error("SELECT 1 FROM t SAMPLE BY TICKS 5 FILL(0)", 1, 35, "no gaps to fill");
     check_error("SELECT 1 FROM t SAMPLE BY VALUE 5", 1, 33, "SAMPLE BY VALUE(price * amount) 1000");
-    check_error("SELECT 1 FROM a SPLICE JOIN b", 1, 17, "SPLICE JOIN is not supported yet");
+    check_error("SELECT 1 FROM a WINDOW JOIN b ON (k)", 1, 37, "expected RANGE BETWEEN");
+    check_error("SELECT 1 FROM a HORIZON JOIN b ON (k) LIST (0)", 1, 47, "expected AS");
     check_error("SELECT 1 FROM a LT JOIN b DIRECTION NEAREST", 1, 27, "takes no DIRECTION");
     check_error("SELECT 1 FROM a ASOF JOIN b ON (k) TOLERANCE 1M", 1, 46, "fixed length");
     check_error("CREATE TABLE t (a WIBBLE)", 1, 19, "WIBBLE");

@@ -2,6 +2,7 @@
 //! name, and `last_not_null(price)` that with a filter.
 
 use crate::designated::designated_timestamp;
+use crate::operators::SeriesJoin;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
@@ -39,7 +40,10 @@ fn add_time(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let time = match plan.inputs().as_slice() {
         [input] => time_of(input.schema()),
-        _ => return Ok(Transformed::no(plan)),
+        _ => match window_join_time(&plan) {
+            Some(time) => Some(time),
+            None => return Ok(Transformed::no(plan)),
+        },
     };
     let changed = plan.map_expressions(|expr| {
         let (qualifier, name) = expr.qualified_name();
@@ -51,6 +55,12 @@ fn add_time(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         Ok(changed.update_data(|expr| expr.alias_qualified(qualifier, name)))
     })?;
     if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+}
+
+/// The time of the right side, whose rows a WINDOW JOIN aggregates.
+fn window_join_time(plan: &LogicalPlan) -> Option<Column> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    extension.node.as_any().downcast_ref::<SeriesJoin>()?.right_time()
 }
 
 /// Whether these are `ema(x, unit, tau)` without the time.

@@ -1,10 +1,10 @@
 //! Time-series operators inside DataFusion's planner.
 //!
-//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF JOIN, nbbo) from marker to rows, and the
-//! window functions over series ([`window`]), which SQL has already:
+//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF, WINDOW, HORIZON and SPLICE JOIN, nbbo) from
+//! marker to rows, and the window functions over series ([`window`]), which SQL has already:
 //!
 //! ```text
-//! marker relation -> relation (RelationPlanner) -> sample | latest | asof | nbbo :: node (extension node)
+//! marker relation -> relation (RelationPlanner) -> sample | latest | asof | series_join | nbbo :: node (extension node)
 //!                 -> planner (ExtensionPlanner) -> … :: exec (ExecutionPlan)
 //! ```
 //!
@@ -26,6 +26,7 @@ mod reduce;
 mod relation;
 mod sample;
 mod series;
+mod series_join;
 #[cfg(test)]
 mod speed;
 mod window;
@@ -33,6 +34,7 @@ mod window;
 pub(crate) use asof::plan::interval_nanos;
 pub(crate) use sample::bars::place::BarStart;
 pub(crate) use sample::exec::SampleByExec;
+pub(crate) use series_join::node::SeriesJoin;
 
 use crate::literals::TypedLiterals;
 use datafusion::arrow::compute::SortOptions;
@@ -85,6 +87,7 @@ fn with_our_rules(
     let after = rules.iter().position(|rule| rule.name() == PushDownFilter::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
+    rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
     rules
 }
 

@@ -12,6 +12,9 @@ use super::sample::bars::exec::{BarRows, BarsExec};
 use super::sample::bars::node::Bars;
 use super::sample::exec::SampleByExec;
 use super::sample::node::SampleBy;
+use super::series_join::exec::SeriesJoinExec;
+use super::series_join::lower::Lowered;
+use super::series_join::node::SeriesJoin;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
@@ -108,6 +111,8 @@ impl Lowering<'_> {
             Arc::new(self.asof(join, input(0), input(1))?)
         } else if let Some(nbbo) = node.downcast_ref::<Nbbo>() {
             Arc::new(self.nbbo(nbbo, input(0))?)
+        } else if let Some(join) = node.downcast_ref::<SeriesJoin>() {
+            Arc::new(self.series_join(join, input(0), input(1))?)
         } else {
             return Ok(None);
         }))
@@ -199,6 +204,27 @@ impl Lowering<'_> {
         let keys = (self.exprs(&left_keys, left_schema)?, self.exprs(&right_keys, right_schema)?);
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
         AsOfJoinExec::try_new((left, right), times, keys, node.right_columns(), node.options, output)
+    }
+}
+
+impl Lowering<'_> {
+    fn series_join(
+        &self,
+        node: &SeriesJoin,
+        left: Arc<dyn ExecutionPlan>,
+        right: Arc<dyn ExecutionPlan>,
+    ) -> Result<SeriesJoinExec> {
+        let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = node.keys.iter().cloned().unzip();
+        let (left_schema, right_schema) = (node.left.schema(), node.right.schema());
+        let times = (self.expr(&node.times.0, left_schema)?, self.expr(&node.times.1, right_schema)?);
+        let keys = (self.exprs(&left_keys, left_schema)?, self.exprs(&right_keys, right_schema)?);
+        let pairs = node.pairs()?;
+        let aggregates = node.aggregates.iter().flatten().map(|aggregate| {
+            let properties = self.session.execution_props();
+            LoweredAggregateBuilder::new(aggregate, &pairs, pairs.inner(), properties, self.planning).build()
+        });
+        let aggregates = aggregates.collect::<Result<Vec<LoweredAggregate>>>()?;
+        SeriesJoinExec::of(node, (left, right), Lowered { times, keys, aggregates })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Turns marker relations into plans: the [`RelationPlanner`] of the dialect.
 
 use crate::dialect::marker::{AsOfMarker, Marker, NbboMarker, planning_error};
-use crate::operators::{asof, latest, nbbo, sample};
+use crate::dialect::series_join::SeriesJoinMarker;
+use crate::operators::{asof, latest, nbbo, sample, series_join};
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -19,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The table function that stands for a plan which is already made.
 const PLANNED: &str = "__planned";
 
-/// Plans SAMPLE BY, LATEST ON, ASOF JOIN and nbbo; leaves every other relation to DataFusion.
+/// Plans SAMPLE BY, LATEST ON, our joins and nbbo; leaves every other relation to DataFusion.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     /// Plans on their way back into DataFusion's planner, by number; each is taken once.
@@ -88,6 +89,21 @@ impl Relations {
     }
 }
 
+/// The marker of a join of ours.
+enum JoinMarker {
+    AsOf(AsOfMarker),
+    Series(SeriesJoinMarker),
+}
+
+impl JoinMarker {
+    fn read(join: &Join) -> Option<(Self, JoinConstraint)> {
+        if let Some((marker, constraint)) = AsOfMarker::read(join) {
+            return Some((Self::AsOf(marker), constraint));
+        }
+        SeriesJoinMarker::read(join).map(|(marker, constraint)| (Self::Series(marker), constraint))
+    }
+}
+
 fn nested(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
     TableFactor::NestedJoin { table_with_joins: Box::new(TableWithJoins { relation, joins }), alias: None }
 }
@@ -106,12 +122,15 @@ impl RelationPlanner for Relations {
                 }
                 match Marker::read(relation) {
                     Ok(Marker::Sample(marker)) => planned(sample::plan::plan_sample(marker, self, context)?),
+                    Ok(Marker::Window(marker)) => {
+                        planned(series_join::plan::plan_window(marker, self, context)?)
+                    }
                     Ok(Marker::Latest(marker)) => planned(latest::plan::plan_latest(marker, self, context)?),
                     Err(other) => Ok(RelationPlanning::Original(other)),
                 }
             }
             TableFactor::NestedJoin { mut table_with_joins, alias } => {
-                let marker = table_with_joins.joins.last().and_then(AsOfMarker::read);
+                let marker = table_with_joins.joins.last().and_then(JoinMarker::read);
                 let Some((marker, constraint)) = marker else {
                     let original = TableFactor::NestedJoin { table_with_joins, alias };
                     return Ok(RelationPlanning::Original(Box::new(original)));
@@ -121,7 +140,14 @@ impl RelationPlanner for Relations {
                 };
                 let left = self.plan_from(vec![*table_with_joins], context)?;
                 let right = context.plan(join.relation)?;
-                let plan = asof::plan::plan_asof(left, right, marker, constraint, context)?;
+                let plan = match marker {
+                    JoinMarker::AsOf(marker) => {
+                        asof::plan::plan_asof(left, right, marker, constraint, context)?
+                    }
+                    JoinMarker::Series(marker) => {
+                        series_join::plan::plan_join(left, right, marker, constraint, context)?
+                    }
+                };
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
             }
             other => match NbboMarker::read(&other) {

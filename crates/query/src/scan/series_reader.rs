@@ -11,7 +11,7 @@ use super::selected::Selected;
 use super::series::{Series, SeriesPiece, SeriesRanges};
 use crate::error::from_arrow;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, UInt32Array, make_array,
+    Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, UInt32Array, make_array, new_empty_array,
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::interleave;
@@ -216,12 +216,30 @@ impl SeriesReader {
 
     /// The rows of a task.
     pub(crate) fn read(&self, task: &SeriesTask) -> Result<SeriesRows> {
-        let series = match &task.of {
+        self.read_series(match &task.of {
             TaskRows::Whole(series) => &self.series[series.clone()],
             TaskRows::Cut(series) => std::slice::from_ref(series),
-        };
+        })
+    }
+
+    /// All series, in order of their ids.
+    pub(crate) fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// What reads pieces of them.
+    pub(crate) fn pieces(&self) -> &PieceReader {
+        &self.pieces
+    }
+
+    /// The rows of some series, or of what is left of them, each in the order of its pieces.
+    pub(crate) fn read_series(&self, series: &[Series]) -> Result<SeriesRows> {
         let pieces = series.iter().flat_map(|series| &series.pieces);
         let (lists, places) = by_segment(pieces.map(|piece| (piece.segment, &piece.rows)));
+        if lists.is_empty() {
+            let columns = self.pieces.types().iter().map(new_empty_array).collect();
+            return Ok(SeriesRows { batch: self.pieces.batch(columns, 0)?, ends: vec![0; series.len()] });
+        }
         let mut stretches = Vec::with_capacity(places.len());
         for place in &places {
             push(
@@ -349,10 +367,16 @@ fn join(arrays: &[ArrayRef], stretches: &[Stretch], rows: usize) -> Result<Array
 /// The id that each series has in one of the keys, on all its rows.
 fn repeated(series: &[Series], key: usize, rows: usize) -> ArrayRef {
     let mut ids = Vec::with_capacity(rows);
-    for series in series {
+    // One without rows may be one without a key.
+    let series = || series.iter().filter(|series| series.rows > 0);
+    for series in series() {
         ids.resize(ids.len() + series.rows, series.ids[key]);
     }
-    let missing = series.iter().any(|series| series.ids[key] == NULL_SYMBOL);
+    let missing = series().any(|series| series.ids[key] == NULL_SYMBOL);
     let nulls = missing.then(|| NullBuffer::from_iter(ids.iter().map(|id| *id != NULL_SYMBOL)));
+    if missing {
+        // What adds to ids of symbols, as joining dictionaries does, may look below NULLs too.
+        ids.iter_mut().filter(|id| **id == NULL_SYMBOL).for_each(|id| *id = 0);
+    }
     Arc::new(UInt32Array::new(ids.into(), nulls))
 }

@@ -33,7 +33,7 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 23] = [
+const KEPT_NODES: [&str; 24] = [
     "ScanExec",
     "SampleByExec",
     "GroupByExec",
@@ -41,6 +41,7 @@ const KEPT_NODES: [&str; 23] = [
     "FillExec",
     "LatestOnExec",
     "AsOfJoinExec",
+    "SeriesJoinExec",
     "AggregateExec",
     "BoundedWindowAggExec",
     "BufferExec",

@@ -1,6 +1,6 @@
 //! The operator of ASOF JOIN.
 
-use super::by_series::Running;
+use super::by_series::{Running, Work};
 use super::merge::Merge;
 use super::node::AsOfOptions;
 use super::waiting::WaitingMerge;
@@ -28,7 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The key expressions of one side, in the order of the join's keys.
-pub(super) type KeyExprs = Vec<Arc<dyn PhysicalExpr>>;
+pub(in crate::operators) type KeyExprs = Vec<Arc<dyn PhysicalExpr>>;
 
 /// How the rows are matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) enum Way {
 const ORDERED_BATCHES_MAX: u64 = 128;
 
 /// Whether so many left rows are put in order at the end.
-pub(super) fn are_ordered(left_rows: u64, batch_rows: usize) -> bool {
+pub(in crate::operators) fn are_ordered(left_rows: u64, batch_rows: usize) -> bool {
     left_rows <= ORDERED_BATCHES_MAX.saturating_mul(batch_rows as u64)
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct AsOfJoinExec {
     pub(super) options: AsOfOptions,
     properties: Arc<PlanProperties>,
     pub(super) metrics: ExecutionPlanMetricsSet,
-    pub(super) running: Arc<Running>,
+    pub(super) running: Arc<Running<Work>>,
 }
 
 impl AsOfJoinExec {

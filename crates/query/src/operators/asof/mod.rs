@@ -12,7 +12,7 @@
 //! - `USING (k)` and `ON (k)` merge the key columns: the output has the left side's only.
 //! - The output's designated timestamp is the left side's.
 
-mod by_series;
+pub(super) mod by_series;
 pub(crate) mod exec;
 mod merge;
 pub(crate) mod node;

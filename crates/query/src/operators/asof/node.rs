@@ -84,13 +84,13 @@ impl AsOfJoin {
 }
 
 /// A right field in the output: nullable where rows may lack a match, and no designated timestamp.
-fn looked_up(field: &Field, inner: bool) -> Field {
+pub(in crate::operators) fn looked_up(field: &Field, inner: bool) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.remove(TIMESTAMP_KEY);
     field.clone().with_nullable(field.is_nullable() || !inner).with_metadata(metadata)
 }
 
-fn output_columns(right: &LogicalPlan, merged: &[Column]) -> Vec<usize> {
+pub(in crate::operators) fn output_columns(right: &LogicalPlan, merged: &[Column]) -> Vec<usize> {
     let columns = right.schema().columns();
     (0..columns.len()).filter(|index| !merged.contains(&columns[*index])).collect()
 }

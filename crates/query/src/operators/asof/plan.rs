@@ -31,25 +31,7 @@ pub(crate) fn plan_asof(
     constraint: JoinConstraint,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let mut sides = Sides { left: &left, right: &right, keys: Vec::new(), merged: Vec::new(), times: None };
-    match constraint {
-        JoinConstraint::Using(names) => {
-            for name in names {
-                let ident = name.0.last().and_then(|part| part.as_ident()).cloned();
-                let ident = ident.ok_or_else(|| fail("USING takes names of columns", marker.position))?;
-                sides.merge(&ident, marker.position)?;
-            }
-        }
-        JoinConstraint::On(on) => match key_names(&on) {
-            Some(names) => {
-                for name in names {
-                    sides.merge(&name, place(&ast::Expr::Identifier(name.clone())))?;
-                }
-            }
-            None => sides.condition(on, context)?,
-        },
-        JoinConstraint::Natural | JoinConstraint::None => {}
-    }
+    let mut sides = Sides::read((&left, &right), constraint, (marker.kind.word(), marker.position), context)?;
     if let Some(condition) = marker.condition.take() {
         let at = place(&condition);
         if sides.times.is_some() {
@@ -63,14 +45,7 @@ pub(crate) fn plan_asof(
     }
     let (times, compared) = match sides.times.take() {
         Some((times, operator)) => (times, Some(operator)),
-        None => {
-            let mut designated = |plan: &LogicalPlan, side: &str| {
-                let clause = format!("the {side} side of {}", marker.kind.word());
-                let column = designated_column(plan.schema(), marker.position, &clause)?;
-                context.sql_to_expr(column, plan.schema())
-            };
-            ((designated(&left, "left")?, designated(&right, "right")?), None)
-        }
+        None => (sides.designated(context)?, None),
     };
     if sides.keys.iter().any(|(left, right)| *left == times.0 && *right == times.1) {
         let word = marker.kind.word();
@@ -80,14 +55,9 @@ pub(crate) fn plan_asof(
         ));
     }
     let (direction, strict) = direction(&marker, compared)?;
-    let times = (
-        as_time(times.0, left.schema(), marker.position)?,
-        as_time(times.1, right.schema(), marker.position)?,
-    );
+    let times = sides.as_times(times)?;
     let tolerance = marker.tolerance.map(|tolerance| nanos(tolerance, context)).transpose()?;
-    let keys = sides.keys.into_iter().map(|(l, r)| same_type(l, r, left.schema(), right.schema()));
-    let keys = keys.collect::<Result<Vec<_>>>()?;
-    let merged = sides.merged;
+    let (keys, merged) = sides.keys()?;
     let inner = marker.kind == AsOfKind::Inner;
     let options = AsOfOptions { inner, direction, strict, tolerance };
     let node = AsOfJoin::try_new(left, right, times, keys, options, merged)?;
@@ -127,7 +97,10 @@ fn fail(message: impl Into<String>, position: Position) -> DataFusionError {
 }
 
 /// What ON, USING and MATCH_CONDITION say, collected.
-struct Sides<'a> {
+pub(crate) struct Sides<'a> {
+    /// What errors call the join.
+    join: &'static str,
+    position: Position,
     left: &'a LogicalPlan,
     right: &'a LogicalPlan,
     keys: Vec<(Expr, Expr)>,
@@ -152,7 +125,69 @@ fn key_names(on: &ast::Expr) -> Option<Vec<ast::Ident>> {
     }
 }
 
-impl Sides<'_> {
+impl<'a> Sides<'a> {
+    /// What the constraint of a join of two sides says; `join` is its name and where it stands.
+    ///
+    /// # Errors
+    /// [`SqlError`] for a column that a side lacks, and for a condition that is no equality of keys or, once,
+    /// comparison of times.
+    pub(crate) fn read(
+        (left, right): (&'a LogicalPlan, &'a LogicalPlan),
+        constraint: JoinConstraint,
+        (join, position): (&'static str, Position),
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Self> {
+        let mut sides =
+            Self { join, position, left, right, keys: Vec::new(), merged: Vec::new(), times: None };
+        match constraint {
+            JoinConstraint::Using(names) => {
+                for name in names {
+                    let ident = name.0.last().and_then(|part| part.as_ident()).cloned();
+                    let ident = ident.ok_or_else(|| fail("USING takes names of columns", position))?;
+                    sides.merge(&ident, position)?;
+                }
+            }
+            JoinConstraint::On(on) => match key_names(&on) {
+                Some(names) => {
+                    for name in names {
+                        sides.merge(&name, place(&ast::Expr::Identifier(name.clone())))?;
+                    }
+                }
+                None => sides.condition(on, context)?,
+            },
+            JoinConstraint::Natural | JoinConstraint::None => {}
+        }
+        Ok(sides)
+    }
+
+    /// The designated timestamps of both sides.
+    pub(crate) fn designated(&self, context: &mut dyn RelationPlannerContext) -> Result<(Expr, Expr)> {
+        let mut designated = |plan: &LogicalPlan, side: &str| {
+            let clause = format!("the {side} side of {}", self.join);
+            let column = designated_column(plan.schema(), self.position, &clause)?;
+            context.sql_to_expr(column, plan.schema())
+        };
+        Ok((designated(self.left, "left")?, designated(self.right, "right")?))
+    }
+
+    /// Whether the times may be compared in the constraint.
+    fn takes_times(&self) -> bool {
+        !matches!(self.join, "WINDOW JOIN" | "HORIZON JOIN" | "SPLICE JOIN")
+    }
+
+    /// A pair of times as timestamps in nanoseconds.
+    pub(crate) fn as_times(&self, times: (Expr, Expr)) -> Result<(Expr, Expr)> {
+        let as_time = |time, side: &LogicalPlan| as_time(time, side.schema(), (self.join, self.position));
+        Ok((as_time(times.0, self.left)?, as_time(times.1, self.right)?))
+    }
+
+    /// The keys, of one type on both sides, and the right columns that are merged with left ones.
+    pub(crate) fn keys(self) -> Result<(Vec<(Expr, Expr)>, Vec<Column>)> {
+        let (left, right) = (self.left.schema(), self.right.schema());
+        let keys = self.keys.into_iter().map(|(l, r)| same_type(l, r, left, right));
+        Ok((keys.collect::<Result<_>>()?, self.merged))
+    }
+
     /// A key column that both sides have under one name.
     fn merge(&mut self, name: &ast::Ident, position: Position) -> Result<()> {
         let find = |schema: &DFSchema, side: &str| {
@@ -160,7 +195,9 @@ impl Sides<'_> {
             let named = |c: &&Column| c.name == name.value;
             let folded = |c: &&Column| name.quote_style.is_none() && c.name.eq_ignore_ascii_case(&name.value);
             let found = columns.iter().find(named).or_else(|| columns.iter().find(folded)).cloned();
-            found.ok_or_else(|| fail(format!("the {side} side of ASOF JOIN has no column {name}"), position))
+            found.ok_or_else(|| {
+                fail(format!("the {side} side of {} has no column {name}", self.join), position)
+            })
         };
         let left = find(self.left.schema(), "left")?;
         let right = find(self.right.schema(), "right")?;
@@ -184,9 +221,14 @@ impl Sides<'_> {
 
     fn conjunct(&mut self, part: Expr, position: Position) -> Result<()> {
         let refuse = |part: &dyn std::fmt::Display| {
+            let hint = match self.takes_times() {
+                true => "it takes equalities l.k = r.k and one l.ts >= r.ts (or >, <=, <), joined by AND",
+                false => {
+                    "it takes equalities l.k = r.k, joined by AND, and goes by the designated timestamps itself"
+                }
+            };
             planning_error(
-                SqlError::new(format!("ASOF JOIN cannot match on {part}"), position)
-                    .hint("it takes equalities l.k = r.k and one l.ts >= r.ts (or >, <=, <), joined by AND"),
+                SqlError::new(format!("{} cannot match on {part}", self.join), position).hint(hint),
             )
         };
         let shown = part.to_string();
@@ -200,7 +242,9 @@ impl Sides<'_> {
         };
         match op {
             Operator::Eq => self.keys.push((left, right)),
-            Operator::GtEq | Operator::Gt | Operator::LtEq | Operator::Lt if self.times.is_none() => {
+            Operator::GtEq | Operator::Gt | Operator::LtEq | Operator::Lt
+                if self.times.is_none() && self.takes_times() =>
+            {
                 self.times = Some(((left, right), op));
             }
             _ => return Err(refuse(&shown)),
@@ -215,12 +259,12 @@ impl Sides<'_> {
     }
 }
 
-fn as_time(expr: Expr, schema: &DFSchema, position: Position) -> Result<Expr> {
+fn as_time(expr: Expr, schema: &DFSchema, (join, position): (&str, Position)) -> Result<Expr> {
     let wanted = DataType::Timestamp(TimeUnit::Nanosecond, None);
     match expr.get_type(schema)? {
         found if found == wanted => Ok(expr),
         DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => Ok(cast(expr, wanted)),
-        found => Err(fail(format!("ASOF JOIN compares timestamps, and {expr} is {found}"), position)),
+        found => Err(fail(format!("{join} compares timestamps, and {expr} is {found}"), position)),
     }
 }
 
@@ -252,7 +296,7 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 /// A fixed length of time in nanoseconds.
-fn nanos(tolerance: ast::Expr, context: &mut dyn RelationPlannerContext) -> Result<i64> {
+pub(crate) fn nanos(tolerance: ast::Expr, context: &mut dyn RelationPlannerContext) -> Result<i64> {
     let position = place(&tolerance);
     let refuse =
         || planning_error(SqlError::new("a tolerance is a fixed length of time", position).hint(STRIDE_HINT));

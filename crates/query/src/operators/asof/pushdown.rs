@@ -82,7 +82,7 @@ fn push(
             continue;
         }
         left.push(part.clone());
-        right.extend(on_right_keys(part, join)?);
+        right.extend(by_right_names(part, &join.keys)?);
         right.extend(on_right_time(part, join));
     }
     if left.is_empty() {
@@ -106,10 +106,10 @@ fn push(
     Ok(Some((below, conjunction(kept))))
 }
 
-/// The condition by the right side's key columns, if it reads nothing else.
-fn on_right_keys(part: &Expr, join: &AsOfJoin) -> Result<Option<Expr>> {
+/// The condition by the right side's key columns, if it reads left ones alone.
+pub(in crate::operators) fn by_right_names(part: &Expr, keys: &[(Expr, Expr)]) -> Result<Option<Expr>> {
     let right_name = |column: &Column| {
-        join.keys.iter().find_map(|(left, right)| match (left, right) {
+        keys.iter().find_map(|(left, right)| match (left, right) {
             (Expr::Column(l), Expr::Column(r)) if l == column => Some(r.clone()),
             _ => None,
         })

@@ -1,4 +1,4 @@
-//! Chooses how each ASOF JOIN of a physical plan is done: by series wherever its inputs allow that and nobody
+//! Chooses how each ASOF, WINDOW, HORIZON and SPLICE JOIN of a physical plan is done: by series wherever its inputs allow that and nobody
 //! above relies on rows that come in order of time one by one.
 //!
 //! Walks down from the root with what is needed of the rows' order. The rows of the whole plan are needed in
@@ -8,6 +8,7 @@ use super::by_series::Sides;
 use super::exec::{AsOfJoinExec, Way, are_ordered};
 use crate::operators::latest::exec::LatestOnExec;
 use crate::operators::sample::exec::SampleByExec;
+use crate::operators::series_join::exec::SeriesJoinExec;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -67,6 +68,12 @@ fn choose(
     {
         return Ok(Some(Arc::new(join.with_way(way))));
     }
+    if let Some(join) = plan.downcast_ref::<SeriesJoinExec>()
+        && let Some(rows) = join.rows_by_series()
+        && let Some(way) = way_of(rows, needed, batch_rows)
+    {
+        return Ok(Some(Arc::new(join.with_way(way))));
+    }
     let mut children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
     let mut changed = false;
     for (at, child) in children.iter_mut().enumerate() {
@@ -80,13 +87,15 @@ fn choose(
 
 /// The way of a join by series; `None` where it is to be merged.
 fn way(join: &AsOfJoinExec, needed: Order, batch_rows: usize) -> Option<Way> {
-    let sides = Sides::of(join)?;
+    way_of(Sides::of(join)?.left.rows(), needed, batch_rows)
+}
+
+/// The way of a join that can be done by series and yields so many rows.
+fn way_of(rows: Option<u64>, needed: Order, batch_rows: usize) -> Option<Way> {
     match needed {
         Order::Any => Some(Way::BySeries),
         // In a plan that is kept it is known later how many rows there are.
-        Order::Time if sides.left.rows().is_none_or(|rows| are_ordered(rows, batch_rows)) => {
-            Some(Way::BySeriesInOrder)
-        }
+        Order::Time if rows.is_none_or(|rows| are_ordered(rows, batch_rows)) => Some(Way::BySeriesInOrder),
         Order::Time | Order::FirstOfTime => None,
     }
 }

@@ -272,7 +272,9 @@ pub(super) fn column(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
 }
 
 /// The aggregate's own accumulator for groups, or one accumulator a group.
-fn accumulator(aggregate: &Arc<AggregateFunctionExpr>) -> Result<Box<dyn GroupsAccumulator>> {
+pub(in crate::operators) fn accumulator(
+    aggregate: &Arc<AggregateFunctionExpr>,
+) -> Result<Box<dyn GroupsAccumulator>> {
     if aggregate.groups_accumulator_supported() {
         return aggregate.create_groups_accumulator();
     }

@@ -19,7 +19,7 @@ pub(crate) mod bars;
 pub(crate) mod exec;
 pub(crate) mod grouping;
 pub(crate) mod groups;
-mod kernel;
+pub(super) mod kernel;
 pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod ranges;

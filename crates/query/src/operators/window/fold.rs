@@ -11,9 +11,9 @@ const BLOCK: usize = 256;
 
 /// How two values become one: an associative operation and what changes nothing.
 #[derive(Clone, Copy)]
-pub(super) struct Fold<T, F> {
-    pub(super) identity: T,
-    pub(super) join: F,
+pub(in crate::operators) struct Fold<T, F> {
+    pub(in crate::operators) identity: T,
+    pub(in crate::operators) join: F,
 }
 
 /// The values of one series.
@@ -84,7 +84,7 @@ impl<T: Copy, F: Fn(T, T) -> T> Fold<T, F> {
 /// The fold of a frame that moves on, in constant time a row: the values before `middle` are folded from
 /// each of them up to there, those after it into one. When the frame has left the former behind, the
 /// latter become them.
-struct Moving<'a, T, F> {
+pub(in crate::operators) struct Moving<'a, T, F> {
     fold: &'a Fold<T, F>,
     values: &'a [T],
     /// The folds of the values up to `middle`, that from its row before on first.
@@ -96,13 +96,13 @@ struct Moving<'a, T, F> {
 }
 
 impl<'a, T: Copy, F: Fn(T, T) -> T> Moving<'a, T, F> {
-    fn new(fold: &'a Fold<T, F>, values: &'a [T]) -> Self {
+    pub(in crate::operators) fn new(fold: &'a Fold<T, F>, values: &'a [T]) -> Self {
         Self { fold, values, backs: Vec::new(), middle: 0, front: fold.identity, end: 0 }
     }
 
     /// The fold of the values from `start` to `end`; neither may move back.
     #[inline]
-    fn to(&mut self, start: usize, end: usize) -> T {
+    pub(in crate::operators) fn to(&mut self, start: usize, end: usize) -> T {
         for value in &self.values[self.end.min(end)..end] {
             self.front = (self.fold.join)(self.front, *value);
         }

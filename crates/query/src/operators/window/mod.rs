@@ -10,7 +10,7 @@
 //! runs over the slice of one series ([`kernel`]). What [`rule`] does not recognise stays DataFusion's.
 
 pub(super) mod exec;
-mod fold;
+pub(super) mod fold;
 mod frame;
 mod kernel;
 pub(super) mod rule;

@@ -5,6 +5,7 @@ use super::order::Sorted;
 use super::running::Work;
 use super::sides::{Sides, in_time_order};
 use crate::operators::asof::exec::{AsOfJoinExec, are_ordered};
+use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_datafusion_err;
 use datafusion::common::runtime::SpawnedTask;
@@ -20,7 +21,7 @@ use futures::TryStreamExt;
 use std::sync::Arc;
 
 /// Bytes of rows that each input may be ahead where two scans are merged that were to be joined by series.
-const AHEAD_BYTES: usize = 64 << 20;
+pub(in crate::operators) const AHEAD_BYTES: usize = 64 << 20;
 
 /// Batches of rows for which a join by series, whose rows are put in order, is done by several workers.
 const WORKER_BATCHES_MIN: u64 = 8;
@@ -70,7 +71,7 @@ impl AsOfJoinExec {
         let sides = self.sides()?;
         let rows = sides.left.rows().unwrap_or(u64::MAX);
         let batch_rows = context.session_config().batch_size().max(1);
-        if !are_ordered(rows, batch_rows) || !self.can_hold(rows, context) {
+        if !are_ordered(rows, batch_rows) || !can_hold(rows, &self.schema(), &self.reservation(context)) {
             let ahead = |input: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
                 Ok(Arc::new(BufferExec::new(in_time_order(input)?, AHEAD_BYTES)))
             };
@@ -109,17 +110,16 @@ impl AsOfJoinExec {
     }
 }
 
-impl AsOfJoinExec {
-    /// Whether there is memory now for so many joined rows.
-    fn can_hold(&self, rows: u64, context: &Arc<TaskContext>) -> bool {
-        let schema = self.schema();
-        let fields = schema.fields().iter();
-        let widths = fields.map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES));
-        let row_bytes = widths.sum::<usize>() + ROW_BYTES;
-        let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
-        // What is held is accounted for as it comes.
-        self.reservation(context).try_grow(bytes).is_ok()
-    }
+/// Whether there is memory now for so many joined rows.
+pub(in crate::operators) fn can_hold(rows: u64, schema: &Schema, reservation: &MemoryReservation) -> bool {
+    let fields = schema.fields().iter();
+    let widths = fields.map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES));
+    let row_bytes = widths.sum::<usize>() + ROW_BYTES;
+    let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
+    // What is held is accounted for as it comes.
+    let fits = reservation.try_grow(bytes).is_ok();
+    reservation.free();
+    fits
 }
 
 /// One of those who do the tasks of a join by series.

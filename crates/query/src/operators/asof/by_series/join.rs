@@ -17,7 +17,7 @@ use tickstone_model::{NULL_SYMBOL, TimeRange};
 
 /// Left rows of one segment with their right rows.
 #[derive(Debug)]
-pub(in super::super) struct Joined {
+pub(in crate::operators) struct Joined {
     pub(in super::super) columns: Vec<ArrayRef>,
     pub(in super::super) rows: usize,
     /// The left rows' times.
@@ -52,11 +52,16 @@ impl Left {
     }
 }
 
-/// Rows of right segments that may stand and overlap in time.
-struct Candidates {
-    bounds: (i64, i64),
-    pieces: Vec<SeriesPiece>,
+/// Pieces that overlap in time.
+pub(in crate::operators) struct Overlap<P> {
+    /// The first and the last time that they may hold.
+    pub(in crate::operators) bounds: (i64, i64),
+    /// In order of arrival.
+    pub(in crate::operators) pieces: Vec<P>,
 }
+
+/// Rows of right segments that may stand and overlap in time.
+type Candidates = Overlap<SeriesPiece>;
 
 /// The right rows that were found, by segment in the order they are needed.
 #[derive(Default)]
@@ -212,7 +217,7 @@ impl Plan {
     /// The rows of a right series that may stand for left rows between two times (both inside).
     fn candidates(&self, series: &Series, (first, last): (i64, i64)) -> Vec<Candidates> {
         let pieces = series.pieces.iter().map(|piece| (self.right.bounds(piece.segment), piece.clone()));
-        let mut stretches = stretches(pieces.collect());
+        let mut stretches = stretches(pieces.collect(), |piece| piece.segment);
         let ended = |time: i64| stretches.partition_point(|stretch| stretch.bounds.1 < time);
         let begun = |time: i64| stretches.partition_point(|stretch| stretch.bounds.0 <= time);
         // Of what ends before the left rows begin only the last may stand, of what begins after they end the first.
@@ -268,6 +273,13 @@ impl Taken {
 }
 
 impl Joined {
+    /// Rows at `times` whose order among those of equal time `arrival` says, as they are among each other.
+    pub(in crate::operators) fn new(batch: RecordBatch, times: Vec<i64>, arrival: u64) -> Self {
+        let rows = batch.num_rows();
+        let (_, columns, _) = batch.into_parts();
+        Self { columns, rows, times: times.into(), arrival: vec![arrival; rows] }
+    }
+
     /// The rows that have a place.
     fn only(self, places: &[Place]) -> Result<Self> {
         let found: BooleanArray = places.iter().map(|place| Some(*place != NOWHERE)).collect();
@@ -285,7 +297,7 @@ impl Joined {
     }
 
     /// Bytes it holds, roughly.
-    pub(in super::super) fn size(&self) -> usize {
+    pub(in crate::operators) fn size(&self) -> usize {
         let columns: usize = self.columns.iter().map(|column| column.get_array_memory_size()).sum();
         columns + self.times.len() * 8 + self.arrival.len() * 8
     }
@@ -298,20 +310,23 @@ fn kept<T: Copy>(values: &[T], places: &[Place]) -> impl Iterator<Item = T> {
 
 /// Pieces that overlap in time or meet, together, in order of time; `pieces` are in order of arrival, with bounds
 /// of their times.
-fn stretches(mut pieces: Vec<((i64, i64), SeriesPiece)>) -> Vec<Candidates> {
+pub(in crate::operators) fn stretches<P>(
+    mut pieces: Vec<((i64, i64), P)>,
+    arrival: impl Fn(&P) -> usize,
+) -> Vec<Overlap<P>> {
     pieces.sort_by_key(|(bounds, _)| *bounds);
-    let mut stretches: Vec<Candidates> = Vec::new();
+    let mut stretches: Vec<Overlap<P>> = Vec::new();
     for (bounds, piece) in pieces {
         match stretches.last_mut() {
             Some(last) if bounds.0 <= last.bounds.1 => {
                 last.bounds.1 = last.bounds.1.max(bounds.1);
                 last.pieces.push(piece);
             }
-            _ => stretches.push(Candidates { bounds, pieces: vec![piece] }),
+            _ => stretches.push(Overlap { bounds, pieces: vec![piece] }),
         }
     }
     for stretch in &mut stretches {
-        stretch.pieces.sort_by_key(|piece| piece.segment);
+        stretch.pieces.sort_by_key(&arrival);
     }
     stretches
 }

@@ -22,8 +22,15 @@ mod sides;
 mod standing;
 mod tasks;
 
-pub(super) use running::Running;
-pub(super) use sides::Sides;
+// Joins of other kinds are cut and put in order the same way.
+pub(in crate::operators) use execute::{AHEAD_BYTES, can_hold};
+pub(in crate::operators) use join::{Joined, stretches};
+pub(in crate::operators) use order::Sorted;
+pub(in crate::operators) use running::Running;
+pub(super) use running::Work;
+pub(in crate::operators) use sides::{Side, Sides, in_time_order};
+pub(in crate::operators) use standing::gallop;
+pub(in crate::operators) use tasks::{SEARCH_RATIO, sample, translate};
 
 #[cfg(test)]
-mod tests;
+pub(in crate::operators) mod tests;

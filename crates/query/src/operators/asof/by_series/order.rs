@@ -14,7 +14,7 @@ type Row = (i64, u64, u32, u32);
 
 /// Joined rows in order of time, ties in order of arrival.
 #[derive(Debug)]
-pub(in super::super) struct Sorted {
+pub(in crate::operators) struct Sorted {
     joined: Vec<Joined>,
     order: Vec<Row>,
     schema: SchemaRef,
@@ -22,7 +22,7 @@ pub(in super::super) struct Sorted {
 
 impl Sorted {
     /// Sorts rows that know when they arrived.
-    pub(in super::super) fn new(joined: Vec<Joined>, schema: SchemaRef) -> Self {
+    pub(in crate::operators) fn new(joined: Vec<Joined>, schema: SchemaRef) -> Self {
         let mut order: Vec<Row> = Vec::with_capacity(joined.iter().map(|joined| joined.rows).sum());
         for (joined, at) in joined.iter().zip(0..) {
             let rows = joined.times.iter().zip(&joined.arrival).zip(0..);
@@ -34,12 +34,12 @@ impl Sorted {
     }
 
     /// How many rows.
-    pub(in super::super) fn rows(&self) -> usize {
+    pub(in crate::operators) fn rows(&self) -> usize {
         self.order.len()
     }
 
     /// Some of the rows.
-    pub(in super::super) fn batch(&self, rows: Range<usize>) -> Result<RecordBatch> {
+    pub(in crate::operators) fn batch(&self, rows: Range<usize>) -> Result<RecordBatch> {
         let places: Vec<(usize, usize)> =
             self.order[rows].iter().map(|row| (row.2 as usize, row.3 as usize)).collect();
         let columns = self.schema.fields().iter().enumerate().map(|(column, field)| {

@@ -16,7 +16,7 @@ const TASK_BATCHES: usize = 16;
 
 /// One execution of a join by series.
 #[derive(Debug)]
-pub(in super::super) struct Work {
+pub(in crate::operators) struct Work {
     join: AsOfJoinExec,
     sides: Sides,
     task_rows: usize,
@@ -69,17 +69,23 @@ impl Work {
 }
 
 /// The execution at hand.
-#[derive(Debug, Default)]
-pub(in super::super) struct Running(Mutex<Option<(Vec<bool>, Arc<Work>)>>);
+#[derive(Debug)]
+pub(in crate::operators) struct Running<W>(Mutex<Option<(Vec<bool>, Arc<W>)>>);
 
-impl Running {
+impl<W> Default for Running<W> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<W> Running<W> {
     /// The work that `partition` takes part in: a new one where it has its share of the last already.
-    pub(in super::super) fn join(
+    pub(in crate::operators) fn join(
         &self,
         partition: usize,
         partitions: usize,
-        begin: impl FnOnce() -> Result<Work>,
-    ) -> Result<Arc<Work>> {
+        begin: impl FnOnce() -> Result<W>,
+    ) -> Result<Arc<W>> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((taken, work)) = running.as_mut()
             && let Some(taken) = taken.get_mut(partition)

@@ -13,24 +13,24 @@ use std::sync::Arc;
 
 /// Both sides of a join that can be done by series.
 #[derive(Debug)]
-pub(in super::super) struct Sides {
-    pub(in super::super) left: Side,
-    pub(in super::super) right: Side,
+pub(in crate::operators) struct Sides {
+    pub(in crate::operators) left: Side,
+    pub(in crate::operators) right: Side,
 }
 
 /// A scan, and what the join takes of it.
 #[derive(Debug)]
-pub(in super::super) struct Side {
-    pub(in super::super) scan: ScanExec,
+pub(in crate::operators) struct Side {
+    pub(in crate::operators) scan: ScanExec,
     /// The columns of the input as columns of the table.
-    pub(super) columns: Vec<usize>,
+    pub(in crate::operators) columns: Vec<usize>,
     /// The keys as columns of the table.
-    pub(super) keys: Vec<usize>,
+    pub(in crate::operators) keys: Vec<usize>,
 }
 
 impl Sides {
     /// The sides of a join; `None` where it cannot be done by series.
-    pub(in super::super) fn of(join: &AsOfJoinExec) -> Option<Self> {
+    pub(in crate::operators) fn of(join: &AsOfJoinExec) -> Option<Self> {
         let [left, right] = join.inputs();
         let left = Side::of(left, &join.times.0, &join.keys.0)?;
         let right = Side::of(right, &join.times.1, &join.keys.1)?;
@@ -41,7 +41,8 @@ impl Sides {
 }
 
 impl Side {
-    fn of(
+    /// The side that an input is with this time and these keys; `None` where it cannot be read by series.
+    pub(in crate::operators) fn of(
         input: &Arc<dyn ExecutionPlan>,
         time: &Arc<dyn PhysicalExpr>,
         keys: &[Arc<dyn PhysicalExpr>],
@@ -66,7 +67,7 @@ impl Side {
     }
 
     /// Rows that its scan selects; `None` where that is not known yet.
-    pub(in super::super) fn rows(&self) -> Option<u64> {
+    pub(in crate::operators) fn rows(&self) -> Option<u64> {
         self.scan.filters().is_none().then(|| self.scan.selected().rows)
     }
 }
@@ -86,7 +87,7 @@ fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanExec, Vec<usize>)> {
 }
 
 /// The input of a join by series with its scan in order of time instead, in one partition.
-pub(in super::super) fn in_time_order(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(in crate::operators) fn in_time_order(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Ok(Arc::new(scan.in_time_order()));
     }

@@ -140,7 +140,7 @@ fn lower_bound(times: &mut PartTimes<'_>, rows: Range<usize>, edge: Edge) -> Res
 }
 
 /// The first place from `start` on where `is_before` does not hold: most often it is near.
-fn gallop<T>(values: &[T], start: usize, is_before: impl Fn(&T) -> bool) -> usize {
+pub(in crate::operators) fn gallop<T>(values: &[T], start: usize, is_before: impl Fn(&T) -> bool) -> usize {
     let (mut start, mut step) = (start, 8);
     while start + step < values.len() && is_before(&values[start + step - 1]) {
         start += step;

@@ -15,7 +15,7 @@ const SAMPLES: usize = 4;
 
 /// A left row costs at most as much as so many right rows that are read: a block has more, and one of it may
 /// be all that is needed.
-const SEARCH_RATIO: usize = 32;
+pub(in crate::operators) const SEARCH_RATIO: usize = 32;
 
 /// A series of the left side, and the one of the right with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +133,12 @@ fn picked(schema: &SchemaRef, columns: &[usize]) -> Result<SchemaRef> {
 }
 
 /// Adds the time of every `step`th row of a series.
-fn sample(reader: &PieceReader, series: &Series, step: usize, samples: &mut Vec<i64>) -> Result<()> {
+pub(in crate::operators) fn sample(
+    reader: &PieceReader,
+    series: &Series,
+    step: usize,
+    samples: &mut Vec<i64>,
+) -> Result<()> {
     let mut next = step;
     for piece in &series.pieces {
         let rows = &piece.rows;
@@ -166,7 +171,7 @@ fn pairs(sides: &Sides, left: &[Series], right: &[Series], inner: bool) -> Vec<P
 
 /// The right side's ids of the symbols with these ids on the left; `None` where it has no such row, or one is
 /// NULL.
-fn translate(sides: &Sides, ids: &[SymbolId]) -> Option<Box<[SymbolId]>> {
+pub(in crate::operators) fn translate(sides: &Sides, ids: &[SymbolId]) -> Option<Box<[SymbolId]>> {
     let keys = sides.left.keys.iter().zip(&sides.right.keys);
     let translated = ids.iter().zip(keys).map(|(id, (left, right))| {
         let dictionary = sides.left.scan.selected().table.dictionary(*left)?;

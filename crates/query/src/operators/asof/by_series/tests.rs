@@ -7,14 +7,14 @@ use futures::TryStreamExt;
 use proptest::prelude::*;
 
 /// A row: time in ten minutes, name of its symbol, whether it ends a commit, whether that is sealed.
-type Row = (i64, Option<&'static str>, bool, bool);
+pub(in crate::operators) type Row = (i64, Option<&'static str>, bool, bool);
 
-struct Tables {
+pub(in crate::operators) struct Tables {
     session: Session,
 }
 
 impl Tables {
-    fn new() -> Self {
+    pub(in crate::operators) fn new() -> Self {
         Self::with_memory(None)
     }
 
@@ -25,13 +25,13 @@ impl Tables {
     }
 
     /// With tiny batches, so that tasks have few rows and series are cut.
-    fn in_small_tasks(mut self) -> Self {
+    pub(in crate::operators) fn in_small_tasks(mut self) -> Self {
         self.rows("SET datafusion.execution.batch_size = 3");
         self
     }
 
     /// A table of columns ts, s, x (the number of the row) with these rows.
-    fn table(mut self, name: &str, rows: &[Row]) -> Self {
+    pub(in crate::operators) fn table(mut self, name: &str, rows: &[Row]) -> Self {
         let columns = "ts TIMESTAMP, s SYMBOL, x BIGINT";
         self.rows(&format!("CREATE TABLE {name} ({columns}) TIMESTAMP(ts) PARTITION BY HOUR SERIES BY (s)"));
         let mut values = Vec::new();
@@ -50,7 +50,7 @@ impl Tables {
     }
 
     /// The rows of a query, a line each, NULL as `-`.
-    fn rows(&mut self, sql: &str) -> Vec<String> {
+    pub(in crate::operators) fn rows(&mut self, sql: &str) -> Vec<String> {
         let database = self.session.database().clone();
         let batches: Vec<RecordBatch> = database.runtime().block_on(async {
             let statement = self.session.parse(sql).unwrap_or_else(|e| panic!("{sql}: {e}")).remove(0);
@@ -71,13 +71,13 @@ impl Tables {
         rows
     }
 
-    fn sorted(&mut self, sql: &str) -> Vec<String> {
+    pub(in crate::operators) fn sorted(&mut self, sql: &str) -> Vec<String> {
         let mut rows = self.rows(sql);
         rows.sort();
         rows
     }
 
-    fn plan(&mut self, sql: &str) -> String {
+    pub(in crate::operators) fn plan(&mut self, sql: &str) -> String {
         self.rows(&format!("EXPLAIN {sql}")).join("\n")
     }
 }
@@ -123,7 +123,10 @@ fn way_clause(way: &str) -> String {
     }
 }
 
-fn any_rows(names: [Option<&'static str>; 4], most: usize) -> impl Strategy<Value = Vec<Row>> {
+pub(in crate::operators) fn any_rows(
+    names: [Option<&'static str>; 4],
+    most: usize,
+) -> impl Strategy<Value = Vec<Row>> {
     let row = (0..60_i64, 0..8_usize, 0..6_u8, any::<bool>());
     prop::collection::vec(row, 0..most).prop_map(move |rows| {
         let row = |(ts, name, ends, sealed): (i64, usize, u8, bool)| {
