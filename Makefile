@@ -15,7 +15,7 @@ DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate test-python test-python-package bench clean
+.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate fuzz miri test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,17 @@ test-planted: ## bugs planted in the engine, which the simulator must find
 
 simulate: ## the simulator for an hour, in release; ARGS="--seeds 1.. --minutes 600" for longer
 	$(CARGO) run --locked --release -p tickstone-sim -- $(or $(ARGS),--seeds 1.. --minutes 60)
+
+fuzz: ## every decoder on made-up bytes under AddressSanitizer, TIME=600 seconds each; needs nightly and cargo-fuzz
+	sh fuzz/seeds.sh
+	@for target in $$(cd fuzz && $(CARGO) +nightly fuzz list); do \
+		echo "==> $$target"; \
+		(cd fuzz && $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(or $(TIME),600) -rss_limit_mb=2048) || exit 1; \
+	done
+
+miri: ## the unsafe kernels of the part format under Miri, without vectors; needs nightly with miri
+	MIRIFLAGS="-Zmiri-disable-isolation $(MIRIFLAGS)" PROPTEST_CASES=2 \
+		$(CARGO) +nightly miri test --locked -p tickstone-engine --lib part::codec -- $(ARGS)
 
 test-python: build python-dev ## the program against DuckDB, and every example of the documentation
 	@echo "==> pytest"

@@ -2,7 +2,7 @@
 
 A page is one database: its ```sql blocks run in order, each as one `tickstone sql -c`. A ```text block
 right after one is what the program prints, without row counts and times; after ```sql error it is the
-message.
+message. Blocks of other systems, such as ```sql duckdb, and ```sql skip do not run here.
 
     UPDATE_DOCS=1 .venv/bin/python -m pytest tests/docs
 
@@ -18,7 +18,8 @@ import pytest
 
 from conftest import REPOSITORY
 
-PAGES = sorted(page for page in (REPOSITORY / "docs" / "sql").glob("*.md") if page.stem != "README")
+FOLDERS = (REPOSITORY / "docs" / "sql", REPOSITORY / "docs" / "coming-from")
+PAGES = sorted(page for folder in FOLDERS for page in folder.glob("*.md") if page.stem != "README")
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -39,7 +40,7 @@ def examples(page: str) -> list[Example]:
     blocks = list(FENCE.finditer(page))
     for at, block in enumerate(blocks):
         language, *flags = block["info"].split() or [""]
-        if language != "sql" or "skip" in flags:
+        if language != "sql" or set(flags) - {"error"}:
             continue
         follower = blocks[at + 1] if at + 1 < len(blocks) else None
         adjacent = follower and follower["info"] == "text" and not page[block.end() : follower.start()].strip()

@@ -1,8 +1,9 @@
 //! Measures how fast the columns of sealed parts are read, on one core.
 //!
-//! usage: decode DIR|FILE [TABLE]
+//! usage: decode DIR|FILE [TABLE [COLUMN]]
 //!
-//! DIR is a database directory, FILE one part in it; with TABLE only the parts of that table are read. For each
+//! DIR is a database directory, FILE one part in it; with TABLE only the parts of that table are read, with COLUMN
+//! only that column. For each
 //! column: bytes a value in the file; billions of values a second decoded into one reused buffer of 8,192 values
 //! (`into`), and read as Arrow arrays of 8,192 rows (`read`). Nothing is written.
 
@@ -105,7 +106,7 @@ fn time_into(parts: &[Part], column: usize, column_type: ColumnType) -> Outcome<
     }
 }
 
-fn measure(table: &TableSnapshot, parts: &[Part]) -> Outcome<()> {
+fn measure(table: &TableSnapshot, parts: &[Part], only: Option<&str>) -> Outcome<()> {
     let rows: u64 = parts.iter().map(|part| part.summary().rows).sum();
     if rows == 0 {
         return Ok(());
@@ -113,6 +114,9 @@ fn measure(table: &TableSnapshot, parts: &[Part]) -> Outcome<()> {
     println!("{}: {rows} rows in {} parts", table.schema().name(), parts.len());
     println!("{:20} {:>8} {:>10} {:>7} {:>10}", "column", "stored B", "into G/s", "GB/s", "read G/s");
     for (column, definition) in table.schema().columns().iter().enumerate() {
+        if only.is_some_and(|only| only != definition.name) {
+            continue;
+        }
         let stored: u64 = parts.iter().map(|part| part.column_bytes(column)).sum();
         let read = rows as f64 / best(|| read_all(parts, column))? / 1e9;
         let into = time_into(parts, column, definition.column_type)?.map_or_else(
@@ -129,14 +133,14 @@ fn measure(table: &TableSnapshot, parts: &[Part]) -> Outcome<()> {
 
 fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: decode DIR|FILE [TABLE]")?;
-    let wanted = arguments.next();
+    let path = arguments.next().ok_or("usage: decode DIR|FILE [TABLE [COLUMN]]")?;
+    let (wanted, column) = (arguments.next(), arguments.next());
     let (root, file) = database_of(Path::new(&path))?;
     let disk = FileDisk::open_read_only(&root)?;
     let engine = Engine::open_read_only(&root, EngineOptions::default())?;
     for table in engine.snapshot().tables() {
         if wanted.as_deref().is_none_or(|wanted| wanted == table.schema().name()) {
-            measure(table, &parts(&disk, table, file.as_deref())?)?;
+            measure(table, &parts(&disk, table, file.as_deref())?, column.as_deref())?;
         }
     }
     Ok(())

@@ -540,6 +540,12 @@ impl Core {
             .ok_or_else(|| EngineError::NoSuchTable { name: name.to_string() })
     }
 
+    /// A table that has rows, not a view.
+    pub(crate) fn table_of_rows(&self, name: &str) -> Result<Arc<TableSnapshot>> {
+        let table = self.table(name)?;
+        if table.schema.view().is_some() { Err(table.schema.wrong_kind().into()) } else { Ok(table) }
+    }
+
     /// Waits until no one rewrites a table, holding no lock: whoever needs the catalog and the table's writer
     /// would keep all others waiting.
     pub(crate) fn wait_for_rewrite(&self, name: &str) -> Result<()> {

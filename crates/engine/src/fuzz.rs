@@ -7,7 +7,7 @@ use crate::checksum;
 use crate::dictionary::Dictionary;
 use crate::disk::{Disk, FileBytes, MemoryDisk};
 use crate::manifest::{Manifest, unpack};
-use crate::part::Part;
+use crate::part::{ColumnBound, ColumnPoints, Part, StatValue};
 use crate::tape::change::decode_change;
 use crate::tape::frame::{classify_tail, read_frame};
 use std::path::Path;
@@ -71,6 +71,23 @@ pub fn part(schema: &Arc<TableSchema>, bytes: &[u8]) {
             let _ =
                 part.take(column, &[rows.saturating_sub(1), 0].map(|row| row.min(rows.saturating_sub(1))));
             let _ = part.blocks(column, 0..rows);
+            let _ = part.reduce(column, &[0..rows / 3, rows / 2..rows]);
+            let _ = part.sum(column, std::slice::from_ref(&(0..rows)));
+            let column_type = schema.columns()[column].column_type;
+            if let Ok(points) =
+                part.read(column, 0..rows.min(2)).and_then(|few| ColumnPoints::new(column, column_type, &few))
+            {
+                let _ =
+                    (0..part.slices().len()).try_for_each(|s| part.point_rows(s, column, &points).map(drop));
+            }
+            for (min, max) in [
+                (StatValue::Int(0), StatValue::Int(1 << 40)),
+                (StatValue::Float(-1.0), StatValue::Float(1e6)),
+            ] {
+                let bound = ColumnBound { column, min: Some(min), max: Some(max) };
+                part.prune(&bound, 0..rows);
+                let _ = part.filter(&bound, rows / 5..rows);
+            }
         }
         for slice in 0..part.slices().len() {
             for entry in part.series(slice).iter() {
@@ -78,6 +95,7 @@ pub fn part(schema: &Arc<TableSchema>, bytes: &[u8]) {
             }
         }
         let _ = part.check();
+        part.inspect(&|_| Some(1_000), &mut |_| {});
     });
 }
 

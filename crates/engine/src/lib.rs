@@ -50,7 +50,7 @@ pub use engine::{Commit, Engine, EngineOptions};
 pub use error::{EngineError, ErrorKind, Result};
 pub use load::BulkLoad;
 pub use manifest::ImportRecord;
-pub use part::{ColumnBound, PartTimes};
+pub use part::{ColumnBound, ColumnPoints, PartTimes};
 pub use rewrite::{Rewrite, Rewritten};
 pub use snapshot::{Dropped, PartitionSnapshot, Partitions, Segment, Selection, Snapshot, TableSnapshot};
 pub use tape::change::ImportSource;

@@ -42,7 +42,7 @@ struct Waiting {
 impl BulkLoad {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
         core.writing("a bulk load")?;
-        let table = core.table(table)?.without_rows();
+        let table = core.table_of_rows(table)?.without_rows();
         let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Vec::new());
         let memory = core.memory.reserve_for_load();
         Ok(Self { core, table, waiting, memory, parts, written, rows: 0 })

@@ -293,13 +293,26 @@ fn decode_parts(
     version: u32,
 ) -> std::result::Result<(Vec<PackedChunk>, Vec<PartEntry>), Malformed> {
     let count = input.count(1)?;
+    // Whoever adds up rows and bytes of parts relies on this.
+    let (mut rows, mut bytes) = (0_u64, 0_u64);
+    let mut add = |more_rows: u64, more_bytes: u64| -> std::result::Result<(), Malformed> {
+        rows = rows.checked_add(more_rows).ok_or("too many rows")?;
+        bytes = bytes.checked_add(more_bytes).ok_or("too many bytes")?;
+        Ok(())
+    };
     if version >= VERSION_CHUNKS {
-        let chunks = (0..count).map(|_| PackedChunk::decode(input)).collect::<std::result::Result<_, _>>()?;
+        let mut chunks = Vec::new();
+        for _ in 0..count {
+            let chunk = PackedChunk::decode(input)?;
+            add(chunk.summary.rows, chunk.summary.disk_bytes)?;
+            chunks.push(chunk);
+        }
         return Ok((chunks, Vec::new()));
     }
     let (mut parts, mut emptied) = (Vec::new(), Vec::new());
     for _ in 0..count {
         let part = decode_part(input)?;
+        add(part.rows, part.file_bytes)?;
         let schema_version = if version == 1 { 0 } else { input.u32()? };
         if part.is_emptied() {
             emptied.push(PartEntry::emptied_of(part.partition, part.positions));

@@ -44,7 +44,7 @@ impl Transaction {
     /// table's columns were changed since rows were added for it: begin again.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
         self.core.writing("INSERT")?;
-        let table = self.core.table(table)?;
+        let table = self.core.table_of_rows(table)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
             let bytes = self.memory.bytes() + rows.memory_bytes();

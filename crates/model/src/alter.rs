@@ -23,8 +23,14 @@ pub enum AlterTable {
     },
     /// How long rows are kept, `None` for always.
     SetTtl(Option<Ttl>),
+    /// A column is indexed from here on: parts written later have filters for it.
+    AddIndex(String),
+    /// A column is indexed no longer.
+    DropIndex(String),
     /// The table gets another name.
     RenameTable(String),
+    /// A view gets another query.
+    SetView(String),
 }
 
 impl TableSchema {
@@ -33,9 +39,14 @@ impl TableSchema {
     /// # Errors
     /// A [`ModelError`] that names the rule broken: a column that is there already (in any case) or is not,
     /// the designated timestamp or a series column dropped, the last column dropped, too many columns, a
-    /// time to live for a table without partitions by time.
+    /// time to live for a table without partitions by time, [`ModelError::WrongKind`] for a view whose columns are to
+    /// change and for the query of a table.
     pub fn altered(&self, change: &AlterTable) -> Result<TableSchema> {
         let mut next = self.clone();
+        let of_view = matches!(change, AlterTable::SetView(_));
+        if !matches!(change, AlterTable::RenameTable(_)) && of_view != self.view.is_some() {
+            return Err(self.wrong_kind());
+        }
         match change {
             AlterTable::AddColumn(column) => next.add_column(column.clone())?,
             AlterTable::DropColumn(name) => next.drop_column(name)?,
@@ -43,6 +54,23 @@ impl TableSchema {
             AlterTable::SetTtl(ttl) => {
                 next.ttl = *ttl;
                 return next.checked_ttl();
+            }
+            AlterTable::AddIndex(name) => {
+                let index = self.existing("ADD INDEX", name)?;
+                if !next.indexed.contains(&index) {
+                    next.indexed.push(index);
+                    next.indexed.sort_unstable();
+                }
+                return Ok(next);
+            }
+            AlterTable::DropIndex(name) => {
+                let index = self.existing("DROP INDEX", name)?;
+                next.indexed.retain(|other| *other != index);
+                return Ok(next);
+            }
+            AlterTable::SetView(query) => {
+                next.view = Some(query.clone());
+                return Ok(next);
             }
             AlterTable::RenameTable(name) => {
                 crate::schema::check_name("table", name)?;
@@ -53,6 +81,12 @@ impl TableSchema {
         next.version += 1;
         next.rebuild_arrow();
         Ok(next)
+    }
+
+    /// That this is no table, or no view.
+    pub fn wrong_kind(&self) -> ModelError {
+        let found = if self.view.is_some() { "a view, not a table" } else { "a table, not a view" };
+        ModelError::WrongKind { name: self.name.clone(), found }
     }
 
     fn add_column(&mut self, column: Column) -> Result<()> {
@@ -87,6 +121,8 @@ impl TableSchema {
         self.timestamp = self.timestamp.map(moved);
         self.series.iter_mut().for_each(|place| *place = moved(*place));
         self.dedup.iter_mut().for_each(|place| *place = moved(*place));
+        self.indexed.retain(|place| *place != index);
+        self.indexed.iter_mut().for_each(|place| *place = moved(*place));
         Ok(())
     }
 

@@ -48,6 +48,14 @@ pub enum ModelError {
         /// Why not.
         reason: &'static str,
     },
+    /// A view where a table is needed, or a table where a view is.
+    #[error("'{name}' is {found}")]
+    WrongKind {
+        /// Its name.
+        name: String,
+        /// What it is.
+        found: &'static str,
+    },
     /// A schema without columns or with more than [`crate::MAX_COLUMNS`].
     #[error("a table has 1 to {most} columns, not {count}")]
     ColumnCount {

@@ -53,6 +53,8 @@ impl SyncPolicy {
 /// - the designated timestamp, where there is one, is a TIMESTAMP column and never NULL;
 /// - series columns are SYMBOL columns, each named once;
 /// - a table without a designated timestamp has one partition;
+/// - indexed columns are in column order, each named once;
+/// - a view has a query and nothing else: no column, no row;
 /// - each column has an id that no other column of the table has or had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
@@ -69,6 +71,8 @@ pub struct TableSchema {
     sync: SyncPolicy,
     pub(crate) ttl: Option<Ttl>,
     pub(crate) dedup: Vec<usize>,
+    pub(crate) indexed: Vec<usize>,
+    pub(crate) view: Option<String>,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -77,6 +81,33 @@ impl TableSchema {
     /// Starts the schema of a table of this name.
     pub fn builder(name: impl Into<String>) -> TableSchemaBuilder {
         TableSchemaBuilder { name: name.into(), ..TableSchemaBuilder::default() }
+    }
+
+    /// The schema of a view of this query.
+    ///
+    /// # Errors
+    /// [`ModelError::Name`] where that is no name.
+    pub fn of_view(name: impl Into<String>, query: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        check_name("view", &name)?;
+        let (stored, edge) = arrow_schemas(&[]);
+        Ok(Self {
+            name,
+            columns: Vec::new(),
+            ids: Vec::new(),
+            next_id: 0,
+            version: 0,
+            timestamp: None,
+            series: Vec::new(),
+            partition_by: PartitionBy::None,
+            sync: SyncPolicy::default(),
+            ttl: None,
+            dedup: Vec::new(),
+            indexed: Vec::new(),
+            view: Some(query.into()),
+            stored,
+            edge,
+        })
     }
 
     /// The table's name.
@@ -115,9 +146,21 @@ impl TableSchema {
         &self.dedup
     }
 
+    /// Indices of the columns whose values are looked up one by one (`INDEX (id)`), in column order: parts keep
+    /// filters for them.
+    pub fn indexed(&self) -> &[usize] {
+        &self.indexed
+    }
+
     /// How long it keeps rows, `None` for always.
     pub fn ttl(&self) -> Option<Ttl> {
         self.ttl
+    }
+
+    /// The query of a view, as it was written; `None` for a table. A view stands in the catalog as a table does, so
+    /// that names are unique among both and a view is as durable.
+    pub fn view(&self) -> Option<&str> {
+        self.view.as_deref()
     }
 
     /// Grows by one with every change of columns, from 0.
@@ -182,6 +225,8 @@ pub struct TableSchemaBuilder {
     sync: SyncPolicy,
     ttl: Option<Ttl>,
     dedup: Option<Vec<String>>,
+    indexed: Vec<String>,
+    view: Option<String>,
     identity: Option<Identity>,
 }
 
@@ -244,6 +289,21 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Names the columns whose values are looked up one by one; without, none is. The designated timestamp and the
+    /// series key need no index: parts are in their order.
+    #[must_use]
+    pub fn indexed<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.indexed = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Makes it the schema of a view of this query: one without columns.
+    #[must_use]
+    pub fn view(mut self, query: impl Into<String>) -> Self {
+        self.view = Some(query.into());
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -262,6 +322,9 @@ impl TableSchemaBuilder {
     /// A [`ModelError`] that names the rule broken.
     pub fn build(self) -> Result<TableSchema> {
         check_name("table", &self.name)?;
+        if let (Some(query), true) = (&self.view, self.columns.is_empty()) {
+            return TableSchema::of_view(self.name, query.as_str());
+        }
         if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
             return Err(ModelError::ColumnCount { count: self.columns.len(), most: MAX_COLUMNS });
         }
@@ -286,6 +349,7 @@ impl TableSchemaBuilder {
             (None, Some(unit)) => return Err(ModelError::PartitionWithoutTimestamp { unit: unit.name() }),
         };
         let dedup = dedup_columns(columns, self.dedup.as_deref().unwrap_or_default(), timestamp, &series)?;
+        let indexed = indexed_columns(columns, &self.indexed)?;
         let identity = checked_identity(self.identity, columns.len())?;
         let (stored, edge) = arrow_schemas(columns);
         let TableSchemaBuilder { name, columns, sync, ttl, .. } = self;
@@ -302,6 +366,8 @@ impl TableSchemaBuilder {
             sync,
             ttl,
             dedup,
+            indexed,
+            view: None,
             stored,
             edge,
         };
@@ -412,6 +478,20 @@ fn dedup_columns(
         (false, _, Some(column)) => Err(ModelError::DedupKey { name: columns[*column].name.clone() }),
         (false, Some(_), None) => Ok(keys),
     }
+}
+
+fn indexed_columns(columns: &[Column], names: &[String]) -> Result<Vec<usize>> {
+    let mut indexed = Vec::with_capacity(names.len());
+    for name in names {
+        let index = find_column(columns, name)
+            .ok_or_else(|| ModelError::NoSuchColumn { clause: "INDEX", name: name.clone() })?;
+        if indexed.contains(&index) {
+            return Err(ModelError::DuplicateColumn { name: columns[index].name.clone() });
+        }
+        indexed.push(index);
+    }
+    indexed.sort_unstable();
+    Ok(indexed)
 }
 
 fn default_series(columns: &[Column]) -> Vec<usize> {

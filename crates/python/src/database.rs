@@ -161,7 +161,11 @@ impl Database {
     /// Names of the tables.
     fn tables(&self) -> PyResult<Vec<String>> {
         let snapshot = self.shared.get()?.engine()?.engine().snapshot();
-        Ok(snapshot.tables().map(|table| table.schema().name().to_string()).collect())
+        Ok(snapshot
+            .tables()
+            .filter(|table| table.schema().view().is_none())
+            .map(|table| table.schema().name().to_string())
+            .collect())
     }
 
     /// Name, designated timestamp, series key, partition length, sync policy and row count of a table,

@@ -8,6 +8,8 @@ use tickstone_engine::EngineError;
 use crate::dialect::{Position, SqlError};
 pub use tickstone_engine::ErrorKind;
 
+mod words;
+
 const SHOW_TABLES: &str = "SHOW TABLES lists the tables";
 
 /// The result of this crate's fallible functions.
@@ -89,7 +91,7 @@ impl std::error::Error for QueryError {
 impl From<SqlError> for QueryError {
     fn from(error: SqlError) -> Self {
         let position = Position { line: error.line, column: error.column };
-        Self { hint: error.hint, ..Self::request(error.message).at(position) }
+        Self { hint: error.hint, ..Self::request(words::our_types(&error.message)).at(position) }
     }
 }
 
@@ -170,15 +172,15 @@ fn of_root(error: DataFusionError) -> QueryError {
         DataFusionError::Plan(message) => of_plan(&clean(&message)),
         DataFusionError::NotImplemented(message)
         | DataFusionError::Configuration(message)
-        | DataFusionError::Execution(message) => QueryError::request(clean(&message)),
+        | DataFusionError::Execution(message) => words::reworded(&clean(&message)),
         DataFusionError::SQL(error, _) => QueryError::request(clean(&error.to_string())),
-        DataFusionError::ArrowError(error, _) => QueryError::request(of_arrow(&error)),
+        DataFusionError::ArrowError(error, _) => words::reworded(&of_arrow(&error)),
         DataFusionError::Shared(error) => match error.find_root() {
             DataFusionError::External(inner) if inner.is::<EngineError>() => {
                 let kind = inner.downcast_ref::<EngineError>().map_or(ErrorKind::Report, EngineError::kind);
                 QueryError::new(kind, inner.to_string())
             }
-            other => QueryError::request(clean(&other.strip_backtrace())),
+            other => words::reworded(&clean(&other.strip_backtrace())),
         },
         other => QueryError::new(ErrorKind::Report, clean(&other.strip_backtrace())),
     }
@@ -192,7 +194,7 @@ fn of_plan(message: &str) -> QueryError {
             let table = table.rsplit('.').next().unwrap_or(table);
             QueryError::request(format!("table '{table}' does not exist")).hint(SHOW_TABLES)
         }
-        None => QueryError::request(message),
+        None => words::reworded(message),
     }
 }
 
@@ -232,7 +234,12 @@ fn of_schema(error: SchemaError) -> QueryError {
             let hint = match nearest(&field.name, &valid_fields) {
                 Some(name) => Some(format!("did you mean '{name}'?")),
                 None if valid_fields.is_empty() => None,
-                None => Some(format!("columns are {}", listed(&valid_fields))),
+                None if field.relation.is_some() => Some(format!("columns are {}", listed(&valid_fields))),
+                None => Some(format!(
+                    "columns are {}; a text stands in single quotes: '{}'",
+                    listed(&valid_fields),
+                    field.name
+                )),
             };
             QueryError { hint, ..made }
         }
@@ -271,7 +278,7 @@ fn nearest<'a>(name: &str, columns: &'a [Column]) -> Option<&'a str> {
 }
 
 /// Insertions, removals and exchanges that turn one text into the other (Levenshtein).
-fn edits(from: &str, to: &str) -> usize {
+pub(crate) fn edits(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.chars().enumerate() {
@@ -292,7 +299,8 @@ fn describe(error: &mut QueryError, diagnostic: Diagnostic) {
     }
     let joined = |texts: Vec<String>| if texts.is_empty() { None } else { Some(texts.join("; ")) };
     if error.detail.is_none() {
-        error.detail = joined(diagnostic.notes.into_iter().map(|note| note.message).collect());
+        let notes = diagnostic.notes.into_iter().map(|note| words::our_types(&note.message));
+        error.detail = joined(notes.filter(|note| !note.starts_with("Possible function")).collect());
     }
     if error.hint.is_none() {
         error.hint = joined(diagnostic.helps.into_iter().map(|help| help.message).collect());

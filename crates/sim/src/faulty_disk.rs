@@ -134,10 +134,12 @@ enum NameChange {
         to: PathBuf,
         file: File,
     },
-    /// `root` is what was removed: the file itself or a folder above it.
+    /// `root` is what was removed: the file itself or a folder above it. `gone` are the files that were there: one
+    /// that is made under the same name later is another.
     Unlink {
         path: PathBuf,
         root: PathBuf,
+        gone: Vec<File>,
     },
 }
 
@@ -324,7 +326,10 @@ impl FaultyDisk {
             NameChange::Rename { from, to, file } => {
                 NameChange::Rename { from: from.clone(), to: to.clone(), file: copy(file) }
             }
-            unlink @ NameChange::Unlink { .. } => unlink.clone(),
+            NameChange::Unlink { path, root, gone } => {
+                let gone = gone.iter().map(&mut copy).collect();
+                NameChange::Unlink { path: path.clone(), root: root.clone(), gone }
+            }
         });
         let fork = Self::new(seed, Arc::clone(&self.clock));
         {

@@ -44,6 +44,7 @@ pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
         next_id: ids.len() as u32,
         version: 0,
         dedup: if keyed { some_keys(&columns, &series, random) } else { Vec::new() },
+        indexed: (0..columns.len()).filter(|_| random.one_in(3)).collect(),
         ttl: if timed && random.one_in(4) { some_ttl(random) } else { None },
         columns,
         ids,
@@ -96,7 +97,7 @@ pub(crate) fn some_alter(spec: &TableSpec, names: u64, random: &mut Random) -> A
     let droppable = |place: &usize| !spec.is_key(*place) && spec.columns[*place].0 != "id";
     let droppable: Vec<usize> = (0..spec.columns.len()).filter(droppable).collect();
     let (spare, spare_type) = SPARE_COLUMNS[random.below(SPARE_COLUMNS.len() as u64) as usize];
-    match random.below(6) {
+    match random.below(7) {
         0 | 1 if spec.column(spare).is_none() => AlterTable::AddColumn(Column::new(spare, spare_type)),
         0..=2 if !droppable.is_empty() => {
             let place = droppable[random.below(droppable.len() as u64) as usize];
@@ -112,6 +113,10 @@ pub(crate) fn some_alter(spec: &TableSpec, names: u64, random: &mut Random) -> A
         }
         4 if spec.timestamp.is_some() => {
             AlterTable::SetTtl(if random.one_in(3) { None } else { some_ttl(random) })
+        }
+        5 => {
+            let name = spec.columns[random.below(spec.columns.len() as u64) as usize].0.clone();
+            if random.one_in(3) { AlterTable::DropIndex(name) } else { AlterTable::AddIndex(name) }
         }
         _ => AlterTable::RenameTable(some_name(random, names)),
     }

@@ -25,6 +25,8 @@ pub(crate) struct TableSpec {
     pub(crate) series: Vec<usize>,
     /// DEDUP UPSERT KEYS; empty without.
     pub(crate) dedup: Vec<usize>,
+    /// Columns whose values are looked up, in any order.
+    pub(crate) indexed: Vec<usize>,
     /// How long rows are kept.
     pub(crate) ttl: Option<Ttl>,
     /// The unit of partitions.
@@ -50,7 +52,7 @@ impl TableSpec {
             places.iter().map(|index| self.columns[*index].0.clone()).collect()
         };
         let builder = builder.series(names(&self.series)).dedup(names(&self.dedup)).ttl(self.ttl);
-        let builder = builder.partition_by(self.partition_by).sync(self.sync);
+        let builder = builder.partition_by(self.partition_by).sync(self.sync).indexed(names(&self.indexed));
         builder.build().map_err(|error| error.to_string())
     }
 
@@ -157,6 +159,8 @@ impl ModelTable {
                 spec.timestamp.iter_mut().for_each(moved);
                 spec.series.iter_mut().for_each(moved);
                 spec.dedup.iter_mut().for_each(moved);
+                spec.indexed.retain(|column| *column != place);
+                spec.indexed.iter_mut().for_each(moved);
                 for row in &mut self.rows {
                     let mut cells = row.to_vec();
                     cells.remove(place);
@@ -167,7 +171,19 @@ impl ModelTable {
                 let Some(place) = spec.column(from) else { return false };
                 spec.columns[place].0.clone_from(to);
             }
+            AlterTable::AddIndex(name) => {
+                let added = spec.column(name).filter(|column| !spec.indexed.contains(column));
+                spec.indexed.extend(added);
+                return added.is_some();
+            }
+            AlterTable::DropIndex(name) => {
+                let (before, gone) = (spec.indexed.len(), spec.column(name));
+                spec.indexed.retain(|column| Some(*column) != gone);
+                return spec.indexed.len() < before;
+            }
             AlterTable::SetTtl(ttl) => return std::mem::replace(&mut spec.ttl, *ttl) != *ttl,
+            // The simulator has no views.
+            AlterTable::SetView(_) => return false,
             AlterTable::RenameTable(name) => return std::mem::replace(&mut spec.name, name.clone()) != *name,
         }
         spec.version += 1;

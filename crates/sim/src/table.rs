@@ -8,13 +8,13 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
-    StringArray, TimestampNanosecondArray,
+    StringArray, TimestampNanosecondArray, UInt32Array,
 };
 use arrow_schema::ArrowError;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tickstone_engine::part::{ColumnStats, StatValue};
-use tickstone_engine::{Dictionary, EngineError, Segment, Selection, Snapshot, TableSnapshot};
+use tickstone_engine::{ColumnPoints, Dictionary, EngineError, Segment, Selection, Snapshot, TableSnapshot};
 use tickstone_model::{ColumnType, TimeRange};
 
 /// Why a check did not come to its end.
@@ -136,6 +136,7 @@ fn same_columns(table: &TableSnapshot, model: &ModelTable) -> bool {
     columns.eq(model.spec.columns.iter().map(|(name, column_type)| (name.as_str(), *column_type)))
         && table.schema().ttl() == model.spec.ttl
         && table.schema().dedup() == sorted(&model.spec.dedup)
+        && table.schema().indexed() == sorted(&model.spec.indexed)
         && table.schema().series() == model.spec.series
         && table.schema().timestamp() == model.spec.timestamp
 }
@@ -234,7 +235,33 @@ pub(crate) fn check_table(
         inside && of_series
     };
     let expected: Vec<Row> = model.rows.iter().filter(wanted).map(Arc::clone).collect();
-    compare_rows(model, &expected, &found).or_else(|what| wrong(format!("{what} ({selection:?})")))
+    compare_rows(model, &expected, &found).or_else(|what| wrong(format!("{what} ({selection:?})")))?;
+    check_lookup(table, model, random)
+}
+
+/// Looks up the values of some rows in some column: every row that has one of them is found, and among those found
+/// no row is twice.
+fn check_lookup(table: &TableSnapshot, model: &ModelTable, random: &mut Random) -> Result<(), Trouble> {
+    let column = random.below(model.spec.columns.len() as u64) as usize;
+    let mut some =
+        |_| model.rows.get(random.below(model.rows.len().max(1) as u64) as usize).map(|row| &row[column]);
+    let cells: Vec<&Cell> = (0..2).filter_map(&mut some).collect();
+    let column_type = model.spec.columns[column].1;
+    let ids = |cell: &&Cell| match (cell, table.dictionary(column)) {
+        (Cell::Text(text), Some(dictionary)) => dictionary.id(text),
+        _ => None,
+    };
+    let values: ArrayRef = match column_type {
+        ColumnType::Symbol => Arc::new(cells.iter().map(ids).collect::<UInt32Array>()),
+        _ => array(column_type, cells.iter().copied()),
+    };
+    let points = vec![ColumnPoints::new(column, column_type, &values)?];
+    let found = rows_of(table, &table.select(&Selection { points, ..Selection::default() })?)?;
+    let wanted = |row: &&Row| row[column] != Cell::Null && cells.contains(&&row[column]);
+    let expected: Vec<Row> = model.rows.iter().filter(wanted).map(Arc::clone).collect();
+    let found: Vec<Row> = found.into_iter().filter(|row| wanted(&row)).collect();
+    let looked_up = || format!("looking up {cells:?} in '{}'", model.spec.columns[column].0);
+    compare_rows(model, &expected, &found).or_else(|what| wrong(format!("{what} ({})", looked_up())))
 }
 
 fn random_selection(table: &TableSnapshot, model: &ModelTable, random: &mut Random) -> Selection {

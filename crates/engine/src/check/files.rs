@@ -128,12 +128,15 @@ fn files_of_table(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot) -
     let dir = table_dir(table.id);
     let mut own: BTreeSet<PathBuf> = [Manifest::path(table.id)].into();
     let columns = table.schema.symbol_columns().map(|column| table.schema.column_id(column));
-    own.extend(columns.chain(table.retired_columns.iter().copied()).map(|id| symbols_path(table.id, id)));
-    if table.opened_at == 0 {
-        // Without a manifest nobody has looked at them.
-        own.iter()
-            .filter(|path| **path != Manifest::path(table.id))
-            .for_each(|path| unneeded_symbols(look, path));
+    let columns: BTreeSet<u32> = columns.collect();
+    let retired = table.retired_columns.iter().copied();
+    own.extend(columns.iter().copied().chain(retired.clone()).map(|id| symbols_path(table.id, id)));
+    // Nobody has looked at those that no manifest knows: of a new table, or of a column that came after it.
+    let of_new_table = retired.filter(|_| table.opened_at == 0);
+    for id in columns.iter().copied().chain(of_new_table) {
+        if !walked.symbols_seen.contains(&(table.id, id)) {
+            unneeded_symbols(look, &symbols_path(table.id, id));
+        }
     }
     let copies: Vec<PathBuf> = own.iter().map(|path| copy_path(path)).collect();
     own.extend(copies);

@@ -15,8 +15,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) tables: Vec<TableSnapshot>,
-    /// Symbols that a manifest says there are, by table and column.
-    pub(crate) symbol_counts: Vec<(u32, usize, usize)>,
+    /// Symbols that a manifest says there are, by table and the column's id: frames after it may move its place.
+    pub(crate) symbol_counts: Vec<(u32, u32, usize)>,
     /// Last position that some manifest holds.
     pub(crate) position: u64,
     /// First position of the last epoch in which some part was written.
@@ -34,7 +34,7 @@ pub(crate) fn look(look: &mut Look<'_>) -> Result<Found> {
         let mut dictionaries = vec![None; manifest.schema.columns().len()];
         for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
             let count = *count as usize;
-            found.symbol_counts.push((id, column, count));
+            found.symbol_counts.push((id, manifest.schema.column_id(column), count));
             dictionaries[column] = Some(Arc::new(symbols(look, &manifest, column, count)?));
         }
         for column in manifest.schema.symbol_columns() {

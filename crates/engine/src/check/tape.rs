@@ -6,7 +6,7 @@ use super::survey::{Look, TapeChange, TapeCover};
 use super::tables::{Found, broken_file};
 use crate::manifest::{symbols_path, table_dir};
 use crate::recovery::Replay;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::tape::change::{KIND_CLOSE, KIND_GAP, Scope, scope_of};
 use crate::tape::frame::Frame;
 use crate::tape::scan::{Item, scan};
@@ -14,6 +14,7 @@ use crate::tape::segment::{
     SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, epoch_of, list_segments, position_after, segment_path,
 };
 use crate::{EngineError, Result};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use tickstone_model::SymbolId;
@@ -24,6 +25,8 @@ pub(crate) struct Walked {
     pub(crate) snapshot: Snapshot,
     pub(crate) last_position: u64,
     pub(crate) cover: TapeCover,
+    /// Tables and ids of columns whose symbol files were looked at: those that a manifest knows.
+    pub(crate) symbols_seen: BTreeSet<(u32, u32)>,
 }
 
 /// Replays all of the tape that can be.
@@ -47,12 +50,16 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
     let snapshot = walk.replay.snapshot().clone();
     look.report.tables = snapshot.tables().count() as u64;
     look.report.rows += walk.replay.rows_seen();
+    let mut symbols_seen = BTreeSet::new();
     for (id, column, count) in found.symbol_counts {
-        if let Some(dictionary) = snapshot.table_by_id(id).and_then(|table| table.dictionary(column)) {
+        symbols_seen.insert((id, column));
+        let place = |table: &TableSnapshot| table.schema.column_of_id(column);
+        let table = snapshot.table_by_id(id);
+        if let Some(dictionary) = table.and_then(|table| table.dictionary(place(table)?)) {
             dictionary.fill_to(count);
         }
     }
-    Ok(Walked { snapshot, last_position, cover: walk.cover })
+    Ok(Walked { snapshot, last_position, cover: walk.cover, symbols_seen })
 }
 
 struct Walk {

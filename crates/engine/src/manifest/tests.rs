@@ -137,3 +137,23 @@ fn parts_of_unknown_schemas_and_newer_formats_are_refused() {
     replace_file(&disk, &Manifest::path(4), out.finish()).unwrap();
     assert!(matches!(Manifest::load(&disk, 4), Err(EngineError::NewerFormat { .. })));
 }
+
+/// Found by fuzzing: two parts whose rows together are more than a number holds.
+#[test]
+fn more_rows_than_a_number_holds_are_damage() {
+    for (rows, file_bytes) in [(1 << 63, 8), (8, 1 << 63)] {
+        let part =
+            PartEntry { rows, file_bytes, ..PartEntry::emptied_of(0, PositionRange { first: 1, last: 1 }) };
+        let part = PartEntry { file: "000001-00000000.part".to_string(), ..part };
+        let mut out = Encoder::default();
+        out.len(2);
+        for _ in 0..2 {
+            encode_part(&mut out, &part);
+        }
+        assert!(decode_parts(&mut Decoder::new(&out.finish()), 1).is_err());
+        let mut out = Encoder::default();
+        out.len(2);
+        (0..2).for_each(|_| PackedChunk::new(std::slice::from_ref(&part)).encode(&mut out));
+        assert!(decode_parts(&mut Decoder::new(&out.finish()), VERSION_CHUNKS).is_err());
+    }
+}

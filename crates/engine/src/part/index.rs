@@ -220,6 +220,12 @@ impl PackedIndex {
         self.fields[OFFSET].value(page, block).wrapping_add(predicted) as usize
     }
 
+    /// How many NULLs a block has.
+    #[inline]
+    pub(super) fn nulls(&self, page: &[u8], block: usize) -> u16 {
+        self.fields[NULLS].value(page, block) as u16
+    }
+
     /// The first value of a block.
     #[inline]
     pub(super) fn first(&self, page: &[u8], block: usize) -> u64 {
@@ -231,7 +237,7 @@ impl PackedIndex {
         let field = |field: usize| self.fields[field].value(page, block);
         let flags = field(FLAGS) as u16;
         let mut stats =
-            BlockStats { nulls: field(NULLS) as u16, flags, sum: field(SUM), ..BlockStats::default() };
+            BlockStats { nulls: self.nulls(page, block), flags, sum: field(SUM), ..BlockStats::default() };
         let first = field(FIRST);
         if stats.has(HAS_RANGE) {
             stats.min = self.domain.restore(first.wrapping_sub(field(BELOW)));

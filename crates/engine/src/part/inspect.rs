@@ -157,12 +157,23 @@ impl SliceLook<'_> {
         let column_type = self.part.schema.columns()[column].column_type;
         let kind = StatKind::of(column_type);
         let mut total = Some(TotalStats::empty());
+        // No row is lost with a filter.
+        let filter = self.part.check_bloom(self.slice, column);
+        if let Err(error) = &filter {
+            self.error(column, error, 0..0);
+        }
         for block in 0..block_count(self.rows().len()) {
             let rows = self.block_rows(block);
             match self.block(&page, column, block) {
-                Ok(found) => {
+                Ok((found, values)) => {
                     if let Some(total) = &mut total {
                         total.add(kind, &found);
+                    }
+                    let place = (self.slice, block);
+                    let denied =
+                        filter.as_ref().map(|()| self.part.check_bloom_values(place, column, &values));
+                    if let Ok(Err(error)) = denied {
+                        self.error(column, &error, 0..0);
                     }
                 }
                 Err(error) => {
@@ -183,13 +194,14 @@ impl SliceLook<'_> {
         total
     }
 
-    /// Decodes a block and compares what its record says with its values.
-    fn block(&self, page: &Page<'_>, column: usize, block: usize) -> Result<TotalStats> {
+    /// Decodes a block and compares what its record says with its values: its statistics, and these.
+    fn block(&self, page: &Page<'_>, column: usize, block: usize) -> Result<(TotalStats, ArrayRef)> {
         let found = page.block(block)?;
         let damaged = |what: &str| self.part.damaged(found.offset, what);
         let values = self.part.read(column, self.block_rows(block))?;
         let column_type = self.part.schema.columns()[column].column_type;
-        let mut said = found.stats;
+        let stats = page.stats(block)?;
+        let mut said = stats;
         if said.has(NO_RANGE) {
             // Then they say nothing.
             (said.first, said.last) = (0, 0);
@@ -205,7 +217,7 @@ impl SliceLook<'_> {
         if self.part.schema.timestamp() == Some(column) && values.null_count() > 0 {
             return Err(damaged("a designated timestamp that is NULL"));
         }
-        Ok(TotalStats::of_block(StatKind::of(column_type), found.rows, &found.stats))
+        Ok((TotalStats::of_block(StatKind::of(column_type), found.rows, &stats), values))
     }
 
     /// Rows of a series entry have its ids and ascending times within the slice's.

@@ -8,8 +8,10 @@ use super::BLOCK_ROWS;
 
 /// First eight bytes of a part, and last eight.
 pub(super) const MAGIC: [u8; 8] = *b"TICKPART";
-/// The format this build writes, and the newest it reads.
-pub(super) const VERSION: u32 = 2;
+/// The format of a part without filters.
+pub(super) const VERSION_PLAIN: u32 = 2;
+/// The format of a part with filters, and the newest this build reads.
+pub(super) const VERSION: u32 = 3;
 /// Magic, version, CRC-32C of both.
 pub(super) const HEADER_BYTES: usize = 16;
 /// See [`Trailer`].
@@ -20,6 +22,8 @@ pub(super) const FOOTER_HEAD_BYTES: usize = 64;
 pub(super) const SLICE_BYTES: usize = 48;
 /// See [`ChunkRecord`].
 pub(super) const CHUNK_BYTES: usize = 32;
+/// See [`BloomRecord`].
+pub(super) const BLOOM_BYTES: usize = 16;
 /// A block's place and statistics, in format 1.
 pub(super) const BLOCK_RECORD_BYTES: usize = 48;
 /// Statistics of a chunk or of a column of the whole part.
@@ -236,6 +240,26 @@ impl ChunkRecord {
     }
 }
 
+/// Where the filter of a chunk lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BloomRecord {
+    pub(super) offset: u64,
+    /// Rows of cells; its size follows from them and from the rows of the slice.
+    pub(super) rows: u32,
+}
+
+impl BloomRecord {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.offset.to_le_bytes());
+        out.extend_from_slice(&self.rows.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        Self { offset: u64_at(bytes, 0), rows: u32_at(bytes, 8) }
+    }
+}
+
 /// Blocks of a chunk of `rows` rows.
 pub(super) fn block_count(rows: usize) -> usize {
     rows.div_ceil(BLOCK_ROWS)
@@ -264,6 +288,10 @@ pub(super) struct Layout {
     pub(super) series: usize,
     /// First series entry and count, by slice.
     pub(super) slice_series: Vec<(usize, usize)>,
+    /// Columns that have filters, ascending.
+    pub(super) bloom_columns: Vec<usize>,
+    /// Filter records, slice by slice, in each those columns in order.
+    pub(super) blooms: usize,
     /// First bit of the checksum groups in `verified`, by slice.
     pub(super) group_bits: Vec<usize>,
 }

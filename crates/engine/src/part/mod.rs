@@ -10,9 +10,10 @@
 //! ```
 //!
 //! Enter at [`Part::write`] (or [`PartWriter`], stretch by stretch) and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
-//! ranges, [`Part::prune`] drops blocks, [`Part::read_ranges`] decodes.
+//! ranges, [`Part::prune`] and [`Part::point_rows`] drop blocks, [`Part::read_ranges`] decodes.
 
 mod block;
+mod bloom;
 mod codec;
 mod gather;
 mod index;
@@ -31,6 +32,7 @@ mod stats;
 mod take;
 mod write;
 
+pub use bloom::ColumnPoints;
 pub(crate) use inspect::Inspection;
 pub use prune::{BlockSummary, ColumnBound};
 pub use read::Fixed;

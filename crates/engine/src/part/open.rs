@@ -1,9 +1,10 @@
 //! Opening a part: header, trailer and footer are verified, everything else when it is touched.
 
+use super::bloom::filter_bytes;
 use super::layout::{
-    CHUNK_BYTES, ChunkRecord, FOOTER_HEAD_BYTES, FooterHead, HAS_TIMESTAMP, HEADER_BYTES, IS_DENSE, Layout,
-    MAGIC, MAX_ROWS, SLICE_BYTES, SliceRecord, TOTAL_BYTES, TRAILER_BYTES, Trailer, VERSION, group_count,
-    header, page_bytes, u32_at,
+    BLOOM_BYTES, BloomRecord, CHUNK_BYTES, ChunkRecord, FOOTER_HEAD_BYTES, FooterHead, HAS_TIMESTAMP,
+    HEADER_BYTES, IS_DENSE, Layout, MAGIC, MAX_ROWS, SLICE_BYTES, SliceRecord, TOTAL_BYTES, TRAILER_BYTES,
+    Trailer, VERSION, group_count, header, page_bytes, u32_at,
 };
 use super::{Density, Part, PartSummary, PositionRange, Slice};
 use crate::disk::FileBytes;
@@ -174,7 +175,9 @@ impl Footer<'_> {
         let slice_records = sections.take(slices, SLICE_BYTES)?;
         let chunks = sections.take(slices.saturating_mul(columns), CHUNK_BYTES)?;
         let series = sections.take(head.series_entries as usize, stride)?;
-        if series.end.next_multiple_of(8) != self.bytes.len() {
+        sections.at = sections.at.next_multiple_of(8);
+        let (bloom_columns, blooms) = self.bloom_columns(&mut sections, columns, slices)?;
+        if sections.at != self.bytes.len() {
             return Err((series.end, "the footer is longer than what it holds"));
         }
         let mut layout = Layout {
@@ -184,11 +187,58 @@ impl Footer<'_> {
             chunks: self.offset + chunks.start,
             series: self.offset + series.start,
             slice_series: Vec::with_capacity(slices),
+            bloom_columns,
+            blooms: self.offset + blooms.start,
             group_bits: Vec::with_capacity(slices),
         };
         let found = self.slices(&head, slice_records, &mut layout)?;
+        self.check_blooms(&found, blooms, &layout)?;
         let bits = self.check_chunks(&found, chunks, &mut layout)?;
         Ok(Parsed { head, slices: found, layout, bits })
+    }
+
+    /// The columns that have filters, and where the records of these stand.
+    fn bloom_columns(
+        &self,
+        sections: &mut Sections,
+        columns: usize,
+        slices: usize,
+    ) -> std::result::Result<(Vec<usize>, Range<usize>), Broken> {
+        if self.version < VERSION {
+            return Ok((Vec::new(), sections.at..sections.at));
+        }
+        let count = sections.take(1, 4)?;
+        let count = u32_at(self.bytes, count.start) as usize;
+        let places = sections.take(count, 4)?;
+        let found: Vec<usize> = places.clone().step_by(4).map(|at| u32_at(self.bytes, at) as usize).collect();
+        if !found.is_sorted_by(|a, b| a < b) || found.last().is_some_and(|last| *last >= columns) {
+            return Err((places.start, "filters of columns that are not there"));
+        }
+        sections.at = sections.at.next_multiple_of(8);
+        let records = sections.take(slices.saturating_mul(count), BLOOM_BYTES)?;
+        Ok((found, records))
+    }
+
+    /// Every filter lies between header and footer.
+    fn check_blooms(
+        &self,
+        slices: &[Slice],
+        records: Range<usize>,
+        layout: &Layout,
+    ) -> std::result::Result<(), Broken> {
+        let held = slices.iter().flat_map(|slice| layout.bloom_columns.iter().map(|_| slice.rows.len()));
+        for (at, held) in records.step_by(BLOOM_BYTES).zip(held) {
+            let record = BloomRecord::read(&self.bytes[at..at + BLOOM_BYTES]);
+            let bytes = filter_bytes(held, record.rows as usize).map(|bytes| bytes as u64);
+            let end = bytes.and_then(|bytes| record.offset.checked_add(bytes));
+            let sound = end.is_some_and(|end| end <= self.offset as u64)
+                && record.offset.is_multiple_of(8)
+                && u32_at(self.bytes, at + 12) == 0;
+            if !sound {
+                return Err((at, "a filter outside the file"));
+            }
+        }
+        Ok(())
     }
 
     /// Slices follow each other without a gap, and so do their series entries.

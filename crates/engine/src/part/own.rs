@@ -7,7 +7,7 @@ use crate::disk::FileBytes;
 use crate::{EngineError, part::Part};
 use std::path::Path;
 use std::sync::Arc;
-use tickstone_model::{ColumnType, PartitionBy, TableSchema};
+use tickstone_model::{AlterTable, ColumnType, PartitionBy, TableSchema};
 
 impl Part {
     /// Opens a part of a table whose schema is not known: its name is `table`, its partitions are by
@@ -26,7 +26,12 @@ impl Part {
         let footer = footer(&bytes).ok_or_else(|| damaged("the footer cannot be read"))?;
         let schema = schema_of(footer, table, partition_by);
         let schema = Arc::new(schema.ok_or_else(|| damaged("the columns it names make no table"))?);
-        Part::open(bytes, path, &schema)
+        let mut part = Part::open(bytes, path, &schema)?;
+        let index = |column: &usize| AlterTable::AddIndex(schema.columns()[*column].name.clone());
+        let indexes: Vec<AlterTable> = part.bloom_columns().iter().map(index).collect();
+        // Columns that have filters are indexed ones; adding an index breaks no rule.
+        part.schema = Arc::new(indexes.iter().try_fold(TableSchema::clone(&schema), |s, i| s.altered(i))?);
+        Ok(part)
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Block<'a> {
     /// In the file.
     pub(super) offset: usize,
     pub(super) rows: usize,
-    pub(super) stats: BlockStats,
+    pub(super) nulls: u16,
     /// Where in the part: the slice, and the block of its chunks.
     pub(super) place: (usize, usize),
 }
@@ -103,15 +103,17 @@ impl Part {
         total.to_column_stats(column.column_type)
     }
 
-    /// Bytes of the file that a column takes, its index included; 0 for a column the table does not have.
+    /// Bytes of the file that a column takes, its index and its filters included; 0 for a column the table does not have.
     pub fn column_bytes(&self, column: usize) -> u64 {
         let slices = if column < self.layout.columns { self.slices.len() } else { 0 };
         (0..slices).map(|slice| self.chunk_bytes(slice, column)).sum()
     }
 
-    /// Bytes of one column of one slice (both inside the part), their index included.
+    /// Bytes of one column of one slice (both inside the part), their index and their filter included.
     pub(super) fn chunk_bytes(&self, slice: usize, column: usize) -> u64 {
-        self.chunk(slice, column).map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+        let chunk = self.chunk(slice, column);
+        chunk.map_or(0, |record| record.data_bytes + u64::from(record.page_bytes))
+            + self.chunk_bloom_bytes(slice, column)
     }
 
     /// Bytes of the file that the index of a column takes: statistics, offsets and checksums of its blocks.
@@ -139,6 +141,7 @@ impl Part {
                     page.block(block)?;
                 }
             }
+            self.check_blooms(slice)?;
         }
         Ok(())
     }
@@ -176,6 +179,14 @@ impl<'a> Page<'a> {
             Some(index) if block < block_count(self.rows) => Ok(index.stats(self.bytes, block)),
             Some(_) => Err(missing()),
             None => self.record(block).map(|(_, stats)| stats).ok_or_else(missing),
+        }
+    }
+
+    /// How many NULLs a block has.
+    fn nulls(&self, block: usize) -> Result<u16> {
+        match &self.index {
+            Some(index) if block < block_count(self.rows) => Ok(index.nulls(self.bytes, block)),
+            _ => Ok(self.stats(block)?.nulls),
         }
     }
 
@@ -220,10 +231,10 @@ impl<'a> Page<'a> {
             self.part.set_verified(bit);
         }
         let extent = self.extent(block..block + 1).ok_or_else(missing)?;
-        let stats = self.stats(block)?;
+        let nulls = self.nulls(block)?;
         let tables = self.index.as_ref().and_then(|index| self.bytes.get(index.tables())).unwrap_or_default();
         let rows = BLOCK_ROWS.min(self.rows - block * BLOCK_ROWS);
         let offset = self.data_offset + extent.start;
-        Ok(Block { bytes: &self.data[extent], tables, offset, rows, stats, place: (self.slice, block) })
+        Ok(Block { bytes: &self.data[extent], tables, offset, rows, nulls, place: (self.slice, block) })
     }
 }

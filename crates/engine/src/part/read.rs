@@ -2,7 +2,7 @@
 
 use super::codec::slots::{Slot, append, first, scratch};
 use super::codec::{Decoded, HEADER_BYTES, kind, text, value};
-use super::page::Block;
+use super::page::{Block, Page};
 use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
 use arrow_array::types::{
@@ -103,12 +103,13 @@ impl Part {
         })
     }
 
-    /// Visits the blocks that hold rows of `ranges`, each once: the block, and which of its rows are wanted.
+    /// Visits the blocks that hold rows of `ranges`, each once: the page it is in, the block, and which of its rows are
+    /// wanted.
     pub(super) fn each_block(
         &self,
         column: usize,
         ranges: &[Range<usize>],
-        mut visit: impl FnMut(&Block<'_>, &[Range<usize>]) -> Result<()>,
+        mut visit: impl FnMut(&Page<'_>, &Block<'_>, &[Range<usize>]) -> Result<()>,
     ) -> Result<()> {
         let mut wanted = Wanted { ranges, inside: Vec::new(), row: 0 };
         while let Some((slice, mut row)) = wanted.next_row().and_then(|row| Some((self.slice_of(row)?, row)))
@@ -118,7 +119,7 @@ impl Part {
             while row < whole.end {
                 let block = (row - whole.start) / BLOCK_ROWS;
                 let start = whole.start + block * BLOCK_ROWS;
-                visit(&page.block(block)?, wanted.take(start..whole.end.min(start + BLOCK_ROWS)))?;
+                visit(&page, &page.block(block)?, wanted.take(start..whole.end.min(start + BLOCK_ROWS)))?;
                 let Some(next) = wanted.next_row() else { return Ok(()) };
                 row = next;
             }
@@ -157,7 +158,7 @@ impl Part {
         let rows = count(ranges);
         values.reserve_exact(rows);
         let mut validity = Validity::new(rows);
-        self.each_block(column, ranges, |block, wanted| {
+        self.each_block(column, ranges, |_, block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 values.resize(values.len() + count(wanted), V::default());
                 return Ok(());
@@ -215,7 +216,7 @@ impl Part {
         let rows = count(ranges);
         let mut values = BooleanBufferBuilder::new(rows);
         let mut validity = Validity::new(rows);
-        self.each_block(column, ranges, |block, wanted| {
+        self.each_block(column, ranges, |_, block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 values.append_n(count(wanted), false);
                 return Ok(());
@@ -237,7 +238,7 @@ impl Part {
         let mut lengths_all: Vec<usize> = Vec::with_capacity(rows);
         let mut data = Vec::new();
         let mut validity = Validity::new(rows);
-        self.each_block(column, ranges, |block, wanted| {
+        self.each_block(column, ranges, |_, block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 lengths_all.resize(lengths_all.len() + count(wanted), 0);
                 return Ok(());
@@ -363,7 +364,7 @@ impl Validity {
         block: &Block<'a>,
         wanted: &[Range<usize>],
     ) -> Result<Option<&'a [u8]>> {
-        let nulls = usize::from(block.stats.nulls);
+        let nulls = usize::from(block.nulls);
         let (seen, taken) = (self.seen, count(wanted));
         self.seen += taken;
         if nulls == 0 {

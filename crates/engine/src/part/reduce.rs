@@ -4,7 +4,7 @@
 use super::codec::plain::{Bounds, PlainBlock};
 use super::codec::slots::{first, scratch};
 use super::codec::value::{self, Value};
-use super::codec::{Damage, kind, steps};
+use super::codec::{Damage, kind, runs, steps};
 use super::page::Block;
 use super::stats::{BlockStats, HAS_NAN, HAS_RANGE, NO_RANGE, StatKind, TotalStats};
 use super::{BLOCK_ROWS, ColumnBound, ColumnStats, Part, StatValue};
@@ -91,18 +91,21 @@ impl Part {
         let mut decoded = Vec::new();
         let mut slots = scratch::<V, BLOCK_ROWS>();
         let usable = |plain: &PlainBlock<'_>| !RANGE || plain.is_whole();
-        self.each_block(column, ranges, |block, wanted| {
+        self.each_block(column, ranges, |_, block, wanted| {
             let rows: usize = wanted.iter().map(ExactSizeIterator::len).sum();
             let damaged = |what: Damage| self.damaged(block.offset, what.0);
             let is_whole = rows == block.rows;
             // Distances from times are read together with these, and validity beside the values.
-            let alone = block.stats.nulls == 0 && block.bytes.first() != Some(&kind::SINCE);
+            let alone = block.nulls == 0 && block.bytes.first() != Some(&kind::SINCE);
             let mut stats = BlockStats::default();
             let measure = match self.plain::<V>(block)?.filter(|plain| is_whole && usable(plain)) {
                 Some(plain) => plain.measure::<RANGE>().map_err(damaged)?,
                 None if is_whole && alone => 'measure: {
-                    let of_steps = || steps::sum::<V>(block.bytes, block.rows).map_err(damaged);
-                    if let Some(measure) = if RANGE { None } else { of_steps()? } {
+                    let packed = || match steps::sum::<V>(block.bytes, block.rows)? {
+                        None => runs::sum::<V>(block.bytes, block.tables, block.rows),
+                        found => Ok(found),
+                    };
+                    if let Some(measure) = if RANGE { None } else { packed().map_err(damaged)? } {
                         break 'measure measure;
                     }
                     let slots = first(&mut slots, block.rows).map_err(damaged)?;
@@ -140,9 +143,9 @@ impl Part {
     ) -> Result<BooleanBuffer> {
         let mut found = BooleanBufferBuilder::new(rows.len());
         let mut values: Vec<V> = Vec::new();
-        self.each_block(column, std::slice::from_ref(&rows), |block, wanted| {
+        self.each_block(column, std::slice::from_ref(&rows), |page, block, wanted| {
             let Some(wanted) = wanted.first() else { return Ok(()) };
-            if let Some(all) = verdict::<V>(&block.stats, bounds) {
+            if let Some(all) = verdict::<V>(&page.stats(block.place.1)?, bounds) {
                 found.append_n(wanted.len(), all);
                 return Ok(());
             }
@@ -167,7 +170,7 @@ impl Part {
 
     /// The block as plain words, where it is without NULLs and has them.
     pub(super) fn plain<'a, V: Value>(&self, block: &Block<'a>) -> Result<Option<PlainBlock<'a>>> {
-        if block.stats.nulls > 0 {
+        if block.nulls > 0 {
             return Ok(None);
         }
         PlainBlock::of::<V>(block.bytes, block.rows).map_err(|what| self.damaged(block.offset, what.0))

@@ -138,7 +138,7 @@ impl Part {
     /// A block's validity and values.
     fn body<'a>(&self, block: &Block<'a>) -> Result<Body<'a>> {
         let short = || self.damaged(block.offset, "a block ends before its values do");
-        let nulls = usize::from(block.stats.nulls);
+        let nulls = usize::from(block.nulls);
         if nulls >= block.rows {
             return Ok(Body { bits: Some(&[]), bytes: None });
         }

@@ -1,5 +1,6 @@
 //! Whole parts: what was written is read, in the promised order, and damage never passes for data.
 
+mod bloom;
 mod damage;
 mod golden;
 mod inspect;

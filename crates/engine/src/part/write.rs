@@ -8,8 +8,10 @@
 //! - after an error nothing is left under either name (as far as the disk lets it be removed).
 
 use super::block::{Chunk, encode_column};
+use super::bloom::{Filter, filtered, filters_of};
 use super::layout::{
-    ChunkRecord, FooterHead, HAS_TIMESTAMP, IS_DENSE, MAX_ROWS, SliceRecord, Trailer, VERSION, header, pad,
+    BloomRecord, ChunkRecord, FooterHead, HAS_TIMESTAMP, IS_DENSE, MAX_ROWS, SliceRecord, Trailer, VERSION,
+    VERSION_PLAIN, header, pad,
 };
 use super::open::schema_bytes;
 use super::order::{Order, SortedSlice, order};
@@ -64,6 +66,8 @@ pub struct PartWriter<'a> {
     options: PartOptions,
     sink: Sink,
     columns: Vec<WrittenColumn>,
+    /// Columns that get filters, ascending.
+    filtered: Vec<usize>,
     slices: Vec<SortedSlice>,
     rows: usize,
     finished: bool,
@@ -84,7 +88,7 @@ impl<'a> PartWriter<'a> {
         let unfinished = unfinished_name(path);
         disk.remove(&unfinished).map_err(EngineError::io("remove", &unfinished))?;
         let file = disk.create(&unfinished).map_err(EngineError::io("create", &unfinished))?;
-        let column = || WrittenColumn { total: TotalStats::empty(), chunks: Vec::new() };
+        let column = || WrittenColumn { total: TotalStats::empty(), chunks: Vec::new(), blooms: Vec::new() };
         let mut writer = Self {
             disk,
             path,
@@ -93,12 +97,19 @@ impl<'a> PartWriter<'a> {
             options,
             sink: Sink { file, path: unfinished, at: 0 },
             columns: schema.columns().iter().map(|_| column()).collect(),
+            filtered: filtered(schema).collect(),
             slices: Vec::new(),
             rows: 0,
             finished: false,
         };
-        writer.sink.append(&header(VERSION))?;
+        let version = writer.version();
+        writer.sink.append(&header(version))?;
         Ok(writer)
+    }
+
+    /// The oldest format that can say what the part does.
+    fn version(&self) -> u32 {
+        if self.filtered.is_empty() { VERSION_PLAIN } else { VERSION }
     }
 
     /// Sorts rows into slices and writes them. They must not be earlier than those added before.
@@ -138,7 +149,7 @@ impl<'a> PartWriter<'a> {
             footer_bytes: footer.len() as u64,
             file_bytes: self.sink.at + (footer.len() + super::layout::TRAILER_BYTES) as u64,
             footer_crc: crc32c::crc32c(&footer),
-            version: VERSION,
+            version: self.version(),
         };
         self.sink.append(&footer)?;
         self.sink.append(&trailer.to_bytes())?;
@@ -158,12 +169,17 @@ impl<'a> PartWriter<'a> {
         let columns = self.schema.columns();
         let next = AtomicUsize::new(0);
         let density = self.options.density;
-        let encode = |column: usize, column_type: ColumnType| -> Result<Vec<Chunk>> {
+        let filtered = self.filtered.clone();
+        let encode = |column: usize, column_type: ColumnType| -> Result<Encoded> {
             // In a dense part other timestamps may be stored as distances from the designated one.
             let beside = self.schema.timestamp().filter(|designated| *designated != column);
             let beside = beside.filter(|_| density == Density::Dense && column_type == ColumnType::Timestamp);
             let times = beside.map(|designated| source.column(designated)).transpose()?;
-            Ok(encode_column(column_type, &source.column(column)?, times.as_deref(), order, density))
+            let arrays = source.column(column)?;
+            let has_filter = filtered.contains(&column);
+            let filters = if has_filter { filters_of(column_type, &arrays, order) } else { Vec::new() };
+            let chunks = encode_column(column_type, &arrays, times.as_deref(), order, density);
+            Ok(Encoded { chunks, filters })
         };
         let encode_next = || {
             let column = next.fetch_add(1, Ordering::Relaxed);
@@ -208,10 +224,11 @@ impl<'a> PartWriter<'a> {
         })
     }
 
-    fn write_column(&mut self, column: usize, chunks: Vec<Chunk>) -> Result<()> {
+    fn write_column(&mut self, column: usize, encoded: Encoded) -> Result<()> {
         let kind = StatKind::of(self.schema.columns()[column].column_type);
         let written = &mut self.columns[column];
-        for chunk in chunks {
+        let mut filters = encoded.filters.into_iter();
+        for chunk in encoded.chunks {
             written.total.add(kind, &chunk.total);
             let data_offset = self.sink.at;
             self.sink.append(&chunk.data)?;
@@ -223,6 +240,10 @@ impl<'a> PartWriter<'a> {
                 page_crc: crc32c::crc32c(&chunk.page),
             });
             self.sink.append(&chunk.page)?;
+            if let Some(filter) = filters.next() {
+                written.blooms.push(BloomRecord { offset: self.sink.at, rows: filter.rows });
+                self.sink.append(&filter.bytes)?;
+            }
         }
         Ok(())
     }
@@ -275,8 +296,30 @@ impl<'a> PartWriter<'a> {
             sorted.series.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         }
         pad(&mut out);
+        if self.version() == VERSION {
+            self.write_blooms(&mut out);
+        }
         out
     }
+
+    /// Which columns have filters, and where these are.
+    fn write_blooms(&self, out: &mut Vec<u8>) {
+        let word = |value: usize| u32::try_from(value).expect("a table has at most 4,096 columns");
+        out.extend_from_slice(&word(self.filtered.len()).to_le_bytes());
+        self.filtered.iter().for_each(|column| out.extend_from_slice(&word(*column).to_le_bytes()));
+        pad(out);
+        for slice in 0..self.slices.len() {
+            self.filtered.iter().for_each(|column| self.columns[*column].blooms[slice].write(out));
+        }
+    }
+}
+
+/// One column of a stretch of time, encoded.
+struct Encoded {
+    /// One a slice.
+    chunks: Vec<Chunk>,
+    /// One a slice, none where the column gets none.
+    filters: Vec<Filter>,
 }
 
 /// Where a column's chunks went.
@@ -284,6 +327,8 @@ impl<'a> PartWriter<'a> {
 struct WrittenColumn {
     total: TotalStats,
     chunks: Vec<ChunkRecord>,
+    /// Of its filters.
+    blooms: Vec<BloomRecord>,
 }
 
 /// The file being written, under its temporary name, and how much of it is.

@@ -3,10 +3,11 @@
 use super::Job;
 use crate::Result;
 use crate::check::survey::{PartTrouble, TableTrouble};
-use crate::manifest::{Manifest, copy_path, pack, sealed, symbols_path};
-use crate::snapshot::TableSnapshot;
+use crate::manifest::{Manifest, SupersededRows, copy_path, pack, sealed, symbols_path};
+use crate::snapshot::{PartFile, TableSnapshot, leave_out};
 use crate::switch::Switch;
 use crate::tape::change::PartEntry;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 impl Job<'_> {
@@ -39,15 +40,17 @@ impl Job<'_> {
             match found {
                 PartTrouble::InTape => {}
                 PartTrouble::Lost => manifest.emptied.push(part.entry.emptied()),
-                PartTrouble::Partly(good) => match self.keep_rows(table, &part, good)? {
-                    Some(kept) => parts.push(kept),
-                    None => manifest.emptied.push(part.entry.emptied()),
-                },
+                PartTrouble::Partly(good) => {
+                    match self.keep_rows(table, &part, &seen(&manifest, &part, good))? {
+                        Some(kept) => parts.push(kept),
+                        None => manifest.emptied.push(part.entry.emptied()),
+                    }
+                }
             }
             switch.remove(part.path.clone());
         }
         parts.extend(trouble.adopted.iter().cloned());
-        // Of a part that was written anew, replaced rows are seen again.
+        // A part that was written anew is without its replaced rows.
         manifest
             .superseded
             .retain(|of| parts.iter().any(|part| part.partition == of.partition && part.file == of.file));
@@ -70,4 +73,14 @@ impl Job<'_> {
         switch.stage(self.disk, path, &bytes)?;
         switch.stage(self.disk, &copy, &bytes)
     }
+}
+
+/// What of the `good` rows of a part later ones have not replaced.
+fn seen(manifest: &Manifest, part: &PartFile, good: &[Range<usize>]) -> Vec<Range<usize>> {
+    let entry = &part.entry;
+    let of_part = |of: &&SupersededRows| of.partition == entry.partition && of.file == entry.file;
+    let superseded = manifest.superseded.iter().find(of_part).map_or(&[][..], |of| &of.rows);
+    let mut kept = Vec::new();
+    good.iter().for_each(|rows| leave_out(rows.clone(), superseded, &mut kept));
+    kept
 }

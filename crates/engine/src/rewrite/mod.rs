@@ -91,7 +91,7 @@ impl Drop for Exclusive {
 impl Rewrite {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
         core.writing("DELETE or UPDATE")?;
-        let table = core.table(table)?;
+        let table = core.table_of_rows(table)?;
         let id = table.id;
         let exclusive = Exclusive::take(core, table.without_rows())?;
         let writing = exclusive.core.writing("DELETE or UPDATE")?;

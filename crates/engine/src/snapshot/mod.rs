@@ -27,6 +27,7 @@ pub(crate) use apply::{Effect, LoadEffect, RowsEffect, Superseded};
 pub(crate) use history::{History, Retirement, SchemaVersion, fit_rows};
 pub use partitions::Partitions;
 pub(crate) use partitions::Unpacking;
+pub(crate) use select::leave_out;
 pub use select::{Segment, Selection};
 use tables::Tables;
 pub(crate) use view::PartView;

@@ -4,7 +4,7 @@
 use super::view::PartView;
 use super::{PartFile, Source, TableSnapshot};
 use crate::Result;
-use crate::part::{BlockSummary, ColumnBound, ColumnStats, Part, PartTimes};
+use crate::part::{BlockSummary, ColumnBound, ColumnPoints, ColumnStats, Part, PartTimes};
 use crate::recent::Run;
 use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, make_array};
 use arrow_buffer::BooleanBuffer;
@@ -23,11 +23,14 @@ pub struct Selection {
     pub series: Vec<(usize, Vec<SymbolId>)>,
     /// Conditions on other columns, used only to pass over blocks that cannot match.
     pub bounds: Vec<ColumnBound>,
+    /// Values looked up in other columns (`id = 7`, `id IN (7, 8)`), used only to pass over groups of blocks whose
+    /// filters deny them; where a column has no filter, nothing is passed over.
+    pub points: Vec<ColumnPoints>,
 }
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { time: TimeRange::ALL, series: Vec::new(), bounds: Vec::new() }
+        Self { time: TimeRange::ALL, series: Vec::new(), bounds: Vec::new(), points: Vec::new() }
     }
 }
 
@@ -276,6 +279,10 @@ impl TableSnapshot {
         let Some(slice) = part.slices().get(index).filter(|slice| overlaps(slice.times, wanted)) else {
             return Ok(None);
         };
+        let looked_up = point_rows(&view, index, &selection.points)?;
+        if looked_up.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(None);
+        }
         let inside = slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
         let (mut rows, mut entries) = (Vec::new(), Vec::new());
         let mut times = part.times(index).filter(|_| !inside);
@@ -288,10 +295,14 @@ impl TableSnapshot {
                 continue;
             }
             let before = rows.len();
+            let found = match &looked_up {
+                None => vec![found],
+                Some(kept) => common(&[found], kept),
+            };
             if selection.bounds.is_empty() {
-                rows.push(found);
+                rows.extend(found);
             } else {
-                prune(&view, &selection.bounds, found, &mut rows);
+                found.into_iter().for_each(|found| prune(&view, &selection.bounds, found, &mut rows));
             }
             if !superseded.is_empty() {
                 let ranges: Vec<Range<usize>> = rows.drain(before..).collect();
@@ -388,7 +399,7 @@ fn overlaps(times: Option<(i64, i64)>, wanted: &TimeRange) -> bool {
 }
 
 /// What of `rows` is not superseded (ascending), as ranges.
-fn leave_out(rows: Range<usize>, superseded: &[u32], kept: &mut Vec<Range<usize>>) {
+pub(crate) fn leave_out(rows: Range<usize>, superseded: &[u32], kept: &mut Vec<Range<usize>>) {
     let mut start = rows.start;
     let first = superseded.partition_point(|row| (*row as usize) < rows.start);
     for gone in superseded[first..].iter().map(|row| *row as usize).take_while(|row| *row < rows.end) {
@@ -402,6 +413,28 @@ fn leave_out(rows: Range<usize>, superseded: &[u32], kept: &mut Vec<Range<usize>
     }
 }
 
+/// The rows of a slice that filters do not deny; `None` where no column that is looked up has one.
+fn point_rows(part: &PartView, slice: usize, points: &[ColumnPoints]) -> Result<Option<Vec<Range<usize>>>> {
+    let mut kept: Option<Vec<Range<usize>>> = None;
+    for points in points {
+        if let Some(found) = part.point_rows(slice, points)? {
+            kept = Some(kept.map_or_else(|| found.clone(), |kept| common(&kept, &found)));
+        }
+    }
+    Ok(kept)
+}
+
+/// Rows that are in both lists of ranges (each ascending, apart).
+fn common(a: &[Range<usize>], b: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut both = Vec::new();
+    for rows in a {
+        let first = b.partition_point(|other| other.end <= rows.start);
+        let others = b[first..].iter().take_while(|other| other.start < rows.end);
+        both.extend(others.map(|other| rows.start.max(other.start)..rows.end.min(other.end)));
+    }
+    both
+}
+
 fn prune(part: &PartView, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut Vec<Range<usize>>) {
     let mut left = vec![rows];
     for bound in bounds {
@@ -413,6 +446,15 @@ fn prune(part: &PartView, bounds: &[ColumnBound], rows: Range<usize>, kept: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_both() {
+        assert_eq!(
+            common(&[0..5, 7..9, 20..30], &[3..8, 10..12, 25..26, 28..40]),
+            [3..5, 7..8, 25..26, 28..30]
+        );
+        assert!(common(&[0..5, 7..9], &[]).is_empty());
+    }
 
     #[test]
     fn slices_follow_each_other() {

@@ -6,7 +6,7 @@
 
 use super::history::{ColumnMap, column_map};
 use super::{PartFile, TableSnapshot};
-use crate::part::{BLOCK_ROWS, BlockSummary, ColumnBound, ColumnStats, Part};
+use crate::part::{BLOCK_ROWS, BlockSummary, ColumnBound, ColumnPoints, ColumnStats, Part};
 use crate::recent::empty_stats;
 use crate::{EngineError, Result};
 use arrow_array::{ArrayRef, new_null_array};
@@ -141,6 +141,16 @@ impl PartView {
     pub(crate) fn prune(&self, bound: &ColumnBound, rows: Range<usize>) -> Vec<Range<usize>> {
         let Some(column) = self.place(bound.column) else { return Vec::new() };
         self.part.prune(&ColumnBound { column, ..*bound }, rows)
+    }
+
+    /// [`Part::point_rows`]. A NULL is no value that is looked up.
+    pub(crate) fn point_rows(
+        &self,
+        slice: usize,
+        points: &ColumnPoints,
+    ) -> Result<Option<Vec<Range<usize>>>> {
+        let Some(column) = self.place(points.column()) else { return Ok(Some(Vec::new())) };
+        self.part.point_rows(slice, column, points)
     }
 
     /// [`Part::column_stats`].

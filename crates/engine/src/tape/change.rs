@@ -133,6 +133,10 @@ const PROPERTY_IDENTITY: u16 = 1;
 const PROPERTY_TTL: u16 = 2;
 /// Property of a schema: names of the columns of which later rows replace earlier ones, with their count.
 const PROPERTY_DEDUP: u16 = 3;
+/// Property of a schema: names of the indexed columns, with their count.
+const PROPERTY_INDEX: u16 = 4;
+/// Property of a schema: the query of a view, as text. Such a schema has no columns.
+const PROPERTY_VIEW: u16 = 5;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -384,11 +388,16 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
     if let Some(ttl) = schema.ttl() {
         all.push((PROPERTY_TTL, ttl.to_string().into_bytes()));
     }
-    if !schema.dedup().is_empty() {
-        let mut out = Encoder::default();
-        out.len(schema.dedup().len());
-        schema.dedup().iter().for_each(|column| out.text(&schema.columns()[*column].name));
-        all.push((PROPERTY_DEDUP, out.finish()));
+    for (number, columns) in [(PROPERTY_DEDUP, schema.dedup()), (PROPERTY_INDEX, schema.indexed())] {
+        if !columns.is_empty() {
+            let mut out = Encoder::default();
+            out.len(columns.len());
+            columns.iter().for_each(|column| out.text(&schema.columns()[*column].name));
+            all.push((number, out.finish()));
+        }
+    }
+    if let Some(query) = schema.view() {
+        all.push((PROPERTY_VIEW, query.as_bytes().to_vec()));
     }
     all
 }
@@ -460,10 +469,14 @@ fn decode_properties(
                 let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
                 builder.ttl(Some(Ttl::parse(text).map_err(|error| error.to_string())?))
             }
-            PROPERTY_DEDUP => {
+            PROPERTY_DEDUP | PROPERTY_INDEX => {
                 let names = (0..one.count(4)?).map(|_| one.text()).collect::<Result<Vec<_>, _>>()?;
                 one.finish()?;
-                builder.dedup(names)
+                if number == PROPERTY_DEDUP { builder.dedup(names) } else { builder.indexed(names) }
+            }
+            PROPERTY_VIEW => {
+                let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
+                builder.view(text)
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::disk::{Disk, MemoryDisk};
-use tickstone_engine::{Clock, Dictionary, Engine, EngineOptions, ImportSource, Selection};
+use tickstone_engine::{Clock, ColumnPoints, Dictionary, Engine, EngineOptions, ImportSource, Selection};
 use tickstone_model::{AlterTable, Column, ColumnType, TableSchema, TimeRange};
 
 const DAY: i64 = 86_400_000_000_000;
@@ -128,6 +128,52 @@ fn write_days(engine: &Engine) {
     engine.append("days", &days_rows(&[99, 100], 3, Some(Some(7))), None).unwrap();
     engine.drop_partitions("days", TimeRange::new(START + 50 * DAY, START + 60 * DAY)).unwrap();
     engine.seal(Some("days")).unwrap();
+}
+
+/// A table with indexed columns of several types.
+fn orders() -> TableSchema {
+    let builder = TableSchema::builder("orders")
+        .column("ts", ColumnType::Timestamp)
+        .column("symbol", ColumnType::Symbol)
+        .column("n", ColumnType::Int64)
+        .column("px", ColumnType::Float64)
+        .column("id", ColumnType::Varchar);
+    builder.timestamp("ts").indexed(["n", "px", "id"]).build().unwrap()
+}
+
+fn orders_rows(count: i64) -> RecordBatch {
+    let rows = || 0..count;
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("ts", Arc::new(TimestampNanosecondArray::from_iter_values(rows().map(|n| START + n)))),
+        ("symbol", Arc::new(StringArray::from_iter_values(rows().map(|n| format!("S{}", n % 9))))),
+        ("n", Arc::new(Int64Array::from_iter(rows().map(|n| (n % 7 > 0).then_some(mix(n).cast_signed()))))),
+        ("px", Arc::new(Float64Array::from_iter_values(rows().map(|n| (mix(n) % 500) as f64 / 4.0)))),
+        ("id", Arc::new(StringArray::from_iter_values(rows().map(|n| format!("order {}", mix(n)))))),
+    ];
+    batch(columns.into_iter().map(|(name, array)| (name.to_string(), array)).collect())
+}
+
+/// Looks up values of indexed columns: how many, and that each is found where it is.
+fn look_up(engine: &Engine) -> usize {
+    let (snapshot, mut count) = (engine.snapshot(), 0);
+    for table in snapshot.tables() {
+        for &column in table.schema().indexed() {
+            let column_type = table.schema().columns()[column].column_type;
+            for segment in table.select(&Selection::default()).unwrap() {
+                let values = segment.read_ranges(column, segment.rows()).unwrap();
+                for row in (0..values.len()).step_by(11).filter(|row| values.is_valid(*row)) {
+                    let value = values.slice(row, 1);
+                    let points = vec![ColumnPoints::new(column, column_type, &value).unwrap()];
+                    let left = table.select(&Selection { points, ..Selection::default() }).unwrap();
+                    let mut found = left.iter().map(|s| s.read_ranges(column, s.rows()).unwrap());
+                    let wanted = cell(&value, 0, None);
+                    assert!(found.any(|found| (0..found.len()).any(|row| cell(&found, row, None) == wanted)));
+                    count += 1;
+                }
+            }
+        }
+    }
+    count
 }
 
 /// The rows that [`write_days`] leaves.
@@ -373,6 +419,8 @@ fn golden_databases_are_read() {
     for (dir, disk) in databases {
         let expected = std::fs::read_to_string(dir.join("expected.txt")).unwrap();
         assert_eq!(dump(&open(&disk)), expected, "{}", dir.display());
+        let looked_up = look_up(&open(&disk));
+        assert_eq!(looked_up > 100, expected.contains("table orders"), "{}", dir.display());
         // And again: opening for writing leaves what the next opening reads.
         assert_eq!(dump(&open(&disk)), expected, "{} opened twice", dir.display());
     }
@@ -409,6 +457,10 @@ fn write_golden() {
     load.commit(Some(ImportSource { name: "shapes.csv".to_string(), bytes: 12_345, hash: 67_890 })).unwrap();
     engine.seal(Some("types")).unwrap();
     write_days(&engine);
+    engine.create_table(orders()).unwrap();
+    let mut load = engine.load("orders").unwrap();
+    load.append(&orders_rows(1_500)).unwrap();
+    load.commit(None).unwrap();
     engine.drop_table("gone").unwrap();
     engine.append("types", &types_rows(200, 40), None).unwrap();
     let mut both = engine.begin();
@@ -418,6 +470,7 @@ fn write_golden() {
     drop(engine);
     let lines = |rows: [RecordBatch; 2]| rows.iter().flat_map(lines_of).collect();
     let mut expected = describe("days", days_left());
+    expected += &describe("orders", lines_of(&orders_rows(1_500)));
     expected += &describe("shapes", lines([shapes_rows(0, 1_500), shapes_rows(1_500, 30)]));
     expected += "import shapes.csv of 1500 rows\n";
     expected += &describe("types", lines([types_rows(0, 200), types_rows(200, 60)]));

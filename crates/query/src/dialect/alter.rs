@@ -26,6 +26,14 @@ fn change(cursor: &mut Cursor<'_>, table: &str) -> Result<AlterTable> {
     if cursor.eat(&["DROP", "PARTITION"]) {
         return partitions(cursor, table).map(AlterTable::DropPartitions);
     }
+    // `ADD index INT` is a column of that name.
+    let is_index = matches!(cursor.ahead(2), Some(Token::LParen));
+    if is_index && cursor.eat(&["ADD", "INDEX"]) {
+        return Ok(AlterTable::AddIndex(cursor.names(COLUMN)?));
+    }
+    if is_index && cursor.eat(&["DROP", "INDEX"]) {
+        return Ok(AlterTable::DropIndex(cursor.names(COLUMN)?));
+    }
     if cursor.eat(&["ADD"]) {
         cursor.eat(&["COLUMN"]);
         let if_not_exists = cursor.eat(&["IF", "NOT", "EXISTS"]);
@@ -50,7 +58,9 @@ fn change(cursor: &mut Cursor<'_>, table: &str) -> Result<AlterTable> {
         let none = cursor.eat(&["NONE"]);
         return Ok(AlterTable::SetTtl(if none { None } else { Some(ttl(cursor)?) }));
     }
-    Err(cursor.expected("ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, SET TTL or DROP PARTITION"))
+    Err(cursor.expected(
+        "ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, ADD INDEX, DROP INDEX, SET TTL or DROP PARTITION",
+    ))
 }
 
 /// How long rows are kept, as written: `30 DAYS`, `'30d'`, `2w`.

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! SAMPLE BY 1m FILL(PREV)                      ->  GROUP BY __clause(0)
+//! SAMPLE BY VOLUME(amount) 100                 ->  GROUP BY __clause(0)
 //! LATEST ON ts PARTITION BY symbol             ->  GROUP BY __clause(1)
 //! ts IN '2024-08'                              ->  ts IN (__clause(3))
+//! nbbo(TABLE quotes, …)                        ->  nbbo((SELECT * FROM quotes), …)
 //! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)     (LT JOIN alike)
 //! a WINDOW JOIN b ON (symbol) RANGE BETWEEN …  ->  a LEFT JOIN b ON __clause(4)     (HORIZON, SPLICE alike)
 //! ```
@@ -22,6 +24,9 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 /// The function whose only argument is the index of a clause that was cut out.
 pub(super) const PLACEHOLDER: &str = "__clause";
 
+/// The table function that takes a table.
+pub(super) const NBBO: &str = "nbbo";
+
 /// A clause that was cut out.
 #[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
@@ -33,16 +38,62 @@ pub(super) enum Clause {
     Interval(IntervalClause),
 }
 
-/// SAMPLE BY stride [FROM t0 TO t1] [FILL(…)] [ALIGN TO …].
+/// SAMPLE BY stride [FROM t0 TO t1] [FILL(…)] [ALIGN TO …], SAMPLE BY VOLUME(x) 100.
 #[derive(Debug, Clone)]
 pub(super) struct SampleClause {
     pub(super) position: Position,
-    pub(super) stride: Stride,
+    pub(super) every: Every,
+    /// ALIGN TO FIRST OBSERVATION.
+    pub(super) from_first: bool,
     pub(super) from: Option<Expr>,
     pub(super) to: Option<Expr>,
     pub(super) fill: Vec<Expr>,
     pub(super) zone: Option<String>,
     pub(super) offset: Option<String>,
+}
+
+/// What ends a bucket.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
+#[derive(Debug, Clone)]
+pub(super) enum Every {
+    /// Time.
+    Time(Stride),
+    /// What its rows add up to.
+    Bar(BarClause),
+}
+
+/// VOLUME(x) limit, VALUE(x) limit, TICKS limit.
+#[derive(Debug, Clone)]
+pub(crate) struct BarClause {
+    pub(crate) kind: BarKind,
+    /// What each row adds; `None` for TICKS.
+    pub(crate) of: Option<Expr>,
+    /// The size at which a bar is full.
+    pub(crate) limit: Expr,
+}
+
+/// How bars of a size are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum BarKind {
+    /// VOLUME(x).
+    Volume,
+    /// VALUE(x): the same by another name.
+    Value,
+    /// TICKS: each row adds 1.
+    Ticks,
+}
+
+impl BarKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Volume, Self::Value, Self::Ticks];
+
+    /// The word after SAMPLE BY.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Volume => "VOLUME",
+            Self::Value => "VALUE",
+            Self::Ticks => "TICKS",
+        }
+    }
 }
 
 /// LATEST ON ts PARTITION BY keys, LATEST BY keys.
@@ -216,6 +267,10 @@ impl Pass<'_> {
                 self.interval(text)?;
                 continue;
             }
+            if cursor.words(&["TABLE"]) && self.is_in_nbbo() {
+                self.table_argument()?;
+                continue;
+            }
             self.refuse_placeholder()?;
             match token {
                 Token::LParen | Token::LBracket | Token::LBrace => {
@@ -276,8 +331,33 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Whether the last tokens are `nbbo (`.
+    fn is_in_nbbo(&self) -> bool {
+        match self.out.as_slice() {
+            [.., name, bracket] => is_word(&name.token, NBBO) && bracket.token == Token::LParen,
+            _ => false,
+        }
+    }
+
+    /// `TABLE quotes` becomes `(SELECT * FROM quotes)`.
+    fn table_argument(&mut self) -> Result<()> {
+        let position = self.cursor.position();
+        self.cursor.expect(&["TABLE"])?;
+        self.push(Token::LParen, position);
+        self.push(Token::make_keyword("SELECT"), position);
+        self.push(Token::Mul, position);
+        self.push(Token::make_keyword("FROM"), position);
+        let name = self.cursor.rest();
+        self.cursor.table_name()?;
+        let words = name.len() - self.cursor.rest().len();
+        self.out.extend(name.iter().take(words).cloned());
+        self.push(Token::RParen, position);
+        Ok(())
+    }
+
     fn sample(&mut self) -> Result<()> {
         let position = self.cursor.position();
+        self.refuse_before("SAMPLE BY", position)?;
         let clause = sample_clause(&mut self.cursor)?;
         self.refuse_after("SAMPLE BY")?;
         self.place("GROUP", Some("BY"), position, Clause::Sample(clause));
@@ -286,6 +366,7 @@ impl Pass<'_> {
 
     fn latest(&mut self) -> Result<()> {
         let position = self.cursor.position();
+        self.refuse_before("LATEST ON", position)?;
         let clause = latest_clause(&mut self.cursor)?;
         self.refuse_after("LATEST ON")?;
         self.place("GROUP", Some("BY"), position, Clause::Latest(clause));
@@ -304,6 +385,25 @@ impl Pass<'_> {
             }
         }
         ahead.words(&["PARTITION", "BY"])
+    }
+
+    /// ORDER BY and LIMIT of the same query stand after the clause.
+    fn refuse_before(&self, clause: &str, position: Position) -> Result<()> {
+        let mut depth = 0_usize;
+        for token in self.out.iter().rev().map(|token| &token.token) {
+            match token {
+                Token::RParen => depth += 1,
+                Token::LParen if depth == 0 => return Ok(()),
+                Token::LParen => depth -= 1,
+                token if depth == 0 && is_word(token, "SELECT") => return Ok(()),
+                token if depth == 0 && (is_word(token, "ORDER") || is_word(token, "LIMIT")) => {
+                    return Err(SqlError::new(format!("{clause} stands before {token}"), position)
+                        .hint(format!("write … FROM t WHERE … {clause} … ORDER BY … LIMIT …")));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn refuse_after(&self, clause: &str) -> Result<()> {
@@ -493,15 +593,20 @@ fn stride(cursor: &mut Cursor<'_>) -> Result<Stride> {
 fn sample_clause(cursor: &mut Cursor<'_>) -> Result<SampleClause> {
     let position = cursor.position();
     cursor.expect(&["SAMPLE", "BY"])?;
-    for bars in ["VOLUME", "TICKS", "VALUE"] {
-        if cursor.words(&[bars]) {
-            return Err(SqlError::new(format!("SAMPLE BY {bars} is not supported yet"), cursor.position())
-                .hint("SAMPLE BY takes a length of time, such as 5m"));
-        }
-    }
-    let stride = stride(cursor)?;
-    let mut clause =
-        SampleClause { position, stride, from: None, to: None, fill: Vec::new(), zone: None, offset: None };
+    let every = match BarKind::ALL.into_iter().find(|kind| cursor.words(&[kind.word()])) {
+        Some(kind) => Every::Bar(bar(cursor, kind)?),
+        None => Every::Time(stride(cursor)?),
+    };
+    let mut clause = SampleClause {
+        position,
+        every,
+        from_first: false,
+        from: None,
+        to: None,
+        fill: Vec::new(),
+        zone: None,
+        offset: None,
+    };
     if cursor.eat(&["FROM"]) {
         clause.from = Some(cursor.expression()?);
     }
@@ -522,29 +627,88 @@ fn sample_clause(cursor: &mut Cursor<'_>) -> Result<SampleClause> {
     Ok(clause)
 }
 
+/// `VOLUME(x) 100`, `VALUE(x) 1e6`, `TICKS 1000`.
+fn bar(cursor: &mut Cursor<'_>, kind: BarKind) -> Result<BarClause> {
+    let word = kind.word();
+    cursor.expect(&[word])?;
+    let of = match kind {
+        BarKind::Ticks => None,
+        BarKind::Volume | BarKind::Value => {
+            if cursor.peek() != Some(&Token::LParen) {
+                return Err(cursor.expected("'('").hint(format!(
+                    "say what each row adds to a bar: SAMPLE BY {word}({}) 1000",
+                    if kind == BarKind::Volume { "amount" } else { "price * amount" }
+                )));
+            }
+            cursor.skip(1);
+            let of = cursor.expression()?;
+            cursor.expect_token(&Token::RParen)?;
+            Some(of)
+        }
+    };
+    if !matches!(cursor.peek(), Some(Token::Number(..) | Token::Minus | Token::Plus | Token::Placeholder(_)))
+    {
+        return Err(cursor
+            .expected("the size of a bar")
+            .hint("write a number: VOLUME(amount) 100, TICKS 1000 or VALUE(price * amount) 1e6"));
+    }
+    let limit = cursor.expression()?;
+    refuse_of_time(cursor, word)?;
+    Ok(BarClause { kind, of, limit })
+}
+
+/// Refuses what only buckets of time have.
+fn refuse_of_time(cursor: &Cursor<'_>, word: &str) -> Result<()> {
+    let (clause, hint) = if cursor.words(&["FROM"]) || cursor.words(&["TO"]) {
+        ("FROM … TO", "write WHERE ts >= … AND ts < … before SAMPLE BY")
+    } else if cursor.words(&["FILL"]) {
+        ("FILL", "there are no gaps to fill: a bar is there because rows are")
+    } else if cursor.words(&["ALIGN"]) {
+        ("ALIGN TO", "each bar begins with the row after the one that filled the last")
+    } else {
+        return Ok(());
+    };
+    Err(SqlError::new(format!("SAMPLE BY {word} takes no {clause}"), cursor.position()).hint(hint))
+}
+
 fn align(cursor: &mut Cursor<'_>, clause: &mut SampleClause) -> Result<()> {
     if !cursor.words(&["ALIGN"]) {
         return Ok(());
     }
     let position = cursor.position();
     cursor.expect(&["ALIGN", "TO"])?;
-    if cursor.words(&["FIRST"]) {
-        return Err(SqlError::new("ALIGN TO FIRST OBSERVATION is not supported yet", position)
-            .hint("ALIGN TO CALENDAR, the default, is; WITH OFFSET '+hh:mm' moves its boundaries"));
+    if cursor.eat(&["FIRST", "OBSERVATION"]) {
+        if clause.from.is_some() || clause.to.is_some() {
+            return Err(SqlError::new("ALIGN TO FIRST OBSERVATION takes no FROM … TO", position)
+                .hint("the first row says where buckets begin: choose it with WHERE before SAMPLE BY"));
+        }
+        for words in [["TIME", "ZONE"], ["WITH", "OFFSET"]] {
+            if cursor.words(&words) {
+                let message = format!("ALIGN TO FIRST OBSERVATION takes no {}", words.join(" "));
+                return Err(SqlError::new(message, cursor.position())
+                    .hint("buckets count from the first row, whatever the calendar says"));
+            }
+        }
+        clause.from_first = true;
+        return Ok(());
     }
-    cursor.expect(&["CALENDAR"])?;
+    if !cursor.eat(&["CALENDAR"]) {
+        return Err(cursor.expected("CALENDAR or FIRST OBSERVATION"));
+    }
     if cursor.eat(&["TIME", "ZONE"]) {
         clause.zone = Some(cursor.text("the name of a time zone")?);
     }
     if cursor.eat(&["WITH", "OFFSET"]) {
         clause.offset = Some(cursor.text("an offset such as +09:30")?);
     }
-    crate::functions::bucket::Bucketing::parse(
-        &clause.stride.to_string(),
-        clause.zone.as_deref(),
-        clause.offset.as_deref(),
-    )
-    .map_err(|message| SqlError::new(message, position))?;
+    if let Every::Time(stride) = clause.every {
+        crate::functions::bucket::Bucketing::parse(
+            &stride.to_string(),
+            clause.zone.as_deref(),
+            clause.offset.as_deref(),
+        )
+        .map_err(|message| SqlError::new(message, position))?;
+    }
     Ok(())
 }
 

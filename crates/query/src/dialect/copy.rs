@@ -120,6 +120,10 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
         cursor.expect_end()?;
         return Ok(Some(Statement::ShowTables));
     }
+    if cursor.eat(&["VIEWS"]) {
+        cursor.expect_end()?;
+        return Ok(Some(Statement::ShowViews));
+    }
     if cursor.eat(&["PARTITIONS"]) {
         if !cursor.eat(&["FROM"]) && !cursor.eat(&["IN"]) {
             return Err(cursor.expected("FROM and the name of a table"));

@@ -2,20 +2,22 @@
 //!
 //! ```text
 //! __sample_by(query => (SELECT …), stride => '1m', from => …, to => …, fill => …, zone => …, offset => …)
+//! __sample_by(query => (SELECT …), bar => 'VOLUME', of => …, limit => …)
 //! __latest_on(query => (SELECT * FROM … WHERE …), on => ts, key => …)
+//! nbbo((SELECT * FROM quotes), series => …, venue => …, bid => …, ask => …, bid_size => …, ask_size => …)
 //! l ASOF JOIN r MATCH_CONDITION (__asof(kind => 'ASOF JOIN', direction => …, condition => …, tolerance => …)) ON … | USING (…)
 //! ```
 //!
 //! Names and arguments keep the places of the clauses they stand for.
 
-use super::clause::{AsOfClause, LatestClause, SampleClause, text};
-pub(crate) use super::clause::{AsOfKind, Direction, span};
+use super::clause::{AsOfClause, Every, LatestClause, NBBO, SampleClause, text};
+pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, span};
 use super::series_join::{WINDOW_SELECT, WindowSelect};
 use super::{Position, SqlError};
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList,
-    FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Spanned, TableFactor,
-    Value, ValueWithSpan,
+    FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Spanned, TableAlias,
+    TableFactor, Value, ValueWithSpan,
 };
 
 const SAMPLE_BY: &str = "__sample_by";
@@ -27,8 +29,10 @@ const AS_OF: &str = "__asof";
 pub(crate) struct SampleMarker {
     /// The SELECT with its ORDER BY and LIMIT.
     pub(crate) query: Box<Query>,
-    /// Such as "1m".
-    pub(crate) stride: String,
+    /// What ends a bucket.
+    pub(crate) every: SampleEvery,
+    /// ALIGN TO FIRST OBSERVATION.
+    pub(crate) from_first: bool,
     /// FROM, inclusive.
     pub(crate) from: Option<Expr>,
     /// TO, exclusive.
@@ -43,6 +47,16 @@ pub(crate) struct SampleMarker {
     pub(crate) position: Position,
 }
 
+/// What ends a bucket of SAMPLE BY.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
+#[derive(Debug, Clone)]
+pub(crate) enum SampleEvery {
+    /// A length of time such as "1m".
+    Stride(String),
+    /// What its rows add up to.
+    Bar(BarClause),
+}
+
 /// LATEST ON over a FROM and WHERE.
 #[derive(Debug, Clone)]
 pub(crate) struct LatestMarker {
@@ -54,6 +68,61 @@ pub(crate) struct LatestMarker {
     pub(crate) keys: Vec<Expr>,
     /// Where LATEST stands.
     pub(crate) position: Position,
+}
+
+/// nbbo over a query.
+#[derive(Debug, Clone)]
+pub(crate) struct NbboMarker {
+    /// The quotes.
+    pub(crate) query: Box<Query>,
+    /// What is given by name, in the order given.
+    pub(crate) named: Vec<(Ident, Expr)>,
+    /// Where nbbo stands.
+    pub(crate) position: Position,
+}
+
+impl NbboMarker {
+    /// The call that a table factor is, and its alias; `None` for any other factor.
+    ///
+    /// # Errors
+    /// [`SqlError`] where its arguments are not a query and named ones.
+    pub(crate) fn read(factor: &TableFactor) -> Option<Result<(Self, Option<TableAlias>), SqlError>> {
+        let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return None };
+        let called = simple_name(name).is_some_and(|name| name.eq_ignore_ascii_case(NBBO));
+        called.then(|| Ok((Self::of(&args.args, place(name))?, alias.clone())))
+    }
+
+    fn of(args: &[FunctionArg], position: Position) -> Result<Self, SqlError> {
+        let wrong = |message: &str, at| {
+            SqlError::new(message, at)
+                .hint("nbbo(TABLE quotes, series => symbol, venue => venue, bid => bid, ask => ask)")
+        };
+        let (mut query, mut named) = (None, Vec::new());
+        for arg in args {
+            match arg {
+                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
+                    named.push((name.clone(), expr.clone()));
+                }
+                FunctionArg::ExprNamed {
+                    name: Expr::Identifier(name),
+                    arg: FunctionArgExpr::Expr(expr),
+                    ..
+                } => named.push((name.clone(), expr.clone())),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Subquery(of))) if query.is_none() => {
+                    query = Some(of.clone());
+                }
+                other => {
+                    let message = format!(
+                        "nbbo does not take {other}: TABLE and a name, or a query, comes first, the others by name"
+                    );
+                    return Err(wrong(&message, place(other)));
+                }
+            }
+        }
+        let query =
+            query.ok_or_else(|| wrong("nbbo needs the quotes: TABLE and a name, or a query", position))?;
+        Ok(Self { query, named, position })
+    }
 }
 
 /// ASOF or LT JOIN: what is not in the join's constraint.
@@ -100,8 +169,16 @@ impl Marker {
 /// The table factor that stands for SAMPLE BY.
 pub(super) fn sample_factor(clause: SampleClause, query: Box<Query>) -> TableFactor {
     let position = clause.position;
-    let stride = text(&clause.stride.to_string(), position);
-    let mut args = vec![named("query", Expr::Subquery(query)), named("stride", stride)];
+    let mut args = vec![named("query", Expr::Subquery(query))];
+    match clause.every {
+        Every::Time(stride) => args.push(named("stride", text(&stride.to_string(), position))),
+        Every::Bar(bar) => {
+            args.push(named("bar", text(bar.kind.word(), position)));
+            args.extend(bar.of.map(|e| named("of", e)));
+            args.push(named("limit", bar.limit));
+        }
+    }
+    args.extend(clause.from_first.then(|| named("align", text("first", position))));
     args.extend(clause.from.map(|e| named("from", e)));
     args.extend(clause.to.map(|e| named("to", e)));
     args.extend(clause.fill.into_iter().map(|e| named("fill", e)));
@@ -112,9 +189,18 @@ pub(super) fn sample_factor(clause: SampleClause, query: Box<Query>) -> TableFac
 
 fn read_sample(args: &[FunctionArg], position: Position) -> Option<SampleMarker> {
     let one = |name: &'static str| arguments(args, name).next();
+    let every = match one("stride") {
+        Some(stride) => SampleEvery::Stride(text_of(stride)?),
+        None => {
+            let word = text_of(one("bar")?)?;
+            let kind = BarKind::ALL.into_iter().find(|kind| kind.word() == word)?;
+            SampleEvery::Bar(BarClause { kind, of: one("of").cloned(), limit: one("limit")?.clone() })
+        }
+    };
     Some(SampleMarker {
         query: query_of(one("query")?)?,
-        stride: text_of(one("stride")?)?,
+        every,
+        from_first: one("align").is_some(),
         from: one("from").cloned(),
         to: one("to").cloned(),
         fill: arguments(args, "fill").cloned().collect(),

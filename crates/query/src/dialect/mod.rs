@@ -11,6 +11,7 @@
 //! Enter at [`parse`]. Marker relations (`marker`) are the contract with [`crate::operators`], which
 //! plans them. Every error is a [`SqlError`] with the line and column of the original text.
 
+mod advice;
 mod alter;
 pub(crate) mod change;
 mod clause;
@@ -26,11 +27,15 @@ mod restructure;
 pub(crate) mod series_join;
 mod statement;
 mod table;
+mod view;
 
 pub use error::SqlError;
 pub use names::resolve_names;
 pub use references::{reads_several, tables_read};
-pub use statement::{AlterTable, ChangeRows, CopySource, CreateTable, Partitions, Position, Statement};
+pub use statement::{
+    AlterTable, ChangeRows, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
+};
+pub use view::expand_views;
 
 use cursor::{Cursor, Tokens, parser_error};
 use sqlparser::ast;
@@ -43,10 +48,10 @@ use sqlparser::tokenizer::Token;
 /// # Errors
 /// [`SqlError`] for the first statement that is none of the language.
 pub fn parse(sql: &str) -> Result<Vec<Statement>, SqlError> {
-    cursor::statements(sql)?.iter().map(statement).collect()
+    cursor::statements(sql)?.iter().map(|tokens| statement(tokens, sql)).collect()
 }
 
-fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
+fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
     let mut cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
     let finish = |mut cursor: Cursor<'_>, words: usize, statement: Statement| {
         cursor.skip(words);
@@ -57,6 +62,12 @@ fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
     };
     if cursor.words(&["CREATE", "TABLE"]) {
         return table::create_table(&mut cursor);
+    }
+    if cursor.words(&["CREATE", "VIEW"]) || cursor.words(&["CREATE", "OR", "REPLACE", "VIEW"]) {
+        return view::create_view(&mut cursor, sql);
+    }
+    if cursor.words(&["DROP", "VIEW"]) {
+        return view::drop_view(&mut cursor);
     }
     if cursor.words(&["DROP", "TABLE"]) {
         return table::drop_table(&mut cursor);
@@ -116,18 +127,20 @@ fn statement(tokens: &Tokens) -> Result<Statement, SqlError> {
 /// Everything that the parser reads once our clauses are out.
 fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     refuse_unsupported(tokens)?;
-    let (mut cut, clauses) = clause::cut(tokens)?;
+    let (mut cut, clauses) = clause::cut(tokens).map_err(|e| advice::advise(e, tokens))?;
     distinct::join_words(&mut cut.tokens);
     let dialect = GenericDialect {};
     let length = cut.tokens.len();
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
-    let mut parsed = parser.parse_statement().map_err(|e| explain(e, &cut))?;
+    let mut parsed =
+        parser.parse_statement().map_err(|e| advice::advise(parser_error(e, cut.end), tokens))?;
     if parser.index() < length {
         let mut cursor = Cursor::new(&cut.tokens, 0, cut.end);
         cursor.skip(parser.index());
-        return Err(latest_hint(cursor.expected("the end of the statement"), &cut));
+        return Err(advice::advise(cursor.expected("the end of the statement"), tokens));
     }
     distinct::place(&mut parsed);
+    select_something(&mut parsed, start(tokens))?;
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
@@ -137,8 +150,36 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         | ast::Statement::Explain { .. }
         | ast::Statement::ShowVariable { .. }
         | ast::Statement::ShowFunctions { .. } => Ok(Statement::Query(Box::new(parsed))),
-        _ => Err(SqlError::new("this statement is not supported", start(tokens))
-            .hint("see the list of statements in the SQL reference")),
+        _ => Err(SqlError::new("this statement is not supported", start(tokens)).hint(instead(tokens))),
+    }
+}
+
+/// `FROM t` alone selects all its columns; SELECT without columns is a slip.
+fn select_something(parsed: &mut ast::Statement, position: Position) -> Result<(), SqlError> {
+    let ast::Statement::Query(query) = parsed else { return Ok(()) };
+    let ast::SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
+    if !select.projection.is_empty() {
+        return Ok(());
+    }
+    if select.flavor != ast::SelectFlavor::FromFirstNoSelect {
+        return Err(SqlError::new("SELECT names no column", position).hint("write SELECT * FROM t"));
+    }
+    select.projection = vec![ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
+    Ok(())
+}
+
+/// What does the work of a statement that other databases have.
+fn instead(tokens: &Tokens) -> &'static str {
+    let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
+    if cursor.words(&["CREATE", "INDEX"]) {
+        "SERIES BY (symbol) in CREATE TABLE stores the rows of a symbol together; nothing else is indexed"
+    } else if cursor.words(&["USE"])
+        || cursor.words(&["CREATE", "DATABASE"])
+        || cursor.words(&["SHOW", "DATABASES"])
+    {
+        "a directory is one database: open another with --data"
+    } else {
+        "see the list of statements in the SQL reference"
     }
 }
 
@@ -147,28 +188,10 @@ fn start(tokens: &Tokens) -> Position {
     Cursor::new(&tokens.tokens, 0, tokens.end).position()
 }
 
-fn explain(error: sqlparser::parser::ParserError, tokens: &Tokens) -> SqlError {
-    latest_hint(parser_error(error, tokens.end), tokens)
-}
-
-/// LATEST ON without PARTITION BY reads as an alias; the error after it says what is missing.
-fn latest_hint(error: SqlError, tokens: &Tokens) -> SqlError {
-    let latest = (0..tokens.tokens.len()).any(|at| {
-        let cursor = Cursor::new(&tokens.tokens, at, tokens.end);
-        cursor.words(&["LATEST", "ON"])
-    });
-    if latest && error.hint.is_none() {
-        error.hint("LATEST ON ts needs PARTITION BY and a key")
-    } else {
-        error
-    }
-}
-
 fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
     for words in [
         &["MERGE"][..],
-        &["CREATE", "VIEW"],
         &["CREATE", "STREAM"],
         &["CREATE", "MATERIALIZED"],
         &["SUBSCRIBE"],
@@ -187,11 +210,11 @@ fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
 
 /// A query on its own, such as the one in CREATE TABLE … AS (…).
 fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
-    let (mut cut, clauses) = clause::cut(tokens)?;
+    let (mut cut, clauses) = clause::cut(tokens).map_err(|e| advice::advise(e, tokens))?;
     distinct::join_words(&mut cut.tokens);
     let dialect = GenericDialect {};
     let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
-    let mut query = parser.parse_query().map_err(|e| explain(e, &cut))?;
+    let mut query = parser.parse_query().map_err(|e| advice::advise(parser_error(e, cut.end), tokens))?;
     let mut cursor = Cursor::new(&cut.tokens, 0, cut.end);
     cursor.skip(parser.index());
     if !matches!(cursor.peek(), None | Some(Token::EOF)) {

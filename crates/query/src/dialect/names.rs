@@ -27,6 +27,7 @@ pub fn resolve_names(statement: &mut Statement, catalog: &Catalog<'_>) {
                 resolve(query.as_mut(), catalog);
             }
         }
+        Statement::CreateView(view) => resolve(view.query.as_mut(), catalog),
         Statement::CopyTo { source: CopySource::Query(query), .. } => resolve(query.as_mut(), catalog),
         Statement::Change(change) => resolve(change.query.as_mut(), catalog),
         Statement::AlterTable { change: AlterTable::DropPartitions(Partitions::Where(query)), .. } => {

@@ -26,7 +26,7 @@ pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Err(cursor.expected("a statement"));
     }
     let tokens = Tokens { tokens: cursor.rest().to_vec(), end: cursor.end() };
-    match super::statement(&tokens)? {
+    match super::statement(&tokens, "")? {
         statement @ (Statement::Query(_) | Statement::Insert(_) | Statement::Change(_)) => {
             Ok(Statement::Prepare { name, statement: Box::new(statement) })
         }

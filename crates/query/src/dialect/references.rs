@@ -15,6 +15,7 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
             Some(query) => query.visit(&mut names),
             None => ControlFlow::Continue(()),
         },
+        Statement::CreateView(view) => view.query.visit(&mut names),
         Statement::CopyTo { source: CopySource::Query(query), .. } => query.visit(&mut names),
         Statement::Change(change) => change.query.visit(&mut names),
         _ => ControlFlow::Continue(()),

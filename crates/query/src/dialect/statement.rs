@@ -15,6 +15,17 @@ pub enum Statement {
     Insert(Box<ast::Statement>),
     /// CREATE TABLE, with or without a query that fills it.
     CreateTable(CreateTable),
+    /// CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v AS query.
+    CreateView(CreateView),
+    /// DROP VIEW [IF EXISTS] v, ….
+    DropView {
+        /// The views, as written.
+        names: Vec<String>,
+        /// Whether a missing view is no error.
+        if_exists: bool,
+    },
+    /// SHOW VIEWS.
+    ShowViews,
     /// DROP TABLE [IF EXISTS] t, ….
     DropTable {
         /// The tables, as written (unquoted names match in any case).
@@ -145,6 +156,10 @@ pub enum AlterTable {
         /// The table's new name.
         to: String,
     },
+    /// ADD INDEX (columns), as written.
+    AddIndex(Vec<String>),
+    /// DROP INDEX (columns), as written.
+    DropIndex(Vec<String>),
     /// SET TTL 30 DAYS, SET TTL NONE: as written.
     SetTtl(Option<String>),
     /// DROP PARTITION ….
@@ -201,12 +216,31 @@ pub struct CreateTable {
     pub ttl: Option<String>,
     /// Columns of DEDUP UPSERT KEYS (…).
     pub dedup: Option<Vec<String>>,
+    /// Columns of INDEX (…).
+    pub indexed: Option<Vec<String>>,
     /// WITH (sync = '…').
     pub sync: Option<SyncPolicy>,
     /// CREATE TABLE … AS (query).
     pub query: Option<Box<ast::Query>>,
     /// Where the name stands, for errors about the table.
     pub time_position: Position,
+}
+
+/// CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name AS query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateView {
+    /// The view's name, spelled as written.
+    pub name: String,
+    /// Whether a view of that name gets this query.
+    pub or_replace: bool,
+    /// Whether an existing view of that name is no error, and stays as it is.
+    pub if_not_exists: bool,
+    /// The query as it was written.
+    pub text: String,
+    /// The same, read.
+    pub query: Box<ast::Query>,
+    /// Where the name stands, for errors about the view.
+    pub position: Position,
 }
 
 /// A place in the text that was parsed: line and column (in characters), both from 1.

@@ -20,6 +20,7 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         partition_by: None,
         ttl: None,
         dedup: None,
+        indexed: None,
         sync: None,
         query: None,
         time_position,
@@ -86,13 +87,31 @@ pub(super) fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
     if written.is_empty() {
         return Err(cursor.expected("the type of the column"));
     }
-    ColumnType::parse(&written).map_err(|e| type_error(&e, position))
+    ColumnType::parse(&written).map_err(|e| type_error(&e, &written, position))
 }
 
-fn type_error(error: &ModelError, position: super::Position) -> SqlError {
-    SqlError::new(error.to_string(), position)
-        .hint("types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE, TIMESTAMP")
+fn type_error(error: &ModelError, written: &str, position: super::Position) -> SqlError {
+    let message = error.to_string();
+    let message = message.split("; known are").next().unwrap_or_default();
+    let written = written.to_uppercase();
+    let hint = OTHER_TYPES.iter().find(|(other, _)| written.starts_with(other)).map(|(_, hint)| *hint);
+    SqlError::new(message, position).hint(hint.unwrap_or("types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE, TIMESTAMP"))
 }
+
+/// Beginnings of types of other databases, and what to write instead.
+const OTHER_TYPES: [(&str, &str); 11] = [
+    ("SYMBOL ", "write SYMBOL alone: there is no capacity, cache or index to choose"),
+    ("SYM", "did you mean SYMBOL?"),
+    ("LOWCARDINALITY", "write SYMBOL"),
+    ("ENUM", "write SYMBOL"),
+    ("TIMESTAMP", "write TIMESTAMP: it holds nanoseconds, UTC"),
+    ("DATETIME", "write TIMESTAMP: it holds nanoseconds, UTC"),
+    ("BYTE", "write TINYINT"),
+    ("SHORT", "write SMALLINT"),
+    ("SERIAL", "write BIGINT: nothing counts up by itself"),
+    ("REAL", "write FLOAT for 32 bits, DOUBLE for 64"),
+    ("NULLABLE", "write the type alone: every column but the designated timestamp may be NULL"),
+];
 
 /// The query after AS: in brackets, so that clauses may follow, or all that is left.
 fn query(cursor: &mut Cursor<'_>) -> Result<Box<sqlparser::ast::Query>> {
@@ -141,14 +160,27 @@ fn tail_clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
         cursor.expect(&["UPSERT", "KEYS"])?;
         let names = cursor.names("the name of a column")?;
         set(&mut table.dedup, names, || twice("DEDUP"))
+    } else if cursor.eat(&["INDEX"]) || is_index_after_comma(cursor) {
+        let names = cursor.names("the name of a column")?;
+        set(&mut table.indexed, names, || twice("INDEX"))
     } else if cursor.eat(&["WITH"]) {
         with_options(cursor, table)
     } else if cursor.eat(&["WAL"]) {
         // Every table has a write-ahead log; dumps of other databases say so.
         Ok(())
     } else {
-        Err(cursor.expected("TIMESTAMP, SERIES BY, PARTITION BY, TTL, DEDUP UPSERT KEYS or WITH"))
+        Err(cursor.expected("TIMESTAMP, SERIES BY, PARTITION BY, TTL, DEDUP UPSERT KEYS, INDEX or WITH"))
     }
+}
+
+/// `, INDEX`, as QuestDB has it.
+fn is_index_after_comma(cursor: &mut Cursor<'_>) -> bool {
+    let mut ahead = cursor.clone();
+    let found = ahead.eat_token(&Token::Comma) && ahead.eat(&["INDEX"]);
+    if found {
+        *cursor = ahead;
+    }
+    found
 }
 
 fn set<T>(slot: &mut Option<T>, value: T, twice: impl FnOnce() -> SqlError) -> Result<()> {
@@ -197,7 +229,7 @@ pub(super) fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Truncate { names: table_names(cursor)? })
 }
 
-fn table_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+pub(super) fn table_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     let mut names = vec![cursor.table_name()?];
     while cursor.eat_token(&Token::Comma) {
         names.push(cursor.table_name()?);

@@ -29,7 +29,26 @@ fn sample_by_becomes_a_relation() {
         "SELECT * FROM __sample_by(query => (SELECT sum(x) FROM t), stride => '1M', from => '2024-01-01', \
          to => '2025-01-01', zone => 'UTC', offset => '-01:00')",
     );
+    check(
+        "SELECT sum(x) FROM t SAMPLE BY volume(x * 2) 1e3 ORDER BY 1",
+        "SELECT * FROM __sample_by(query => (SELECT sum(x) FROM t ORDER BY 1), bar => 'VOLUME', of => x * 2, limit => 1e3)",
+    );
+    check(
+        "SELECT sum(x) FROM t SAMPLE BY TICKS 100 UNION ALL SELECT max(x) FROM t SAMPLE BY 1d ALIGN TO FIRST OBSERVATION",
+        "SELECT * FROM __sample_by(query => (SELECT sum(x) FROM t), bar => 'TICKS', limit => 100) UNION ALL \
+         SELECT * FROM __sample_by(query => (SELECT max(x) FROM t), stride => '1d', align => 'first')",
+    );
     check("SELECT a sample FROM by_day", "SELECT a AS sample FROM by_day");
+}
+
+#[test]
+fn a_table_is_an_argument_of_nbbo() {
+    check(
+        "SELECT n.bid FROM NBBO(TABLE public.q, venue => v, bid => b, ask => a) n JOIN nbbo((SELECT 1), bid => 2) m ON true",
+        "SELECT n.bid FROM NBBO((SELECT * FROM public.q), venue => v, bid => b, ask => a) n \
+         JOIN nbbo((SELECT 1), bid => 2) m ON true",
+    );
+    check_error("SELECT 1 FROM nbbo(TABLE, bid => 2)", 1, 25, "expected the name of a table");
 }
 
 #[test]
@@ -176,6 +195,8 @@ fn errors_point_into_the_original_text() {
     check_error("SELECT 1 FROM t SAMPLE BY 1m, x", 1, 29, "expected the end of the statement");
     check_error("SELECT a,\n b FRM t", 2, 8, "");
     check_error("SELECT 1 FROM t LATEST ON ts", 1, 24, "needs PARTITION BY");
+    check_error("SELECT 1 FROM t SAMPLE BY TICKS 5 FILL(0)", 1, 35, "no gaps to fill");
+    check_error("SELECT 1 FROM t SAMPLE BY VALUE 5", 1, 33, "SAMPLE BY VALUE(price * amount) 1000");
     check_error("SELECT 1 FROM a WINDOW JOIN b ON (k)", 1, 37, "expected RANGE BETWEEN");
     check_error("SELECT 1 FROM a HORIZON JOIN b ON (k) LIST (0)", 1, 47, "expected AS");
     check_error("SELECT 1 FROM a LT JOIN b DIRECTION NEAREST", 1, 27, "takes no DIRECTION");

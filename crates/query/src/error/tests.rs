@@ -23,7 +23,10 @@ fn an_unknown_column_is_answered_with_the_nearest() {
     let field = Box::new(Column::from_name("colour"));
     let error = SchemaError::FieldNotFound { field, valid_fields };
     let error = QueryError::from(DataFusionError::SchemaError(Box::new(error), Box::new(None)));
-    assert_eq!(error.hint.as_deref(), Some("columns are price, amount"));
+    assert_eq!(
+        error.hint.as_deref(),
+        Some("columns are price, amount; a text stands in single quotes: 'colour'")
+    );
 }
 
 #[test]

@@ -5,6 +5,8 @@
 //! - Strides under a day are uniform in UTC. Longer ones follow the calendar of the zone, where a day
 //!   may have 23 or 25 hours; a local midnight that a clock change skips is the first instant after it.
 //! - An offset moves every boundary.
+//! - Where they count from the first row instead, its time is the first boundary; of months and years the
+//!   others are the same day and time of later months, in a shorter month its last day.
 //!
 //! All instants are nanoseconds since the Unix epoch, UTC; boundaries past `i64` are cut to its ends.
 
@@ -25,12 +27,54 @@ pub(crate) struct Bucketing {
     offset: i64,
     /// The zone whose calendar days and longer follow; `None` is UTC.
     zone: Option<Tz>,
+    origin: Origin,
+}
+
+/// What buckets count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Origin {
+    /// 1970.
+    Epoch,
+    /// The time of the first row, which is not known before rows are read.
+    FirstRow,
+    /// An instant, ns.
+    Instant(i64),
 }
 
 impl Bucketing {
     /// Buckets of this stride in UTC.
     pub(crate) fn new(stride: Stride) -> Self {
-        Self { stride, offset: 0, zone: None }
+        Self { stride, offset: 0, zone: None, origin: Origin::Epoch }
+    }
+
+    /// The same stride, counted from the time of the first row: [`Self::with_first`] must say which that is
+    /// before anything is asked of the buckets but their width.
+    #[must_use]
+    pub(crate) fn counted_from_first(self) -> Self {
+        Self { origin: Origin::FirstRow, ..Self::new(self.stride) }
+    }
+
+    /// Whether they count from the first row, and its time is not known yet.
+    pub(crate) fn awaits_first(&self) -> bool {
+        self.origin == Origin::FirstRow
+    }
+
+    /// The same buckets where they await the first row and this is its time; any others as they are.
+    #[must_use]
+    pub(crate) fn with_first(self, first: i64) -> Self {
+        if !self.awaits_first() {
+            return self;
+        }
+        let plain = Self::new(self.stride);
+        match self.stride.nanos() {
+            Some(step) => plain.with_offset(
+                i64::try_from(
+                    (i128::from(first) - i128::from(plain.uniform_origin())).rem_euclid(step.into()),
+                )
+                .unwrap_or(0),
+            ),
+            None => Self { origin: Origin::Instant(first), ..plain },
+        }
     }
 
     /// Moves every boundary by so many nanoseconds.
@@ -120,13 +164,15 @@ impl Bucketing {
 
     /// Number of the calendar bucket that holds `ts`, from 0 at the origin.
     fn index(&self, ts: i64) -> i64 {
+        if let (Origin::Instant(first), Some(months)) = (self.origin, self.stride.months()) {
+            let about = (month_of(ts) - month_of(first)).div_euclid(months);
+            // In the month of a boundary, what comes before it is of the bucket before.
+            return if self.edge(about) > ts { about - 1 } else { about };
+        }
         let local = self.local(ts) - i128::from(self.offset);
         let day = clamped(local.div_euclid(i128::from(DAY)));
         match (self.stride.months(), self.stride.unit) {
-            (Some(months), _) => {
-                let date = date_of(day);
-                (i64::from(date.year() - 1970) * 12 + i64::from(date.month0())).div_euclid(months)
-            }
+            (Some(months), _) => months_of(date_of(day)).div_euclid(months),
             (None, Unit::Week) => (day + 3).div_euclid(self.stride.count * 7),
             (None, _) => day.div_euclid(self.stride.count),
         }
@@ -134,6 +180,10 @@ impl Bucketing {
 
     /// Start of the calendar bucket of this number.
     fn edge(&self, index: i64) -> i64 {
+        if let (Origin::Instant(first), Some(months)) = (self.origin, self.stride.months()) {
+            let beyond = if index < 0 { i64::MIN } else { i64::MAX };
+            return Unit::Month.add(index.saturating_mul(months), first).unwrap_or(beyond);
+        }
         let day = match (self.stride.months(), self.stride.unit) {
             (Some(months), _) => first_day_of_month(index.saturating_mul(months)),
             (None, Unit::Week) => index.saturating_mul(self.stride.count * 7).saturating_sub(3),
@@ -193,6 +243,9 @@ impl fmt::Display for Bucketing {
         if self.offset != 0 {
             write!(f, " offset={}ns", self.offset)?;
         }
+        if self.awaits_first() {
+            f.write_str(" from the first row")?;
+        }
         Ok(())
     }
 }
@@ -215,6 +268,15 @@ fn clamped(nanos: i128) -> i64 {
 
 fn date_of(day: i64) -> NaiveDate {
     i32::try_from(day).ok().and_then(NaiveDate::from_epoch_days).unwrap_or_default()
+}
+
+/// Months since 1970-01.
+fn months_of(date: NaiveDate) -> i64 {
+    i64::from(date.year() - 1970) * 12 + i64::from(date.month0())
+}
+
+fn month_of(ts: i64) -> i64 {
+    months_of(date_of(ts.div_euclid(DAY)))
 }
 
 fn first_day_of_month(month: i64) -> i64 {

@@ -14,6 +14,7 @@
 //! | `atr(high, low, close [, n])` | Wilder's mean of the last n true ranges, n = 14 (Wilder 1978) |
 //! | `macd(x [, fast, slow, signal])` | struct macd, signal, histogram; 12, 26, 9 periods (Appel 1979) |
 //! | `bollinger(x [, n, k])` | struct middle, upper, lower: mean ± k population deviations of n rows; 20, 2 |
+//! | `vpin(buys, sells [, n])` | Σ |bᵢ − sᵢ| / Σ (bᵢ + sᵢ) over the last n rows, volume bars as a rule; 50 (Easley, López de Prado & O'Hara 2012) |
 //!
 //! Wilder's mean of n is the plain one of the first n values, then ((n − 1)·mean + value) / n. Rows where an
 //! argument is NULL are NULL and passed over, but for `log_return`, `simple_return`, `delta` and `ratio`, where the
@@ -47,10 +48,11 @@ enum Indicator {
     Atr,
     Macd,
     Bollinger,
+    Vpin,
 }
 
 impl Indicator {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::LogReturn,
         Self::SimpleReturn,
         Self::Delta,
@@ -62,6 +64,7 @@ impl Indicator {
         Self::Atr,
         Self::Macd,
         Self::Bollinger,
+        Self::Vpin,
     ];
 
     fn name(self) -> &'static str {
@@ -77,6 +80,7 @@ impl Indicator {
             Self::Atr => "atr",
             Self::Macd => "macd",
             Self::Bollinger => "bollinger",
+            Self::Vpin => "vpin",
         }
     }
 
@@ -91,6 +95,7 @@ impl Indicator {
             Self::Atr => (3, &[14.0]),
             Self::Macd => (1, &[12.0, 26.0, 9.0]),
             Self::Bollinger => (1, &[20.0, 2.0]),
+            Self::Vpin => (2, &[50.0]),
         }
     }
 
@@ -268,9 +273,26 @@ impl PartitionEvaluator for Evaluator {
                     (last.len() == periods).then_some([mean, mean + apart, mean - apart])
                 })
             }
+            Indicator::Vpin => vpin(columns[0], columns[1], periods(0)?),
             Indicator::Ema => unreachable!("has its own arguments"),
         })
     }
+}
+
+/// The share of volume that was out of balance, over so many rows; NULL in fewer, and where there was none.
+fn vpin(buys: &Float64Array, sells: &Float64Array, periods: usize) -> ArrayRef {
+    let mut last = VecDeque::with_capacity(periods);
+    let found = buys.iter().zip(sells).map(|(buys, sells)| {
+        let (buys, sells) = (buys?, sells?);
+        if last.len() == periods {
+            last.pop_front();
+        }
+        last.push_back(((buys - sells).abs(), buys + sells));
+        // Added anew for each row, so that no rounding stays.
+        let (apart, volume) = last.iter().fold((0.0, 0.0), |(a, b), (apart, volume)| (a + apart, b + volume));
+        (last.len() == periods && volume != 0.0).then(|| apart / volume)
+    });
+    Arc::new(found.collect::<Float64Array>())
 }
 
 fn two(mut values: impl Iterator<Item = Option<f64>>) -> [Option<f64>; 2] {

@@ -2,14 +2,16 @@
 //!
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); aggregates by time (first and last,
 //! ohlc and candle, twap, realized_vol), vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
-//! min and max where NaN counts, corr that keeps its digits; the scalars of a quote and of instants; the window
+//! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants; the window
 //! functions of returns and indicators. Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
+mod book;
 pub(crate) mod bucket;
 mod by_time;
 mod correlation;
+mod count_distinct;
 mod extreme;
 mod first_last;
 mod hidden_time;
@@ -26,7 +28,10 @@ pub(crate) mod stride;
 mod time_bucket;
 mod vwap;
 
+use crate::operators::BarStart;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
+use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use std::sync::Arc;
 
@@ -41,14 +46,16 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
+    let bar: ScalarUDF = BarStart::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
-    quotes.chain([bucket]).chain(instants).map(Arc::new).collect()
+    let books = book::BookFunction::all().map(ScalarUDF::from);
+    quotes.chain([bucket, bar]).chain(instants).chain(books).map(Arc::new).collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let plain = [ksum::KSUM, moments::SKEWNESS, moments::KURTOSIS, by_time::twap(), by_time::realized_vol()];
     let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
-    let all: [AggregateUDF; 13] = [
+    let all: [AggregateUDF; 16] = [
         correlation::Correlation::default().into(),
         extreme::Extreme::min().into(),
         extreme::Extreme::max().into(),
@@ -62,6 +69,9 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         pick::PickFunction::arg_min().into(),
         pick::PickFunction::arg_max().into(),
         pick::PickFunction::mode().into(),
+        count_distinct::CountDistinct::default().into(),
+        percentile_cont_udaf().as_ref().clone().with_aliases(["quantile"]),
+        approx_percentile_cont_udaf().as_ref().clone().with_aliases(["approx_quantile"]),
     ];
     all.into_iter().chain(plain).map(Arc::new).collect()
 }

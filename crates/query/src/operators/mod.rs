@@ -1,15 +1,15 @@
 //! Time-series operators inside DataFusion's planner.
 //!
-//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF, WINDOW, HORIZON and SPLICE JOIN) from marker to rows, and the
-//! window functions over series ([`window`]), which SQL has already:
+//! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF, WINDOW, HORIZON and SPLICE JOIN, nbbo) from
+//! marker to rows, and the window functions over series ([`window`]), which SQL has already:
 //!
 //! ```text
-//! marker relation -> relation (RelationPlanner) -> sample | latest | asof | series_join :: node (extension node)
+//! marker relation -> relation (RelationPlanner) -> sample | latest | asof | series_join | nbbo :: node (extension node)
 //!                 -> planner (ExtensionPlanner) -> … :: exec (ExecutionPlan)
 //! ```
 //!
 //! Never rewrites results; never touches storage: what an operator needs of its input, such as time
-//! order, it says in its properties. All but the windows yield one partition.
+//! order, it says in its properties. All but the windows and nbbo yield one partition.
 //!
 //! Enter at [`install`], which the session calls once.
 
@@ -18,18 +18,21 @@ mod fill;
 mod gather;
 mod key;
 mod latest;
+mod nbbo;
 mod order;
 pub(crate) mod pinned;
 mod planner;
 mod reduce;
 mod relation;
 mod sample;
+mod series;
 mod series_join;
 #[cfg(test)]
 mod speed;
 mod window;
 
 pub(crate) use asof::plan::interval_nanos;
+pub(crate) use sample::bars::place::BarStart;
 pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
 

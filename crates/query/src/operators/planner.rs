@@ -6,6 +6,10 @@ use super::fill::exec::{FillColumn, FillExec};
 use super::fill::node::{Fill, FillWith};
 use super::latest::exec::LatestOnExec;
 use super::latest::node::LatestOn;
+use super::nbbo::exec::{NbboExec, QuoteColumns};
+use super::nbbo::node::Nbbo;
+use super::sample::bars::exec::{BarRows, BarsExec};
+use super::sample::bars::node::Bars;
 use super::sample::exec::SampleByExec;
 use super::sample::node::SampleBy;
 use super::series_join::exec::SeriesJoinExec;
@@ -95,6 +99,8 @@ impl Lowering<'_> {
         let input = |index: usize| Arc::clone(&inputs[index]);
         Ok(Some(if let Some(sample) = node.downcast_ref::<SampleBy>() {
             Arc::new(self.sample(sample, input(0))?)
+        } else if let Some(bars) = node.downcast_ref::<Bars>() {
+            Arc::new(self.bars(bars, input(0))?)
         } else if let Some(fill) = node.downcast_ref::<Fill>() {
             Arc::new(self.fill(fill, input(0))?)
         } else if let Some(latest) = node.downcast_ref::<LatestOn>() {
@@ -103,6 +109,8 @@ impl Lowering<'_> {
             Arc::new(LatestOnExec::new(input(0), time, self.exprs(&latest.keys, schema)?))
         } else if let Some(join) = node.downcast_ref::<AsOfJoin>() {
             Arc::new(self.asof(join, input(0), input(1))?)
+        } else if let Some(nbbo) = node.downcast_ref::<Nbbo>() {
+            Arc::new(self.nbbo(nbbo, input(0))?)
         } else if let Some(join) = node.downcast_ref::<SeriesJoin>() {
             Arc::new(self.series_join(join, input(0), input(1))?)
         } else {
@@ -118,18 +126,36 @@ impl Lowering<'_> {
         exprs.iter().map(|expr| self.expr(expr, schema)).collect()
     }
 
-    fn sample(&self, node: &SampleBy, input: Arc<dyn ExecutionPlan>) -> Result<SampleByExec> {
-        let schema = node.input.schema();
+    fn aggregates(
+        &self,
+        aggregates: &[Expr],
+        schema: &DFSchema,
+        input: &Arc<dyn ExecutionPlan>,
+    ) -> Result<Vec<LoweredAggregate>> {
         let physical = input.schema();
-        let aggregates = node.aggregates.iter().map(|aggregate| {
-            let properties = self.session.execution_props();
+        let properties = self.session.execution_props();
+        let lowered = aggregates.iter().map(|aggregate| {
             LoweredAggregateBuilder::new(aggregate, schema, &physical, properties, self.planning).build()
         });
-        let aggregates = aggregates.collect::<Result<Vec<LoweredAggregate>>>()?;
-        one_order(&aggregates)?;
+        lowered.collect()
+    }
+
+    fn sample(&self, node: &SampleBy, input: Arc<dyn ExecutionPlan>) -> Result<SampleByExec> {
+        let schema = node.input.schema();
+        let aggregates = self.aggregates(&node.aggregates, schema, &input)?;
+        one_order(&aggregates, node.bucketing.awaits_first())?;
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
         let (time, keys) = (self.expr(&node.time, schema)?, self.exprs(&node.keys, schema)?);
         Ok(SampleByExec::new(input, Some((time, node.bucketing)), keys, aggregates, output))
+    }
+
+    fn bars(&self, node: &Bars, input: Arc<dyn ExecutionPlan>) -> Result<BarsExec> {
+        let schema = node.input.schema();
+        let aggregates = self.aggregates(&node.aggregates, schema, &input)?;
+        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        let (time, of) = (self.expr(&node.time, schema)?, self.expr(&node.of, schema)?);
+        let rows = BarRows { time, of, keys: self.exprs(&node.keys, schema)? };
+        BarsExec::try_new(input, rows, node.size, &aggregates, output)
     }
 
     fn fill(&self, node: &Fill, input: Arc<dyn ExecutionPlan>) -> Result<FillExec> {
@@ -139,6 +165,7 @@ impl Lowering<'_> {
             Ok(match fill {
                 FillWith::Null => FillColumn::Null,
                 FillWith::Prev => FillColumn::Prev,
+                FillWith::PrevOf(column) => FillColumn::PrevOf(*column),
                 FillWith::Linear => FillColumn::Linear,
                 FillWith::Constant(expr) => FillColumn::Constant(self.expr(expr, &empty)?),
             })
@@ -147,6 +174,22 @@ impl Lowering<'_> {
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
         let bounds = (bound(&node.from)?, bound(&node.to)?);
         FillExec::try_new(input, node.keys, node.bucketing, bounds, fills, output)
+    }
+
+    fn nbbo(&self, node: &Nbbo, input: Arc<dyn ExecutionPlan>) -> Result<NbboExec> {
+        let schema = node.input.schema();
+        let expr = |expr: &Expr| self.expr(expr, schema);
+        let of = &node.arguments;
+        let ([bid, ask], [bid_size, ask_size]) = (&of.prices, &of.sizes);
+        let columns = QuoteColumns {
+            time: expr(&of.time)?,
+            series: self.exprs(&of.series, schema)?,
+            venue: expr(&of.venue)?,
+            prices: [expr(bid)?, expr(ask)?],
+            sizes: [bid_size.as_ref().map(expr).transpose()?, ask_size.as_ref().map(expr).transpose()?],
+        };
+        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        Ok(NbboExec::new(input, columns, output))
     }
 
     fn asof(
@@ -185,11 +228,17 @@ impl Lowering<'_> {
     }
 }
 
-/// Refuses aggregates that need their rows in different orders, all at once.
-fn one_order(aggregates: &[LoweredAggregate]) -> Result<()> {
+/// Refuses aggregates that need their rows in different orders, all at once, or in one other than that of time
+/// where buckets count from the first row.
+fn one_order(aggregates: &[LoweredAggregate], from_first: bool) -> Result<()> {
     let hard = |of: &&LoweredAggregate| of.aggregate.order_sensitivity().hard_requires();
     let mut orders = aggregates.iter().filter(hard).map(|of| &of.order_bys);
     let first = orders.next();
+    if from_first && first.is_some() {
+        return plan_err!(
+            "ALIGN TO FIRST OBSERVATION reads rows in order of time, which nth_value(… ORDER BY …) cannot do with: SAMPLE BY in a sub-query with ALIGN TO CALENDAR, or leave its ORDER BY out"
+        );
+    }
     if orders.any(|order| Some(order) != first) {
         return plan_err!(
             "SAMPLE BY cannot bring rows in two orders at once: ask for one nth_value(… ORDER BY …) a query, or with the same ORDER BY"

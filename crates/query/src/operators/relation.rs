@@ -1,8 +1,8 @@
 //! Turns marker relations into plans: the [`RelationPlanner`] of the dialect.
 
-use crate::dialect::marker::{AsOfMarker, Marker};
+use crate::dialect::marker::{AsOfMarker, Marker, NbboMarker, planning_error};
 use crate::dialect::series_join::SeriesJoinMarker;
-use crate::operators::{asof, latest, sample, series_join};
+use crate::operators::{asof, latest, nbbo, sample, series_join};
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The table function that stands for a plan which is already made.
 const PLANNED: &str = "__planned";
 
-/// Plans SAMPLE BY, LATEST ON and our joins; leaves every other relation to DataFusion.
+/// Plans SAMPLE BY, LATEST ON, our joins and nbbo; leaves every other relation to DataFusion.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     /// Plans on their way back into DataFusion's planner, by number; each is taken once.
@@ -150,7 +150,14 @@ impl RelationPlanner for Relations {
                 };
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
             }
-            other => Ok(RelationPlanning::Original(Box::new(other))),
+            other => match NbboMarker::read(&other) {
+                Some(read) => {
+                    let (marker, alias) = read.map_err(planning_error)?;
+                    let plan = nbbo::plan::plan_nbbo(marker, context)?;
+                    Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+                }
+                None => Ok(RelationPlanning::Original(Box::new(other))),
+            },
         }
     }
 }

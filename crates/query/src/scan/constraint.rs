@@ -4,11 +4,13 @@
 //! `exact` it keeps no other row either, and the filter need not be evaluated.
 
 use crate::session::with_values;
+use datafusion::arrow::array::{ArrayRef, UInt32Array, new_empty_array};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, TryCast, expr::InList};
 use std::collections::BTreeMap;
-use tickstone_engine::part::StatValue;
+use std::sync::Arc;
+use tickstone_engine::part::{ColumnPoints, StatValue};
 use tickstone_engine::{ColumnBound, Selection, TableSnapshot};
 use tickstone_model::{ColumnType, SymbolId, TimeRange};
 
@@ -24,6 +26,8 @@ pub(crate) struct Constraint {
     pub(crate) series: BTreeMap<usize, Vec<SymbolId>>,
     /// Values outside of which a block may be skipped.
     pub(crate) bounds: Vec<Bound>,
+    /// Values looked up in indexed columns: groups of blocks that have none of them may be skipped.
+    pub(crate) points: Vec<ColumnPoints>,
     /// Whether the rows left are those of the filter and no more.
     pub(crate) exact: bool,
 }
@@ -31,7 +35,13 @@ pub(crate) struct Constraint {
 impl Constraint {
     /// Every row.
     pub(crate) fn any() -> Self {
-        Self { time: TimeRange::ALL, series: BTreeMap::new(), bounds: Vec::new(), exact: true }
+        Self {
+            time: TimeRange::ALL,
+            series: BTreeMap::new(),
+            bounds: Vec::new(),
+            points: Vec::new(),
+            exact: true,
+        }
     }
 
     /// What all filters together leave; those that say nothing are passed over.
@@ -79,9 +89,12 @@ impl Constraint {
                 if table.schema().series().contains(&column) {
                     return Self::symbols(table, column, list);
                 }
-                let mut each = list
-                    .iter()
-                    .map(|value| Self::comparison(table, column, Operator::Eq, &literal_of(value)?));
+                let values = list.iter().map(literal_of).collect::<Option<Vec<_>>>()?;
+                if table.schema().timestamp() != Some(column) {
+                    return Self::one_of(table, column, &values);
+                }
+                let mut each =
+                    values.iter().map(|value| Self::comparison(table, column, Operator::Eq, value));
                 let first = each.next()??;
                 each.try_fold(first, |all, one| all.or(one?))
             }
@@ -120,8 +133,25 @@ impl Constraint {
                 _ => None,
             };
         }
+        if op == Operator::Eq {
+            return Self::one_of(table, column, std::slice::from_ref(value));
+        }
         let bound = column_bound(schema.columns()[column].column_type, column, op, value)?;
         Some(Self { bounds: vec![bound], exact: false, ..Self::any() })
+    }
+
+    /// Rows with one of some values in a column that is neither the designated timestamp nor of the series key. A NULL
+    /// among them matches nothing.
+    fn one_of(table: &TableSnapshot, column: usize, values: &[ScalarValue]) -> Option<Self> {
+        let schema = table.schema();
+        let column_type = schema.columns()[column].column_type;
+        let values: Vec<&ScalarValue> = values.iter().filter(|value| !value.is_null()).collect();
+        let points =
+            if schema.indexed().contains(&column) { points_of(table, column, &values) } else { None };
+        let bound = range_of(column_type, column, &values);
+        let (points, bounds): (Vec<_>, Vec<_>) = (points.into_iter().collect(), bound.into_iter().collect());
+        let says_nothing = points.is_empty() && bounds.is_empty();
+        (!says_nothing).then(|| Self { bounds, points, exact: false, ..Self::any() })
     }
 
     /// Rows in both.
@@ -136,6 +166,7 @@ impl Constraint {
             }
         }
         self.bounds.extend(other.bounds);
+        self.points.extend(other.points);
         self.exact &= other.exact;
         self
     }
@@ -144,7 +175,8 @@ impl Constraint {
     /// (the gap between them makes it inexact).
     fn or(self, other: Self) -> Option<Self> {
         let exact = self.exact && other.exact;
-        if !(self.bounds.is_empty() && other.bounds.is_empty()) {
+        let by_series = |of: &Self| of.bounds.is_empty() && of.points.is_empty();
+        if !(by_series(&self) && by_series(&other)) {
             return None;
         }
         if self.series.is_empty() && other.series.is_empty() {
@@ -175,11 +207,16 @@ impl Constraint {
     /// As the engine wants it.
     pub(crate) fn into_selection(self) -> Selection {
         let bounds = self.bounds.into_iter().map(|(column, min, max)| ColumnBound { column, min, max });
-        Selection { time: self.time, series: self.series.into_iter().collect(), bounds: bounds.collect() }
+        Selection {
+            time: self.time,
+            series: self.series.into_iter().collect(),
+            bounds: bounds.collect(),
+            points: self.points,
+        }
     }
 }
 
-/// A value of a type, `None` for types whose values the rows' place does not depend on.
+/// A value of a type, `None` for types without one.
 fn some_value(data_type: &DataType) -> Option<ScalarValue> {
     match data_type {
         DataType::Timestamp(TimeUnit::Nanosecond, None) => {
@@ -187,7 +224,7 @@ fn some_value(data_type: &DataType) -> Option<ScalarValue> {
         }
         DataType::Utf8 => Some(ScalarValue::Utf8(Some(String::new()))),
         DataType::Dictionary(_, values) if **values == DataType::Utf8 => some_value(values),
-        _ => None,
+        other => ScalarValue::new_default(other).ok(),
     }
 }
 
@@ -295,6 +332,35 @@ fn column_bound(column_type: ColumnType, column: usize, op: Operator, value: &Sc
         return None;
     }
     Some((column, min, max))
+}
+
+/// The least and the greatest of values, none of which is NULL; `None` where statistics do not know such values.
+fn range_of(column_type: ColumnType, column: usize, values: &[&ScalarValue]) -> Option<Bound> {
+    let edges = values.iter().map(|value| Some(column_bound(column_type, column, Operator::Eq, value)?.1?));
+    let edges = edges.collect::<Option<Vec<StatValue>>>()?;
+    let below = |a: &StatValue, b: &StatValue| match (a, b) {
+        (StatValue::Int(a), StatValue::Int(b)) => a < b,
+        (StatValue::Float(a), StatValue::Float(b)) => a < b,
+        _ => false,
+    };
+    let least = edges.iter().copied().reduce(|a, b| if below(&b, &a) { b } else { a })?;
+    let most = edges.iter().copied().reduce(|a, b| if below(&a, &b) { b } else { a })?;
+    Some((column, Some(least), Some(most)))
+}
+
+/// Values, none of which is NULL, as they are looked up in an indexed column; `None` for other types. A symbol that
+/// the column never had is in no row.
+fn points_of(table: &TableSnapshot, column: usize, values: &[&ScalarValue]) -> Option<ColumnPoints> {
+    let column_type = table.schema().columns()[column].column_type;
+    let array: ArrayRef = match table.dictionary(column) {
+        Some(dictionary) => {
+            let ids = values.iter().map(|value| Some(dictionary.id(text_of(value)?)));
+            Arc::new(UInt32Array::from(ids.collect::<Option<Vec<Option<SymbolId>>>>()?))
+        }
+        None if values.is_empty() => new_empty_array(&column_type.stored_type()),
+        None => ScalarValue::iter_to_array(values.iter().map(|value| (*value).clone())).ok()?,
+    };
+    ColumnPoints::new(column, column_type, &array).ok()
 }
 
 /// A literal as statistics hold such a value; `None` for NaN and for types without statistics.

@@ -63,6 +63,34 @@ impl Selected {
         segment.times().map(|(first, last)| (first.max(from), last.min(to.saturating_sub(1))))
     }
 
+    /// The least designated timestamp of the rows; `None` without one, or rows.
+    ///
+    /// Looks at the first row of each range that could have it, at no other.
+    ///
+    /// # Errors
+    /// Those of the engine where it cannot read the table's files.
+    pub(crate) fn first_time(&self) -> Result<Option<i64>> {
+        let bound = |segment: &&Segment| self.times(segment).map_or(i64::MIN, |(first, _)| first);
+        let mut segments: Vec<&Segment> =
+            self.segments.iter().filter(|segment| segment.row_count() > 0).collect();
+        segments.sort_by_key(bound);
+        let mut least: Option<i64> = None;
+        for segment in segments {
+            if least.is_some_and(|least| least <= bound(&segment)) {
+                break;
+            }
+            let mut times = segment.part_times();
+            for rows in segment.rows().iter().filter(|rows| !rows.is_empty()) {
+                let first = match &mut times {
+                    Some(times) => Some(times.time(rows.start)?),
+                    None => segment.run_time(rows.start),
+                };
+                least = least.into_iter().chain(first).min();
+            }
+        }
+        Ok(least)
+    }
+
     /// Whether all rows, as they lie, are in order of time with ties in order of arrival.
     pub fn is_time_ordered(&self) -> bool {
         let mut last = i64::MIN;

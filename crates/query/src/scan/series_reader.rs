@@ -140,6 +140,23 @@ impl SeriesReader {
         tasks
     }
 
+    /// All series in tasks of about `rows` rows; those of a series that has more are together, in order of time:
+    /// for who must know what came before.
+    pub(crate) fn chains(&self, rows: usize) -> Vec<Vec<SeriesTask>> {
+        let mut chains: Vec<Vec<SeriesTask>> = Vec::new();
+        for task in self.tasks(rows, Some(Reach::default())) {
+            let last = chains.last_mut().filter(|chain| {
+                let last = chain.last().map(|last| &last.of);
+                matches!((&task.of, last), (TaskRows::Cut(next), Some(TaskRows::Cut(last))) if next.ids == last.ids)
+            });
+            match last {
+                Some(chain) => chain.push(task),
+                None => chains.push(vec![task]),
+            }
+        }
+        chains
+    }
+
     /// One series in tasks of about `rows` rows.
     fn cut(&self, series: &Series, rows: usize, reach: Reach) -> Vec<SeriesTask> {
         let units = self.units(&series.pieces, rows);

@@ -83,7 +83,7 @@ impl PinnedSnapshot {
             return Some(Arc::new(SnapshotTable::numbered(Arc::clone(table), &schema)));
         }
         let snapshot = self.get();
-        let Some(table) = snapshot.table(name) else {
+        let Some(table) = snapshot.table(name).filter(|table| table.schema().view().is_none()) else {
             return self.frame(name).map(|frame| Arc::new(FrameTable::new(&frame)) as _);
         };
         let schema = self.database.marked_schema(table);

@@ -139,15 +139,28 @@ impl Session {
     async fn carry_out(&mut self, mut statement: Statement) -> Result<Outcome> {
         self.pinned.renew();
         self.states.begin();
-        let snapshot = self.snapshot();
-        dialect::resolve_names(&mut statement, &|name| match snapshot.table(name) {
-            Some(table) => Some(spelling(table)),
-            None => self.pinned.frame(name).map(|frame| spelling_of_frame(&frame)),
-        });
+        self.prepare_names(&mut statement)?;
         match statement {
             Statement::Query(query) => self.run_query(*query).await,
             other => crate::statements::run(self, other).await,
         }
+    }
+
+    /// Puts views' queries in their places, and gives names the spelling of what they refer to.
+    ///
+    /// # Errors
+    /// Where the query of a view is none.
+    pub(crate) fn prepare_names(&self, statement: &mut Statement) -> Result<()> {
+        let snapshot = self.snapshot();
+        dialect::expand_views(statement, &|name| {
+            let schema = snapshot.table(name)?.schema();
+            Some((schema.name().to_string(), schema.view()?.to_string()))
+        })?;
+        dialect::resolve_names(statement, &|name| match snapshot.table(name) {
+            Some(table) => Some(spelling(table)),
+            None => self.pinned.frame(name).map(|frame| spelling_of_frame(&frame)),
+        });
+        Ok(())
     }
 
     /// Carries out the one statement of a text and collects its rows.

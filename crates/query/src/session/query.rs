@@ -8,6 +8,7 @@ use crate::frame::FrameTable;
 use crate::provider::SnapshotTable;
 use crate::scan::{ScanExec, Selected};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::default_table_source::DefaultTableSource;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::SendableRecordBatchStream;
@@ -154,6 +155,11 @@ impl Session {
         }
         let plan = state.query_planner().create_physical_plan(&state.optimize(&logical)?, state).await?;
         Ok(Some(plan).filter(plans::can_be_kept))
+    }
+
+    /// The columns that a query yields.
+    pub(crate) async fn schema_of(&mut self, statement: ast::Statement) -> Result<SchemaRef> {
+        Ok(self.plan(statement).await?.0.schema())
     }
 
     /// The physical plan of a query, and whether it is one for the wide state.

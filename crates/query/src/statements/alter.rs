@@ -7,7 +7,7 @@ use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::sync::Arc;
 use tickstone_engine::TableSnapshot;
-use tickstone_model::{AlterTable as Change, Column, TimeRange, Ttl};
+use tickstone_model::{AlterTable as Change, Column, TableSchema, TimeRange, Ttl};
 
 const TAG: &str = "ALTER TABLE";
 
@@ -28,10 +28,30 @@ pub(super) async fn run(session: &mut Session, name: &str, change: AlterTable) -
         AlterTable::DropColumn { name, .. } => Change::DropColumn(found(&name)?),
         AlterTable::RenameColumn { from, to } => Change::RenameColumn { from: found(&from)?, to },
         AlterTable::Rename { to } => Change::RenameTable(to),
+        AlterTable::AddIndex(names) => return index(session, schema, &names, Change::AddIndex).await,
+        AlterTable::DropIndex(names) => return index(session, schema, &names, Change::DropIndex).await,
         AlterTable::SetTtl(ttl) => Change::SetTtl(ttl.map(|ttl| Ttl::parse(&ttl)).transpose()?),
     };
     let name = schema.name().to_string();
     session.blocking(move |engine| engine.alter_table(&name, &change)).await?;
+    Ok(Outcome::done(TAG))
+}
+
+/// Indexes columns, or no longer, all of which there are.
+async fn index(
+    session: &Session,
+    schema: &TableSchema,
+    names: &[String],
+    change: fn(String) -> Change,
+) -> Result<Outcome> {
+    let found = names.iter().map(|name| {
+        let index = schema.column_index(name).ok_or_else(|| no_such_column(schema, name))?;
+        Ok(change(schema.columns()[index].name.clone()))
+    });
+    let (changes, name) = (found.collect::<Result<Vec<_>>>()?, schema.name().to_string());
+    session
+        .blocking(move |engine| changes.iter().try_for_each(|change| engine.alter_table(&name, change)))
+        .await?;
     Ok(Outcome::done(TAG))
 }
 

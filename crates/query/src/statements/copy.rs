@@ -9,6 +9,7 @@ use crate::import::{self, ImportRequest};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::path::Path;
+use std::sync::Arc;
 
 const TAG: &str = "COPY";
 
@@ -69,12 +70,16 @@ fn query_of(session: &Session, source: CopySource) -> Result<ast::Statement> {
         CopySource::Query(query) => return Ok(ast::Statement::Query(query)),
         CopySource::Table(name) => name,
     };
-    let table = super::table(session, &name)?;
+    let view =
+        session.snapshot().table(&name).filter(|table| table.schema().view().is_some()).map(Arc::clone);
+    let table = view.map_or_else(|| super::table(session, &name), Ok)?;
     let schema = table.schema();
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let time = schema.timestamp().map(|index| &schema.columns()[index].name);
     let order = time.map_or_else(String::new, |name| format!(" ORDER BY {}", quoted(name)));
-    match dialect::parse(&format!("SELECT * FROM {}{order}", quoted(schema.name())))?.pop() {
+    let mut read = dialect::parse(&format!("SELECT * FROM {}{order}", quoted(schema.name())))?.pop();
+    read.iter_mut().try_for_each(|statement| session.prepare_names(statement))?;
+    match read {
         Some(Statement::Query(query)) => Ok(*query),
         _ => Err(QueryError::new(ErrorKind::Report, "a table could not be read by its name")),
     }

@@ -78,6 +78,9 @@ fn table_schema(create: &CreateTable, columns: Vec<(String, ColumnType)>) -> Res
     if let Some(keys) = &create.dedup {
         builder = builder.dedup(keys.clone());
     }
+    if let Some(columns) = &create.indexed {
+        builder = builder.indexed(columns.clone());
+    }
     if let Some(sync) = create.sync {
         builder = builder.sync(sync);
     }

@@ -7,6 +7,7 @@ mod create;
 mod insert;
 pub(crate) mod prepare;
 mod show;
+mod view;
 
 use crate::dialect::Statement;
 use crate::error::{QueryError, Result};
@@ -26,6 +27,9 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Query(_) => Err(QueryError::request("a query is run by its session")),
         Statement::Insert(insert) => insert::run(session, *insert).await,
         Statement::CreateTable(create) => create::run(session, create).await,
+        Statement::CreateView(view) => view::create(session, view).await,
+        Statement::DropView { names, if_exists } => view::drop_views(session, names, if_exists).await,
+        Statement::ShowViews => show::views(session),
         Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
         Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
         Statement::Change(change) => change::run(session, *change).await,
@@ -41,7 +45,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::CopyTo { source, path, options } => copy::to(session, source, path, options).await,
         Statement::ShowTables => show::tables(session),
         Statement::ShowPartitions { table } => show::partitions(session, &table),
-        Statement::ShowColumns { table } => show::columns(session, &table),
+        Statement::ShowColumns { table } => show::columns(session, &table).await,
         Statement::Set { name, value } => set(session, &name, &value),
         Statement::Prepare { name, statement } => prepare::prepare(session, name, *statement),
         Statement::Execute { .. } => Err(QueryError::request("a prepared statement is run by its session")),
@@ -54,6 +58,8 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
 fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()> {
     let what = match statement {
         Statement::CreateTable(_) => "CREATE TABLE",
+        Statement::CreateView(_) => "CREATE VIEW",
+        Statement::DropView { .. } => "DROP VIEW",
         Statement::DropTable { .. } => "DROP TABLE",
         Statement::Truncate { .. } => "TRUNCATE",
         Statement::AlterTable { .. } => "ALTER TABLE",
@@ -72,8 +78,8 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
 
 async fn drop_tables(session: &Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
     let snapshot = session.snapshot();
-    if !if_exists {
-        for name in &names {
+    for name in &names {
+        if snapshot.table(name).is_some() || !if_exists {
             table(session, name)?;
         }
     }
@@ -148,9 +154,13 @@ fn set(session: &mut Session, name: &str, value: &str) -> Result<Outcome> {
     Ok(Outcome::done("SET"))
 }
 
-/// The table of a name in the snapshot of the statement.
+/// The table of a name in the snapshot of the statement; a view is none.
 fn table(session: &Session, name: &str) -> Result<std::sync::Arc<tickstone_engine::TableSnapshot>> {
     match session.snapshot().table(name) {
+        Some(table) if table.schema().view().is_some() => {
+            let error = crate::error::QueryError::from(table.schema().wrong_kind());
+            Err(error.hint("DROP VIEW and CREATE OR REPLACE VIEW change a view"))
+        }
         Some(table) => Ok(std::sync::Arc::clone(table)),
         None => Err(tickstone_engine::EngineError::NoSuchTable { name: name.to_string() }.into()),
     }

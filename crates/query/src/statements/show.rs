@@ -1,12 +1,13 @@
 //! What tables there are and how they are stored: SHOW, DESCRIBE and the functions `tables()`,
 //! `table_partitions('t')` and `table_storage('t')`.
 
+use crate::designated::{is_designated, series_ordinal};
 use crate::error::Result;
 use crate::session::{Outcome, PinnedSnapshot, QueryProgress, Session};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
-use datafusion::arrow::datatypes::{Field, Schema};
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result as PlanResult, ScalarValue, plan_err};
 use datafusion::logical_expr::Expr;
@@ -14,11 +15,26 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Snapshot, TableSnapshot};
-use tickstone_model::TableSchema;
+use tickstone_model::{ColumnType, TableSchema};
 
 /// SHOW TABLES.
 pub(super) fn tables(session: &Session) -> Result<Outcome> {
     shown(tables_batch(&session.snapshot())?)
+}
+
+/// SHOW VIEWS.
+pub(super) fn views(session: &Session) -> Result<Outcome> {
+    shown(views_batch(&session.snapshot())?)
+}
+
+/// Rows of `views()` and SHOW VIEWS.
+fn views_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
+    let views: Vec<(&str, &str)> =
+        snapshot.tables().filter_map(|table| Some((table.schema().name(), table.schema().view()?))).collect();
+    batch(vec![
+        ("view", strings(views.iter().map(|(name, _)| Some(*name)))),
+        ("query", strings(views.iter().map(|(_, query)| Some(*query)))),
+    ])
 }
 
 /// SHOW PARTITIONS FROM.
@@ -27,7 +43,11 @@ pub(super) fn partitions(session: &Session, name: &str) -> Result<Outcome> {
 }
 
 /// SHOW COLUMNS FROM, DESCRIBE.
-pub(super) fn columns(session: &Session, name: &str) -> Result<Outcome> {
+pub(super) async fn columns(session: &mut Session, name: &str) -> Result<Outcome> {
+    if session.snapshot().table(name).is_some_and(|found| found.schema().view().is_some()) {
+        let schema = super::view::columns(session, name).await?;
+        return shown(columns_of_view(&schema)?);
+    }
     let table = super::table(session, name)?;
     let schema = table.schema();
     let columns = schema.columns().iter();
@@ -40,6 +60,21 @@ pub(super) fn columns(session: &Session, name: &str) -> Result<Outcome> {
         ("nullable", Arc::new(flags(index().map(|i| schema.timestamp() != Some(i))))),
     ])?;
     shown(batch)
+}
+
+fn columns_of_view(schema: &Schema) -> PlanResult<RecordBatch> {
+    let fields = || schema.fields().iter();
+    let type_of = |field: &FieldRef| match ColumnType::from_arrow(field.data_type()) {
+        Some(column_type) => column_type.to_string(),
+        None => field.data_type().to_string(),
+    };
+    batch(vec![
+        ("column", Arc::new(StringArray::from_iter_values(fields().map(|field| field.name())))),
+        ("type", Arc::new(StringArray::from_iter_values(fields().map(type_of)))),
+        ("designated", Arc::new(flags(fields().map(|field| is_designated(field))))),
+        ("series", Arc::new(flags(fields().map(|field| series_ordinal(field).is_some())))),
+        ("nullable", Arc::new(flags(fields().map(|field| field.is_nullable())))),
+    ])
 }
 
 fn flags(values: impl Iterator<Item = bool>) -> BooleanArray {
@@ -79,7 +114,8 @@ fn names(schema: &TableSchema, columns: &[usize]) -> String {
 
 /// Rows of `tables()` and SHOW TABLES.
 fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
-    let tables: Vec<&Arc<TableSnapshot>> = snapshot.tables().collect();
+    let tables: Vec<&Arc<TableSnapshot>> =
+        snapshot.tables().filter(|table| table.schema().view().is_none()).collect();
     let each = || tables.iter().map(|table| table.schema());
     let series = each().map(|schema| Some(names(schema, schema.series())).filter(|of| !of.is_empty()));
     let timestamps =
@@ -93,6 +129,10 @@ fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
         (
             "dedup",
             strings(each().map(|schema| Some(names(schema, schema.dedup())).filter(|of| !of.is_empty()))),
+        ),
+        (
+            "indexed",
+            strings(each().map(|schema| Some(names(schema, schema.indexed())).filter(|of| !of.is_empty()))),
         ),
         ("sync", strings(each().map(|schema| Some(schema.sync().name())))),
         ("rows", counts(tables.iter().map(|table| table.rows()))),
@@ -146,11 +186,12 @@ fn storage_batch(table: &TableSnapshot) -> PlanResult<RecordBatch> {
 /// The functions, by name.
 pub(crate) fn table_functions(
     pinned: &Arc<PinnedSnapshot>,
-) -> [(&'static str, Arc<dyn TableFunctionImpl>); 3] {
+) -> [(&'static str, Arc<dyn TableFunctionImpl>); 4] {
     let function =
         |kind| Arc::new(ShowFunction { kind, pinned: Arc::clone(pinned) }) as Arc<dyn TableFunctionImpl>;
     [
         ("tables", function(Kind::Tables)),
+        ("views", function(Kind::Views)),
         ("table_partitions", function(Kind::Partitions)),
         ("table_storage", function(Kind::Storage)),
     ]
@@ -159,6 +200,7 @@ pub(crate) fn table_functions(
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Tables,
+    Views,
     Partitions,
     Storage,
 }
@@ -175,14 +217,16 @@ impl TableFunctionImpl for ShowFunction {
         let snapshot = self.pinned.get();
         let table = || match args.exprs() {
             [Expr::Literal(ScalarValue::Utf8(Some(name)), _)] => match snapshot.table(name) {
-                Some(table) => Ok(Arc::clone(table)),
+                Some(table) if table.schema().view().is_none() => Ok(Arc::clone(table)),
+                Some(_) => plan_err!("'{name}' is a view, not a table"),
                 None => plan_err!("table '{name}' does not exist"),
             },
             _ => plan_err!("this function takes the name of a table in quotes"),
         };
         let batch = match self.kind {
             Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot)?,
-            Kind::Tables => return plan_err!("tables() takes no arguments"),
+            Kind::Views if args.exprs().is_empty() => views_batch(&snapshot)?,
+            Kind::Tables | Kind::Views => return plan_err!("this function takes no arguments"),
             Kind::Partitions => partitions_batch(table()?.as_ref())?,
             Kind::Storage => storage_batch(table()?.as_ref())?,
         };

@@ -1,9 +1,10 @@
 //! Runs `tests/sql/*.slt` in every state.
 //!
 //! The format is sqllogictest's, as far as these files use it: records of `statement ok`,
-//! `statement error TEXT` (the message contains TEXT) and `query TYPES [rowsort]` with the expected
-//! rows after `----`, values separated by spaces or, where one holds a space, by tabs. `#` starts a
-//! comment; `${TMP}` stands for a folder of the run's own. `statement count N` expects N rows stored.
+//! `statement error TEXT` (the message contains TEXT, and each part of TEXT && TEXT) and
+//! `query TYPES [rowsort]` with the expected rows after `----`, values separated by spaces or, where one
+//! holds a space, by tabs. `#` starts a comment; `${TMP}` stands for a folder of the run's own.
+//! `statement count N` expects N rows stored.
 
 use crate::states::{State, crash_image, open};
 use datafusion::arrow::array::RecordBatch;
@@ -138,7 +139,7 @@ fn check(database: &Database, session: &mut Session, record: &Record, folder: &s
         (Expected::Ok, Ok(_)) => Ok(()),
         (Expected::Count(wanted), Ok((Some(found), _))) if *wanted == found => Ok(()),
         (Expected::Error(text), Err(error)) => match format!("{error}") {
-            message if message.contains(text) => Ok(()),
+            message if text.split(" && ").all(|part| message.contains(part)) => Ok(()),
             message => Err(format!("expected an error with '{text}', got: {message}")),
         },
         (Expected::Rows { sorted, rows: wanted }, Ok((_, batches))) => {

@@ -177,8 +177,10 @@ impl Disk for FaultyDisk {
         self.change_names("remove", path, |state| {
             let below: Vec<PathBuf> =
                 state.names.keys().filter(|name| name.starts_with(path)).cloned().collect();
+            let gone = state.files_below(path);
             for name in below {
-                state.change(NameChange::Unlink { path: name, root: path.to_path_buf() });
+                let (root, gone) = (path.to_path_buf(), gone.clone());
+                state.change(NameChange::Unlink { path: name, root, gone });
             }
             Ok(())
         })

@@ -8,17 +8,29 @@ use std::sync::{Arc, Mutex};
 use tickstone_engine::disk::SECTOR_BYTES;
 
 impl State {
+    /// Every file that is, or may be after a power cut, at a path or below it.
+    pub(super) fn files_below(&self, root: &Path) -> Vec<File> {
+        let named = self.names.iter().chain(&self.stable_names);
+        let pending = self.pending.iter().filter_map(|change| match change {
+            NameChange::Link { path, file } | NameChange::Rename { to: path, file, .. } => Some((path, file)),
+            NameChange::Unlink { .. } => None,
+        });
+        let below = named.chain(pending).filter(|(path, _)| path.starts_with(root));
+        below.map(|(_, file)| Arc::clone(file)).collect()
+    }
+
     /// Makes the names below a folder stable.
     pub(super) fn sync_names(&mut self, dir: &Path) {
         let pending = std::mem::take(&mut self.pending);
         for change in pending {
             if change.is_below(dir) {
                 change.apply(&mut self.stable_names);
-                if let NameChange::Unlink { root, .. } = &change
+                if let NameChange::Unlink { root, gone, .. } = &change
                     && root.parent() == Some(dir)
                 {
-                    // A folder that is gone for good takes along what was below it.
-                    self.stable_names.retain(|path, _| !path.starts_with(root));
+                    // A folder that is gone for good takes along what was below it; not what is in a new one.
+                    let is_gone = |file: &File| gone.iter().any(|other| Arc::ptr_eq(other, file));
+                    self.stable_names.retain(|path, file| !path.starts_with(root) || !is_gone(file));
                     self.pending.retain(|earlier| !earlier.path().starts_with(root));
                 }
             } else {
@@ -88,7 +100,7 @@ impl NameChange {
         match self {
             NameChange::Link { path, .. } => path.parent() == Some(dir),
             NameChange::Rename { from, to, .. } => from.parent() == Some(dir) || to.parent() == Some(dir),
-            NameChange::Unlink { path, root } => path.parent() == Some(dir) || root.parent() == Some(dir),
+            NameChange::Unlink { path, root, .. } => path.parent() == Some(dir) || root.parent() == Some(dir),
         }
     }
 
@@ -108,8 +120,10 @@ impl NameChange {
                 names.remove(from);
                 names.insert(to.clone(), Arc::clone(file));
             }
-            NameChange::Unlink { path, .. } => {
-                names.remove(path);
+            NameChange::Unlink { path, gone, .. } => {
+                if names.get(path).is_some_and(|file| gone.iter().any(|other| Arc::ptr_eq(other, file))) {
+                    names.remove(path);
+                }
             }
         }
     }

@@ -1,12 +1,14 @@
 //! `check`: silent on a whole database, and never silent on a damaged one.
 
 use crate::ledger::{contents, options, rows, schema};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampNanosecondArray};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::check::{CheckOptions, Report, Severity, check};
 use tickstone_engine::disk::Disk;
 use tickstone_engine::{Engine, EngineOptions};
+use tickstone_model::{AlterTable, Column, ColumnType, TableSchema};
 use tickstone_sim::{CrashDisk, Random, StepClock, Survival};
 
 pub(crate) fn open(disk: &CrashDisk) -> tickstone_engine::Result<Engine> {
@@ -54,6 +56,28 @@ pub(crate) fn copy(disk: &CrashDisk) -> CrashDisk {
         other.sync_dir(path.parent().unwrap()).unwrap();
     }
     other
+}
+
+#[test]
+fn symbols_are_asked_for_by_column_not_by_place() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    let table = TableSchema::builder("trades")
+        .column("ts", ColumnType::Timestamp)
+        .column("symbol", ColumnType::Symbol)
+        .column("venue", ColumnType::Symbol);
+    engine.create_table(table.timestamp("ts").build().unwrap()).unwrap();
+    let text = || Arc::new(StringArray::from(vec!["A", "B"])) as ArrayRef;
+    let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1, 2]));
+    let rows = [("ts", times), ("symbol", text()), ("venue", text())];
+    engine.append("trades", &RecordBatch::try_from_iter(rows).unwrap(), None).unwrap();
+    engine.seal(None).unwrap();
+    // The manifest counts the symbols of `venue`; in its place comes another column, which has none.
+    engine.alter_table("trades", &AlterTable::DropColumn("venue".to_string())).unwrap();
+    let side = Column::new("side", ColumnType::Symbol);
+    engine.alter_table("trades", &AlterTable::AddColumn(side)).unwrap();
+    let image = disk.image(disk.calls(), Survival::Everything).disk();
+    assert_eq!(look(&image).findings, []);
 }
 
 #[test]

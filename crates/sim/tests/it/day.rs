@@ -2,6 +2,20 @@
 
 use tickstone_sim::{Footprint, simulate_day};
 
+/// `TICKSTONE_DAYS=1..9 cargo test -p tickstone-sim --test it days -- --ignored --nocapture`
+#[test]
+#[ignore = "a quarter of a minute each"]
+fn days_of_many_seeds_end() {
+    let text = std::env::var("TICKSTONE_DAYS").unwrap_or_else(|_| "1..9".to_string());
+    let (first, end) = text.split_once("..").unwrap();
+    for seed in first.parse().unwrap()..end.parse::<u64>().unwrap() {
+        match simulate_day(seed, 6_000, 24) {
+            Ok(_) => println!("day {seed}: whole"),
+            Err(what) => panic!("day {seed}: {what}"),
+        }
+    }
+}
+
 #[test]
 fn a_day_leaves_everything_flat() {
     let footprints = simulate_day(1, 6_000, 24).unwrap();

@@ -13,6 +13,7 @@ use tickstone_engine::check::{Remedy, Severity};
 use tickstone_engine::disk::Disk;
 use tickstone_engine::repair::{Repaired, repair};
 use tickstone_engine::{Engine, Selection};
+use tickstone_model::{ColumnType, TableSchema};
 use tickstone_sim::{CrashDisk, Random};
 
 const SYMBOLS: [&str; 3] = ["BTC-USD", "ETH-USD", "USDT-USD"];
@@ -158,6 +159,49 @@ fn whole_blocks_of_a_damaged_part_are_kept() {
     // Slices are of 8 rows here: one of them has the block.
     assert_eq!((done.rows_lost, report.rows_lost()), (8, 8));
     assert_eq!(all["trades"].len(), 3_005 - 8);
+}
+
+/// Rows that later ones replaced do not come back with a part that is written anew, and a filter costs no row.
+#[test]
+fn replaced_rows_stay_so_in_a_part_written_anew() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    let table = TableSchema::builder("trades")
+        .column("ts", ColumnType::Timestamp)
+        .column("symbol", ColumnType::Symbol)
+        .column("id", ColumnType::Int64);
+    let table = table.timestamp("ts").dedup(["ts", "symbol"]).indexed(["id"]);
+    engine.create_table(table.build().unwrap()).unwrap();
+    let mut load = engine.load("trades").unwrap();
+    load.append(&rows(0, 3_000)).unwrap();
+    load.commit(None).unwrap();
+    engine.append("trades", &rows(0, 300), None).unwrap();
+    engine.seal(None).unwrap();
+    drop(engine);
+    let parts = disk.files().into_iter().filter(|(path, _)| path.ends_with_part());
+    let (part, size) = parts.max_by_key(|(_, size)| *size).unwrap();
+    let (mut filters, mut blocks) = (0, 0);
+    for at in (16..size).step_by(1_501) {
+        let damaged = copy(&disk);
+        damaged.flip(&part, at, 0x40);
+        let report = look(&damaged);
+        let of_filter = report.findings.iter().all(|finding| finding.what.contains("filter"));
+        if report.findings.iter().any(|finding| finding.remedy != Remedy::KeepRows) {
+            continue;
+        }
+        // Each row that is left is there once: `mended` sees to that.
+        let (done, all, _) = mended(&damaged, "a part with replaced rows");
+        assert_eq!(done.parts_rewritten, 1);
+        let lost = 3_000 - all["trades"].len();
+        if of_filter {
+            assert_eq!((lost, done.rows_lost), (0, 0));
+            filters += 1;
+        } else {
+            assert!(lost <= 8 && done.rows_lost <= 8, "{lost} {done}");
+            blocks += 1;
+        }
+    }
+    assert!(filters > 0 && blocks > 0, "{filters} {blocks}");
 }
 
 trait IsPart {

@@ -243,7 +243,7 @@ fn check_paths(snapshot: &Snapshot, model: &Model) {
         let id = symbols.id(&format!("s{symbol}-1"));
         let series = vec![(1, id.into_iter().collect())];
         let time = TimeRange::new(i64::MIN, i64::MAX);
-        let found = table.select(&Selection { time, series, bounds: Vec::new() }).unwrap();
+        let found = table.select(&Selection { time, series, ..Selection::default() }).unwrap();
         assert_eq!(found.iter().map(tickstone_engine::Segment::row_count).sum::<usize>(), wanted);
     }
 }

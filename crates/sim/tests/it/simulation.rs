@@ -1,8 +1,10 @@
 //! The simulator over many seeds, and what it must be able to do: repeat itself, and find lies.
 
-use std::sync::Mutex;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tickstone_sim::{Lies, Report, RunOptions, run, shrink};
+use std::sync::{Arc, Mutex};
+use tickstone_engine::disk::Disk;
+use tickstone_sim::{FaultyDisk, Kept, Lies, Report, RunOptions, StepClock, run, shrink};
 
 /// Seeds of each test run; the program runs any others.
 const SEEDS: u64 = 1_000;
@@ -78,4 +80,26 @@ fn a_disk_that_lies_about_syncs_is_found() {
         let options = RunOptions { lies, ..RunOptions::default() };
         assert!(first_failure(&seeds, options).is_some(), "{lies:?} went by unseen");
     }
+}
+
+/// The simulated disk: what stands in a new folder outlives the removal of an older one of its name.
+#[test]
+fn a_new_folder_is_not_the_one_that_went() {
+    let disk = FaultyDisk::new(1, Arc::new(StepClock::new(0)));
+    let write = |path: &str| {
+        let mut file = disk.create(Path::new(path)).unwrap();
+        file.append(b"text").unwrap();
+        file.sync().unwrap();
+        disk.sync_dir(Path::new(path).parent().unwrap()).unwrap();
+    };
+    write("next/old/a");
+    write("next/same/b");
+    disk.sync_dir(Path::new("")).unwrap();
+    disk.remove(Path::new("next")).unwrap();
+    write("next/new/c");
+    write("next/same/b");
+    disk.sync_dir(Path::new("")).unwrap();
+    let left = disk.power_cut(Kept::Nothing).files();
+    let names: Vec<&str> = left.iter().filter_map(|(path, _)| path.to_str()).collect();
+    assert_eq!(names, ["next/new/c", "next/same/b"]);
 }

@@ -11,11 +11,19 @@ pub(super) fn spread<'s, V: Plain>(
     heads: &[V],
     slots: &'s mut [Slot<V>],
 ) -> Decoded<&'s mut [V]> {
-    let marks = marks.get(..slots.len().div_ceil(MARKED_ROWS)).unwrap_or_default();
-    if !bit(marks, 0) || count(marks) != runs || heads.len() != runs + PADDING {
-        return Err(MISMATCH);
-    }
-    simd::run(Spread { marks, heads, slots })
+    simd::run(Spread { marks: sound(marks, slots.len(), runs, heads)?, heads, slots })
+}
+
+/// The sum of what [`spread`] writes to `rows` rows, without its being written; wraps around.
+pub(super) fn sum(marks: &[u8], runs: usize, heads: &[u64], rows: usize) -> Decoded<u64> {
+    simd::run(SumSpread { marks: sound(marks, rows, runs, heads)?, heads, rows })
+}
+
+/// The marks of `rows` rows, where they are of so many runs and the first row begins one.
+fn sound<'a, V>(marks: &'a [u8], rows: usize, runs: usize, heads: &[V]) -> Decoded<&'a [u8]> {
+    let marks = marks.get(..rows.div_ceil(MARKED_ROWS)).unwrap_or_default();
+    let sound = bit(marks, 0) && count(marks) == runs && heads.len() == runs + PADDING;
+    sound.then_some(marks).ok_or(MISMATCH)
 }
 
 /// Writes runs one by one: run `n` begins at row `starts[n]`.
@@ -84,6 +92,37 @@ impl<'s, V: Plain> Kernel for Spread<'_, 's, V> {
         }
         // SAFETY: there are as many marks as steps, and one more where there is a rest: all were written.
         Ok(unsafe { slots.assume_init_mut() })
+    }
+}
+
+/// As [`Spread`], with sums of each eighth row in place of the rows.
+struct SumSpread<'a> {
+    marks: &'a [u8],
+    heads: &'a [u64],
+    rows: usize,
+}
+
+impl Kernel for SumSpread<'_> {
+    type Output = Decoded<u64>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> Decoded<u64> {
+        let Self { marks, heads, rows } = self;
+        let (mut begun, mut sums) = (0, [0_u64; MARKED_ROWS]);
+        for (step, &marks) in marks.iter().enumerate() {
+            let first = begun + usize::from(marks & 1);
+            begun += marks.count_ones() as usize;
+            let window = heads.get(first.wrapping_sub(1)..).and_then(|heads| heads.first_chunk());
+            let mut eight = scratch();
+            simd.spread(marks, window.ok_or(MISMATCH)?, &mut eight);
+            // SAFETY: `spread` writes all of them.
+            let eight = eight.map(|slot| unsafe { slot.assume_init() });
+            let left = rows - step * MARKED_ROWS;
+            for (row, (sum, word)) in sums.iter_mut().zip(eight).enumerate() {
+                *sum = sum.wrapping_add(if row < left { word } else { 0 });
+            }
+        }
+        Ok(sums.into_iter().fold(0, u64::wrapping_add))
     }
 }
 

@@ -22,6 +22,7 @@ mod marks;
 mod measure;
 pub(super) mod plain;
 mod prefix;
+pub(super) mod runs;
 pub(super) mod shape;
 mod simd;
 pub(super) mod slots;

@@ -123,6 +123,16 @@ impl<'a, L: Lane> Plain<'a, L> {
     }
 }
 
+/// What a sum of words says of the values: whole numbers, or decimals of these powers. A sum past the statistic's bits is
+/// known to be missing.
+pub(in crate::part) fn summed(powers: Option<AlpPlan>, sum: i128) -> Measure {
+    let bits = match powers {
+        None => i64::try_from(sum).ok().map(i64::cast_unsigned),
+        Some(powers) => Some(powers.sum(sum).to_bits()),
+    };
+    Measure { flags: bits.map_or(0, |_| HAS_SUM), sum: bits.unwrap_or(0), ..Measure::default() }
+}
+
 /// Which words a type is stored as, and whether those below 0 are its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::part) enum Lanes {
@@ -189,12 +199,7 @@ impl<'a> PlainBlock<'a> {
             None => word.cast_unsigned(),
             Some(powers) => powers.decimal(word as f64).to_bits(),
         };
-        let sum = match powers {
-            None => i64::try_from(folded.sum).ok().map(i64::cast_unsigned),
-            Some(powers) => Some(powers.sum(folded.sum).to_bits()),
-        };
-        let mut measure = Measure { sum: sum.unwrap_or(0), ..Measure::default() };
-        measure.flags |= if sum.is_some() { HAS_SUM } else { 0 };
+        let mut measure = summed(powers.copied(), folded.sum);
         if RANGE {
             (measure.min, measure.max) = (bits(folded.min), bits(folded.max));
             measure.flags |= HAS_RANGE;

@@ -1,17 +1,17 @@
 //! Sums of words that are stored as differences of neighbours, without summing those up word by word: the difference of row
 //! `j` is in all words from there on, so it counts `rows - j` times.
 
-use super::alp::{self, AlpPlan};
+use super::alp;
 use super::ints::PLACE_BITS;
 use super::lane::{Lane, STRETCH, Same, unpack, unpack_stretch};
-use super::plain::Lanes;
+use super::plain::{Lanes, summed};
 use super::simd::{self, Kernel, ROW_BYTES, Simd};
 use super::slots::{first, scratch};
 use super::value::Value;
 use super::words::{self, Packed};
 use super::{Damage, Decoded, bit, kind};
 use crate::part::BLOCK_ROWS;
-use crate::part::stats::{HAS_SUM, Measure};
+use crate::part::stats::Measure;
 use std::marker::PhantomData;
 
 /// Widest differences that are summed so: each times 1,024, a thousand of them, in 64 bits.
@@ -22,21 +22,15 @@ const SUMS: usize = 16;
 /// The sum of a whole block of values that are stored as differences; `None` where they are not, or may wrap around.
 pub(in crate::part) fn sum<V: Value>(body: &[u8], rows: usize) -> Decoded<Option<Measure>> {
     let Some((&code, words)) = body.split_first() else { return Ok(None) };
-    // A sum past the statistic's bits is known to be missing: no need to decode for it.
-    let of_whole = |sum: i128| {
-        let sum = i64::try_from(sum).ok().map(i64::cast_unsigned);
-        Measure { flags: sum.map_or(0, |_| HAS_SUM), sum: sum.unwrap_or(0), ..Measure::default() }
-    };
-    let of_reals = |powers: AlpPlan, sum: i128| Measure {
-        flags: HAS_SUM,
-        sum: powers.sum(sum).to_bits(),
-        ..Measure::default()
-    };
     Ok(match (V::PLAIN, code) {
-        (Lanes::Narrow { signed: true }, kind::WORDS) => sum_of::<u32>(words, rows)?.map(of_whole),
-        (Lanes::Wide { signed: true }, kind::WORDS) => sum_of::<u64>(words, rows)?.map(of_whole),
+        (Lanes::Narrow { signed: true }, kind::WORDS) => {
+            sum_of::<u32>(words, rows)?.map(|sum| summed(None, sum))
+        }
+        (Lanes::Wide { signed: true }, kind::WORDS) => {
+            sum_of::<u64>(words, rows)?.map(|sum| summed(None, sum))
+        }
         (Lanes::Decimals, kind::DECIMALS) => match alp::without_exceptions(words)? {
-            Some((powers, words)) => sum_of::<u64>(words, rows)?.map(|sum| of_reals(powers, sum)),
+            Some((powers, words)) => sum_of::<u64>(words, rows)?.map(|sum| summed(Some(powers), sum)),
             None => None,
         },
         _ => None,

@@ -129,6 +129,42 @@ pub(in crate::part) fn decode<'s, V: Value>(
     }
 }
 
+/// The number of runs in a block of `rows` rows, past the first byte.
+fn take_runs(bytes: &mut &[u8], rows: usize) -> Decoded<usize> {
+    let runs = take_u16(bytes)?;
+    if runs == 0 || runs > rows || rows > BLOCK_ROWS {
+        return Err(Damage("more runs than values"));
+    }
+    Ok(runs)
+}
+
+/// Where runs begin in a block of `rows` rows, and how many there are, past the first byte.
+pub(super) fn take_marks<'a>(bytes: &mut &'a [u8], rows: usize) -> Decoded<(&'a [u8], usize)> {
+    let runs = take_runs(bytes, rows)?;
+    Ok((take_bytes(bytes, rows.div_ceil(8))?, runs))
+}
+
+/// The rows where the runs of a block of `rows` rows begin, past the first byte.
+pub(super) fn take_starts<'s>(
+    bytes: &mut &[u8],
+    tables: &[u8],
+    rows: usize,
+    slots: &'s mut [Slot<u32>; BLOCK_ROWS],
+) -> Decoded<&'s mut [u32]> {
+    let runs = take_runs(bytes, rows)?;
+    let lengths = words::decode::<u32, _>(bytes, tables, Same, first(slots, runs)?)?;
+    let mut start = 0_u32;
+    for length in lengths.iter_mut() {
+        let next = start.saturating_add(*length).saturating_add(1);
+        *length = start;
+        start = next;
+    }
+    if start as usize != rows {
+        return Err(Damage("runs that are not as long as the block"));
+    }
+    Ok(lengths)
+}
+
 /// Values of runs, each from the row where its mark is set.
 fn decode_run_marks<'s, V: Value>(
     bytes: &[u8],
@@ -136,11 +172,7 @@ fn decode_run_marks<'s, V: Value>(
     slots: &'s mut [Slot<V>],
 ) -> Decoded<&'s mut [V]> {
     let mut bytes = bytes.get(1..).unwrap_or_default();
-    let runs = take_u16(&mut bytes)?;
-    if runs == 0 || runs > slots.len() || slots.len() > BLOCK_ROWS {
-        return Err(Damage("more runs than values"));
-    }
-    let marks = take_bytes(&mut bytes, slots.len().div_ceil(8))?;
+    let (marks, runs) = take_marks(&mut bytes, slots.len())?;
     let mut heads = scratch::<V, { BLOCK_ROWS + PADDING }>();
     let heads =
         padded(first(&mut heads, runs + PADDING)?, PADDING, |slots| decode_words(&mut bytes, tables, slots))?;
@@ -154,33 +186,31 @@ fn decode_run_lengths<'s, V: Value>(
     slots: &'s mut [Slot<V>],
 ) -> Decoded<&'s mut [V]> {
     let mut bytes = bytes.get(1..).unwrap_or_default();
-    let runs = take_u16(&mut bytes)?;
-    if runs == 0 || runs > slots.len() || slots.len() > BLOCK_ROWS {
-        return Err(Damage("more runs than values"));
-    }
-    let mut lengths = scratch::<u32, BLOCK_ROWS>();
-    let lengths = words::decode::<u32, _>(&mut bytes, tables, Same, first(&mut lengths, runs)?)?;
+    let mut starts = scratch::<u32, BLOCK_ROWS>();
+    let starts = take_starts(&mut bytes, tables, slots.len(), &mut starts)?;
+    let runs = starts.len();
     let mut heads = scratch::<V, { BLOCK_ROWS + PADDING }>();
     let heads =
         padded(first(&mut heads, runs + PADDING)?, PADDING, |slots| decode_words(&mut bytes, tables, slots))?;
-    // Lengths become the rows where runs begin.
-    let mut start = 0_u32;
-    for length in lengths.iter_mut() {
-        let next = start.saturating_add(*length).saturating_add(1);
-        *length = start;
-        start = next;
-    }
-    if start as usize != slots.len() {
-        return Err(Damage("runs that are not as long as the block"));
-    }
     if runs <= FILLED_RUNS {
-        return marks::fill_runs(lengths, heads, slots);
+        return marks::fill_runs(starts, heads, slots);
     }
-    let mut bits = [0_u8; BLOCK_ROWS / 8];
-    for &start in lengths.iter() {
-        bits[start as usize / 8 % (BLOCK_ROWS / 8)] |= 1 << (start % 8);
+    marks::spread(&marks_at(starts), runs, heads, slots)
+}
+
+/// One bit a row, set where runs begin.
+fn marks_at(starts: &[u32]) -> [u8; BLOCK_ROWS / 8] {
+    // A byte a row first: bits that are set in the same byte would wait for each other.
+    let mut rows = [0_u8; BLOCK_ROWS];
+    for &start in starts {
+        rows[start as usize % BLOCK_ROWS] = 1;
     }
-    marks::spread(&bits, runs, heads, slots)
+    let mut marks = [0; BLOCK_ROWS / 8];
+    for (mark, eight) in marks.iter_mut().zip(rows.as_chunks::<8>().0) {
+        // The product brings the lowest bit of byte `n` to bit 56 + n, and no two to the same place.
+        *mark = (u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+    }
+    marks
 }
 
 /// Integers, decimals or numbers of format 2.
@@ -258,11 +288,7 @@ fn spread_places<'s, V: Value>(
     let starts = starts.get_mut(..runs).ok_or(Damage("more run marks than places are used for"))?;
     let starts = lane::unpack(PLACE_BITS, places, Same, starts)?;
     if runs > FILLED_RUNS {
-        let mut bits = [0_u8; BLOCK_ROWS / 8];
-        for &start in starts.iter() {
-            bits[start as usize / 8 % (BLOCK_ROWS / 8)] |= 1 << (start % 8);
-        }
-        return marks::spread(&bits, runs, heads, slots);
+        return marks::spread(&marks_at(starts), runs, heads, slots);
     }
     marks::fill_runs(starts, heads, slots)
 }

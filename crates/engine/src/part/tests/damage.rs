@@ -1,5 +1,6 @@
 //! Damage: a flipped byte or a cut file is an error or changes nothing, never data and never a panic.
 
+use super::bloom::indexed;
 use super::round_trip::cell;
 use super::table::{Random, Shape, batches, schema};
 use super::*;
@@ -26,29 +27,48 @@ pub(super) fn everything(bytes: Vec<u8>, schema: &Arc<TableSchema>) -> Result<(C
             known.push(format!("{:?} {:?} {middle:?}", entry.ids().collect::<Vec<_>>(), entry.rows()));
         }
     }
+    for column in 0..schema.columns().len() {
+        let column_type = schema.columns()[column].column_type;
+        let points = ColumnPoints::new(column, column_type, &part.read(column, 0..rows.min(9))?)?;
+        for slice in 0..part.slices().len() {
+            known.extend(part.point_rows(slice, column, &points)?.map(|rows| format!("{rows:?}")));
+        }
+    }
     part.check()?;
     Ok((cells, known))
 }
 
+const SMALL: Shape = Shape {
+    seed: 3,
+    rows: 60,
+    batches: 2,
+    symbols: 3,
+    timestamp: true,
+    shuffled: true,
+    series: 1,
+    nulls: true,
+};
+
 fn small_part() -> (Arc<TableSchema>, Vec<u8>) {
-    let shape = Shape {
-        seed: 3,
-        rows: 60,
-        batches: 2,
-        symbols: 3,
-        timestamp: true,
-        shuffled: true,
-        series: 1,
-        nulls: true,
-    };
-    let schema = schema(&shape);
-    let bytes = write(&schema, &batches(&shape, &schema), 40, 1);
+    let schema = schema(&SMALL);
+    let bytes = write(&schema, &batches(&SMALL, &schema), 40, 1);
+    (schema, bytes)
+}
+
+/// The same with filters.
+fn small_indexed_part() -> (Arc<TableSchema>, Vec<u8>) {
+    let schema = indexed(&schema(&SMALL));
+    let bytes = write(&schema, &batches(&SMALL, &schema), 40, 1);
     (schema, bytes)
 }
 
 #[test]
 fn every_flipped_byte_is_an_error_or_harmless() {
-    let (schema, bytes) = small_part();
+    check_flips(small_part());
+    check_flips(small_indexed_part());
+}
+
+fn check_flips((schema, bytes): (Arc<TableSchema>, Vec<u8>)) {
     let whole = everything(bytes.clone(), &schema).unwrap();
     let mut harmless = 0;
     for at in 0..bytes.len() {
@@ -83,9 +103,9 @@ fn every_shortened_or_lengthened_file_is_an_error() {
 #[test]
 fn a_newer_version_is_refused_by_name() {
     let (schema, mut bytes) = small_part();
-    bytes[..16].copy_from_slice(&layout::header(3));
+    bytes[..16].copy_from_slice(&layout::header(4));
     let error = open(bytes, &schema).unwrap_err();
-    assert!(matches!(error, EngineError::NewerFormat { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, EngineError::NewerFormat { found: 4, known: 3, .. }), "{error}");
 }
 
 #[test]
@@ -138,7 +158,11 @@ fn reseal(bytes: &mut [u8], columns: usize) {
 
 #[test]
 fn changed_bytes_under_right_checksums_never_panic() {
-    let (schema, bytes) = small_part();
+    check_hostile(small_part());
+    check_hostile(small_indexed_part());
+}
+
+fn check_hostile((schema, bytes): (Arc<TableSchema>, Vec<u8>)) {
     let columns = schema.columns().len();
     let mut untouched = bytes.clone();
     reseal(&mut untouched, columns);

@@ -110,3 +110,39 @@ fn the_ends_of_time_have_buckets() {
     assert_eq!(berlin.start(i64::MAX - 309_000_000_000), midnight);
     assert_eq!(berlin.bucket(midnight - 1).1, midnight);
 }
+
+#[test]
+fn buckets_may_count_from_the_first_row() {
+    let check = |stride: &str, first: &str, ts: &str, start: &str, next: &str| {
+        let bucketing =
+            Bucketing::parse(stride, Some("Europe/Berlin"), Some("30m")).expect("a test's bucketing");
+        assert!(bucketing.counted_from_first().awaits_first() && !bucketing.awaits_first());
+        let bucketing = bucketing.counted_from_first().with_first(at(first));
+        let (low, high) = bucketing.bucket(at(ts));
+        let show = |t: i64| DateTime::from_timestamp_nanos(t).to_rfc3339();
+        assert_eq!((show(low), show(high)), (show(at(start)), show(at(next))), "{stride} {first} {ts}");
+        assert_eq!(bucketing.start(at(first)), at(first), "{stride} {first}");
+    };
+    let first = "2024-01-31T10:00:07.5Z";
+    check("1m", first, "2024-01-31T10:01:07Z", first, "2024-01-31T10:01:07.5Z");
+    check("7m", first, "2024-01-31T10:14:07.5Z", "2024-01-31T10:14:07.5Z", "2024-01-31T10:21:07.5Z");
+    check("1d", first, "2024-04-01T10:00:00Z", "2024-03-31T10:00:07.5Z", "2024-04-01T10:00:07.5Z");
+    check("1w", first, "2024-02-07T10:00:07Z", first, "2024-02-07T10:00:07.5Z");
+    check("1M", first, "2024-02-29T10:00:07Z", first, "2024-02-29T10:00:07.5Z");
+    check("1M", first, "2024-03-30T00:00:00Z", "2024-02-29T10:00:07.5Z", "2024-03-31T10:00:07.5Z");
+    check("2M", first, "2024-03-31T10:00:07.5Z", "2024-03-31T10:00:07.5Z", "2024-05-31T10:00:07.5Z");
+    check(
+        "1y",
+        "2024-02-29T00:00:00Z",
+        "2025-03-01T00:00:00Z",
+        "2025-02-28T00:00:00Z",
+        "2026-02-28T00:00:00Z",
+    );
+    check(
+        "1s",
+        "1969-12-31T23:59:59.5Z",
+        "1970-01-01T00:00:00Z",
+        "1969-12-31T23:59:59.5Z",
+        "1970-01-01T00:00:00.5Z",
+    );
+}

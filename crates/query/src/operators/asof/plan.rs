@@ -47,6 +47,13 @@ pub(crate) fn plan_asof(
         Some((times, operator)) => (times, Some(operator)),
         None => (sides.designated(context)?, None),
     };
+    if sides.keys.iter().any(|(left, right)| *left == times.0 && *right == times.1) {
+        let word = marker.kind.word();
+        return Err(planning_error(
+            SqlError::new(format!("the time is no key of {word}, which compares it itself"), marker.position)
+                .hint("leave the time out: ON (symbol)"),
+        ));
+    }
     let (direction, strict) = direction(&marker, compared)?;
     let times = sides.as_times(times)?;
     let tolerance = marker.tolerance.map(|tolerance| nanos(tolerance, context)).transpose()?;

@@ -29,6 +29,8 @@ pub(crate) const MAX_FILLED_ROWS: usize = 50_000_000;
 pub(crate) enum FillColumn {
     Null,
     Prev,
+    /// With another column of the key's last row: its place in the input.
+    PrevOf(usize),
     Linear,
     /// A constant expression of the column's type.
     Constant(Arc<dyn PhysicalExpr>),
@@ -95,6 +97,9 @@ impl DisplayAs for FillExec {
             match fill {
                 FillColumn::Null => write!(f, "{comma}NULL")?,
                 FillColumn::Prev => write!(f, "{comma}PREV")?,
+                FillColumn::PrevOf(of) => {
+                    write!(f, "{comma}PREV({})", self.input.schema().field(*of).name())?
+                }
                 FillColumn::Linear => write!(f, "{comma}LINEAR")?,
                 FillColumn::Constant(expr) => write!(f, "{comma}{expr}")?,
             }

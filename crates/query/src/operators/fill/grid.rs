@@ -49,6 +49,8 @@ pub(super) struct Grid {
 enum Column {
     Null,
     Prev,
+    /// Another column's values in this one's type.
+    PrevOf(ArrayRef),
     /// The column's values as doubles.
     Linear(Float64Array),
     Constant(Scalar<ArrayRef>),
@@ -73,6 +75,8 @@ impl Grid {
         schema: SchemaRef,
     ) -> Result<Self> {
         let buckets = rows.column(0).as_primitive::<TimestampNanosecondType>().clone();
+        // Where buckets count from the first row, that has made the first of them.
+        let bucketing = buckets.values().first().map_or(bucketing, |first| bucketing.with_first(*first));
         let first = from.map(|from| bucketing.start(from)).or_else(|| buckets.values().first().copied());
         let last = buckets.values().last().map(|last| last.saturating_add(1));
         let (bucket, end) = (first.unwrap_or(0), to.or(last).or(first).unwrap_or(0));
@@ -95,6 +99,7 @@ impl Grid {
             Ok(match fill {
                 FillColumn::Null => Column::Null,
                 FillColumn::Prev => Column::Prev,
+                FillColumn::PrevOf(of) => Column::PrevOf(cast(rows.column(*of), values.data_type())?),
                 FillColumn::Linear => {
                     Column::Linear(cast(values, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
                 }
@@ -181,6 +186,10 @@ impl Grid {
             columns.push(match column {
                 Column::Null => take(values, &here, None)?,
                 Column::Prev => take(values, &UInt32Array::from(piece.before.clone()), None)?,
+                Column::PrevOf(others) => {
+                    let before = take(others, &UInt32Array::from(piece.before.clone()), None)?;
+                    zip(&present, &take(values, &here, None)?, &before)?
+                }
                 Column::Constant(constant) => zip(&present, &take(values, &here, None)?, constant)?,
                 Column::Linear(numbers) => {
                     let line = self.line(&piece, numbers, values.data_type())?;

@@ -15,6 +15,9 @@ pub(crate) enum FillWith {
     Null,
     /// With the value of the key's last row, NULL before the first.
     Prev,
+    /// With the value of another column (its place in the input) in the key's last row, which can be cast to
+    /// the type of this one.
+    PrevOf(usize),
     /// On the line between the key's rows before and after; NULL outside.
     Linear,
     /// With a constant expression of the column's type.
@@ -71,6 +74,7 @@ impl fmt::Display for FillWith {
         match self {
             FillWith::Null => f.write_str("NULL"),
             FillWith::Prev => f.write_str("PREV"),
+            FillWith::PrevOf(column) => write!(f, "PREV(column {column})"),
             FillWith::Linear => f.write_str("LINEAR"),
             FillWith::Constant(expr) => write!(f, "{expr}"),
         }

@@ -1,12 +1,12 @@
 //! The words in FILL(…).
 
 use super::node::FillWith;
-use crate::dialect::SqlError;
 use crate::dialect::marker::place;
+use crate::dialect::{Position, SqlError};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, cast};
-use sqlparser::ast::{self, UnaryOperator, Value};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value};
 
 /// How one selected aggregate is filled.
 #[derive(Debug, Clone)]
@@ -15,21 +15,55 @@ pub(crate) enum FillWord {
     Null,
     /// PREV: the value of the same key's last bucket.
     Prev,
+    /// PREV(alias): the value of another selected aggregate in the same key's last bucket.
+    PrevOf(Other),
     /// LINEAR: on the line between the neighbours.
     Linear,
     /// A constant.
     Constant(ScalarValue),
 }
 
+/// A selected aggregate, as PREV(alias) names it.
+#[derive(Debug, Clone)]
+pub(crate) struct Other {
+    pub(crate) name: String,
+    pub(crate) quoted: bool,
+    pub(crate) position: Position,
+}
+
+impl Other {
+    /// Whether this is its name.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        if self.quoted { name == self.name } else { name.eq_ignore_ascii_case(&self.name) }
+    }
+}
+
 impl FillWord {
-    /// The same for a column of this type.
-    pub(crate) fn into_fill(self, data_type: DataType) -> FillWith {
-        match self {
+    /// The same for a column of this type; `other` finds another one's place in the input and its type.
+    ///
+    /// # Errors
+    /// Those of `other`; [`SqlError`] where its type is another kind of value.
+    pub(crate) fn into_fill(
+        self,
+        data_type: DataType,
+        other: impl FnOnce(&Other) -> Result<(usize, DataType), SqlError>,
+    ) -> Result<FillWith, SqlError> {
+        Ok(match self {
             FillWord::Null => FillWith::Null,
             FillWord::Prev => FillWith::Prev,
+            FillWord::PrevOf(of) => {
+                let (place, found) = other(&of)?;
+                if found != data_type && !(found.is_numeric() && data_type.is_numeric()) {
+                    let message = format!("FILL(PREV({})) cannot fill {data_type} with {found}", of.name);
+                    return Err(
+                        SqlError::new(message, of.position).hint("both must be of one type, or numbers")
+                    );
+                }
+                FillWith::PrevOf(place)
+            }
             FillWord::Linear => FillWith::Linear,
             FillWord::Constant(value) => FillWith::Constant(cast(Expr::Literal(value, None), data_type)),
-        }
+        })
     }
 }
 
@@ -63,15 +97,17 @@ pub(crate) fn fill_words(written: &[ast::Expr], aggregates: usize) -> Result<Vec
 fn fill_word(expr: &ast::Expr) -> Result<Option<FillWord>, SqlError> {
     let refuse = || {
         SqlError::new(format!("FILL does not know {expr}"), place(expr))
-            .hint("it takes NONE, NULL, PREV, LINEAR or constants")
+            .hint("it takes NONE, NULL, PREV, PREV(alias), LINEAR or constants")
     };
     Ok(Some(match expr {
         ast::Expr::Identifier(ident) if ident.value.eq_ignore_ascii_case("NONE") => return Ok(None),
         ast::Expr::Identifier(ident) if ident.value.eq_ignore_ascii_case("PREV") => FillWord::Prev,
         ast::Expr::Identifier(ident) if ident.value.eq_ignore_ascii_case("LINEAR") => FillWord::Linear,
         ast::Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("PREV") => {
-            return Err(SqlError::new("FILL(PREV(column)) is not supported yet", place(expr))
-                .hint("PREV without a column repeats the filled column's own last value"));
+            FillWord::PrevOf(prev_of(call).ok_or_else(|| {
+                SqlError::new("FILL(PREV(…)) takes the name of one selected aggregate", place(expr))
+                    .hint("SELECT ts, last(price) AS close, first(price) AS open … FILL(PREV, PREV(close))")
+            })?)
         }
         _ => match constant(expr).ok_or_else(refuse)? {
             ScalarValue::Null => FillWord::Null,
@@ -80,7 +116,18 @@ fn fill_word(expr: &ast::Expr) -> Result<Option<FillWord>, SqlError> {
     }))
 }
 
-fn constant(expr: &ast::Expr) -> Option<ScalarValue> {
+fn prev_of(call: &ast::Function) -> Option<Other> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(ast::Expr::Identifier(name)))] = list.args.as_slice()
+    else {
+        return None;
+    };
+    let position = place(list.args.first()?);
+    Some(Other { name: name.value.clone(), quoted: name.quote_style.is_some(), position })
+}
+
+/// The value of a literal, NaN and signs before it among them.
+pub(crate) fn constant(expr: &ast::Expr) -> Option<ScalarValue> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
             Value::Null => Some(ScalarValue::Null),

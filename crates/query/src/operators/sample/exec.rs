@@ -3,15 +3,18 @@
 use super::groups::KEY_ORDER;
 use super::ranges::{self, RangePlan, Source};
 use super::sampler::{Sampler, Shape, Shaped};
+use crate::error::external;
 use crate::functions::bucket::Bucketing;
+use crate::operators::TIME_ORDER;
 use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
 use datafusion::physical_expr::expressions::Column;
@@ -23,9 +26,10 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
-    Partitioning, PlanProperties,
+    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, Partitioning, PlanProperties,
 };
+use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
@@ -60,12 +64,30 @@ impl SampleByExec {
     /// Whether its rows are reduced by ranges of one series.
     fn is_by_ranges(&self) -> bool {
         let time = self.time.as_ref().map(|(time, _)| time);
-        self.order().is_none()
-            && Source::of(&self.input).is_some_and(|source| source.has_ranges(time, &self.keys))
+        let fits = |source: Source<'_>| {
+            source.has_ranges(time, &self.keys) && (!self.awaits_first() || source.is_as_it_lies())
+        };
+        self.aggregate_order().is_none() && Source::of(&self.input).is_some_and(fits)
+    }
+
+    /// Whether buckets count from the first row.
+    fn awaits_first(&self) -> bool {
+        self.time.as_ref().is_some_and(|(_, bucketing)| bucketing.awaits_first())
+    }
+
+    /// The order in which rows must come.
+    fn order(&self) -> Option<LexOrdering> {
+        match &self.time {
+            // The first one says where buckets begin.
+            Some((time, bucketing)) if bucketing.awaits_first() && !self.is_by_ranges() => {
+                LexOrdering::new([PhysicalSortExpr::new(Arc::clone(time), TIME_ORDER)])
+            }
+            _ => self.aggregate_order(),
+        }
     }
 
     /// The order of rows without which an aggregate goes wrong, such as that of `nth_value(x, 2 ORDER BY y)`.
-    fn order(&self) -> Option<LexOrdering> {
+    fn aggregate_order(&self) -> Option<LexOrdering> {
         let hard = |of: &&LoweredAggregate| of.aggregate.order_sensitivity().hard_requires();
         let of = self.aggregates.iter().find(hard)?;
         LexOrdering::new(of.order_bys.iter().cloned())
@@ -74,6 +96,46 @@ impl SampleByExec {
     /// Whether all rows are one group.
     pub(crate) fn is_total(&self) -> bool {
         self.time.is_none() && self.keys.is_empty()
+    }
+
+    /// The same with its buckets counted from this time, where they await the first row.
+    fn with_first(&self, first: Option<i64>) -> Self {
+        let time = self.time.as_ref().map(|(time, bucketing)| {
+            (Arc::clone(time), first.map_or(*bucketing, |first| bucketing.with_first(first)))
+        });
+        Self { time, ..self.clone() }
+    }
+
+    /// The rows of an input that comes in order of time, by rows; its first row says where buckets begin.
+    async fn reduce_from_first(
+        self,
+        mut input: SendableRecordBatchStream,
+        reservation: MemoryReservation,
+        baseline: BaselineMetrics,
+    ) -> Result<RecordBatch> {
+        let mut sampler = None;
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            let _timer = baseline.elapsed_compute().timer();
+            if sampler.is_none() {
+                let first = self.first_of(&batch)?;
+                let Some(_) = first else { continue };
+                let shape = Arc::new(self.with_first(first).shape()?);
+                sampler = Some(Sampler::try_new(&shape, reservation.new_empty())?);
+            }
+            sampler.iter_mut().try_for_each(|sampler| sampler.update(&batch))?;
+        }
+        let Some(mut sampler) = sampler else { return Ok(RecordBatch::new_empty(self.schema())) };
+        let rows = sampler.finish()?;
+        baseline.record_output(rows.num_rows());
+        Ok(rows)
+    }
+
+    /// The time of the first row that has one.
+    fn first_of(&self, batch: &RecordBatch) -> Result<Option<i64>> {
+        let Some((time, _)) = &self.time else { return Ok(None) };
+        let times = time.evaluate(batch)?.into_array(batch.num_rows())?;
+        Ok(times.as_primitive::<TimestampNanosecondType>().iter().flatten().next())
     }
 
     /// What is grouped by what, batch by batch.
@@ -197,17 +259,27 @@ impl ExecutionPlan for SampleByExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let by_ranges = self.is_by_ranges();
+        if by_ranges && self.awaits_first() {
+            let first = Source::of(&self.input).map(|source| source.first_time()).transpose();
+            let first = first.map_err(external)?.flatten();
+            let Some(_) = first else { return Ok(Box::pin(EmptyRecordBatchStream::new(self.schema()))) };
+            return self.with_first(first).execute(partition, context);
+        }
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let batch_rows = context.session_config().batch_size();
         let consumer = MemoryConsumer::new(self.name());
         let pool = Arc::clone(context.memory_pool());
         let spared = MetricBuilder::new(&self.metrics).global_counter("rows_not_read");
-        if self.is_by_ranges()
-            && let Some(plan) = RangePlan::of(self, batch_rows, spared)?
-        {
+        if by_ranges && let Some(plan) = RangePlan::of(self, batch_rows, spared)? {
             let workers = Source::of(&self.input).map_or(1, |source| source.outputs());
             let reservation = move || consumer.clone_with_new_id().register(&pool);
             let rows = ranges::run(Arc::new(plan), workers, reservation, baseline);
+            return Ok(in_pieces(rows, self.schema(), batch_rows));
+        }
+        if self.awaits_first() {
+            let input = self.input.execute(0, Arc::clone(&context))?;
+            let rows = self.clone().reduce_from_first(input, consumer.register(&pool), baseline);
             return Ok(in_pieces(rows, self.schema(), batch_rows));
         }
         let shape = Arc::new(self.shape()?);

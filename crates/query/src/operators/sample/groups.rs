@@ -141,7 +141,7 @@ struct Cursor {
 
 /// Some of the key columns.
 #[derive(Debug)]
-struct Keys {
+pub(super) struct Keys {
     /// Their places among the keys of the output.
     places: Vec<usize>,
     ids: KeyIds,
@@ -151,7 +151,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn try_new(columns: &[(usize, DataType)]) -> Result<Self> {
+    pub(super) fn try_new(columns: &[(usize, DataType)]) -> Result<Self> {
         let types: Vec<DataType> = columns.iter().map(|(_, data_type)| data_type.clone()).collect();
         Ok(Self {
             places: columns.iter().map(|(place, _)| *place).collect(),
@@ -162,7 +162,7 @@ impl Keys {
     }
 
     /// The id of each row's key.
-    fn read(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+    pub(super) fn read(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
         let known = self.ids.len();
         ids.clear();
         self.ids.read(columns, rows, &mut self.reader, ids)?;
@@ -184,7 +184,7 @@ impl Keys {
     }
 
     /// Each column's values, in order of the keys' ids.
-    fn values(&self) -> Result<Vec<ArrayRef>> {
+    pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
         let concat_all = |chunks: &Vec<ArrayRef>| {
             let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.as_ref()).collect();
             Ok(concat(&chunks)?)
@@ -199,7 +199,12 @@ impl Keys {
         Ok(ids)
     }
 
-    fn size(&self) -> usize {
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(super) fn size(&self) -> usize {
         self.ids.size() + self.values.iter().flatten().map(|v| v.len() * 8).sum::<usize>()
     }
 }

@@ -44,6 +44,9 @@ pub(super) enum Kernel {
     Other(Other),
 }
 
+/// The statistics of the same rows of an aggregate's columns: one, or the two of a [`Pair`].
+pub(super) type Blocks = [Option<BlockSummary>; 2];
+
 /// An accumulator of groups, which knows of those it was told of with rows.
 pub(super) struct Other {
     accumulator: Box<dyn GroupsAccumulator>,
@@ -139,29 +142,36 @@ impl Kernel {
         }
     }
 
-    /// Whether the statistics of blocks can take the place of their values.
+    /// Whether the statistics of blocks can take the place of their values. Those of an aggregate of two columns can
+    /// only of a [`Pair`].
     pub(super) fn takes_blocks(&self) -> bool {
-        matches!(self, Kernel::Count(_) | Kernel::Sum(_) | Kernel::IntegerSum(_) | Kernel::Extreme(_))
-    }
-
-    /// Whether those of this block say enough.
-    pub(super) fn block_suffices(&self, block: &BlockSummary) -> bool {
         match self {
-            Kernel::Count(_) => true,
-            Kernel::Sum(_) | Kernel::IntegerSum(_) => block.stats.sum.is_some(),
-            Kernel::Extreme(_) => Extremes::knows(block),
+            Kernel::Sum(sums) => sums.takes_blocks(),
+            Kernel::Count(_) | Kernel::IntegerSum(_) | Kernel::Extreme(_) => true,
             _ => false,
         }
     }
 
-    /// Takes in all rows of a block by its statistics.
-    pub(super) fn update_block(&mut self, group: usize, block: &BlockSummary, total: usize) {
+    /// Whether those of a block of each of its arguments say enough.
+    pub(super) fn block_suffices(&self, blocks: &Blocks) -> bool {
+        match (self, blocks) {
+            (Kernel::Count(_), _) => true,
+            (Kernel::Sum(_) | Kernel::IntegerSum(_), [Some(block), None]) => block.stats.sum.is_some(),
+            (Kernel::Sum(sums), [Some(left), Some(right)]) => sums.of_blocks(left, right).is_some(),
+            (Kernel::Extreme(_), [Some(block), None]) => Extremes::knows(block),
+            _ => false,
+        }
+    }
+
+    /// Takes in all rows of a block by the statistics of its arguments.
+    pub(super) fn update_block(&mut self, group: usize, blocks: &Blocks, total: usize) {
         self.grow(total);
-        match self {
-            Kernel::Count(counts) => counts.add(group, sums::held(block)),
-            Kernel::Sum(sums) => sums.add_block(group, block),
-            Kernel::IntegerSum(sums) => sums.add_block(group, block),
-            Kernel::Extreme(extremes) => extremes.add_block(group, block),
+        match (self, blocks) {
+            (Kernel::Count(counts), [Some(block), _]) => counts.add(group, sums::held(block)),
+            (Kernel::Sum(sums), [Some(block), None]) => sums.add_block(group, block),
+            (Kernel::Sum(sums), [Some(left), Some(right)]) => sums.add_blocks(group, left, right),
+            (Kernel::IntegerSum(sums), [Some(block), _]) => sums.add_block(group, block),
+            (Kernel::Extreme(extremes), [Some(block), _]) => extremes.add_block(group, block),
             _ => {}
         }
     }

@@ -5,6 +5,8 @@
 //!        -> node (takes the place of the Aggregate) [-> fill] -> exec
 //! ```
 //!
+//! Bars of a volume, a value or a number of rows are cut by what rows add up to ([`bars`]).
+//!
 //! GROUP BY symbols and totals are the same without buckets ([`grouping`] puts the operator in the place of
 //! DataFusion's).
 //!
@@ -13,6 +15,7 @@
 //! only what the aggregates need is read ([`ranges`]); over anything else rows come batch by batch, each
 //! partition of the input on its own, and the states are merged in order.
 
+pub(crate) mod bars;
 pub(crate) mod exec;
 pub(crate) mod grouping;
 pub(crate) mod groups;

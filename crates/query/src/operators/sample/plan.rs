@@ -1,24 +1,25 @@
 //! Plans the marker of SAMPLE BY.
 //!
 //! DataFusion plans the SELECT as a GROUP BY, so that aliases, HAVING, window functions, ORDER BY and
-//! LIMIT are its own; then the Aggregate in that plan gives way to [`SampleBy`], and [`Fill`] above it.
+//! LIMIT are its own; then the Aggregate in that plan gives way to [`SampleBy`], and [`Fill`] above it, or to
+//! [`Bars`].
 
+use super::bars::node::{BarSize, Bars};
+use super::bars::place::BAR;
 use super::node::SampleBy;
 use super::rewrite::{Item, TimeColumn, call, group_by_bucket};
 use crate::designated::designated_timestamp;
-use crate::dialect::marker::{SampleMarker, planning_error};
+use crate::dialect::marker::{SampleEvery, SampleMarker, planning_error};
 use crate::dialect::{Position, SqlError};
 use crate::functions::bucket::Bucketing;
 use crate::operators::fill::node::{Fill, FillWith};
-use crate::operators::fill::plan::{FillWord, fill_words};
+use crate::operators::fill::plan::{FillWord, Other, fill_words};
 use crate::operators::relation::Relations;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::{
-    Aggregate, Expr, ExprSchemable, Extension, LogicalPlan, LogicalPlanBuilder, cast,
-};
+use datafusion::logical_expr::{Aggregate, Expr, Extension, LogicalPlan, LogicalPlanBuilder, cast};
 use sqlparser::ast::{self, BinaryOperator, Ident, SetExpr, TableFactor};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -32,8 +33,7 @@ pub(crate) fn plan_sample(
 ) -> Result<LogicalPlan> {
     let position = marker.position;
     let error = |message: String| planning_error(SqlError::new(message, position));
-    let bucketing = Bucketing::parse(&marker.stride, marker.zone.as_deref(), marker.offset.as_deref());
-    let bucketing = bucketing.map_err(error)?;
+    let cut = Cut::of(&marker)?;
     let mut query = marker.query;
     let SetExpr::Select(select) = query.body.as_mut() else {
         return Err(error("SAMPLE BY needs a SELECT".to_string()));
@@ -53,8 +53,8 @@ pub(crate) fn plan_sample(
             });
         }
     }
-    let time =
-        time_column(time_ast, &marker.stride, marker.offset.as_deref(), marker.zone.as_deref(), position);
+    let (zone, offset) = (marker.zone.as_deref(), marker.offset.as_deref());
+    let time = time_column(time_ast, &marker.every, offset, zone, position);
     let items = group_by_bucket(&mut query, &time, context.context_provider()).map_err(planning_error)?;
     let aggregates = items.iter().filter(|item| **item == Item::Aggregate).count();
     let words = fill_words(&marker.fill, aggregates).map_err(planning_error)?;
@@ -67,7 +67,7 @@ pub(crate) fn plan_sample(
     }
     let factor = TableFactor::Derived { lateral: false, subquery: query, alias: None, sample: None };
     let grouped = context.plan(factor);
-    let swap = Swap { bucketing, items, words, bounds, position };
+    let swap = Swap { cut, items, words, bounds, position };
     match swap.place(grouped?)? {
         (plan, true) => Ok(plan),
         _ => Err(error("SAMPLE BY found nothing to group".to_string())),
@@ -102,7 +102,7 @@ pub(crate) fn designated_column(schema: &DFSchema, position: Position, clause: &
 
 fn time_column(
     column: ast::Expr,
-    stride: &str,
+    every: &SampleEvery,
     offset: Option<&str>,
     zone: Option<&str>,
     position: Position,
@@ -121,19 +121,50 @@ fn time_column(
         let span = crate::dialect::marker::span(position);
         ast::Expr::Value(ast::Value::SingleQuotedString(value.to_string()).with_span(span))
     };
-    let mut args = vec![text(stride), column.clone()];
-    args.extend(offset.map(text));
-    args.extend(zone.map(text));
-    TimeColumn { qualifier, name, bucket: call("time_bucket", args) }
+    let bucket = match every {
+        SampleEvery::Stride(stride) => {
+            let mut args = vec![text(stride), column.clone()];
+            args.extend(offset.map(text));
+            args.extend(zone.map(text));
+            call("time_bucket", args)
+        }
+        SampleEvery::Bar(bar) => {
+            let one = || ast::Expr::value(ast::Value::Number("1".into(), false));
+            call(BAR, vec![column.clone(), bar.of.clone().unwrap_or_else(one)])
+        }
+    };
+    TimeColumn { qualifier, name, bucket }
 }
 
 fn binary(left: ast::Expr, op: BinaryOperator, right: ast::Expr) -> ast::Expr {
     ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
+/// Where rows are cut.
+enum Cut {
+    /// By time.
+    Time(Bucketing),
+    /// By what they add up to.
+    Bar(BarSize),
+}
+
+impl Cut {
+    fn of(marker: &SampleMarker) -> Result<Self> {
+        let error = |message| planning_error(SqlError::new(message, marker.position));
+        match &marker.every {
+            SampleEvery::Bar(bar) => BarSize::of(bar).map(Cut::Bar).map_err(planning_error),
+            SampleEvery::Stride(stride) => {
+                let bucketing = Bucketing::parse(stride, marker.zone.as_deref(), marker.offset.as_deref());
+                let bucketing = bucketing.map_err(error)?;
+                Ok(Cut::Time(if marker.from_first { bucketing.counted_from_first() } else { bucketing }))
+            }
+        }
+    }
+}
+
 /// Puts our nodes in the place of the Aggregate.
 struct Swap {
-    bucketing: Bucketing,
+    cut: Cut,
     items: Vec<Item>,
     /// One for each aggregate item; empty: no FILL.
     words: Vec<FillWord>,
@@ -148,6 +179,17 @@ struct Filling {
     direct: HashMap<usize, FillWord>,
     /// Selected expressions over aggregates, each as a column of its own below the filling.
     extras: Vec<Extra>,
+    /// What each is called that PREV(alias) can name.
+    names: Vec<(String, Filled)>,
+}
+
+/// A column that is filled.
+#[derive(Clone, Copy)]
+enum Filled {
+    /// By index in the Aggregate's output.
+    Direct(usize),
+    /// Among the extras.
+    Extra(usize),
 }
 
 struct Extra {
@@ -205,6 +247,7 @@ impl Swap {
                 && let Entry::Vacant(slot) = filling.direct.entry(at)
             {
                 slot.insert(word.clone());
+                filling.names.push((field, Filled::Direct(at)));
                 continue;
             }
             if !inner.column_refs().iter().all(|column| aggregate.schema.has_column(column)) {
@@ -214,6 +257,7 @@ impl Swap {
                 ));
             }
             let name = format!("__fill_{index}");
+            filling.names.push((field.clone(), Filled::Extra(filling.extras.len())));
             *expr = Expr::Column(Column::new_unqualified(&name)).alias_qualified(qualifier, field);
             filling.extras.push(Extra { expr: inner, name, word: word.clone() });
         }
@@ -223,37 +267,68 @@ impl Swap {
     fn node(&self, aggregate: Aggregate, filling: &Filling) -> Result<LogicalPlan> {
         let Aggregate { input, mut group_expr, aggr_expr, schema, .. } = aggregate;
         let keys = group_expr.split_off(1.min(group_expr.len()));
-        let time = group_expr.pop().and_then(bucket_argument);
-        let Some(time) = time else {
-            return Err(planning_error(SqlError::new("SAMPLE BY lost its timestamp", self.position)));
-        };
-        let key_count = keys.len();
+        let arguments = group_expr.pop().map(bucket_arguments).unwrap_or_default();
+        let lost = || planning_error(SqlError::new("SAMPLE BY lost its timestamp", self.position));
         let (qualifier, field) = schema.qualified_field(0);
         let bucket: (Option<TableReference>, _) = (qualifier.cloned(), Arc::clone(field));
         let input = Arc::unwrap_or_clone(input);
-        let node = SampleBy::try_new(input, time, keys, aggr_expr, self.bucketing, bucket)?;
+        let bucketing = match &self.cut {
+            Cut::Time(bucketing) => *bucketing,
+            Cut::Bar(size) => {
+                let [time, of] = <[Expr; 2]>::try_from(arguments).map_err(|_| lost())?;
+                let bars = Bars::try_new(input, time, of, keys, aggr_expr, *size, bucket)?;
+                return Ok(LogicalPlan::Extension(Extension { node: Arc::new(bars) }));
+            }
+        };
+        let time = arguments.into_iter().nth(1).ok_or_else(lost)?;
+        let key_count = keys.len();
+        let node = SampleBy::try_new(input, time, keys, aggr_expr, bucketing, bucket)?;
         let sample = LogicalPlan::Extension(Extension { node: Arc::new(node) });
-        if self.words.is_empty() {
-            return Ok(sample);
-        }
-        let value_type = |word: &FillWord, data_type: &DataType| word.clone().into_fill(data_type.clone());
-        let fields = sample.schema().fields().iter().enumerate().skip(1 + key_count);
-        let mut fills: Vec<FillWith> = fields
-            .map(|(at, field)| {
-                filling.direct.get(&at).map_or(FillWith::Null, |word| value_type(word, field.data_type()))
-            })
-            .collect();
+        if self.words.is_empty() { Ok(sample) } else { self.filled(sample, key_count, bucketing, filling) }
+    }
+
+    /// The rows of SAMPLE BY with those that are missing.
+    fn filled(
+        &self,
+        sample: LogicalPlan,
+        key_count: usize,
+        bucketing: Bucketing,
+        filling: &Filling,
+    ) -> Result<LogicalPlan> {
+        let sampled = sample.schema().fields().len();
         let mut wider = sample;
         if !filling.extras.is_empty() {
             let mut exprs: Vec<Expr> = wider.schema().columns().into_iter().map(Expr::Column).collect();
-            for extra in &filling.extras {
-                fills.push(value_type(&extra.word, &extra.expr.get_type(wider.schema())?));
-                exprs.push(extra.expr.clone().alias(&extra.name));
-            }
+            exprs.extend(filling.extras.iter().map(|extra| extra.expr.clone().alias(&extra.name)));
             wider = LogicalPlanBuilder::from(wider).project(exprs)?.build()?;
         }
+        let fields = wider.schema().fields();
+        let other = |of: &Other| {
+            let found = filling.names.iter().find(|(name, _)| of.is(name));
+            let place = match found.map(|(_, filled)| *filled) {
+                Some(Filled::Direct(at)) => at,
+                Some(Filled::Extra(at)) => sampled + at,
+                None => {
+                    let message = format!("FILL(PREV({})) names no selected aggregate", of.name);
+                    let names: Vec<&str> = filling.names.iter().map(|(name, _)| name.as_str()).collect();
+                    return Err(
+                        SqlError::new(message, of.position).hint(format!("there are {}", names.join(", ")))
+                    );
+                }
+            };
+            Ok((place, fields[place].data_type().clone()))
+        };
+        let fills = fields.iter().enumerate().skip(1 + key_count).map(|(at, field)| {
+            let word = match at.checked_sub(sampled) {
+                Some(extra) => Some(&filling.extras[extra].word),
+                None => filling.direct.get(&at),
+            };
+            let Some(word) = word else { return Ok(FillWith::Null) };
+            word.clone().into_fill(field.data_type().clone(), other).map_err(planning_error)
+        });
+        let fills = fills.collect::<Result<Vec<FillWith>>>()?;
         let [from, to] = self.bounds.clone();
-        let fill = Fill::try_new(wider, key_count, self.bucketing, from, to, fills)?;
+        let fill = Fill::try_new(wider, key_count, bucketing, from, to, fills)?;
         Ok(LogicalPlan::Extension(Extension { node: Arc::new(fill) }))
     }
 }
@@ -266,10 +341,10 @@ fn aggregate_below(plan: &LogicalPlan) -> Option<Aggregate> {
     }
 }
 
-/// The timestamp inside `time_bucket(stride, ts, …)`.
-fn bucket_argument(expr: Expr) -> Option<Expr> {
+/// The arguments of the call that is the bucket.
+fn bucket_arguments(expr: Expr) -> Vec<Expr> {
     match expr.unalias() {
-        Expr::ScalarFunction(call) => call.args.into_iter().nth(1),
-        _ => None,
+        Expr::ScalarFunction(call) => call.args,
+        _ => Vec::new(),
     }
 }

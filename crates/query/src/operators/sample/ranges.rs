@@ -13,7 +13,7 @@ use super::kernel::{End, Ends, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
 use crate::error::external;
 use crate::operators::reduce::Reduce;
-use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, Unit};
+use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, ScanOrder, Unit};
 use datafusion::arrow::array::TimestampNanosecondArray;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -52,6 +52,16 @@ impl<'a> Source<'a> {
         }
         let projection = input.downcast_ref::<ProjectionExec>()?;
         Some(Self { scan: ScanExec::of(projection.input())?, projection: Some(projection) })
+    }
+
+    /// Whether rows are wanted in no other order than they lie in, and all of them.
+    pub(super) fn is_as_it_lies(&self) -> bool {
+        *self.scan.order() == ScanOrder::Natural && self.scan.fetch_limit().is_none()
+    }
+
+    /// The least designated timestamp of its rows.
+    pub(super) fn first_time(&self) -> tickstone_engine::Result<Option<i64>> {
+        self.scan.selected().first_time()
     }
 
     /// On how many cores its rows are to be read.
@@ -122,8 +132,8 @@ enum Need {
     Count,
     /// The values at the ends of slices.
     Ends,
-    /// Statistics of this column of the table where blocks are whole, else values.
-    Blocks(usize),
+    /// Statistics of this column of the table, or of both of these, where blocks are whole, else values.
+    Blocks(usize, Option<usize>),
     /// The values.
     Values,
 }
@@ -217,7 +227,7 @@ impl RangePlan {
 
     /// Whether statistics may take the place of values.
     fn takes_blocks(&self) -> bool {
-        let by_blocks = |need: &Need| matches!(need, Need::Count | Need::Blocks(_));
+        let by_blocks = |need: &Need| matches!(need, Need::Count | Need::Blocks(..));
         self.needs.iter().all(by_blocks) && self.shape.inner.is_empty()
     }
 }
@@ -248,20 +258,25 @@ fn need(of: &Shaped, exprs: &[Arc<dyn PhysicalExpr>], source: &Source<'_>) -> Ne
     if of.by_ends {
         return Need::Ends;
     }
-    let [argument] = of.arguments.as_slice() else { return Need::Values };
-    if of.filter.is_some() {
-        return Need::Values;
-    }
-    let by_blocks = of.kernel().is_ok_and(|kernel| kernel.takes_blocks());
-    let argument = &exprs[*argument];
+    let takes_blocks = of.kernel().is_ok_and(|kernel| kernel.takes_blocks());
+    let by_blocks = takes_blocks && of.filter.is_none();
+    let table_column = |argument: usize| {
+        column(&exprs[argument]).map(|place| source.scan.projection()[place]).filter(|_| by_blocks)
+    };
+    let argument = match of.arguments.as_slice() {
+        [argument] => *argument,
+        [left, right] => match (table_column(*left), table_column(*right)) {
+            (Some(left), right @ Some(_)) => return Need::Blocks(left, right),
+            _ => return Need::Values,
+        },
+        _ => return Need::Values,
+    };
+    let argument_expr = &exprs[argument];
     let counts = of.lowered.aggregate.fun().name() == "count" && by_blocks;
-    if counts && argument.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null()) {
+    if counts && argument_expr.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null()) {
         return Need::Count;
     }
-    match column(argument).map(|place| source.scan.projection()[place]).filter(|_| by_blocks) {
-        Some(column) => Need::Blocks(column),
-        None => Need::Values,
-    }
+    table_column(argument).map_or(Need::Values, |column| Need::Blocks(column, None))
 }
 
 /// Reduces all rows on at most `workers` cores; one batch.
@@ -535,14 +550,16 @@ impl Worker {
             return Ok(vec![span.rows.clone()]);
         }
         let of = plan.reader.segment(segment);
-        let mut columns: Vec<Option<Vec<BlockSummary>>> = Vec::with_capacity(plan.needs.len());
+        let mut columns: Vec<[Option<Vec<BlockSummary>>; 2]> = Vec::with_capacity(plan.needs.len());
+        let blocks = |column| of.blocks(column, span.rows.clone()).map_err(external);
         for need in &plan.needs {
             columns.push(match need {
-                Need::Blocks(column) => of.blocks(*column, span.rows.clone()).map_err(external)?,
-                _ => None,
+                Need::Blocks(column, None) => [blocks(*column)?, None],
+                Need::Blocks(left, Some(right)) => [blocks(*left)?, blocks(*right)?],
+                _ => [None, None],
             });
         }
-        let Some(count) = columns.iter().flatten().map(Vec::len).next() else {
+        let Some(count) = columns.iter().flatten().flatten().map(Vec::len).next() else {
             return Ok(vec![span.rows.clone()]);
         };
         let group = self.group(span);
@@ -550,8 +567,10 @@ impl Worker {
         let mut left: Vec<Range<usize>> = Vec::new();
         for block in 0..count {
             let at = |column: &Option<Vec<BlockSummary>>| column.as_ref().map(|blocks| blocks[block].clone());
-            let of_kernels: Vec<Option<BlockSummary>> = columns.iter().map(at).collect();
-            let Some(rows) = of_kernels.iter().flatten().map(|block| block.rows.clone()).next() else {
+            let of_kernels: Vec<[Option<BlockSummary>; 2]> =
+                columns.iter().map(|[left, right]| [at(left), at(right)]).collect();
+            let Some(rows) = of_kernels.iter().flatten().flatten().map(|block| block.rows.clone()).next()
+            else {
                 continue;
             };
             let whole = span.rows.start <= rows.start && rows.end <= span.rows.end;
@@ -560,12 +579,12 @@ impl Worker {
                 .kernels
                 .iter()
                 .zip(&of_kernels)
-                .all(|(kernel, block)| block.as_ref().is_none_or(|block| kernel.block_suffices(block)));
+                .all(|(kernel, blocks)| blocks[0].is_none() || kernel.block_suffices(blocks));
             if whole && suffices {
-                for (kernel, block) in self.sampler.kernels.iter_mut().zip(&of_kernels) {
-                    match block {
-                        Some(block) => kernel.update_block(group, block, total),
-                        None => kernel.count_rows(group, rows.len(), total),
+                for (kernel, blocks) in self.sampler.kernels.iter_mut().zip(&of_kernels) {
+                    match blocks {
+                        [None, _] => kernel.count_rows(group, rows.len(), total),
+                        blocks => kernel.update_block(group, blocks, total),
                     }
                 }
                 plan.spared.add(rows.len());

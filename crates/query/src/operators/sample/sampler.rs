@@ -2,7 +2,7 @@
 
 use super::groups::Groups;
 use super::kernel::{End, Kernel, Pair, Spreads, widened};
-use super::rows::Placed;
+use super::rows::{Placed, Rows};
 use crate::functions::bucket::Bucketing;
 use crate::operators::reduce::Reduce;
 use datafusion::arrow::array::{
@@ -96,6 +96,57 @@ impl Shaped {
     }
 }
 
+impl Shape {
+    /// The values of the expressions of those aggregates that are told the ends of runs, or of the others.
+    fn values(&self, batch: &RecordBatch, by_ends: bool) -> Result<Vec<Option<ArrayRef>>> {
+        let mut values = vec![None; self.exprs.len()];
+        for of in self.aggregates.iter().filter(|of| of.by_ends == by_ends) {
+            for &place in of.arguments.iter().chain(&of.filter) {
+                if values[place].is_none() {
+                    let array = self.exprs[place].evaluate(batch)?.into_array(batch.num_rows())?;
+                    values[place] = Some(array);
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Takes the values of a batch's rows into the kernels of the aggregates; there are `total` groups now.
+    pub(super) fn take_values(
+        &self,
+        kernels: &mut [Kernel],
+        batch: &RecordBatch,
+        rows: &Rows<'_>,
+        total: usize,
+    ) -> Result<()> {
+        let values = self.values(batch, false)?;
+        let spreads = Spreads::new(values.len());
+        for (of, kernel) in self.aggregates.iter().zip(kernels).filter(|(of, _)| !of.by_ends) {
+            let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
+            let filter = of.filter.and_then(|at| values[at].as_ref()).and_then(|f| f.as_boolean_opt());
+            let shared = spreads.of(&of.arguments);
+            kernel.update(&arguments, filter, rows, total, shared)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the ends of runs, rows of a batch, into those kernels that are told them.
+    pub(super) fn take_ends(
+        &self,
+        kernels: &mut [Kernel],
+        batch: &RecordBatch,
+        ends: &[End],
+        total: usize,
+    ) -> Result<()> {
+        let values = self.values(batch, true)?;
+        for (of, kernel) in self.aggregates.iter().zip(kernels).filter(|(of, _)| of.by_ends) {
+            let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
+            kernel.update_ends(&arguments, ends, total)?;
+        }
+        Ok(())
+    }
+}
+
 pub(super) struct Sampler {
     shape: Arc<Shape>,
     pub(super) kernels: Vec<Kernel>,
@@ -153,45 +204,16 @@ impl Sampler {
         Self::keys(&self.shape.inner, batch)
     }
 
-    /// The values of the expressions of those aggregates that are told the ends of runs, or of the others.
-    fn values(&self, batch: &RecordBatch, by_ends: bool) -> Result<Vec<Option<ArrayRef>>> {
-        let mut values = vec![None; self.shape.exprs.len()];
-        for of in self.shape.aggregates.iter().filter(|of| of.by_ends == by_ends) {
-            for &place in of.arguments.iter().chain(&of.filter) {
-                if values[place].is_none() {
-                    let array = self.shape.exprs[place].evaluate(batch)?.into_array(batch.num_rows())?;
-                    values[place] = Some(array);
-                }
-            }
-        }
-        Ok(values)
-    }
-
     /// Takes in the values of rows whose groups are in `placed`.
     pub(super) fn take_values(&mut self, batch: &RecordBatch) -> Result<()> {
         let total = self.groups.len();
-        let values = self.values(batch, false)?;
-        let rows = self.placed.rows();
-        let spreads = Spreads::new(values.len());
-        for (of, kernel) in self.shape.aggregates.iter().zip(&mut self.kernels).filter(|(of, _)| !of.by_ends)
-        {
-            let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
-            let filter = of.filter.and_then(|at| values[at].as_ref()).and_then(|f| f.as_boolean_opt());
-            let shared = spreads.of(&of.arguments);
-            kernel.update(&arguments, filter, &rows, total, shared)?;
-        }
+        self.shape.take_values(&mut self.kernels, batch, &self.placed.rows(), total)?;
         self.account()
     }
 
     /// Takes in the ends of runs, rows of a batch.
     pub(super) fn take_ends(&mut self, batch: &RecordBatch, ends: &[End]) -> Result<()> {
-        let total = self.groups.len();
-        let values = self.values(batch, true)?;
-        for (of, kernel) in self.shape.aggregates.iter().zip(&mut self.kernels).filter(|(of, _)| of.by_ends) {
-            let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
-            kernel.update_ends(&arguments, ends, total)?;
-        }
-        Ok(())
+        self.shape.take_ends(&mut self.kernels, batch, ends, self.groups.len())
     }
 
     /// Places the rows of a batch by their times and keys; the times, where there are any.

@@ -2,6 +2,7 @@
 
 use super::kernel::{Kernel, Rows};
 use crate::operators::TIME_ORDER;
+use crate::operators::series::Shared;
 use crate::scan::{Reach, ScanExec, SeriesReader, SeriesTask};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use datafusion::arrow::compute::{filter_record_batch, prep_null_mask_filter};
@@ -36,7 +37,7 @@ const BATCHES_AT_ONCE: usize = 4;
 
 /// What happens to rows between the scan and the windows.
 #[derive(Debug, Clone)]
-pub(super) enum Layer {
+pub(in crate::operators) enum Layer {
     /// Only those stay that this holds for.
     Filter(Arc<dyn PhysicalExpr>),
     /// They become these values, with this schema.
@@ -67,15 +68,7 @@ pub(crate) struct SeriesWindowExec {
     time: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    execution: Arc<Mutex<Execution>>,
-}
-
-/// What the outputs of one execution share.
-#[derive(Debug, Default)]
-struct Execution {
-    work: Arc<Work>,
-    /// The outputs that have begun on it.
-    begun: Vec<usize>,
+    execution: Arc<Shared<Work>>,
 }
 
 /// The tasks of one execution.
@@ -159,16 +152,6 @@ impl SeriesWindowExec {
 
     pub(super) fn keys(&self) -> &[usize] {
         &self.keys
-    }
-
-    /// The tasks that an output takes part in. One that comes a second time begins a new execution.
-    fn work(&self, output: usize) -> Arc<Work> {
-        let mut execution = self.execution.lock().unwrap_or_else(PoisonError::into_inner);
-        if execution.begun.contains(&output) {
-            *execution = Execution::default();
-        }
-        execution.begun.push(output);
-        Arc::clone(&execution.work)
     }
 }
 
@@ -268,7 +251,7 @@ impl ExecutionPlan for SeriesWindowExec {
             layers: Arc::clone(&self.layers),
             stages: self.stages.clone(),
             time: self.time,
-            work: self.work(partition),
+            work: self.execution.of(partition),
             schema: self.schema(),
             batch_rows: context.session_config().batch_size().max(1).saturating_mul(BATCHES_AT_ONCE),
             ready: None,
@@ -371,7 +354,7 @@ impl Worker {
 
 impl Layer {
     /// The rows after the layer; `ends` is where each series ends.
-    fn apply(&self, batch: RecordBatch, ends: &mut [usize]) -> Result<RecordBatch> {
+    pub(in crate::operators) fn apply(&self, batch: RecordBatch, ends: &mut [usize]) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(&batch)?.into_array(rows);
         match self {

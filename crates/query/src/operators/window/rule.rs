@@ -70,7 +70,7 @@ fn windows_of(node: &Arc<dyn ExecutionPlan>) -> Option<Windows<'_>> {
 }
 
 /// The scan below nodes that make one row of one row, or none; those are added to `layers`, the lowest first.
-fn below_layers<'a>(
+pub(in crate::operators) fn below_layers<'a>(
     plan: &'a Arc<dyn ExecutionPlan>,
     layers: &mut Vec<Layer>,
 ) -> Option<&'a Arc<dyn ExecutionPlan>> {
@@ -135,7 +135,11 @@ impl Found {
 }
 
 /// The column of the table that an expression over the layers is.
-fn table_column(expr: &Arc<dyn PhysicalExpr>, layers: &[Layer], scan: &ScanExec) -> Option<usize> {
+pub(in crate::operators) fn table_column(
+    expr: &Arc<dyn PhysicalExpr>,
+    layers: &[Layer],
+    scan: &ScanExec,
+) -> Option<usize> {
     let mut index = expr.downcast_ref::<Column>()?.index();
     for layer in layers.iter().rev() {
         if let Layer::Project(exprs, _) = layer {

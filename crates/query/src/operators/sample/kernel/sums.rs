@@ -20,6 +20,19 @@ pub(super) fn held(block: &BlockSummary) -> usize {
     usize::try_from(block.stats.rows - block.stats.nulls).unwrap_or(usize::MAX)
 }
 
+/// The sum of a block without NULLs, and no less than what its values are without their signs, added up.
+fn whole(block: &BlockSummary) -> Option<(f64, f64)> {
+    let stats = &block.stats;
+    match (stats.sum, stats.min, stats.max) {
+        (Some(StatValue::Float(sum)), Some(StatValue::Float(min)), Some(StatValue::Float(max)))
+            if stats.nulls == 0 =>
+        {
+            Some((sum, min.abs().max(max.abs()) * stats.rows as f64))
+        }
+        _ => None,
+    }
+}
+
 fn add_all<T: Copy + AddAssign>(into: &mut [T], from: &[T], groups: &[usize]) {
     for (value, &group) in from.iter().zip(groups) {
         into[group] += *value;
@@ -130,6 +143,25 @@ impl Sums {
     pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
         if let Some(StatValue::Float(sum)) = block.stats.sum {
             self.counts[group] += held(block) as i64;
+            self.sums[group] += sum;
+        }
+    }
+
+    /// Whether sums of its columns say what the sum of what they make is.
+    pub(super) fn takes_blocks(&self) -> bool {
+        self.pair != Some(Pair::Product)
+    }
+
+    /// The sum of what the rows of two blocks make, from the sums of each; `None` where it would not be exact enough.
+    pub(super) fn of_blocks(&self, left: &BlockSummary, right: &BlockSummary) -> Option<f64> {
+        // Only rows that have both values make one.
+        let [(left, left_size), (right, right_size)] = [whole(left)?, whole(right)?];
+        self.pair?.of_sums(left, right, left_size + right_size)
+    }
+
+    pub(super) fn add_blocks(&mut self, group: usize, left: &BlockSummary, right: &BlockSummary) {
+        if let Some(sum) = self.of_blocks(left, right) {
+            self.counts[group] += held(left) as i64;
             self.sums[group] += sum;
         }
     }

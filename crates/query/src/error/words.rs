@@ -1,0 +1,247 @@
+//! DataFusion's messages in the words of our SQL: types by the names CREATE TABLE knows, and what to write instead
+//! where the mistake is one that newcomers make.
+//!
+//! Reads messages, for that is all that planning gives; one that is not recognised stays as it is.
+
+use super::{QueryError, edits};
+
+/// Functions of other systems, and what does the same here.
+const ELSEWHERE: [(&str, &str); 33] = [
+    ("tostartofsecond", "time_bucket('1s', ts)"),
+    ("tostartofminute", "time_bucket('1m', ts)"),
+    ("tostartoffiveminutes", "time_bucket('5m', ts)"),
+    ("tostartofhour", "time_bucket('1h', ts)"),
+    ("tostartofday", "time_bucket('1d', ts)"),
+    ("tostartofinterval", "time_bucket('5m', ts)"),
+    ("xbar", "time_bucket('5m', ts)"),
+    ("time_bucket_gapfill", "SELECT … FROM t SAMPLE BY 5m FILL(PREV)"),
+    ("locf", "SAMPLE BY 5m FILL(PREV), or fills(x) OVER (ORDER BY ts)"),
+    ("interpolate", "SAMPLE BY 5m FILL(LINEAR)"),
+    ("argmax", "arg_max(x, by)"),
+    ("argmin", "arg_min(x, by)"),
+    ("wavg", "vwap(price, size)"),
+    ("avgweighted", "vwap(price, size)"),
+    ("std", "stddev(x)"),
+    ("dev", "stddev_pop(x)"),
+    ("stddevsamp", "stddev(x)"),
+    ("quantile", "quantile_cont(x, 0.9)"),
+    ("quantileexact", "quantile_cont(x, 0.9)"),
+    ("percentile", "quantile_cont(x, 0.9)"),
+    ("count_distinct", "count(DISTINCT x)"),
+    ("uniq", "count(DISTINCT x)"),
+    ("uniqexact", "count(DISTINCT x)"),
+    ("nunique", "count(DISTINCT x)"),
+    ("sumif", "sum(x) FILTER (WHERE condition)"),
+    ("countif", "count(*) FILTER (WHERE condition)"),
+    ("grouparray", "array_agg(x)"),
+    ("lastvalue", "last(x)"),
+    ("deltas", "delta(x) OVER (ORDER BY ts)"),
+    ("mavg", "avg(x) OVER (ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"),
+    ("shift", "lag(x) OVER (ORDER BY ts)"),
+    ("diff", "delta(x) OVER (ORDER BY ts)"),
+    ("pct_change", "simple_return(x) OVER (ORDER BY ts)"),
+];
+
+/// Functions that only windows have.
+const OF_WINDOWS: [&str; 21] = [
+    "lag",
+    "lead",
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "log_return",
+    "simple_return",
+    "delta",
+    "ratio",
+    "prev",
+    "fills",
+    "drawdown",
+    "ema",
+    "obv",
+    "rsi",
+    "atr",
+    "macd",
+    "bollinger",
+];
+
+/// Arrow's names of types and ours, longer ones before those they contain.
+const TYPES: [(&str, &str); 28] = [
+    ("Dictionary(UInt32, Utf8)", "SYMBOL"),
+    ("Timestamp(ns)", "TIMESTAMP"),
+    ("Timestamp(µs)", "TIMESTAMP"),
+    ("Timestamp(ms)", "TIMESTAMP"),
+    ("Timestamp(s)", "TIMESTAMP"),
+    ("Interval(MonthDayNano)", "INTERVAL"),
+    ("Interval(DayTime)", "INTERVAL"),
+    ("Interval(YearMonth)", "INTERVAL"),
+    ("Duration(ns)", "INTERVAL"),
+    ("Duration", "INTERVAL"),
+    ("Interval", "INTERVAL"),
+    ("UInt64", "BIGINT UNSIGNED"),
+    ("UInt32", "INT UNSIGNED"),
+    ("UInt16", "SMALLINT UNSIGNED"),
+    ("UInt8", "TINYINT UNSIGNED"),
+    ("Int64", "BIGINT"),
+    ("Int32", "INT"),
+    ("Int16", "SMALLINT"),
+    ("Int8", "TINYINT"),
+    ("Float64", "DOUBLE"),
+    ("Float32", "FLOAT"),
+    ("LargeUtf8", "VARCHAR"),
+    ("Utf8View", "VARCHAR"),
+    ("Utf8", "VARCHAR"),
+    ("Boolean", "BOOLEAN"),
+    ("Date32", "DATE"),
+    ("Decimal128", "DECIMAL"),
+    ("Decimal", "DECIMAL"),
+];
+
+/// The error that a message is, in our words.
+pub(super) fn reworded(message: &str) -> QueryError {
+    let known = [
+        unknown_function,
+        unknown_table_function,
+        ungrouped,
+        wrong_arguments,
+        incomparable,
+        no_number,
+        named_alike,
+        no_moving_frame,
+    ];
+    let found = known.iter().find_map(|reads| reads(message));
+    let made = found.unwrap_or_else(|| QueryError::request(message));
+    QueryError { message: our_types(&made.message), hint: made.hint.map(|hint| our_types(&hint)), ..made }
+}
+
+fn between<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
+    let rest = &message[message.find(before)? + before.len()..];
+    rest.find(after).map(|end| &rest[..end])
+}
+
+fn unknown_function(message: &str) -> Option<QueryError> {
+    let name = between(message.strip_prefix("Invalid function")?, "'", "'")?;
+    let made = QueryError::request(format!("function '{name}' does not exist"));
+    let folded = name.to_lowercase();
+    if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == folded) {
+        return Some(made.hint(format!("write {instead}")));
+    }
+    if OF_WINDOWS.contains(&folded.as_str()) {
+        let made = QueryError::request(format!("{name} works over a window"));
+        return Some(made.hint(format!("write {name}(…) OVER (PARTITION BY symbol ORDER BY ts)")));
+    }
+    let near = between(message, "Did you mean '", "'");
+    let near = near.filter(|near| edits(&folded, &near.to_lowercase()) <= 1 + folded.chars().count() / 4);
+    Some(made.hint(match near {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => "SHOW FUNCTIONS lists them".to_string(),
+    }))
+}
+
+fn unknown_table_function(message: &str) -> Option<QueryError> {
+    let name = between(message, "table function '", "' not found")?;
+    let made = QueryError::request(format!("table function '{name}' does not exist"));
+    Some(if name.starts_with("read_") {
+        made.hint("COPY t FROM 'file' takes a file into a table")
+    } else {
+        made
+    })
+}
+
+fn ungrouped(message: &str) -> Option<QueryError> {
+    let column = between(message, "column \"", "\" must appear in the GROUP BY clause")?;
+    let column = column.rsplit('.').next().filter(|_| !column.contains('(')).unwrap_or(column);
+    let made = QueryError::request(format!("column '{column}' is neither grouped nor aggregated"));
+    Some(made.hint(format!(
+        "write GROUP BY {column}, or an aggregate such as last({column}); bars are SAMPLE BY 1m"
+    )))
+}
+
+/// Arguments of other number or types than a function takes.
+fn wrong_arguments(message: &str) -> Option<QueryError> {
+    let call = between(message, "given name and argument types '", "'")?;
+    let (name, arguments) = call.split_once('(')?;
+    let arguments = arguments.strip_suffix(')').unwrap_or(arguments);
+    let made = QueryError::request(match arguments {
+        "" => format!("{name} takes arguments"),
+        _ => format!("{name} does not take ({arguments})"),
+    });
+    let candidates: Vec<&str> = message
+        .split_once("Candidate functions:")
+        .map(|(_, list)| list.lines().map(str::trim).filter(|line| !line.is_empty()).collect())
+        .unwrap_or_default();
+    if !candidates.is_empty() && !message.contains("UserDefined") {
+        return Some(made.hint(format!("it takes {}", candidates.join(" or "))));
+    }
+    let said = message.split("Error during planning: ").last()?.split(". No function matches").next()?;
+    Some(made.hint(said))
+}
+
+fn incomparable(message: &str) -> Option<QueryError> {
+    let types = message.strip_prefix("Cannot infer common argument type for comparison operation ")?;
+    let types = our_types(types.lines().next()?);
+    let operators = [" >= ", " <= ", " <> ", " != ", " = ", " > ", " < "];
+    let (left, right) = operators.iter().find_map(|operator| types.split_once(operator))?;
+    let made = QueryError::request(format!("{left} and {right} cannot be compared"));
+    Some(if left == "TIMESTAMP" || right == "TIMESTAMP" {
+        made.hint(
+            "write the time as text, '2024-08-08T09:30', or say the unit of the number: timestamp_ms(…)",
+        )
+    } else {
+        made
+    })
+}
+
+fn no_number(message: &str) -> Option<QueryError> {
+    let text = between(message, "Cannot cast string '", "' to value of ")?;
+    let wanted = our_types(between(message, "' to value of ", " type")?);
+    let made = QueryError::request(format!("'{text}' is no {wanted}"));
+    Some(made.hint("TRY_CAST gives NULL instead; to compare texts put the number in quotes"))
+}
+
+fn named_alike(message: &str) -> Option<QueryError> {
+    let one = between(message, "unique expression names but the expression \"", "\" at position")?;
+    let other = between(message, " and \"", "\" at position")?;
+    let made = QueryError::request(format!("two columns of the result have one name: {one} and {other}"));
+    Some(made.hint("rename one of them with AS"))
+}
+
+fn no_moving_frame(message: &str) -> Option<QueryError> {
+    let name = between(message, "`retract_batch` is not implemented: ", "(")?;
+    let made = QueryError::request(format!("{name} has no moving frame"));
+    Some(made.hint(
+        "sum, avg, count, min, max, vwap, first_value and last_value have; any aggregate may run from UNBOUNDED PRECEDING",
+    ))
+}
+
+/// A text with Arrow's names of types as ours, and literals as they are written. What stands in quotes stays.
+pub(super) fn our_types(text: &str) -> String {
+    let mut made = String::with_capacity(text.len());
+    let (mut rest, mut quoted) = (text, false);
+    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+    while let Some(next) = rest.chars().next() {
+        quoted ^= next == '\'';
+        let starts = !quoted && !made.ends_with(in_word);
+        let is = |arrow: &str| rest.strip_prefix(arrow).is_some_and(|after| !after.starts_with(in_word));
+        let named = TYPES.iter().find(|(arrow, _)| starts && is(arrow));
+        let Some((arrow, ours)) = named else {
+            made.push(next);
+            rest = &rest[next.len_utf8()..];
+            continue;
+        };
+        rest = &rest[arrow.len()..];
+        match rest.strip_prefix('(').and_then(|inside| inside.split_once(')')) {
+            Some((value, after)) if !ours.starts_with("DECIMAL") && !arrow.ends_with(')') => {
+                made.push_str(&value.replace('"', "'"));
+                rest = after;
+            }
+            _ => made.push_str(ours),
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Messages as DataFusion writes them, and as users read them.
+
+use super::{our_types, reworded};
+
+fn check(message: &str, wanted: &str) {
+    assert_eq!(reworded(message).to_string(), wanted, "{message}");
+}
+
+#[test]
+fn functions_of_other_systems_are_answered_with_ours() {
+    check(
+        "Invalid function 'tostartofminute'.\nDid you mean 'starts_with'?",
+        "function 'tostartofminute' does not exist\nhint: write time_bucket('1m', ts)",
+    );
+    check(
+        "Invalid function 'sume'.\nDid you mean 'sum'?",
+        "function 'sume' does not exist\nhint: did you mean 'sum'?",
+    );
+    check(
+        "Invalid function 'frobnicate'.\nDid you mean 'translate'?",
+        "function 'frobnicate' does not exist\nhint: SHOW FUNCTIONS lists them",
+    );
+    check(
+        "Invalid function 'lag'.\nDid you mean 'log'?",
+        "lag works over a window\nhint: write lag(…) OVER (PARTITION BY symbol ORDER BY ts)",
+    );
+    check("table function 'nope' not found", "table function 'nope' does not exist");
+}
+
+#[test]
+fn arguments_are_shown_with_our_types() {
+    check(
+        "Failed to coerce arguments. No function matches the given name and argument types 'vwap(Float64)'. You might \
+         need to add explicit type casts.\n\tCandidate functions:\n\tvwap(Float64, Float64)",
+        "vwap does not take (DOUBLE)\nhint: it takes vwap(DOUBLE, DOUBLE)",
+    );
+    check(
+        "Function 'ema' user-defined coercion failed with: Error during planning: ema takes a value. No function \
+         matches the given name and argument types 'ema(Float64, Int64)'. You might need to add explicit type \
+         casts.\n\tCandidate functions:\n\tema(UserDefined)",
+        "ema does not take (DOUBLE, BIGINT)\nhint: ema takes a value",
+    );
+}
+
+#[test]
+fn comparisons_and_casts_name_our_types() {
+    let compared =
+        reworded("Cannot infer common argument type for comparison operation Timestamp(ns) > Int64");
+    assert_eq!(compared.message, "TIMESTAMP and BIGINT cannot be compared");
+    assert!(compared.hint.is_some_and(|hint| hint.contains("timestamp_ms")));
+    assert_eq!(reworded("Cannot cast string 'abc' to value of Float64 type").message, "'abc' is no DOUBLE");
+}
+
+#[test]
+fn what_is_in_quotes_and_what_is_longer_stays() {
+    assert_eq!(our_types("q.bid > Int64(3) AND s = Utf8(\"x\")"), "q.bid > 3 AND s = 'x'");
+    assert_eq!(our_types("'Int64' is Dictionary(UInt32, Utf8)"), "'Int64' is SYMBOL");
+    assert_eq!(our_types("Decimal128(10, 2) and myInt64"), "DECIMAL(10, 2) and myInt64");
+    assert_eq!(our_types("UInt8, Date32"), "TINYINT UNSIGNED, DATE");
+    assert_eq!(our_types("avg(Duration), IntervalMonthDayNano"), "avg(INTERVAL), IntervalMonthDayNano");
+}
+
+#[test]
+fn a_message_that_is_not_known_stays() {
+    check("something else", "something else");
+}

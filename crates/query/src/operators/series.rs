@@ -1,0 +1,95 @@
+//! What operators share that read rows series by series: bars, consolidated books, windows.
+
+use super::window::exec::Layer;
+use super::window::rule::{below_layers, table_column};
+use crate::scan::{ScanExec, SeriesReader, SeriesTask};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How the rows of an input are read by series.
+#[derive(Debug, Clone)]
+pub(super) struct BySeries {
+    /// What happens to rows above the scan, the lowest first.
+    pub(super) layers: Arc<[Layer]>,
+    /// Columns of the table that make a series, ascending.
+    pub(super) columns: Vec<usize>,
+    /// Whether the keys are these columns, so that the rows of one key lie together.
+    pub(super) whole: bool,
+}
+
+impl BySeries {
+    /// The rows of a task after the layers, and where each series ends.
+    pub(super) fn rows(&self, reader: &SeriesReader, task: &SeriesTask) -> Result<(RecordBatch, Vec<usize>)> {
+        let rows = reader.read(task)?;
+        let (mut batch, mut ends) = (rows.batch, rows.ends);
+        for layer in self.layers.iter() {
+            batch = layer.apply(batch, &mut ends)?;
+        }
+        Ok((batch, ends))
+    }
+
+    /// How rows ordered by `time` can be read so that each core has all rows of some keys, and the scan they are
+    /// of; `None` where they cannot.
+    pub(super) fn of(
+        input: &Arc<dyn ExecutionPlan>,
+        time: &Arc<dyn PhysicalExpr>,
+        keys: &[Arc<dyn PhysicalExpr>],
+    ) -> Option<(Self, Arc<dyn ExecutionPlan>)> {
+        let mut layers = Vec::new();
+        let plan = below_layers(input, &mut layers)?;
+        let scan = ScanExec::of(plan)?;
+        let schema = scan.selected().table.schema();
+        let column = |expr| table_column(expr, &layers, scan);
+        if schema.timestamp().is_none() || column(time) != schema.timestamp() {
+            return None;
+        }
+        let of_series = |key| column(key).filter(|column| schema.series().contains(column));
+        let mut columns: Vec<usize> = keys.iter().filter_map(of_series).collect();
+        let mut whole = columns.len() == keys.len();
+        columns.sort_unstable();
+        columns.dedup();
+        if columns.is_empty() {
+            // One series is in order whatever it is grouped by.
+            let one = scan.filters().is_none() && scan.selected().is_one_series();
+            if !one || schema.series().is_empty() {
+                return None;
+            }
+            columns = schema.series().to_vec();
+            columns.sort_unstable();
+            whole = keys.is_empty();
+        }
+        Some((Self { layers: layers.into(), columns, whole }, Arc::clone(plan)))
+    }
+}
+
+/// What the outputs of one execution share.
+#[derive(Debug)]
+pub(super) struct Shared<T>(Mutex<Execution<T>>);
+
+#[derive(Debug, Default)]
+struct Execution<T> {
+    work: Arc<T>,
+    /// The outputs that have begun on it.
+    begun: Vec<usize>,
+}
+
+impl<T: Default> Default for Shared<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Default> Shared<T> {
+    /// What an output takes part in. One that comes a second time begins a new execution.
+    pub(super) fn of(&self, output: usize) -> Arc<T> {
+        let mut execution = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if execution.begun.contains(&output) {
+            *execution = Execution::default();
+        }
+        execution.begun.push(output);
+        Arc::clone(&execution.work)
+    }
+}

@@ -1,0 +1,88 @@
+//! CREATE VIEW, DROP VIEW, and what a view's columns are.
+
+use crate::dialect::{self, CreateView, Statement};
+use crate::error::{ErrorKind, QueryError, Result};
+use crate::session::{Outcome, Session};
+use datafusion::arrow::datatypes::SchemaRef;
+use std::sync::Arc;
+use tickstone_engine::EngineError;
+use tickstone_model::{AlterTable, TableSchema};
+
+const TAG: &str = "CREATE VIEW";
+
+pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Outcome> {
+    let CreateView { name, or_replace, if_not_exists, text, query, position } = view;
+    let found = session.snapshot().table(&name).map(|found| Arc::clone(found.schema()));
+    match &found {
+        Some(found) if found.view().is_none() => {
+            return Err(QueryError::from(found.wrong_kind()).at(position));
+        }
+        Some(_) if if_not_exists => return Ok(Outcome::done(TAG)),
+        Some(found) if !or_replace => {
+            let error = QueryError::from(EngineError::TableExists { name: found.name().to_string() });
+            return Err(error.at(position).hint("CREATE OR REPLACE VIEW gives it another query"));
+        }
+        _ => {}
+    }
+    let statement = sqlparser::ast::Statement::Query(query);
+    // It must be a query, of columns that can be told apart by their names.
+    let schema = session.schema_of(statement).await?;
+    let mut names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let message = format!("the view would have two columns '{}'", twice[0]);
+        return Err(QueryError::request(message).at(position).hint("name one of them: SELECT x AS name"));
+    }
+    match found {
+        Some(found) => {
+            let (name, change) = (found.name().to_string(), AlterTable::SetView(text));
+            session.blocking(move |engine| engine.alter_table(&name, &change)).await?;
+        }
+        None => {
+            let schema =
+                TableSchema::of_view(name, text).map_err(|error| QueryError::from(error).at(position))?;
+            session.blocking(move |engine| engine.create_table(schema)).await?;
+        }
+    }
+    Ok(Outcome::done(TAG))
+}
+
+pub(super) async fn drop_views(session: &Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
+    let snapshot = session.snapshot();
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        match snapshot.table(&name).map(|table| table.schema()) {
+            Some(schema) if schema.view().is_some() => found.push(schema.name().to_string()),
+            Some(schema) => {
+                return Err(QueryError::from(schema.wrong_kind()).hint("DROP TABLE drops a table"));
+            }
+            None if if_exists => {}
+            None => {
+                let message = format!("view '{name}' does not exist");
+                return Err(QueryError::request(message).hint("SHOW VIEWS lists the views"));
+            }
+        }
+    }
+    session.blocking(move |engine| found.iter().try_for_each(|name| engine.drop_table(name))).await?;
+    Ok(Outcome::done("DROP VIEW"))
+}
+
+/// The columns of a view.
+pub(super) async fn columns(session: &mut Session, name: &str) -> Result<SchemaRef> {
+    let quoted = name.replace('"', "\"\"");
+    let mut statements = dialect::parse(&format!("SELECT * FROM \"{quoted}\""))?;
+    match statements.pop() {
+        Some(mut statement) => {
+            session.prepare_names(&mut statement)?;
+            match statement {
+                Statement::Query(query) => session.schema_of(*query).await,
+                _ => Err(unread()),
+            }
+        }
+        None => Err(unread()),
+    }
+}
+
+fn unread() -> QueryError {
+    QueryError::new(ErrorKind::Report, "a view could not be read by its name")
+}
