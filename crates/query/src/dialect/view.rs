@@ -65,13 +65,17 @@ pub(super) type Views<'a> = dyn Fn(&str) -> Option<(String, String)> + 'a;
 /// # Errors
 /// [`SqlError`] at the view's name, where its query is none, or views are read through each other without end.
 pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> {
-    let mut expand = Expand { views, declared: Vec::new(), depth: 0 };
+    let mut expand = Expand { views, declared: Vec::new(), through: Vec::new() };
     match statement {
         Statement::Query(node) | Statement::Insert(node) => expand.within(node.as_mut()),
         Statement::CreateTable(table) => {
             table.query.as_mut().map_or(Ok(()), |query| expand.within(query.as_mut()))
         }
-        Statement::CreateView(view) => expand.within(view.query.as_mut()),
+        Statement::CreateView(view) => {
+            // What it would replace must not be read through it.
+            expand.through.push(view.name.clone());
+            expand.within(view.query.as_mut())
+        }
         Statement::CopyTo { source: CopySource::Query(query), .. } => expand.within(query.as_mut()),
         Statement::Change(change) => expand.within(change.query.as_mut()),
         _ => Ok(()),
@@ -82,7 +86,8 @@ struct Expand<'a> {
     views: &'a Views<'a>,
     /// What WITH declares, around and before where the walk is.
     declared: Vec<Vec<String>>,
-    depth: usize,
+    /// The views whose queries the walk is in.
+    through: Vec<String>,
 }
 
 impl Expand<'_> {
@@ -104,18 +109,22 @@ impl Expand<'_> {
     }
 
     /// The query of a view as it stands for `ident`.
-    fn query(&self, ident: &Ident, text: &str) -> Result<Box<Query>> {
+    fn query(&self, ident: &Ident, name: &str, text: &str) -> Result<Box<Query>> {
         let position = super::cursor::position(ident.span.start).unwrap_or_default();
-        if self.depth >= DEPTH_MAX {
-            let message = format!("'{}' is read through more than {DEPTH_MAX} views", ident.value);
-            return Err(SqlError::new(message, position).hint("SHOW VIEWS lists their queries"));
+        let refuse = |message| Err(SqlError::new(message, position).hint("SHOW VIEWS lists their queries"));
+        if self.through.iter().any(|outer| outer.eq_ignore_ascii_case(name)) {
+            return refuse(format!("view '{name}' reads itself"));
+        }
+        if self.through.len() >= DEPTH_MAX {
+            return refuse(format!("view '{name}' is read through more than {DEPTH_MAX} others"));
         }
         let mut tokens = statements(text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: position });
         // What is wrong in it is wrong here.
         tokens.tokens.iter_mut().for_each(|token| token.span = ident.span);
         tokens.end = position;
         let mut query = parse_query(&tokens)?;
-        let mut inner = Expand { views: self.views, declared: Vec::new(), depth: self.depth + 1 };
+        let through = self.through.iter().cloned().chain([name.to_string()]).collect();
+        let mut inner = Expand { views: self.views, declared: Vec::new(), through };
         inner.within(query.as_mut())?;
         Ok(query)
     }
@@ -127,7 +136,7 @@ impl Expand<'_> {
             return Ok(());
         };
         let Some((spelling, text)) = (self.views)(&ident.value) else { return Ok(()) };
-        let subquery = self.query(ident, &text)?;
+        let subquery = self.query(ident, &spelling, &text)?;
         let name = Ident { value: spelling, quote_style: Some('"'), span: ident.span };
         let alias = alias.take().or(Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None }));
         *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
