@@ -157,7 +157,12 @@ def test_groups_over_ranges_that_cut_blocks(large: Market, data: st.DataObject) 
 
 
 @pytest.mark.parametrize(
-    "asked", ["max(price)", "min(price)", "sum(size)", "count(*)", "avg(price)", "max(odd)", "min(odd)"]
+    "asked",
+    [
+        "max(price)", "min(price)", "sum(size)", "count(*)", "avg(price)", "max(odd)", "min(odd)",
+        "avg(price - size)", "sum(price + size)", "avg(size - price), sum(price), count(odd)", "sum(price * size)",
+        "sum(price - price)",
+    ],  # fmt: skip
 )
 def test_one_aggregate_alone(market: Market, asked: str) -> None:
     """What statistics of blocks may answer without reading them, over ranges that cut blocks."""
