@@ -35,6 +35,7 @@ pub(super) fn restructure(node: &mut impl VisitMut, clauses: Vec<Clause>) -> Res
 }
 
 /// What a SELECT gives way to.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 enum Wrap {
     Sample(super::clause::SampleClause),
     Window(Position),

@@ -247,6 +247,7 @@ pub(crate) struct SeriesJoinMarker {
 }
 
 /// What a kind of join is told.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
 pub(crate) enum SeriesJoinSpec {
     Window { low: Bound, high: Bound, prevailing: bool },
@@ -263,6 +264,7 @@ pub(crate) struct Bound {
 }
 
 /// The offsets of a horizon: texts such as `-5s`, or intervals.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
 pub(crate) enum Offsets {
     Range { from: Expr, to: Expr, step: Expr },

@@ -90,6 +90,7 @@ impl Relations {
 }
 
 /// The marker of a join of ours.
+#[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 enum JoinMarker {
     AsOf(AsOfMarker),
     Series(SeriesJoinMarker),

@@ -336,7 +336,7 @@ fn column_bound(column_type: ColumnType, column: usize, op: Operator, value: &Sc
 
 /// The least and the greatest of values, none of which is NULL; `None` where statistics do not know such values.
 fn range_of(column_type: ColumnType, column: usize, values: &[&ScalarValue]) -> Option<Bound> {
-    let edges = values.iter().map(|value| Some(column_bound(column_type, column, Operator::Eq, value)?.1?));
+    let edges = values.iter().map(|value| column_bound(column_type, column, Operator::Eq, value)?.1);
     let edges = edges.collect::<Option<Vec<StatValue>>>()?;
     let below = |a: &StatValue, b: &StatValue| match (a, b) {
         (StatValue::Int(a), StatValue::Int(b)) => a < b,

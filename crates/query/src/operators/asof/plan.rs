@@ -23,6 +23,9 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Extension, Logic
 use sqlparser::ast::{self, JoinConstraint};
 use std::sync::Arc;
 
+/// Left and right side of each key.
+pub(crate) type KeyPairs = Vec<(Expr, Expr)>;
+
 /// The plan of `left ASOF JOIN right`.
 pub(crate) fn plan_asof(
     left: LogicalPlan,
@@ -182,7 +185,7 @@ impl<'a> Sides<'a> {
     }
 
     /// The keys, of one type on both sides, and the right columns that are merged with left ones.
-    pub(crate) fn keys(self) -> Result<(Vec<(Expr, Expr)>, Vec<Column>)> {
+    pub(crate) fn keys(self) -> Result<(KeyPairs, Vec<Column>)> {
         let (left, right) = (self.left.schema(), self.right.schema());
         let keys = self.keys.into_iter().map(|(l, r)| same_type(l, r, left, right));
         Ok((keys.collect::<Result<_>>()?, self.merged))

@@ -79,11 +79,14 @@ pub(super) struct Joined {
     /// The right row of each row, not of a window.
     rights: Vec<u32>,
     aggregates: Vec<ArrayRef>,
-    /// The key of each row, and the columns of the keys, where they are merged.
-    keys: Option<(Vec<u32>, Vec<(usize, ArrayRef)>)>,
+    /// Where keys are merged.
+    keys: Option<MergedKeys>,
     /// The time of each row; of a horizon that of its left row.
     pub(super) times: Vec<i64>,
 }
+
+/// The key of each row, and the columns of the keys by their places.
+type MergedKeys = (Vec<u32>, Vec<(usize, ArrayRef)>);
 
 impl Shape {
     pub(super) fn join(&self, matched: Matched) -> Result<Joined> {
