@@ -71,7 +71,8 @@ def summary(bar: list[Row], keys: list[str]) -> tuple[Any, ...]:
 def rows_of(market: Market) -> list[Row]:
     """The rows in order of time, ties as they arrived; times as ns."""
     table = market.asking.rows["ticks"]
-    return table.set_column(0, "ts", table.column("ts").cast(pa.int64())).to_pylist()
+    rows: list[Row] = table.set_column(0, "ts", table.column("ts").cast(pa.int64())).to_pylist()
+    return rows
 
 
 def check(
@@ -207,7 +208,8 @@ def local_buckets(ticks: pd.DataFrame, zone: str, stride: str) -> pd.Series:
 def as_ns(days: pd.Series, zone: str) -> pd.Series:
     ambiguous = [True] * len(days)
     local = days.dt.tz_localize(zone, nonexistent="shift_forward", ambiguous=ambiguous)
-    return local.dt.tz_convert("UTC").dt.tz_localize(None).astype("datetime64[ns]").astype("int64")
+    ns: pd.Series = local.dt.tz_convert("UTC").dt.tz_localize(None).astype("datetime64[ns]").astype("int64")
+    return ns
 
 
 @pytest.mark.parametrize("stride", STRIDES)
@@ -215,9 +217,11 @@ def test_zones(zoned: tuple[str, Any], stride: str) -> None:
     zone, ask = zoned
 
     def grouped(t: pd.DataFrame) -> pd.DataFrame:
-        t = t.assign(bucket=local_buckets(t, zone, stride))
-        found = t.groupby(["bucket", "symbol"])["price"].agg(["size", lambda of: of.sum(min_count=1), "min", "max"])
-        return found.reset_index()
+        prices = t.assign(bucket=local_buckets(t, zone, stride)).groupby(["bucket", "symbol"])["price"]
+        found = {
+            "size": prices.size(), "sum": prices.sum(min_count=1), "min": prices.min(), "max": prices.max(),
+        }  # fmt: skip
+        return pd.DataFrame(found).reset_index()
 
     ask.check(
         f"SELECT ts::bigint, symbol, count(*), sum(price), min(price), max(price) FROM t"

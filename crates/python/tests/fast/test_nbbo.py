@@ -1,7 +1,7 @@
 """nbbo against a plain Python version and, for its prices, pandas."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -51,7 +51,8 @@ ARGUMENTS = "series => symbol, venue => venue, bid => price, ask => odd, bid_siz
 
 def rows_of(market: Market) -> list[Row]:
     table = market.asking.rows["ticks"]
-    return table.set_column(0, "ts", table.column("ts").cast(pa.int64())).to_pylist()
+    rows: list[Row] = table.set_column(0, "ts", table.column("ts").cast(pa.int64())).to_pylist()
+    return rows
 
 
 def test_nbbo(market: Market) -> None:
@@ -64,12 +65,13 @@ def test_nbbo(market: Market) -> None:
 @pytest.mark.parametrize("condition", ["price > 100", f"symbol = '{BUSY}'", "symbol IS NULL", "price > 1e9"])
 def test_nbbo_of_a_query(market: Market, condition: str) -> None:
     """What the query leaves out is no quote."""
-    keeps = {
+    conditions: dict[str, Callable[[Row], bool]] = {
         "price > 100": lambda row: row["price"] is not None and row["price"] > 100,
         f"symbol = '{BUSY}'": lambda row: row["symbol"] == BUSY,
         "symbol IS NULL": lambda row: row["symbol"] is None,
         "price > 1e9": lambda _: False,
-    }[condition]
+    }
+    keeps = conditions[condition]
     market.asking.check(
         f"SELECT {COLUMNS} FROM nbbo((SELECT * FROM ticks WHERE {condition}), {ARGUMENTS})",
         expect=consolidated([row for row in rows_of(market) if keeps(row)]),
