@@ -225,7 +225,7 @@ def translated() -> Iterator[None]:
 NOT_SUPPORTED = re.compile(r" (is|are) not supported( yet$|:|$)")
 UNFIT_VALUE = re.compile(
     r"(row \d+: )?the (value for column|designated timestamp) |column '.*' is a TIMESTAMP and the value "
-    r"|Cannot cast |division by zero"
+    r"|Cannot cast |'.*' is no [A-Z]+($|[( ])|division by zero"
 )
 
 
