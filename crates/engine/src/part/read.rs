@@ -119,7 +119,9 @@ impl Part {
             while row < whole.end {
                 let block = (row - whole.start) / BLOCK_ROWS;
                 let start = whole.start + block * BLOCK_ROWS;
-                visit(&page, &page.block(block)?, wanted.take(start..whole.end.min(start + BLOCK_ROWS)))?;
+                let found = page.block(block)?;
+                page.prefetch_after(&found);
+                visit(&page, &found, wanted.take(start..whole.end.min(start + BLOCK_ROWS)))?;
                 let Some(next) = wanted.next_row() else { return Ok(()) };
                 row = next;
             }

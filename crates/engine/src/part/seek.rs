@@ -1,5 +1,6 @@
 //! From a stretch of time to the rows of one series entry inside it.
 
+use super::codec::plain::PlainBlock;
 use super::codec::slots::append;
 use super::codec::value;
 use super::page::Page;
@@ -32,7 +33,13 @@ impl Part {
     }
 }
 
-/// The designated timestamps of one slice: found by the index, the last block decoded is kept.
+/// Single timestamps of a packed block that cost about as much as decoding it does.
+const MOST_LOOKS: usize = 96;
+/// Looks that finding an edge takes, about.
+const LOOKS_AN_EDGE: usize = 8;
+
+/// The designated timestamps of one slice: found by the index, the block looked at last is kept. Few are read of a
+/// block as it is packed, where that is possible; past [`MOST_LOOKS`] it is decoded.
 ///
 /// Rows are those of the part. `rows` of one series entry are asked for, so that time ascends in them.
 #[derive(Debug)]
@@ -40,15 +47,26 @@ pub struct PartTimes<'a> {
     part: &'a Part,
     slice: usize,
     column: usize,
-    /// The first row of the block whose times are decoded.
-    decoded_start: Option<usize>,
+    held: Option<Held<'a>>,
+    /// The times of the block held, where it is decoded.
     times: Vec<i64>,
     rows_decoded: usize,
 }
 
+/// The block looked at last.
+#[derive(Debug)]
+struct Held<'a> {
+    /// Its first row in the part.
+    start: usize,
+    rows: usize,
+    /// As it is packed; `None` where it is decoded.
+    packed: Option<PlainBlock<'a>>,
+    looks: usize,
+}
+
 impl<'a> PartTimes<'a> {
     fn new(part: &'a Part, slice: usize, column: usize) -> Self {
-        Self { part, slice, column, decoded_start: None, times: Vec::new(), rows_decoded: 0 }
+        Self { part, slice, column, held: None, times: Vec::new(), rows_decoded: 0 }
     }
 
     /// [`Part::seek`] in this slice.
@@ -75,19 +93,20 @@ impl<'a> PartTimes<'a> {
         let origin = self.part.slices[self.slice].rows.start;
         let place = row - origin;
         let block = place / BLOCK_ROWS;
-        if self.decoded_start != Some(origin + block * BLOCK_ROWS) {
+        if self.held.as_ref().is_none_or(|held| held.start != origin + block * BLOCK_ROWS) {
             let page = self.part.page(self.slice, self.column)?;
             if place.is_multiple_of(BLOCK_ROWS) {
                 return Ok(page.first(block)?.cast_signed());
             }
-            self.decode(&page, block)?;
+            self.hold(&page, block)?;
         }
-        Ok(self.times[place % BLOCK_ROWS])
+        self.look(1)?;
+        Ok(self.at(place % BLOCK_ROWS))
     }
 
     /// The first row of `rows` at or after `time`, `rows.end` where there is none.
     ///
-    /// Steps that double find an edge nearby at once, in the block that is decoded or by the blocks' statistics;
+    /// Steps that double find an edge nearby at once, in the block that is held or by the blocks' statistics;
     /// at most one block is decoded.
     ///
     /// # Errors
@@ -97,20 +116,48 @@ impl<'a> PartTimes<'a> {
         if rows.is_empty() {
             return Ok(rows.end);
         }
-        match self.lower_bound_decoded(rows, time) {
-            Some(found) => Ok(found),
+        match self.lower_bound_held(rows, time) {
+            Some(found) => {
+                self.look(LOOKS_AN_EDGE)?;
+                Ok(found)
+            }
             None => self.lower_bound_by_blocks(rows, time),
         }
     }
 
-    /// [`Self::lower_bound`] where it lies in the block that is decoded.
+    /// [`Self::lower_bound`] where it lies in the block that is held.
     #[inline]
-    fn lower_bound_decoded(&self, rows: &Range<usize>, time: i64) -> Option<usize> {
-        let start = rows.start.checked_sub(self.decoded_start?)?;
-        let end = self.times.len().min(rows.end - self.decoded_start?);
-        let times = self.times.get(start..end).filter(|times| !times.is_empty())?;
-        let is_here = end + self.decoded_start? == rows.end || times[times.len() - 1] >= time;
-        is_here.then(|| rows.start + gallop(times, time))
+    fn lower_bound_held(&self, rows: &Range<usize>, time: i64) -> Option<usize> {
+        let held = self.held.as_ref()?;
+        let start = rows.start.checked_sub(held.start)?;
+        let end = held.rows.min(rows.end - held.start);
+        if start >= end {
+            return None;
+        }
+        let is_here = held.start + end == rows.end || self.at(end - 1) >= time;
+        is_here.then(|| held.start + gallop(start..end, |place| self.at(place) < time))
+    }
+
+    /// The time of a row of the block that is held.
+    #[inline]
+    fn at(&self, place: usize) -> i64 {
+        match &self.held {
+            Some(Held { packed: Some(block), .. }) => block.get::<i64>(place),
+            _ => self.times[place],
+        }
+    }
+
+    /// Notes looks at the block that is held; decodes it once there were many.
+    #[inline]
+    fn look(&mut self, looks: usize) -> Result<()> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        held.looks += looks;
+        if held.looks <= MOST_LOOKS || held.packed.is_none() {
+            return Ok(());
+        }
+        let block = (held.start - self.part.slices[self.slice].rows.start) / BLOCK_ROWS;
+        let page = self.part.page(self.slice, self.column)?;
+        self.decode(&page, block)
     }
 
     fn lower_bound_by_blocks(&mut self, rows: &Range<usize>, time: i64) -> Result<usize> {
@@ -136,20 +183,34 @@ impl<'a> PartTimes<'a> {
         if block < last && page.stats(block)?.last.cast_signed() < time {
             return Ok(inside.end);
         }
-        if self.decoded_start != Some(block_start) {
-            self.decode(&page, block)?;
+        if self.held.as_ref().is_none_or(|held| held.start != block_start) {
+            self.hold(&page, block)?;
         }
-        let times = &self.times[inside.start - block_start..inside.end - block_start];
-        Ok(inside.start + times.partition_point(|&ts| ts < time))
+        self.look(LOOKS_AN_EDGE)?;
+        Ok(block_start
+            + gallop(inside.start - block_start..inside.end - block_start, |place| self.at(place) < time))
     }
 
-    fn decode(&mut self, page: &Page<'_>, block: usize) -> Result<()> {
+    /// Holds a block as it is packed, where single words of it can be read, else decodes it.
+    fn hold(&mut self, page: &Page<'a>, block: usize) -> Result<()> {
         let found = page.block(block)?;
-        self.decoded_start = None;
+        let packed = self.part.plain::<i64>(&found)?.filter(PlainBlock::is_whole);
+        if packed.is_none() {
+            return self.decode(page, block);
+        }
+        let start = self.part.slices[self.slice].rows.start + block * BLOCK_ROWS;
+        self.held = Some(Held { start, rows: found.rows, packed, looks: 0 });
+        Ok(())
+    }
+
+    fn decode(&mut self, page: &Page<'a>, block: usize) -> Result<()> {
+        let found = page.block(block)?;
+        self.held = None;
         self.times.clear();
         append(&mut self.times, found.rows, |slots| value::decode(found.bytes, found.tables, slots))
             .map_err(|damage| self.part.damaged(found.offset, damage.0))?;
-        self.decoded_start = Some(self.part.slices[self.slice].rows.start + block * BLOCK_ROWS);
+        let start = self.part.slices[self.slice].rows.start + block * BLOCK_ROWS;
+        self.held = Some(Held { start, rows: found.rows, packed: None, looks: 0 });
         self.rows_decoded += found.rows;
         Ok(())
     }
@@ -160,14 +221,18 @@ impl<'a> PartTimes<'a> {
     }
 }
 
-/// The first place of ascending times not before `time`, which most often is near.
+/// The first of some places of which `is_before` no longer holds, which most often is near the first one.
 #[inline]
-fn gallop(times: &[i64], time: i64) -> usize {
-    let (mut start, mut step) = (0, 8);
-    while start + step < times.len() && times[start + step - 1] < time {
+fn gallop(places: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut start, mut step) = (places.start, 8);
+    while start + step < places.end && is_before(start + step - 1) {
         start += step;
         step *= 2;
     }
-    let end = times.len().min(start + step);
-    start + times[start..end].partition_point(|ts| *ts < time)
+    let mut end = places.end.min(start + step);
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if is_before(middle) { start = middle + 1 } else { end = middle }
+    }
+    start
 }

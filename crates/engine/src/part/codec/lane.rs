@@ -20,6 +20,8 @@ pub(in crate::part) trait Lane: Plain + Eq + Debug {
     const WIDTH: usize;
 
     fn from_u64(word: u64) -> Self;
+    /// The little-endian word at the front of `bytes`; 0 where there is none.
+    fn read(bytes: &[u8]) -> u64;
     fn to_u64(self) -> u64;
     /// As a signed number: what "smallest" and "largest" mean.
     fn to_i64(self) -> i64;
@@ -50,6 +52,11 @@ macro_rules! lane {
             #[inline(always)]
             fn from_u64(word: u64) -> Self {
                 word as $word
+            }
+
+            #[inline(always)]
+            fn read(bytes: &[u8]) -> u64 {
+                bytes.first_chunk().map_or(0, |word| u64::from(<$word>::from_le_bytes(*word)))
             }
 
             #[inline(always)]
@@ -203,16 +210,13 @@ pub(super) fn unpack_stretch<L: Lane, S: Simd>(
 #[inline]
 pub(super) fn packed_word<L: Lane>(width: usize, packed: &[u8], row: usize) -> u64 {
     let lanes = BLOCK_ROWS / L::WIDTH;
-    // The reverse of the layout: the place in its stretch says which eighth row it is in.
-    let place = row % STRETCH / lanes * lanes / 16;
-    let eight = ORDER.iter().position(|at| *at == place).unwrap_or(0);
-    let bit = (eight * 8 + row / STRETCH) * width;
+    // The order is its own reverse: the place in its stretch says which eighth row it is in.
+    let eight = ORDER[row % STRETCH / lanes * lanes / 16 % ORDER.len()];
+    let (bit, shift) = ((eight * 8 + row / STRETCH) * width, (eight * 8 + row / STRETCH) * width % L::WIDTH);
     let word = |number: usize| {
         let at = (number * lanes + row % lanes) * (L::WIDTH / 8);
-        let bytes = packed.get(at..at + L::WIDTH / 8).unwrap_or_default();
-        bytes.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
+        packed.get(at..).map_or(0, L::read)
     };
-    let shift = bit % L::WIDTH;
     let low = word(bit / L::WIDTH) >> shift;
     let high = if shift + width > L::WIDTH { word(bit / L::WIDTH + 1) << (L::WIDTH - shift) } else { 0 };
     (low | high) & (u64::MAX >> (64 - width))

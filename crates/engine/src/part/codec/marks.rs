@@ -109,20 +109,23 @@ impl Kernel for SumSpread<'_> {
     fn run<S: Simd>(self, simd: S) -> Decoded<u64> {
         let Self { marks, heads, rows } = self;
         let (mut begun, mut sums) = (0, [0_u64; MARKED_ROWS]);
-        for (step, &marks) in marks.iter().enumerate() {
+        let mut eight = [0; MARKED_ROWS];
+        for &marks in marks {
             let first = begun + usize::from(marks & 1);
             begun += marks.count_ones() as usize;
             let window = heads.get(first.wrapping_sub(1)..).and_then(|heads| heads.first_chunk());
-            let mut eight = scratch();
-            simd.spread(marks, window.ok_or(MISMATCH)?, &mut eight);
+            let mut slots = scratch();
+            simd.spread(marks, window.ok_or(MISMATCH)?, &mut slots);
             // SAFETY: `spread` writes all of them.
-            let eight = eight.map(|slot| unsafe { slot.assume_init() });
-            let left = rows - step * MARKED_ROWS;
-            for (row, (sum, word)) in sums.iter_mut().zip(eight).enumerate() {
-                *sum = sum.wrapping_add(if row < left { word } else { 0 });
+            eight = slots.map(|slot| unsafe { slot.assume_init() });
+            for (sum, word) in sums.iter_mut().zip(eight) {
+                *sum = sum.wrapping_add(word);
             }
         }
-        Ok(sums.into_iter().fold(0, u64::wrapping_add))
+        // Of the last eight those past the block were counted, too.
+        let past = marks.len() * MARKED_ROWS - rows;
+        let all = |words: &[u64]| words.iter().fold(0_u64, |sum, word| sum.wrapping_add(*word));
+        Ok(all(&sums).wrapping_sub(all(&eight[MARKED_ROWS - past..])))
     }
 }
 

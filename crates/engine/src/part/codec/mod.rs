@@ -24,7 +24,7 @@ pub(super) mod plain;
 mod prefix;
 pub(super) mod runs;
 pub(super) mod shape;
-mod simd;
+pub(super) mod simd;
 pub(super) mod slots;
 pub(super) mod steps;
 pub(super) mod text;

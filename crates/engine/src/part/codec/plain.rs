@@ -356,7 +356,7 @@ mod tests {
         written[0] = word(mask);
         written[rows - 1] = word(0);
         let mut bytes = Vec::new();
-        words::encode(&written, IntPlan { scale, delta: false, related: false }, None, &mut bytes);
+        words::encode(&written, IntPlan { scale, delta_percent: 0, related: false }, None, &mut bytes);
         let Some(plain) = Plain::<L>::of(&bytes, rows).unwrap() else {
             let fits = base
                 .checked_add_unsigned(scale.saturating_mul(mask))
@@ -412,7 +412,7 @@ mod tests {
             let word = |row: i64| if row * far % 97 == 0 { 1_000_000 + row * far } else { row % 61 - 30 };
             let written: Vec<u64> = (0..BLOCK_ROWS as i64).map(|row| word(row).cast_unsigned()).collect();
             let mut bytes = Vec::new();
-            words::encode(&written, IntPlan { scale: 1, delta: false, related: false }, None, &mut bytes);
+            words::encode(&written, IntPlan { scale: 1, delta_percent: 0, related: false }, None, &mut bytes);
             let plain = Plain::<u64>::of(&bytes, BLOCK_ROWS).unwrap().unwrap();
             assert!(!plain.is_whole() || far % 97 == 0, "{far}");
             let sum: i64 = (0..BLOCK_ROWS as i64).map(word).sum();

@@ -38,7 +38,7 @@ pub(in crate::part) enum Piece {
 }
 
 /// Words that never are differences of use.
-pub(super) const UNRELATED: IntPlan = IntPlan { scale: 1, delta: false, related: false };
+pub(super) const UNRELATED: IntPlan = IntPlan { scale: 1, delta_percent: 0, related: false };
 
 /// Up to this part of the values runs are worth it where the chunk has long ones.
 const MOST_RUNS: (usize, usize) = (3, 4);

@@ -120,6 +120,23 @@ fn run_avx2<K: Kernel>(kernel: K) -> K::Output {
     kernel.run(Avx2(()))
 }
 
+/// Bytes that a processor fetches at once.
+const LINE_BYTES: usize = 64;
+
+/// Asks for bytes before they are read.
+#[inline(always)]
+pub(in crate::part) fn prefetch(bytes: &[u8]) {
+    for line in bytes.chunks(LINE_BYTES) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint, which reads nothing; every processor of this kind has it.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
+    }
+}
+
 /// Two rows of packed words of a full block.
 pub(in crate::part) type Rows<'a> = [&'a [u8; ROW_BYTES]; 2];
 

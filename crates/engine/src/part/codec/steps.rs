@@ -129,7 +129,7 @@ impl<L: Lane> Kernel for Weighted<'_, L> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ints::IntPlan;
+    use super::super::ints::{DELTA_PERCENT, IntPlan};
     use super::*;
     use proptest::prelude::*;
 
@@ -143,7 +143,12 @@ mod tests {
             .map(i64::cast_unsigned)
             .collect();
         let mut bytes = Vec::new();
-        words::encode(&written, IntPlan { scale, delta: true, related: true }, None, &mut bytes);
+        words::encode(
+            &written,
+            IntPlan { scale, delta_percent: DELTA_PERCENT, related: true },
+            None,
+            &mut bytes,
+        );
         let sum: i128 = written.iter().map(|word| i128::from(word.cast_signed())).sum();
         let mut found = None;
         simd::with_each_level(|level| {

@@ -5,7 +5,7 @@
 //! chosen by size, block by block, within what the chunk's sample proposed.
 
 use super::alp::{self, AlpPlan, Real};
-use super::ints::{self, IntPlan, PLACE_BITS};
+use super::ints::{self, DELTA_PERCENT, IntPlan, PLACE_BITS};
 use super::lane::{self, Finish, Lane, Same};
 use super::measure::{Reals, Wholes};
 use super::plain::Lanes;
@@ -50,13 +50,14 @@ impl Plan {
                 keys.dedup();
                 keys.len() >= 2 && keys.len() * 4 < stretch.len()
             });
-        shape::choose(stretches, rows, Self { recurs, ..V::plan(stretches) }, density)
+        let plan = V::plan(stretches);
+        shape::choose(stretches, rows, Self { recurs, ints: plan.ints.suit(density), ..plan }, density)
     }
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        let ints = IntPlan { scale: 1, delta: true, related: true };
+        let ints = IntPlan { scale: 1, delta_percent: DELTA_PERCENT, related: true };
         Self { ints, alp: None, recurs: false, runs: false, dictionary: false, sample_bytes: 0 }
     }
 }

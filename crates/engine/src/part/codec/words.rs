@@ -61,10 +61,10 @@ pub(in crate::part) fn encode<L: Lane>(
     }
     let scale = L::from_u64(hint.scale.max(1));
     let reference = best_plan(words, scale);
-    let deltas = if hint.delta { differences(words) } else { Vec::new() };
-    let delta = (hint.delta).then(|| best_plan(&deltas[1..], scale));
-    // A reference decodes faster: differences must earn their place.
-    let delta = delta.filter(|delta| delta.bytes + 8 < reference.bytes * 9 / 10);
+    let tried = hint.delta_percent > 0;
+    let deltas = if tried { differences(words) } else { Vec::new() };
+    let delta = tried.then(|| best_plan(&deltas[1..], scale));
+    let delta = delta.filter(|delta| delta.bytes + 8 < reference.bytes * hint.delta_percent / 100);
     let packed = delta.as_ref().map_or(reference.bytes, |delta| delta.bytes + 4);
     if let Some(coding) = coding {
         let mut places = Vec::with_capacity(words.len());
