@@ -34,7 +34,7 @@ impl Part {
 }
 
 /// Single timestamps of a packed block that cost about as much as decoding it does.
-const MOST_LOOKS: usize = 96;
+const MOST_LOOKS: usize = 32;
 /// Looks that finding an edge takes, about.
 const LOOKS_AN_EDGE: usize = 8;
 

@@ -63,16 +63,38 @@ impl<'a> SeriesIndex<'a> {
     /// The entries (numbers for [`Self::entry`]) whose first id is `id`, by binary search;
     /// [`NULL_SYMBOL`] finds those of NULL. Without series columns: none.
     pub fn find(&self, id: SymbolId) -> Range<usize> {
+        self.find_from(0, id)
+    }
+
+    /// The entries whose first id is one of `ids` (ascending), in order: each is searched for from the one before it, so
+    /// that many cost no more than a walk over the index.
+    pub fn find_all(&self, ids: &[SymbolId]) -> Vec<usize> {
+        let (mut found, mut from) = (Vec::with_capacity(ids.len().min(self.len())), 0);
+        for &id in ids {
+            let entries = self.find_from(from, id);
+            from = entries.start;
+            found.extend(entries);
+        }
+        found
+    }
+
+    /// The entries whose first id is `id`, of those from `from` on, before which all ids are smaller.
+    fn find_from(&self, from: usize, id: SymbolId) -> Range<usize> {
         if self.series_columns == 0 {
             return 0..0;
         }
-        let start = self.partition_point(|first| first < id);
-        let end = self.partition_point(|first| first <= id);
-        start..end.max(start)
+        let start = self.gallop(from, |first| first < id);
+        start..self.gallop(start, |first| first <= id)
     }
 
-    fn partition_point(&self, before: impl Fn(SymbolId) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
+    /// The first entry from `from` on of whose first id `before` does not hold.
+    fn gallop(&self, from: usize, before: impl Fn(SymbolId) -> bool) -> usize {
+        let (mut low, mut step) = (from, 1);
+        while low + step <= self.len() && before(self.entry(low + step - 1).id(0)) {
+            low += step;
+            step *= 2;
+        }
+        let mut high = self.len().min(low + step - 1).max(low);
         while low < high {
             let middle = low + (high - low) / 2;
             if before(self.entry(middle).id(0)) { low = middle + 1 } else { high = middle }

@@ -286,12 +286,18 @@ impl TableSnapshot {
         let inside = slice.times.is_none_or(|(first, last)| wanted.contains(first) && wanted.contains(last));
         let (mut rows, mut entries) = (Vec::new(), Vec::new());
         let mut times = part.times(index).filter(|_| !inside);
+        let is_plain = looked_up.is_none() && selection.bounds.is_empty() && superseded.is_empty();
         for (entry, held) in self.entries(part, index, selection) {
             let found = match &mut times {
                 Some(times) => times.seek(held, *wanted)?,
                 None => held,
             };
             if found.is_empty() {
+                continue;
+            }
+            if is_plain {
+                rows.push(found);
+                entries.push(entry);
                 continue;
             }
             let before = rows.len();
@@ -325,7 +331,7 @@ impl TableSnapshot {
         let series = self.schema.series();
         let first = selection.series.iter().find(|(column, _)| series.first() == Some(column));
         let candidates: Vec<usize> = match first {
-            Some((_, ids)) => ids.iter().flat_map(|id| index.find(*id)).collect(),
+            Some((_, ids)) => index.find_all(ids),
             None => (0..index.len()).collect(),
         };
         if first.is_some() && selection.series.len() == 1 {

@@ -196,14 +196,57 @@ impl<'a> Stretch<'a> {
                     None => around.first_after(options, looks)?,
                 },
             };
-            let row = match (back, ahead) {
-                (Some(back), Some(ahead)) if time.abs_diff(ahead.0) < time.abs_diff(back.0) => Some(ahead),
-                (back, ahead) => back.or(ahead),
-            };
+            let row = nearer(*time, back, ahead);
             if let Some((_, row)) = row.filter(|(at, _)| options.tolerates(*time, *at)) {
                 found(place, row);
             }
         }
+        Ok(())
+    }
+
+    /// [`Self::find_each`] looking both ways, where there is one source, in a part.
+    fn find_each_near(
+        &mut self,
+        times: &[i64],
+        options: AsOfOptions,
+        mut around: Around<'_, 'a>,
+        looks: &mut Looks<'a>,
+        mut found: impl FnMut(usize, Found),
+    ) -> Result<()> {
+        let [source] = &mut self.sources[..] else { return Ok(()) };
+        let Rows::Range(rows) = source.rows.clone() else { return Ok(()) };
+        let segment = source.segment;
+        let mut open = looks.at(source)?;
+        let (mut next, mut neighbours) = (rows.start + source.next, None);
+        for (place, time) in times.iter().enumerate() {
+            next = lower_bound(open, next..rows.end, Edge::of(*time, options))?;
+            let (back, ahead) = match neighbours {
+                Some((of, back, ahead)) if of == next => (back, ahead),
+                _ => {
+                    let back = if next > rows.start {
+                        Some((open.time(next - 1).map_err(external)?, Found { segment, row: next - 1 }))
+                    } else {
+                        let row = around.last_before(options, looks)?;
+                        open = looks.at(source)?;
+                        row
+                    };
+                    let ahead = if next < rows.end {
+                        Some((open.time(next).map_err(external)?, Found { segment, row: next }))
+                    } else {
+                        let row = around.first_after(options, looks)?;
+                        open = looks.at(source)?;
+                        row
+                    };
+                    neighbours = Some((next, back, ahead));
+                    (back, ahead)
+                }
+            };
+            if let Some((_, row)) = nearer(*time, back, ahead).filter(|(at, _)| options.tolerates(*time, *at))
+            {
+                found(place, row);
+            }
+        }
+        source.next = next - rows.start;
         Ok(())
     }
 
@@ -314,6 +357,15 @@ impl<'a> Stretch<'a> {
     }
 }
 
+/// The nearer in time of the rows before and after `time`; of equally near ones that before.
+#[inline]
+fn nearer(time: i64, back: Option<(i64, Found)>, ahead: Option<(i64, Found)>) -> Option<(i64, Found)> {
+    match (back, ahead) {
+        (Some(back), Some(ahead)) if time.abs_diff(ahead.0) < time.abs_diff(back.0) => Some(ahead),
+        (back, ahead) => back.or(ahead),
+    }
+}
+
 /// The stretches before and after the one at hand: their nearest rows stand where none of its own does.
 struct Around<'s, 'a> {
     before: Option<&'s mut Stretch<'a>>,
@@ -385,6 +437,9 @@ impl<'a> Standing<'a> {
             let times = &times[at..end];
             let plain = stretch.is_alone() && options.tolerance.is_none();
             match options.direction {
+                Direction::Nearest if stretch.is_alone() => {
+                    stretch.find_each_near(times, options, around, looks, found)?
+                }
                 Direction::Backward if plain => {
                     stretch.find_each_back(times, options, around, looks, found)?
                 }
