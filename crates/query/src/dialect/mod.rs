@@ -146,10 +146,13 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
         ast::Statement::Delete(delete) => change::delete(delete, start(tokens)),
         ast::Statement::Update(update) => change::update(update, start(tokens)),
-        ast::Statement::Query(_)
-        | ast::Statement::Explain { .. }
-        | ast::Statement::ShowVariable { .. }
-        | ast::Statement::ShowFunctions { .. } => Ok(Statement::Query(Box::new(parsed))),
+        ast::Statement::Query(_) | ast::Statement::Explain { .. } | ast::Statement::ShowVariable { .. } => {
+            Ok(Statement::Query(Box::new(parsed)))
+        }
+        ast::Statement::ShowFunctions { filter: None } => Ok(Statement::ShowFunctions { like: None }),
+        ast::Statement::ShowFunctions { filter: Some(ast::ShowStatementFilter::Like(like)) } => {
+            Ok(Statement::ShowFunctions { like: Some(like) })
+        }
         _ => Err(SqlError::new("this statement is not supported", start(tokens)).hint(instead(tokens))),
     }
 }

@@ -129,8 +129,7 @@ fn unknown_function(message: &str) -> Option<QueryError> {
         return Some(made.hint(format!("write {instead}")));
     }
     if OF_WINDOWS.contains(&folded.as_str()) {
-        let made = QueryError::request(format!("{name} works over a window"));
-        return Some(made.hint(format!("write {name}(…) OVER (PARTITION BY symbol ORDER BY ts)")));
+        return Some(over_window(name));
     }
     let near = between(message, "Did you mean '", "'");
     let near = near.filter(|near| edits(&folded, &near.to_lowercase()) <= 1 + folded.chars().count() / 4);
@@ -138,6 +137,12 @@ fn unknown_function(message: &str) -> Option<QueryError> {
         Some(near) => format!("did you mean '{near}'?"),
         None => "SHOW FUNCTIONS lists them".to_string(),
     }))
+}
+
+/// A window function was called as another.
+pub(super) fn over_window(name: &str) -> QueryError {
+    let made = QueryError::request(format!("{name} works over a window"));
+    made.hint(format!("write {name}(…) OVER (PARTITION BY symbol ORDER BY ts)"))
 }
 
 fn unknown_table_function(message: &str) -> Option<QueryError> {

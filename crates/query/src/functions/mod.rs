@@ -3,7 +3,7 @@
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); aggregates by time (first and last,
 //! ohlc and candle, twap, realized_vol), vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
 //! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants; the window
-//! functions of returns and indicators. Each file's header has the definitions. Never touches storage.
+//! functions of returns and indicators; functions of the user's own ([`user`]). Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
@@ -26,6 +26,7 @@ mod plain;
 mod quote;
 pub(crate) mod stride;
 mod time_bucket;
+pub(crate) mod user;
 mod vwap;
 
 use crate::operators::BarStart;
