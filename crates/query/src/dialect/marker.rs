@@ -350,3 +350,21 @@ pub(crate) fn place(node: &impl Spanned) -> Position {
 pub(crate) fn planning_error(error: SqlError) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
 }
+
+/// `name(args, …)`.
+pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(Function {
+        name: vec![Ident::new(name)].into(),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.into_iter().map(|a| FunctionArg::Unnamed(FunctionArgExpr::Expr(a))).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}

@@ -28,6 +28,7 @@ pub(crate) mod series_join;
 mod statement;
 mod table;
 mod view;
+mod zone;
 
 pub use error::SqlError;
 pub use names::resolve_names;
@@ -140,6 +141,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         return Err(advice::advise(cursor.expected("the end of the statement"), tokens));
     }
     distinct::place(&mut parsed);
+    zone::place(&mut parsed);
     select_something(&mut parsed, start(tokens))?;
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
@@ -224,6 +226,7 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
         return Err(cursor.expected("the end of the query"));
     }
     distinct::place(query.as_mut());
+    zone::place(query.as_mut());
     restructure::restructure(query.as_mut(), clauses)?;
     Ok(query)
 }

@@ -28,6 +28,9 @@ pub(crate) mod stride;
 mod time_bucket;
 pub(crate) mod user;
 mod vwap;
+mod wall_time;
+
+pub(crate) use wall_time::AT_TIME_ZONE;
 
 use crate::operators::BarStart;
 use datafusion::execution::SessionStateBuilder;
@@ -48,9 +51,10 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
     let bar: ScalarUDF = BarStart::default().into();
+    let wall: ScalarUDF = wall_time::WallTime::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);
-    quotes.chain([bucket, bar]).chain(instants).chain(books).map(Arc::new).collect()
+    quotes.chain([bucket, bar, wall]).chain(instants).chain(books).map(Arc::new).collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
