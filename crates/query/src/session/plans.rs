@@ -33,8 +33,10 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 24] = [
+const KEPT_NODES: [&str; 26] = [
     "ScanExec",
+    "BarsExec",
+    "NbboExec",
     "SampleByExec",
     "GroupByExec",
     "SeriesWindowExec",
