@@ -11,7 +11,7 @@
 //! Names and arguments keep the places of the clauses they stand for.
 
 use super::clause::{AsOfClause, Every, LatestClause, NBBO, SampleClause, text};
-pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, span};
+pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, NO_TIME, span};
 use super::series_join::{WINDOW_SELECT, WindowSelect};
 use super::{Position, SqlError};
 use sqlparser::ast::{

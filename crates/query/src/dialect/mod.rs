@@ -25,6 +25,7 @@ mod prepare;
 mod references;
 mod restructure;
 pub(crate) mod series_join;
+mod slips;
 mod statement;
 mod table;
 mod view;
@@ -142,6 +143,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     }
     distinct::place(&mut parsed);
     zone::place(&mut parsed);
+    slips::mend(&mut parsed)?;
     select_something(&mut parsed, start(tokens))?;
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
@@ -227,6 +229,7 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
     }
     distinct::place(query.as_mut());
     zone::place(query.as_mut());
+    slips::mend(query.as_mut())?;
     restructure::restructure(query.as_mut(), clauses)?;
     Ok(query)
 }
