@@ -21,6 +21,7 @@ from test_examples import FENCE
 pytest.importorskip("tickstone", reason="the package is not installed: make python")
 
 PAGES = REPOSITORY / "docs" / "python"
+PROGRAMS = [*sorted(PAGES.glob("[!r]*.md")), REPOSITORY / "docs" / "sql" / "user-functions.md"]
 UPDATE = bool(os.environ.get("UPDATE_DOCS"))
 
 
@@ -51,7 +52,7 @@ def shown(code: str, names: dict, where: str, fails: bool) -> str:
     return "".join(f"{line.rstrip()}\n" for line in printed.rstrip().splitlines())
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("[!r]*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PROGRAMS, ids=lambda page: page.stem)
 def test_page(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = page.read_text()

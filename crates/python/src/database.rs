@@ -3,6 +3,7 @@
 use crate::append::{self, AppendOptions};
 use crate::arrow::{Batches, schema_capsule};
 use crate::error;
+use crate::functions::{self, Declared};
 use crate::import::{self, ImportOptions};
 use crate::process::InProcess;
 use crate::session::{Session, SessionCell};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tickstone_query::designated::marked_schema;
-use tickstone_query::{Database as Engine, DatabaseOptions, QueryError};
+use tickstone_query::{Database as Engine, DatabaseOptions, FunctionKind, NullHandling, QueryError};
 
 /// What all handles on one open database share.
 pub(crate) struct Shared {
@@ -235,6 +236,45 @@ impl Database {
         let engine = self.shared.get()?.engine()?;
         let options = ImportOptions { format, timestamp, series, types, partition_by, bad_rows, again };
         import::import(py, &engine, paths, table, options, progress)
+    }
+
+    /// Adds a function; `call` takes the arguments as a list of columns, for an aggregate also where groups begin and
+    /// end, and gives an array. Types are anything with `__arrow_c_schema__`.
+    #[pyo3(signature = (name, call, parameters, returns, *, kind, special_nulls, side_effects, replace))]
+    #[allow(clippy::too_many_arguments)]
+    fn create_function(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        call: Py<PyAny>,
+        parameters: Vec<Bound<'_, PyAny>>,
+        returns: &Bound<'_, PyAny>,
+        kind: &str,
+        special_nulls: bool,
+        side_effects: bool,
+        replace: bool,
+    ) -> PyResult<()> {
+        let engine = self.shared.get()?.engine()?;
+        let kind = [FunctionKind::Scalar, FunctionKind::Aggregate, FunctionKind::Window]
+            .into_iter()
+            .find(|known| known.name() == kind)
+            .ok_or_else(|| {
+                let message = format!("kind is 'scalar', 'aggregate' or 'window', not '{kind}'");
+                pyo3::exceptions::PyValueError::new_err(message)
+            })?;
+        let nulls = if special_nulls { NullHandling::Special } else { NullHandling::Default };
+        let declared = Declared { kind, nulls, side_effects };
+        let function = functions::function(name, call, &parameters, returns, &declared)?;
+        raised(py.detach(|| match replace {
+            true => engine.create_or_replace_function(function),
+            false => engine.create_function(function),
+        }))
+    }
+
+    /// Takes a function away.
+    fn remove_function(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let engine = self.shared.get()?.engine()?;
+        raised(py.detach(|| engine.remove_function(name)))
     }
 
     /// Seals recent rows of one table, or of all, into parts.

@@ -1,5 +1,6 @@
 //! Errors of the engine as the Python exceptions of `tickstone.errors`.
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -18,8 +19,23 @@ pub(crate) fn kind_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The exception for an error; `sql` is the text it points into.
+/// The exception for an error; `sql` is the text it points into. What a function of the user's raised is its cause, or
+/// is raised itself where it is no `Exception`: Ctrl-C.
 pub(crate) fn of_query(error: &QueryError, sql: Option<&str>) -> PyErr {
+    let Some(cause) = error.source().and_then(|source| source.downcast_ref::<PyErr>()) else {
+        return without_cause(error, sql);
+    };
+    Python::attach(|py| {
+        if !cause.is_instance_of::<PyException>(py) {
+            return cause.clone_ref(py);
+        }
+        let raised = without_cause(error, sql);
+        raised.set_cause(py, Some(cause.clone_ref(py)));
+        raised
+    })
+}
+
+fn without_cause(error: &QueryError, sql: Option<&str>) -> PyErr {
     let storage =
         error.source().and_then(|source| source.downcast_ref::<EngineError>()).is_some_and(is_storage);
     let class = match (storage, sql) {

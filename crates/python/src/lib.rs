@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! Database ─► Session ─► Statement ─► Query ─► Stream ─► __arrow_c_stream__, rows, cells
-//!     └─► append, import_file ◄─ Frame, arrow::import ◄─ __arrow_c_stream__
+//!     ├─► append, import_file ◄─ Frame, arrow::import ◄─ __arrow_c_stream__
+//!     └─► create_function ─► functions, called by the engine's threads
 //! ```
 //!
 //! Invariants: no lock is taken while the interpreter is held, and every call checks that it runs in the
@@ -18,6 +19,7 @@ mod append;
 mod arrow;
 mod database;
 mod error;
+mod functions;
 mod import;
 mod parameters;
 mod process;
@@ -36,7 +38,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 mod _tickstone {
     #[pymodule_export]
-    use crate::arrow::Frame;
+    use crate::arrow::{Column, Frame};
     #[pymodule_export]
     use crate::database::Database;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use crate::arrow::{Batches, Frame, schema_capsule};
 use crate::database::{Shared, User, lock};
 use crate::error;
+use crate::functions::check_outside;
 use crate::parameters::parameters;
 use crate::process::InProcess;
 use crate::stream::{Stream, Teller};
@@ -48,6 +49,7 @@ impl SessionCell {
     /// # Errors
     /// `ClosedError`, and those of `work`.
     fn with<T>(&self, work: impl FnOnce(&mut QuerySession) -> PyResult<T>) -> PyResult<T> {
+        check_outside()?;
         let mut session = lock(&self.session);
         let done = session.as_mut().ok_or_else(error::closed).and_then(work);
         if self.shared.check_open().is_err() {
@@ -155,7 +157,15 @@ impl Statement {
     /// Whether it gives rows and changes nothing, so that it can be run when they are asked for.
     #[getter]
     fn is_query(&self) -> bool {
-        matches!(self.statement, Parsed::Query(_) | Parsed::ShowTables | Parsed::ShowColumns { .. })
+        matches!(
+            self.statement,
+            Parsed::Query(_)
+                | Parsed::ShowTables
+                | Parsed::ShowViews
+                | Parsed::ShowFunctions { .. }
+                | Parsed::ShowPartitions { .. }
+                | Parsed::ShowColumns { .. }
+        )
     }
 
     /// The names it reads rows from that the database does not have.
@@ -195,6 +205,8 @@ impl Statement {
 struct Planned {
     snapshot: Arc<Snapshot>,
     made: Instant,
+    /// The functions of the user's own it was made with.
+    functions: u64,
     schema: SchemaRef,
     stream: SendableRecordBatchStream,
     progress: QueryProgress,
@@ -206,10 +218,13 @@ fn plan(
     frames: &[Arc<QueryFrame>],
     sql: &str,
 ) -> PyResult<Planned> {
-    let (snapshot, made) = (cell.shared.engine()?.engine().snapshot(), Instant::now());
+    let engine = cell.shared.engine()?;
+    let (snapshot, made) = (engine.engine().snapshot(), Instant::now());
+    let functions = engine.functions_version();
+    drop(engine);
     match cell.run(statement, frames, sql)? {
         Outcome::Rows { schema, stream, progress, .. } => {
-            Ok(Planned { snapshot, made, schema, stream, progress })
+            Ok(Planned { snapshot, made, functions, schema, stream, progress })
         }
         Outcome::Done { .. } => Err(error::request("the statement gives no rows", None)),
     }
@@ -264,10 +279,14 @@ impl Query {
     /// The plan made ahead where it still says what the database holds, else a new one.
     fn planned(&self, inner: &QueryInner) -> PyResult<Planned> {
         inner.cell.shared.check_open()?;
-        let newest = inner.cell.shared.engine()?.engine().snapshot();
+        let engine = inner.cell.shared.engine()?;
+        let (newest, functions) = (engine.engine().snapshot(), engine.functions_version());
+        drop(engine);
         match lock(&inner.ahead.0).take() {
             Some(planned)
-                if Arc::ptr_eq(&planned.snapshot, &newest) && planned.made.elapsed() < PLAN_AGE_MAX =>
+                if Arc::ptr_eq(&planned.snapshot, &newest)
+                    && planned.functions == functions
+                    && planned.made.elapsed() < PLAN_AGE_MAX =>
             {
                 Ok(planned)
             }

@@ -3,6 +3,7 @@
 use crate::arrow::{Batches, requested_schema, stream_capsule};
 use crate::database::{Shared, User, lock};
 use crate::error;
+use crate::functions::check_outside;
 use crate::process::InProcess;
 use crate::rows;
 use crate::wait::{is_main_thread, released, wait_and_tell};
@@ -110,6 +111,9 @@ struct Source {
 impl Source {
     /// The next batch, on a thread that does not hold the interpreter.
     fn next(&self) -> Option<PyResult<RecordBatch>> {
+        if let Err(inside) = check_outside() {
+            return Some(Err(inside));
+        }
         let mut feed = lock(&self.feed);
         let next = feed.as_mut()?.next(&self.sql);
         // The caller may print: what was told so far goes.
@@ -167,6 +171,7 @@ impl Stream {
 
     /// At most `count` of the rows that are left, in batches as they come.
     fn take(&self, count: usize) -> PyResult<Vec<RecordBatch>> {
+        check_outside()?;
         let source = self.source.get()?;
         let (mut rest, mut taken, mut left) = (lock(&self.rest), Vec::new(), count);
         while left > 0 {

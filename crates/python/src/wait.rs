@@ -1,5 +1,6 @@
 //! Waiting for the engine: with the interpreter released, and with an ear for Ctrl-C.
 
+use crate::functions::check_outside;
 use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::future::{Future, poll_fn};
@@ -18,7 +19,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// What the handler of a signal raised, `KeyboardInterrupt` as a rule. The future is dropped then, which
-/// cancels it.
+/// cancels it. `Error` inside a function of the user's.
 pub(crate) fn wait<F: Future>(runtime: &Handle, future: F) -> PyResult<F::Output> {
     wait_and_tell(runtime, future, || Ok(()))
 }
@@ -32,6 +33,7 @@ pub(crate) fn wait_and_tell<F: Future>(
     future: F,
     mut tell: impl FnMut() -> PyResult<()>,
 ) -> PyResult<F::Output> {
+    check_outside()?;
     let waker = Waker::from(Arc::new(Wakes(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut future = pin!(future);

@@ -1,6 +1,7 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
 use crate::error::{QueryError, Result};
+use crate::functions::user::{Function, FunctionSet, UserFunctions};
 use crate::session::{PlanCache, Session, state};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionState;
@@ -47,6 +48,7 @@ struct Shared {
     state: SessionState,
     schemas: MarkedSchemas,
     plans: PlanCache,
+    functions: UserFunctions,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -112,8 +114,8 @@ impl Database {
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
         let state = state::base(threads, options.query_memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
-        let plans = PlanCache::default();
-        let shared = Shared { engine, options, state, schemas, plans, runtime: Some(runtime) };
+        let (plans, functions) = (PlanCache::default(), UserFunctions::default());
+        let shared = Shared { engine, options, state, schemas, plans, functions, runtime: Some(runtime) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -144,6 +146,53 @@ impl Database {
     /// A new session: its own transaction and settings.
     pub fn session(&self) -> Session {
         Session::new(self)
+    }
+
+    /// Adds a function of the user's own, which the next statement of every session knows; it goes with the last
+    /// handle on the database.
+    ///
+    /// # Errors
+    /// Where SQL could not call it by its name, it takes no argument, or the name is that of another function.
+    pub fn create_function(&self, function: Function) -> Result<()> {
+        self.change_functions(|functions| functions.create(function, false, self.base_state()))
+    }
+
+    /// As [`Self::create_function`], in the place of the user's function of its name, where there is one. Statements
+    /// under way go on with that.
+    ///
+    /// # Errors
+    /// As there; the functions of the database itself keep their names.
+    pub fn create_or_replace_function(&self, function: Function) -> Result<()> {
+        self.change_functions(|functions| functions.create(function, true, self.base_state()))
+    }
+
+    /// Takes a function of the user's own away; the name is in any case.
+    ///
+    /// # Errors
+    /// Where there is none of this name.
+    pub fn remove_function(&self, name: &str) -> Result<()> {
+        self.change_functions(|functions| functions.remove(name))
+    }
+
+    /// The functions of the user's own, by name.
+    pub fn functions(&self) -> Vec<Arc<Function>> {
+        self.user_functions().iter().map(Arc::clone).collect()
+    }
+
+    /// A number that changes with [`Self::functions`].
+    pub fn functions_version(&self) -> u64 {
+        self.user_functions().version
+    }
+
+    fn change_functions(&self, change: impl FnOnce(&UserFunctions) -> Result<()>) -> Result<()> {
+        change(&self.shared.functions)?;
+        // Kept plans hold the functions they call.
+        self.shared.plans.forget_functions_before(self.functions_version());
+        Ok(())
+    }
+
+    pub(crate) fn user_functions(&self) -> Arc<FunctionSet> {
+        self.shared.functions.current()
     }
 
     /// The threads that run queries.

@@ -1,9 +1,12 @@
 //! The error a user sees: what, then detail, then hint, and where in the text.
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError};
 use std::fmt;
+use std::sync::Arc;
 use tickstone_engine::EngineError;
+use tickstone_model::ColumnType;
 
 use crate::dialect::{Position, SqlError};
 pub use tickstone_engine::ErrorKind;
@@ -16,7 +19,7 @@ const SHOW_TABLES: &str = "SHOW TABLES lists the tables";
 pub type Result<T> = std::result::Result<T, QueryError>;
 
 /// A statement that failed. Unless it says otherwise, nothing of the statement was stored.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct QueryError {
     /// What the caller can do.
     pub kind: ErrorKind,
@@ -28,7 +31,7 @@ pub struct QueryError {
     pub hint: Option<String>,
     /// Where in the statement's text, where that is known.
     pub position: Option<Position>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl QueryError {
@@ -64,6 +67,12 @@ impl QueryError {
     pub fn at(self, position: Position) -> Self {
         Self { position: Some(position), ..self }
     }
+
+    /// Adds what it came of.
+    #[must_use]
+    pub(crate) fn caused_by(self, source: Arc<dyn std::error::Error + Send + Sync>) -> Self {
+        Self { source: Some(source), ..self }
+    }
 }
 
 impl fmt::Display for QueryError {
@@ -97,7 +106,7 @@ impl From<SqlError> for QueryError {
 
 impl From<tickstone_model::ModelError> for QueryError {
     fn from(error: tickstone_model::ModelError) -> Self {
-        Self { source: Some(Box::new(error.clone())), ..Self::request(error.to_string()) }
+        Self { source: Some(Arc::new(error.clone())), ..Self::request(error.to_string()) }
     }
 }
 
@@ -108,7 +117,7 @@ impl From<EngineError> for QueryError {
             _ => None,
         };
         let made = Self::new(error.kind(), error.to_string());
-        Self { hint, source: Some(Box::new(error)), ..made }
+        Self { hint, source: Some(Arc::new(error)), ..made }
     }
 }
 
@@ -151,7 +160,7 @@ fn unwrap(mut error: DataFusionError) -> (DataFusionError, Option<Box<Diagnostic
                 Ok(inner) => *inner,
                 Err(inner) => return (DataFusionError::External(inner), diagnostic),
             },
-            DataFusionError::Shared(shared) => match std::sync::Arc::try_unwrap(shared) {
+            DataFusionError::Shared(shared) => match Arc::try_unwrap(shared) {
                 Ok(inner) => inner,
                 Err(shared) => return (DataFusionError::Shared(shared), diagnostic),
             },
@@ -179,6 +188,10 @@ fn of_root(error: DataFusionError) -> QueryError {
             DataFusionError::External(inner) if inner.is::<EngineError>() => {
                 let kind = inner.downcast_ref::<EngineError>().map_or(ErrorKind::Report, EngineError::kind);
                 QueryError::new(kind, inner.to_string())
+            }
+            DataFusionError::External(inner) if inner.is::<QueryError>() => {
+                let unknown = || QueryError::new(ErrorKind::Report, inner.to_string());
+                inner.downcast_ref::<QueryError>().map_or_else(unknown, Clone::clone)
             }
             other => words::reworded(&clean(&other.strip_backtrace())),
         },
@@ -317,6 +330,29 @@ fn clean(message: &str) -> String {
         rest = rest.strip_prefix(prefix).unwrap_or(rest);
     }
     rest.trim_end_matches('.').to_string()
+}
+
+/// What SQL calls a type, or what Arrow does where SQL has no name for it.
+pub(crate) fn type_name(data_type: &DataType) -> String {
+    let ours = ColumnType::from_arrow(data_type).map(|column_type| column_type.to_string());
+    ours.unwrap_or_else(|| words::our_types(&data_type.to_string()))
+}
+
+impl QueryError {
+    /// The name that is no function, where this is what it says.
+    pub(crate) fn unknown_function(&self) -> Option<&str> {
+        self.message.strip_prefix("function '")?.strip_suffix("' does not exist")
+    }
+
+    /// The same, where the name is that of a window function after all.
+    #[must_use]
+    pub(crate) fn over_window(self) -> Self {
+        let made = self.unknown_function().map(words::over_window);
+        match made {
+            Some(made) => Self { position: self.position, ..made },
+            None => self,
+        }
+    }
 }
 
 /// An engine error on its way through DataFusion; [`QueryError`] finds it again.

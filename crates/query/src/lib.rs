@@ -29,8 +29,13 @@ mod statements;
 mod testing;
 
 pub use database::{Database, DatabaseOptions};
+/// Arrow, in the version that rows and the arguments of functions are in.
+pub use datafusion::arrow;
 pub use error::{ErrorKind, QueryError, Result};
 pub use frame::Frame;
+pub use functions::user::{
+    AggregateState, Function, FunctionError, FunctionKind, FunctionResult, FunctionSignature, NullHandling,
+};
 pub use parameters::{ParameterValue, Parameters};
 pub use provider::SnapshotTable;
 pub use session::{Outcome, QueryProgress, Session};

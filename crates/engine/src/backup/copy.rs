@@ -55,7 +55,7 @@ impl<'a> Copying<'a> {
         }
         let mut switch = Switch::begin(self.to)?;
         for table in source.snapshot.tables() {
-            self.summary.tables += 1;
+            self.summary.tables += u64::from(table.schema().view().is_none());
             self.summary.rows += table.rows();
             self.stage_table(table, &mut switch)?;
         }

@@ -48,7 +48,7 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
     let last_position =
         walk.cover.last.max(found.position).max(found.opened_last).max(segments.last().copied().unwrap_or(0));
     let snapshot = walk.replay.snapshot().clone();
-    look.report.tables = snapshot.tables().count() as u64;
+    look.report.tables = snapshot.tables().filter(|table| table.schema().view().is_none()).count() as u64;
     look.report.rows += walk.replay.rows_seen();
     let mut symbols_seen = BTreeSet::new();
     for (id, column, count) in found.symbol_counts {

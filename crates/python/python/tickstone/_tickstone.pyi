@@ -14,6 +14,11 @@ class Described(TypedDict):
     rows: int
     columns: list[tuple[str, str]]
 
+class Column:
+    @staticmethod
+    def of_type(name: str) -> Column: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
 class Frame:
     def __init__(
         self, name: str, source: object, timestamp: str | None = None, series: list[str] | None = None
@@ -66,6 +71,19 @@ class Database:
         again: bool = False,
         progress: Callable[..., object] | None = None,
     ) -> dict[str, Any]: ...
+    def create_function(
+        self,
+        name: str,
+        call: Callable[..., object],
+        parameters: Sequence[object],
+        returns: object,
+        *,
+        kind: str,
+        special_nulls: bool,
+        side_effects: bool,
+        replace: bool,
+    ) -> None: ...
+    def remove_function(self, name: str) -> None: ...
     def seal(self, table: str | None = None) -> None: ...
 
 class Session:

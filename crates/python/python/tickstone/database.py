@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from tickstone import _tickstone
 from tickstone.errors import ClosedError, Error, StorageError
 from tickstone.frames import as_stream, caller, is_rows, lookup, rows_with_names
+from tickstone.functions import Kind, NullHandling, Type, adapted, arrow_type
 from tickstone.imports import FileReport, ImportProgress, ImportReport, ProgressTeller
 from tickstone.parameters import Parameters, parameters_of
 from tickstone.relation import Relation
@@ -245,6 +246,79 @@ class Database:
             KeyError: where none of that name is registered.
         """
         del self._registered[name]
+
+    # Functions.
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameters: Sequence[Type],
+        return_type: Type,
+        *,
+        kind: Kind = "scalar",
+        null_handling: NullHandling = "default",
+        side_effects: bool = False,
+        replace: bool = False,
+    ) -> None:
+        """Makes a Python function one of SQL: for every later statement of this database, in all threads, until it is
+        removed or the database is closed.
+
+        The function gets a `pyarrow.Array` for each parameter, all of one length, which share their buffers with the
+        engine. It gives, by `kind`:
+
+        - "scalar": an array with a value for each row. It is called for batches of rows, in any order.
+        - "window": the same, for all rows of a partition at once, in the order that OVER says.
+        - "aggregate": one value, a Python object or a `pyarrow.Scalar`, of the rows of a group. All rows of all groups
+          are in memory then, and count against `query_memory`. Without ORDER BY in the call they come in any order.
+
+        An array is a pyarrow, NumPy or pandas one, or a list. The function may be called from any thread, and with the
+        interpreter held, so that one call runs at a time; it cannot run statements.
+
+        Args:
+            name: its name in SQL, in any case: letters, digits and `_`. What is built in keeps its name.
+            function: the function.
+            parameters: the types of its arguments, at least one: as CREATE TABLE names them ("DOUBLE", "TIMESTAMP";
+                a "SYMBOL" is text), or pyarrow types. Arguments of other types are cast where nothing is lost.
+            return_type: the type of what it gives.
+            kind: what it is.
+            null_handling: "default": rows with a NULL are kept from the function, which is NULL there; an aggregate
+                passes over them. "special": they are rows like any other.
+            side_effects: whether it may give something else for the same arguments: else a call of constants is made
+                once, and equal calls are one.
+            replace: take the place of an earlier function of this name.
+
+        Raises:
+            Error: where the name is taken or no name, or a type is none.
+            ImportError: where pyarrow is not installed.
+
+        What the function raises ends the statement with a `SqlError` whose `__cause__` it is.
+        """
+        if null_handling not in ("default", "special"):
+            raise ValueError(f"null_handling is 'default' or 'special', not {null_handling!r}")
+        if isinstance(parameters, str):
+            raise TypeError("parameters is a list of types, one for each argument")
+        if not callable(function):
+            raise TypeError(f"function is {type(function).__name__}, which cannot be called")
+        returns = arrow_type(return_type)
+        self._handle.create_function(
+            name,
+            adapted(function, kind, returns),
+            [arrow_type(parameter) for parameter in parameters],
+            returns,
+            kind=kind,
+            special_nulls=null_handling == "special",
+            side_effects=side_effects,
+            replace=replace,
+        )
+
+    def remove_function(self, name: str) -> None:
+        """Takes a function away that `create_function` made; statements under way go on with it.
+
+        Raises:
+            Error: where there is none of this name.
+        """
+        self._handle.remove_function(name)
 
     # Rows in and out.
 

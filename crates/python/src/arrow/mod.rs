@@ -4,12 +4,14 @@ mod export;
 mod import;
 
 pub(crate) use export::{schema_capsule, stream_capsule};
-pub(crate) use import::{Batches, requested_schema};
+pub(crate) use import::{Batches, array_of, data_type_of, requested_schema};
 
 use crate::error;
+use arrow_array::{ArrayRef, new_empty_array};
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use std::sync::Arc;
-use tickstone_query::Frame as QueryFrame;
+use tickstone_query::{Frame as QueryFrame, FunctionSignature};
 
 /// A table in memory for statements: batches that came over the C data interface.
 #[pyclass(frozen, module = "tickstone._tickstone")]
@@ -60,5 +62,39 @@ impl Frame {
     /// How many rows it has.
     fn __len__(&self) -> usize {
         self.frame.rows()
+    }
+}
+
+/// The values of a column on their way to a function of the user's.
+#[pyclass(frozen, module = "tickstone._tickstone")]
+pub(crate) struct Column {
+    values: ArrayRef,
+}
+
+impl Column {
+    pub(crate) fn of(values: &ArrayRef) -> Self {
+        Self { values: Arc::clone(values) }
+    }
+}
+
+#[pymethods]
+impl Column {
+    /// No values, of a type as SQL calls it.
+    #[staticmethod]
+    fn of_type(name: &str) -> PyResult<Self> {
+        let data_type = FunctionSignature::data_type(name).map_err(|error| error::of_query(&error, None))?;
+        Ok(Self { values: new_empty_array(&data_type) })
+    }
+
+    /// Type and values by Arrow's C data interface, without a copy.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        // A consumer that would like another type casts: the interface leaves it to the producer.
+        let _ = requested_schema;
+        export::array_capsules(py, &self.values)
     }
 }

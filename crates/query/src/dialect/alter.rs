@@ -2,7 +2,7 @@
 
 use super::cursor::{Cursor, Result, Tokens};
 use super::table::column_type;
-use super::{AlterTable, Partitions, Statement};
+use super::{AlterTable, Partitions, SqlError, Statement};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// ALTER TABLE t and one change; RENAME TABLE t TO u.
@@ -57,6 +57,12 @@ fn change(cursor: &mut Cursor<'_>, table: &str) -> Result<AlterTable> {
     if cursor.eat(&["SET", "TTL"]) {
         let none = cursor.eat(&["NONE"]);
         return Ok(AlterTable::SetTtl(if none { None } else { Some(ttl(cursor)?) }));
+    }
+    if cursor.words(&["ALTER"]) || cursor.words(&["MODIFY"]) {
+        let error = SqlError::new("the type of a column cannot be changed", cursor.position());
+        return Err(error.hint(
+            "ADD COLUMN a new one, fill it with UPDATE, DROP COLUMN the old one and RENAME COLUMN the new one",
+        ));
     }
     Err(cursor.expected(
         "ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, ADD INDEX, DROP INDEX, SET TTL or DROP PARTITION",

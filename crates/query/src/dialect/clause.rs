@@ -24,6 +24,9 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 /// The function whose only argument is the index of a clause that was cut out.
 pub(super) const PLACEHOLDER: &str = "__clause";
 
+/// A tolerance of nothing: rows of the same time.
+pub(crate) const NO_TIME: &str = "0n";
+
 /// The table function that takes a table.
 pub(super) const NBBO: &str = "nbbo";
 
@@ -254,11 +257,11 @@ impl Pass<'_> {
                 continue;
             }
             if let Some((kind, words)) = asof_join(cursor) {
-                self.join(PendingKind::AsOf(kind), words);
+                self.join(PendingKind::AsOf(kind), words, kind.word())?;
                 continue;
             }
             if let (Some(kind), false) = (SeriesJoinKind::begins(cursor), self.out.is_empty()) {
-                self.join(PendingKind::Series(kind), 2);
+                self.join(PendingKind::Series(kind), 2, kind.word())?;
                 continue;
             }
             if let (true, Some(Token::SingleQuotedString(text))) = (cursor.words(&["IN"]), cursor.ahead(1))
@@ -308,12 +311,17 @@ impl Pass<'_> {
     }
 
     /// Joins of ours become `LEFT JOIN`; their clauses follow the right side.
-    fn join(&mut self, kind: PendingKind, words: usize) {
+    fn join(&mut self, kind: PendingKind, words: usize, word: &str) -> Result<()> {
         let position = self.cursor.position();
         self.cursor.skip(words);
+        if self.cursor.is_end() || self.cursor.words(&["ON"]) || self.cursor.words(&["USING"]) {
+            let error = self.cursor.expected(&format!("the table that {word} joins"));
+            return Err(error.hint(format!("the table stands before its keys: t {word} q ON (symbol)")));
+        }
         self.pending.push(Pending { depth: self.depth, position, kind });
         self.push(Token::make_keyword("LEFT"), position);
         self.push(Token::make_keyword("JOIN"), position);
+        Ok(())
     }
 
     /// `IN 'text'` becomes `IN (placeholder)`.
@@ -545,6 +553,15 @@ fn asof_clause(cursor: &mut Cursor<'_>, kind: AsOfKind, position: Position) -> R
 /// A length of time: `50T` as text, or an expression such as INTERVAL '5 seconds'.
 pub(super) fn length(cursor: &mut Cursor<'_>, what: &str) -> Result<Expr> {
     match cursor.peek() {
+        Some(Token::Number(digits, _)) if what == "a tolerance" && digits == "0" => {
+            let position = cursor.position();
+            cursor.skip(1);
+            let unit = cursor.name("a unit such as s")?;
+            // Any unit that there is: nothing is as long in all of them.
+            Stride::parse(&unit)
+                .map(|_| text(NO_TIME, position))
+                .ok_or_else(|| SqlError::new(format!("'0{unit}' is no duration"), position).hint(STRIDE_HINT))
+        }
         Some(Token::Number(..) | Token::SingleQuotedString(_)) => {
             let position = cursor.position();
             let stride = stride(cursor)?;

@@ -120,6 +120,10 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
         cursor.expect_end()?;
         return Ok(Some(Statement::ShowTables));
     }
+    if cursor.words(&["TABLE"]) {
+        return Err(SqlError::new("there is no SHOW TABLE", cursor.position())
+            .hint("SHOW TABLES lists the tables, SHOW COLUMNS FROM t the columns of one"));
+    }
     if cursor.eat(&["VIEWS"]) {
         cursor.expect_end()?;
         return Ok(Some(Statement::ShowViews));

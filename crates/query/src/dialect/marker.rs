@@ -11,7 +11,7 @@
 //! Names and arguments keep the places of the clauses they stand for.
 
 use super::clause::{AsOfClause, Every, LatestClause, NBBO, SampleClause, text};
-pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, span};
+pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, NO_TIME, span};
 use super::series_join::{WINDOW_SELECT, WindowSelect};
 use super::{Position, SqlError};
 use sqlparser::ast::{
@@ -349,4 +349,22 @@ pub(crate) fn place(node: &impl Spanned) -> Position {
 /// An error at an AST node as DataFusion carries it; the session finds the [`SqlError`] inside.
 pub(crate) fn planning_error(error: SqlError) -> datafusion::error::DataFusionError {
     datafusion::error::DataFusionError::External(Box::new(error))
+}
+
+/// `name(args, …)`.
+pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(Function {
+        name: vec![Ident::new(name)].into(),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: args.into_iter().map(|a| FunctionArg::Unnamed(FunctionArgExpr::Expr(a))).collect(),
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }

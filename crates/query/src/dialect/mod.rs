@@ -25,9 +25,11 @@ mod prepare;
 mod references;
 mod restructure;
 pub(crate) mod series_join;
+mod slips;
 mod statement;
 mod table;
 mod view;
+mod zone;
 
 pub use error::SqlError;
 pub use names::resolve_names;
@@ -140,16 +142,21 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         return Err(advice::advise(cursor.expected("the end of the statement"), tokens));
     }
     distinct::place(&mut parsed);
+    zone::place(&mut parsed);
+    slips::mend(&mut parsed)?;
     select_something(&mut parsed, start(tokens))?;
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
         ast::Statement::Delete(delete) => change::delete(delete, start(tokens)),
         ast::Statement::Update(update) => change::update(update, start(tokens)),
-        ast::Statement::Query(_)
-        | ast::Statement::Explain { .. }
-        | ast::Statement::ShowVariable { .. }
-        | ast::Statement::ShowFunctions { .. } => Ok(Statement::Query(Box::new(parsed))),
+        ast::Statement::Query(_) | ast::Statement::Explain { .. } | ast::Statement::ShowVariable { .. } => {
+            Ok(Statement::Query(Box::new(parsed)))
+        }
+        ast::Statement::ShowFunctions { filter: None } => Ok(Statement::ShowFunctions { like: None }),
+        ast::Statement::ShowFunctions { filter: Some(ast::ShowStatementFilter::Like(like)) } => {
+            Ok(Statement::ShowFunctions { like: Some(like) })
+        }
         _ => Err(SqlError::new("this statement is not supported", start(tokens)).hint(instead(tokens))),
     }
 }
@@ -221,6 +228,8 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
         return Err(cursor.expected("the end of the query"));
     }
     distinct::place(query.as_mut());
+    zone::place(query.as_mut());
+    slips::mend(query.as_mut())?;
     restructure::restructure(query.as_mut(), clauses)?;
     Ok(query)
 }

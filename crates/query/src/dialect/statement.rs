@@ -26,6 +26,11 @@ pub enum Statement {
     },
     /// SHOW VIEWS.
     ShowViews,
+    /// SHOW FUNCTIONS [LIKE 'pattern'].
+    ShowFunctions {
+        /// What their names are like; all where it is missing.
+        like: Option<String>,
+    },
     /// DROP TABLE [IF EXISTS] t, ….
     DropTable {
         /// The tables, as written (unquoted names match in any case).

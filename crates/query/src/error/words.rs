@@ -110,6 +110,8 @@ pub(super) fn reworded(message: &str) -> QueryError {
         no_number,
         named_alike,
         no_moving_frame,
+        correlated,
+        not_of_this_type,
     ];
     let found = known.iter().find_map(|reads| reads(message));
     let made = found.unwrap_or_else(|| QueryError::request(message));
@@ -129,8 +131,7 @@ fn unknown_function(message: &str) -> Option<QueryError> {
         return Some(made.hint(format!("write {instead}")));
     }
     if OF_WINDOWS.contains(&folded.as_str()) {
-        let made = QueryError::request(format!("{name} works over a window"));
-        return Some(made.hint(format!("write {name}(…) OVER (PARTITION BY symbol ORDER BY ts)")));
+        return Some(over_window(name));
     }
     let near = between(message, "Did you mean '", "'");
     let near = near.filter(|near| edits(&folded, &near.to_lowercase()) <= 1 + folded.chars().count() / 4);
@@ -138,6 +139,12 @@ fn unknown_function(message: &str) -> Option<QueryError> {
         Some(near) => format!("did you mean '{near}'?"),
         None => "SHOW FUNCTIONS lists them".to_string(),
     }))
+}
+
+/// A window function was called as another.
+pub(super) fn over_window(name: &str) -> QueryError {
+    let made = QueryError::request(format!("{name} works over a window"));
+    made.hint(format!("write {name}(…) OVER (PARTITION BY symbol ORDER BY ts)"))
 }
 
 fn unknown_table_function(message: &str) -> Option<QueryError> {
@@ -214,6 +221,42 @@ fn no_moving_frame(message: &str) -> Option<QueryError> {
     Some(made.hint(
         "sum, avg, count, min, max, vwap, first_value and last_value have; any aggregate may run from UNBOUNDED PRECEDING",
     ))
+}
+
+/// A sub-query that would have to run for each row.
+fn correlated(message: &str) -> Option<QueryError> {
+    let unplanned = message.strip_prefix("Physical plan does not support logical expression ")?;
+    let made = QueryError::request(match unplanned.strip_prefix("OuterReferenceColumn(") {
+        Some(outer) => {
+            let name = outer.rsplit("name: \"").next().and_then(|rest| rest.split('"').next()).unwrap_or("?");
+            format!(
+                "this sub-query reads '{name}' of the query around it, for each row anew, which is not supported"
+            )
+        }
+        None if unplanned.starts_with("Exists(") || unplanned.starts_with("ScalarSubquery(") => {
+            "this sub-query reads columns of the query around it, for each row anew, which is not supported"
+                .into()
+        }
+        None => return None,
+    });
+    Some(
+        made.hint(
+            "the row before each: ASOF JOIN; what lies around each: WINDOW JOIN; else write it as a join",
+        ),
+    )
+}
+
+/// An aggregate of DataFusion's that lacks a type.
+fn not_of_this_type(message: &str) -> Option<QueryError> {
+    let name = between(message, "Support for '", "' for data type ")?;
+    let data_type = between(message, "' for data type ", " is not implemented")?;
+    let made = QueryError::request(format!("{name} does not take ({data_type})"));
+    Some(match name {
+        "approx_distinct" => {
+            made.hint("count(DISTINCT x) counts exactly; or cast it: approx_distinct(x::VARCHAR)")
+        }
+        _ => made.hint("cast the argument to another type"),
+    })
 }
 
 /// A text with Arrow's names of types as ours, and literals as they are written. What stands in quotes stays.

@@ -5,7 +5,7 @@ use crate::designated::designated_timestamp;
 use crate::operators::SeriesJoin;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::{Column, DFSchema, Diagnostic, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::WindowFunctionDefinition;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -74,7 +74,22 @@ fn time_of(schema: &DFSchema) -> Option<Column> {
     Some(Column::new(qualifier.cloned(), field.name()))
 }
 
+/// What goes by time has its order.
+fn refuse_order(expr: &Expr) -> Result<()> {
+    let Expr::AggregateFunction(call) = expr else { return Ok(()) };
+    let name = call.func.name();
+    if visible_arguments(name).is_none() || call.params.order_by.is_empty() {
+        return Ok(());
+    }
+    let message = format!("{name} takes no ORDER BY: it goes by the designated timestamp");
+    let hint = "another timestamp is its last argument; first_value(x ORDER BY y), last_value(x ORDER BY y), \
+                arg_min(x, y) and arg_max(x, y) go by other columns";
+    let error = plan_datafusion_err!("{message}");
+    Err(error.with_diagnostic(Diagnostic::new_error(&message, None).with_help(hint, None)))
+}
+
 fn add_argument(mut expr: Expr, time: Option<&Column>) -> Result<Transformed<Expr>> {
+    refuse_order(&expr)?;
     let (name, args, filter) = match &mut expr {
         Expr::AggregateFunction(call) => {
             (call.func.name().to_string(), &mut call.params.args, &mut call.params.filter)

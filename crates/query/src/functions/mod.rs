@@ -3,7 +3,7 @@
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); aggregates by time (first and last,
 //! ohlc and candle, twap, realized_vol), vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
 //! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants; the window
-//! functions of returns and indicators. Each file's header has the definitions. Never touches storage.
+//! functions of returns and indicators; functions of the user's own ([`user`]). Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
@@ -26,7 +26,11 @@ mod plain;
 mod quote;
 pub(crate) mod stride;
 mod time_bucket;
+pub(crate) mod user;
 mod vwap;
+mod wall_time;
+
+pub(crate) use wall_time::AT_TIME_ZONE;
 
 use crate::operators::BarStart;
 use datafusion::execution::SessionStateBuilder;
@@ -47,9 +51,10 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
     let bar: ScalarUDF = BarStart::default().into();
+    let wall: ScalarUDF = wall_time::WallTime::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);
-    quotes.chain([bucket, bar]).chain(instants).chain(books).map(Arc::new).collect()
+    quotes.chain([bucket, bar, wall]).chain(instants).chain(books).map(Arc::new).collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {

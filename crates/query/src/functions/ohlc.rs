@@ -178,7 +178,10 @@ impl Bar {
         if later.close_time >= self.close_time {
             (self.close_time, self.close) = (later.close_time, later.close);
         }
-        self.high = self.high.max(later.high);
+        // NaN is the largest number, as it is for max and min.
+        if later.high > self.high || later.high.is_nan() {
+            self.high = later.high;
+        }
         self.low = self.low.min(later.low);
         self.volume += later.volume;
         self.notional += later.notional;

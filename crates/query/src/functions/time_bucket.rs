@@ -46,6 +46,9 @@ impl ScalarUDFImpl for TimeBucket {
         let [stride, time, rest @ ..] = types else {
             return plan_err!("time_bucket takes a stride and a timestamp: time_bucket('5m', ts)");
         };
+        if matches!(stride, DataType::Timestamp(..) | DataType::Date32) {
+            return plan_err!("the stride comes first: time_bucket('5m', ts)");
+        }
         if rest.len() > 2 {
             return plan_err!("time_bucket takes at most a stride, a timestamp, an offset and a zone");
         }

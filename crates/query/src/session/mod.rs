@@ -22,7 +22,7 @@ use crate::frame::Frame;
 use crate::statements::prepare::{Prepared, elsewhere};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use futures::{FutureExt, TryStreamExt};
 use state::States;
 use std::any::Any;
@@ -130,7 +130,7 @@ impl Session {
         // A defect in planning must not take the program down that holds the session.
         let done = AssertUnwindSafe(self.carry_out(statement)).catch_unwind().await;
         let done = done.unwrap_or_else(|panic| Err(failed(panic.as_ref())));
-        done.map_err(|error| match &name {
+        done.map_err(|error| self.states.functions.explained(error)).map_err(|error| match &name {
             Some(name) => elsewhere(error, name),
             None => error,
         })
@@ -138,6 +138,7 @@ impl Session {
 
     async fn carry_out(&mut self, mut statement: Statement) -> Result<Outcome> {
         self.pinned.renew();
+        self.states.know(self.database.user_functions())?;
         self.states.begin();
         self.prepare_names(&mut statement)?;
         match statement {
@@ -223,6 +224,11 @@ impl Session {
     /// The snapshot of the statement under way.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.pinned.get()
+    }
+
+    /// What its queries are planned with.
+    pub(crate) fn state(&self) -> &SessionState {
+        &self.states.narrow
     }
 
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {

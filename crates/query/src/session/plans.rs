@@ -33,8 +33,10 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 24] = [
+const KEPT_NODES: [&str; 26] = [
     "ScanExec",
+    "BarsExec",
+    "NbboExec",
     "SampleByExec",
     "GroupByExec",
     "SeriesWindowExec",
@@ -69,6 +71,8 @@ pub(crate) struct PlanKey {
     pub(super) catalog_version: u64,
     /// What the session has SET.
     pub(super) settings: u64,
+    /// Which functions of the user's own there are.
+    pub(super) functions: u64,
 }
 
 /// What is known of a statement.
@@ -117,6 +121,15 @@ impl PlanCache {
         }
         known.insert(key.clone(), (Known::Once, use_));
         None
+    }
+
+    /// Forgets what is known of statements that were planned with earlier functions of the user's own.
+    pub(crate) fn forget_functions_before(&self, version: u64) {
+        let mut known = self.known();
+        let earlier: Vec<_> = known.extract_if(|key, _| key.functions < version).collect();
+        drop(known);
+        // A closure of the user's may run code when it goes.
+        drop(earlier);
     }
 
     /// Notes what became known of a statement.

@@ -94,7 +94,8 @@ impl Session {
         let literals = take_literals(&mut shape);
         let snapshot = self.snapshot();
         let (catalog_version, settings) = (snapshot.catalog_version(), self.states.settings);
-        let key = PlanKey { statement: shape, catalog_version, settings };
+        let functions = self.states.functions.version;
+        let key = PlanKey { statement: shape, catalog_version, settings, functions };
         let database = self.database.clone();
         let kept = match database.plans().look_up(&key) {
             None | Some(Known::Never) => return Ok(None),

@@ -3,6 +3,7 @@
 use super::catalog::{PinnedCatalog, PinnedSnapshot};
 use crate::Database;
 use crate::error::Result;
+use crate::functions::user::FunctionSet;
 use crate::operators;
 use datafusion::catalog::CatalogProviderList;
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -68,6 +69,8 @@ pub(super) struct States {
     narrow_task: Arc<TaskContext>,
     /// A number of what was SET: 0 for what all sessions start with.
     pub(super) settings: u64,
+    /// The functions of the user's own that they know.
+    pub(super) functions: Arc<FunctionSet>,
 }
 
 impl States {
@@ -78,13 +81,13 @@ impl States {
         for (name, function) in crate::statements::table_functions(pinned) {
             wide.register_udtf(name, function);
         }
-        Self::over(wide, 0)
+        Self::over(wide, 0, Arc::default())
     }
 
-    fn over(wide: SessionState, settings: u64) -> Self {
+    fn over(wide: SessionState, settings: u64, functions: Arc<FunctionSet>) -> Self {
         let narrow = narrowed(&wide);
         let (wide_task, narrow_task) = (wide.task_ctx(), narrow.task_ctx());
-        Self { wide, narrow, wide_task, narrow_task, settings }
+        Self { wide, narrow, wide_task, narrow_task, settings, functions }
     }
 
     /// What a plan of the wide or the narrow state runs with.
@@ -98,6 +101,20 @@ impl States {
         self.narrow.mark_start_execution();
     }
 
+    /// Gets to know the functions of the user's own.
+    ///
+    /// # Errors
+    /// Those of the states.
+    pub(super) fn know(&mut self, functions: Arc<FunctionSet>) -> Result<()> {
+        if functions.version == self.functions.version {
+            return Ok(());
+        }
+        let mut wide = self.wide.clone();
+        functions.install(&self.functions, &mut wide)?;
+        *self = Self::over(wide, self.settings, functions);
+        Ok(())
+    }
+
     /// Changes an option for the rest of the session.
     ///
     /// # Errors
@@ -105,7 +122,7 @@ impl States {
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let mut wide = self.wide.clone();
         wide.config_mut().options_mut().set(name, value)?;
-        *self = Self::over(wide, SETTINGS.fetch_add(1, Ordering::Relaxed));
+        *self = Self::over(wide, SETTINGS.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.functions));
         Ok(())
     }
 }

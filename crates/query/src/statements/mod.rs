@@ -30,6 +30,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::CreateView(view) => view::create(session, view).await,
         Statement::DropView { names, if_exists } => view::drop_views(session, names, if_exists).await,
         Statement::ShowViews => show::views(session),
+        Statement::ShowFunctions { like } => show::functions(session, like.as_deref()),
         Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
         Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
         Statement::Change(change) => change::run(session, *change).await,

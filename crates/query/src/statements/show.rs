@@ -1,17 +1,20 @@
-//! What tables there are and how they are stored: SHOW, DESCRIBE and the functions `tables()`,
+//! What tables and functions there are and how tables are stored: SHOW, DESCRIBE and the functions `tables()`,
 //! `table_partitions('t')` and `table_storage('t')`.
 
 use crate::designated::{is_designated, series_ordinal};
-use crate::error::Result;
+use crate::error::{Result, type_name};
+use crate::functions::user::Function;
 use crate::session::{Outcome, PinnedSnapshot, QueryProgress, Session};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
+use datafusion::arrow::compute::{filter_record_batch, like as like_kernel};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result as PlanResult, ScalarValue, plan_err};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Documentation, Expr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Snapshot, TableSnapshot};
@@ -34,6 +37,79 @@ fn views_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
     batch(vec![
         ("view", strings(views.iter().map(|(name, _)| Some(*name)))),
         ("query", strings(views.iter().map(|(_, query)| Some(*query)))),
+    ])
+}
+
+/// SHOW FUNCTIONS: those of the user's own first, then all by name.
+pub(super) fn functions(session: &Session, like: Option<&str>) -> Result<Outcome> {
+    let mut shown_functions: Vec<ShownFunction> =
+        session.database().functions().iter().map(|function| ShownFunction::of_user(function)).collect();
+    let own: HashSet<String> = shown_functions.iter().map(|function| function.name.clone()).collect();
+    let state = session.state();
+    let scalars = state.scalar_functions().iter().map(|(name, of)| (name, "scalar", of.documentation()));
+    let aggregates =
+        state.aggregate_functions().iter().map(|(name, of)| (name, "aggregate", of.documentation()));
+    let windows = state.window_functions().iter().map(|(name, of)| (name, "window", of.documentation()));
+    let mut built_in: Vec<ShownFunction> = scalars
+        .chain(aggregates)
+        .chain(windows)
+        .filter(|(name, ..)| !own.contains(*name) && !name.starts_with("__"))
+        .map(|(name, kind, documentation)| ShownFunction::built_in(name, kind, documentation))
+        .collect();
+    built_in.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
+    shown_functions.append(&mut built_in);
+    let batch = functions_batch(&shown_functions)?;
+    shown(match like {
+        Some(pattern) => {
+            let names = batch.column(0);
+            filter_record_batch(&batch, &like_kernel(names, &StringArray::new_scalar(pattern))?)?
+        }
+        None => batch,
+    })
+}
+
+/// A row of SHOW FUNCTIONS.
+struct ShownFunction {
+    name: String,
+    kind: &'static str,
+    origin: &'static str,
+    arguments: Option<String>,
+    returns: Option<String>,
+    description: Option<String>,
+}
+
+impl ShownFunction {
+    fn of_user(function: &Function) -> Self {
+        let signature = function.signature();
+        Self {
+            name: function.name().to_string(),
+            kind: function.kind().name(),
+            origin: "user",
+            arguments: Some(signature.parameter_names()),
+            returns: Some(type_name(signature.returns())),
+            description: None,
+        }
+    }
+
+    fn built_in(name: &str, kind: &'static str, documentation: Option<&Documentation>) -> Self {
+        let arguments = documentation.and_then(|of| of.arguments.as_ref()).map(|arguments| {
+            let names: Vec<&str> = arguments.iter().map(|(name, _)| name.as_str()).collect();
+            format!("({})", names.join(", "))
+        });
+        let description = documentation.and_then(|of| of.description.lines().next()).map(str::to_string);
+        Self { name: name.to_string(), kind, origin: "built-in", arguments, returns: None, description }
+    }
+}
+
+fn functions_batch(functions: &[ShownFunction]) -> PlanResult<RecordBatch> {
+    let each = || functions.iter();
+    batch(vec![
+        ("function", strings(each().map(|of| Some(&of.name)))),
+        ("kind", strings(each().map(|of| Some(of.kind)))),
+        ("origin", strings(each().map(|of| Some(of.origin)))),
+        ("arguments", strings(each().map(|of| of.arguments.as_ref()))),
+        ("returns", strings(each().map(|of| of.returns.as_ref()))),
+        ("description", strings(each().map(|of| of.description.as_ref()))),
     ])
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tickstone_engine::backup::{BackupSummary, restore};
 use tickstone_engine::disk::Disk;
 use tickstone_engine::{Engine, EngineError, EngineOptions};
+use tickstone_model::TableSchema;
 use tickstone_sim::CrashDisk;
 
 fn shared(disk: &CrashDisk) -> Arc<dyn Disk> {
@@ -30,6 +31,17 @@ fn filled(engine: &Engine) {
         engine.append("quotes", &rows(step * 5, 5), None).unwrap();
     }
     engine.seal(Some("trades")).unwrap();
+}
+
+#[test]
+fn a_view_is_no_table() {
+    let (disk, to) = (CrashDisk::new(), CrashDisk::new());
+    let engine = open(&disk).unwrap();
+    filled(&engine);
+    engine.create_table(TableSchema::of_view("newest", "SELECT * FROM trades").unwrap()).unwrap();
+    assert_eq!(back_up(&engine, &to).tables, 2);
+    assert_eq!(look(&to).tables, 2);
+    assert_eq!(read(&to), contents(&engine));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! ```
 
 use super::node::{AsOfJoin, AsOfOptions};
-use crate::dialect::marker::{AsOfKind, AsOfMarker, Direction, place, planning_error, text_of};
+use crate::dialect::marker::{AsOfKind, AsOfMarker, Direction, NO_TIME, place, planning_error, text_of};
 use crate::dialect::{Position, SqlError};
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::operators::sample::plan::designated_column;
@@ -304,6 +304,9 @@ pub(crate) fn nanos(tolerance: ast::Expr, context: &mut dyn RelationPlannerConte
     let refuse =
         || planning_error(SqlError::new("a tolerance is a fixed length of time", position).hint(STRIDE_HINT));
     if let Some(text) = text_of(&tolerance) {
+        if text == NO_TIME {
+            return Ok(0);
+        }
         return Stride::parse(&text).and_then(Stride::nanos).ok_or_else(refuse);
     }
     let Expr::Literal(value, _) = context.sql_to_expr(tolerance, &DFSchema::empty())? else {

@@ -7,9 +7,9 @@
 use super::bars::node::{BarSize, Bars};
 use super::bars::place::BAR;
 use super::node::SampleBy;
-use super::rewrite::{Item, TimeColumn, call, group_by_bucket};
+use super::rewrite::{Item, TimeColumn, group_by_bucket};
 use crate::designated::designated_timestamp;
-use crate::dialect::marker::{SampleEvery, SampleMarker, planning_error};
+use crate::dialect::marker::{SampleEvery, SampleMarker, call, planning_error};
 use crate::dialect::{Position, SqlError};
 use crate::functions::bucket::Bucketing;
 use crate::operators::fill::node::{Fill, FillWith};

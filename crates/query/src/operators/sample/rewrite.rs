@@ -9,8 +9,7 @@ use crate::dialect::SqlError;
 use crate::dialect::marker::place;
 use datafusion::logical_expr::planner::ContextProvider;
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderByKind, Query,
-    Select, SelectItem, SetExpr, VisitMut, VisitorMut,
+    Expr, Function, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -193,22 +192,4 @@ fn push_new(exprs: &mut Vec<Expr>, expr: Expr) {
     if !exprs.contains(&expr) {
         exprs.push(expr);
     }
-}
-
-/// `name('text', …, column)`.
-pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
-    Expr::Function(Function {
-        name: vec![Ident::new(name)].into(),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(sqlparser::ast::FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.into_iter().map(|a| FunctionArg::Unnamed(FunctionArgExpr::Expr(a))).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }

@@ -65,6 +65,11 @@ fn kept_plans_answer_as_new_ones() {
     check("SELECT count(*), sum(n), max(px) FROM t WHERE s = ?", &symbols, true);
     check("SELECT ts, s, count(*), round(vwap(px, n), 9) FROM t WHERE ts < ? SAMPLE BY 1h", &times, true);
     check("SELECT ts, last(px) FROM t WHERE s = ? SAMPLE BY 2h FILL(PREV)", &symbols[..3], true);
+    check("SELECT ts, s, sum(n), last(px) FROM t WHERE s = ? SAMPLE BY VOLUME(n) 900", &symbols[..3], true);
+    check("SELECT ts, count(*) FROM t WHERE ts >= ? SAMPLE BY TICKS 70 ORDER BY ts", &times, true);
+    let nbbo =
+        "SELECT * FROM nbbo((SELECT * FROM t WHERE ts >= ?), series => s, venue => s, bid => px, ask => px)";
+    check(nbbo, &times, true);
     check("SELECT * FROM t WHERE ts < ? LATEST ON ts PARTITION BY s", &times, true);
     check("SELECT a.ts, b.px FROM t a ASOF JOIN t b ON (s) WHERE a.ts >= ? ORDER BY a.ts, a.n", &times, true);
     check("SELECT s, avg(n) FROM t WHERE ts >= ? AND s IN ('A', 'B') GROUP BY s ORDER BY s", &times, true);

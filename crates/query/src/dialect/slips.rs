@@ -1,0 +1,109 @@
+//! What the parser takes and SQL here has not, or has by another name: refused with what to write instead, where it
+//! stands. And what planning would get wrong, made into what it gets right:
+//!
+//! - `x > ALL (SELECT x FROM t)`: the column of the sub-query gets a name of its own, since DataFusion would compare a
+//!   column with itself where both sides are called alike;
+//! - `SELECT ts::DATE … ORDER BY ts`: the cast is called `CAST(ts AS DATE)`, not `t.ts`.
+
+use super::SqlError;
+use super::cursor::{Result, parser_error};
+use super::marker::place;
+use sqlparser::ast::{
+    CastKind, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+use std::ops::ControlFlow;
+
+/// Refuses and mends.
+///
+/// # Errors
+/// [`SqlError`] at the first slip.
+pub(super) fn mend(node: &mut impl VisitMut) -> Result<()> {
+    match node.visit(&mut Slips) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Slips;
+
+impl VisitorMut for Slips {
+    type Break = SqlError;
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let TableFactor::Table { name, .. } = factor
+            && let [part] = name.0.as_slice()
+            && let Some(Ident { value, quote_style: Some('\''), .. }) = part.as_ident()
+            && value.contains(['.', '/'])
+        {
+            let error = SqlError::new(format!("'{value}' is no table"), place(name));
+            return ControlFlow::Break(
+                error.hint(format!("COPY t FROM '{value}' takes a file into a table t")),
+            );
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match expr {
+            Expr::Substring { substring_from: None, substring_for: None, .. } => {
+                let error = SqlError::new("substr takes a text and where to begin", place(expr));
+                ControlFlow::Break(
+                    error.hint("write substr(text, 2), or substr(text, 2, 3) for three characters"),
+                )
+            }
+            Expr::AllOp { right, .. } | Expr::AnyOp { right, .. } => match named_apart(right) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            },
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && let Some(name) = name_of_cast(expr)
+            {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Gives the one column of a sub-query a name that no other has.
+fn named_apart(right: &mut Expr) -> Result<()> {
+    let Expr::Subquery(query) = right else { return Ok(()) };
+    let wrapper = r#"SELECT "__compared"."__value" FROM (SELECT 1) AS "__compared"("__value")"#;
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(wrapper);
+    let mut wrapper =
+        parsed.and_then(|mut parser| parser.parse_query()).map_err(|e| parser_error(e, place(&**query)))?;
+    if let Some(inner) = derived(&mut wrapper) {
+        std::mem::swap(inner, query);
+    }
+    *query = wrapper;
+    Ok(())
+}
+
+/// The sub-query that a query reads from.
+fn derived(query: &mut Query) -> Option<&mut Box<Query>> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    match &mut select.from.first_mut()?.relation {
+        TableFactor::Derived { subquery, .. } => Some(subquery),
+        _ => None,
+    }
+}
+
+/// What the cast of a column is called where nothing names it.
+fn name_of_cast(expr: &Expr) -> Option<String> {
+    let Expr::Cast { kind, expr, data_type, .. } = expr else { return None };
+    let column = match expr.as_ref() {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(parts) => parts.last()?,
+        _ => return None,
+    };
+    let word = if matches!(kind, CastKind::TryCast) { "TRY_CAST" } else { "CAST" };
+    Some(format!("{word}({} AS {data_type})", column.value))
+}
