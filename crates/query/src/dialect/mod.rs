@@ -21,6 +21,7 @@ mod distinct;
 mod error;
 pub(crate) mod marker;
 mod names;
+pub(crate) mod pivot;
 mod prepare;
 mod references;
 mod restructure;
