@@ -1,7 +1,7 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
 use crate::error::{QueryError, Result};
-use crate::session::{PlanCache, Session, state};
+use crate::session::{PlanCache, RunningStatements, Session, state};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionState;
 use std::collections::HashMap;
@@ -47,6 +47,7 @@ struct Shared {
     state: SessionState,
     schemas: MarkedSchemas,
     plans: PlanCache,
+    running: Arc<RunningStatements>,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -112,8 +113,8 @@ impl Database {
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
         let state = state::base(threads, options.query_memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
-        let plans = PlanCache::default();
-        let shared = Shared { engine, options, state, schemas, plans, runtime: Some(runtime) };
+        let (plans, running) = (PlanCache::default(), Arc::default());
+        let shared = Shared { engine, options, state, schemas, plans, running, runtime: Some(runtime) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -157,6 +158,10 @@ impl Database {
 
     pub(crate) fn plans(&self) -> &PlanCache {
         &self.shared.plans
+    }
+
+    pub(crate) fn running(&self) -> &Arc<RunningStatements> {
+        &self.shared.running
     }
 
     pub(crate) fn base_state(&self) -> &SessionState {

@@ -167,7 +167,7 @@ fn of_root(error: DataFusionError) -> QueryError {
         DataFusionError::Internal(message) => QueryError::new(ErrorKind::Report, clean(&message)),
         DataFusionError::ResourcesExhausted(message) => {
             let made = QueryError::new(ErrorKind::FreeSpace, clean(&message));
-            made.hint("raise the memory budget, or select fewer rows or columns")
+            made.hint("raise query_memory, or select fewer rows or columns")
         }
         DataFusionError::Plan(message) => of_plan(&clean(&message)),
         DataFusionError::NotImplemented(message)

@@ -16,6 +16,7 @@
 mod asof;
 mod fill;
 mod gather;
+mod give_way;
 mod key;
 mod latest;
 mod nbbo;
@@ -33,6 +34,7 @@ mod speed;
 mod window;
 
 pub(crate) use asof::plan::interval_nanos;
+pub(crate) use fill::exec::MAX_FILLED_ROWS;
 pub(crate) use sample::bars::place::BarStart;
 pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
@@ -105,6 +107,7 @@ fn with_our_physical_rules(
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::OrderOfScan));
+    rules.push(Arc::new(give_way::GiveWay));
     rules
 }
 
