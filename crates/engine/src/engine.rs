@@ -341,6 +341,11 @@ impl Engine {
         self.core.writing.as_ref().map_or(0, |writing| writing.tape.syncs())
     }
 
+    /// Commits of rows acknowledged since the engine was opened, bulk loads included, and the rows in them.
+    pub fn commits(&self) -> (u64, u64) {
+        self.core.counters.commits()
+    }
+
     /// Makes a table; on stable storage when this returns.
     ///
     /// # Errors

@@ -164,6 +164,7 @@ impl BulkLoad {
                 self.written = written;
             }
         })?;
+        core.counters.committed(rows);
         Ok(Commit { position: ticket.position, rows })
     }
 }

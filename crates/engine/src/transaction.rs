@@ -134,6 +134,7 @@ impl Transaction {
         // The rows count as recent from here on.
         drop(memory);
         self.core.acknowledge(&ticket, frames.iter().map(|frame| frame.table))?;
+        self.core.counters.committed(rows);
         Ok(Commit { position: ticket.position, rows })
     }
 }

@@ -59,11 +59,11 @@ impl SessionCell {
     }
 
     /// Runs one statement to its outcome.
-    fn run(&self, statement: &Parsed, frames: &[Arc<QueryFrame>], sql: &str) -> PyResult<Outcome> {
+    fn run(&self, statement: &Parsed, frames: &[Arc<QueryFrame>], sql: &Arc<str>) -> PyResult<Outcome> {
         self.with(|session| {
             session.set_frames(frames.to_vec());
             let runtime = session.database().runtime().handle().clone();
-            let outcome = wait(&runtime, session.run(statement.clone()));
+            let outcome = wait(&runtime, session.run_text(statement.clone(), Some(Arc::clone(sql))));
             session.set_frames(Vec::new());
             outcome?.map_err(|error| error::of_query(&error, Some(sql)))
         })
@@ -157,15 +157,7 @@ impl Statement {
     /// Whether it gives rows and changes nothing, so that it can be run when they are asked for.
     #[getter]
     fn is_query(&self) -> bool {
-        matches!(
-            self.statement,
-            Parsed::Query(_)
-                | Parsed::ShowTables
-                | Parsed::ShowViews
-                | Parsed::ShowFunctions { .. }
-                | Parsed::ShowPartitions { .. }
-                | Parsed::ShowColumns { .. }
-        )
+        self.statement.gives_rows()
     }
 
     /// The names it reads rows from that the database does not have.
@@ -216,7 +208,7 @@ fn plan(
     cell: &Arc<SessionCell>,
     statement: &Parsed,
     frames: &[Arc<QueryFrame>],
-    sql: &str,
+    sql: &Arc<str>,
 ) -> PyResult<Planned> {
     let engine = cell.shared.engine()?;
     let (snapshot, made) = (engine.engine().snapshot(), Instant::now());

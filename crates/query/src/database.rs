@@ -2,7 +2,7 @@
 
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
-use crate::session::{PlanCache, Session, state};
+use crate::session::{PlanCache, RunningStatements, Session, state};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionState;
 use std::collections::HashMap;
@@ -49,6 +49,7 @@ struct Shared {
     schemas: MarkedSchemas,
     plans: PlanCache,
     functions: UserFunctions,
+    running: Arc<RunningStatements>,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -115,7 +116,9 @@ impl Database {
         let state = state::base(threads, options.query_memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
         let (plans, functions) = (PlanCache::default(), UserFunctions::default());
-        let shared = Shared { engine, options, state, schemas, plans, functions, runtime: Some(runtime) };
+        let running = Arc::default();
+        let shared =
+            Shared { engine, options, state, schemas, plans, functions, running, runtime: Some(runtime) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -206,6 +209,10 @@ impl Database {
 
     pub(crate) fn plans(&self) -> &PlanCache {
         &self.shared.plans
+    }
+
+    pub(crate) fn running(&self) -> &Arc<RunningStatements> {
+        &self.shared.running
     }
 
     pub(crate) fn base_state(&self) -> &SessionState {

@@ -174,10 +174,7 @@ fn of_root(error: DataFusionError) -> QueryError {
         DataFusionError::External(inner) => of_external(inner),
         DataFusionError::SchemaError(error, _) => of_schema(*error),
         DataFusionError::Internal(message) => QueryError::new(ErrorKind::Report, clean(&message)),
-        DataFusionError::ResourcesExhausted(message) => {
-            let made = QueryError::new(ErrorKind::FreeSpace, clean(&message));
-            made.hint("raise the memory budget, or select fewer rows or columns")
-        }
+        DataFusionError::ResourcesExhausted(message) => out_of_memory(&message),
         DataFusionError::Plan(message) => of_plan(&clean(&message)),
         DataFusionError::NotImplemented(message)
         | DataFusionError::Configuration(message)
@@ -193,10 +190,16 @@ fn of_root(error: DataFusionError) -> QueryError {
                 let unknown = || QueryError::new(ErrorKind::Report, inner.to_string());
                 inner.downcast_ref::<QueryError>().map_or_else(unknown, Clone::clone)
             }
+            DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
             other => words::reworded(&clean(&other.strip_backtrace())),
         },
         other => QueryError::new(ErrorKind::Report, clean(&other.strip_backtrace())),
     }
+}
+
+fn out_of_memory(message: &str) -> QueryError {
+    let made = QueryError::new(ErrorKind::FreeSpace, clean(message));
+    made.hint("raise query_memory, or select fewer rows or columns")
 }
 
 /// Says what planning found wrong in our words where it has only its own.

@@ -7,8 +7,8 @@
 use crate::dialect::{AlterTable, CopySource, Partitions, Position, Statement};
 use crate::error::{QueryError, Result};
 use sqlparser::ast::{
-    DataType, ExactNumberInfo, Expr, Interval, TimezoneInfo, TypedString, UnaryOperator, Value,
-    ValueWithSpan, VisitMut, VisitorMut,
+    DataType, ExactNumberInfo, Expr, ExprWithAlias, Interval, PivotValueSource, TableFactor, TimezoneInfo,
+    TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -173,6 +173,20 @@ impl<'a> Binder<'a> {
         Ok(items)
     }
 
+    /// The same for the values of a PIVOT, which may have names of their own.
+    fn pivot_values(&mut self, values: &mut Vec<ExprWithAlias>) -> Result<()> {
+        for value in std::mem::take(values) {
+            match value.alias {
+                Some(_) => values.push(value),
+                None => {
+                    let items = self.items(std::slice::from_ref(&value.expr))?;
+                    values.extend(items.into_iter().map(|expr| ExprWithAlias { expr, alias: None }));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn replace(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
             Expr::Value(value) => {
@@ -195,6 +209,16 @@ impl<'a> Binder<'a> {
 
 impl VisitorMut for Binder<'_> {
     type Break = QueryError;
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<QueryError> {
+        let TableFactor::Pivot { value_source: PivotValueSource::List(values), .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        match self.pivot_values(values) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<QueryError> {
         match self.replace(expr) {

@@ -14,6 +14,9 @@ pub(crate) struct DataArgs {
     /// Most memory for rows and chunks under way, such as 256MB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory_budget: Option<usize>,
+    /// Most memory that running queries take together, such as 1GB; no limit if it is not given
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) query_memory: Option<usize>,
 }
 
 impl DataArgs {
@@ -23,6 +26,7 @@ impl DataArgs {
         if let Some(bytes) = self.memory_budget {
             options.engine.memory_budget_bytes = bytes;
         }
+        options.query_memory_bytes = self.query_memory;
         let opened = if read_only {
             Database::open_read_only(&self.data, options)
         } else {

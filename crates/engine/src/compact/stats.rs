@@ -1,10 +1,13 @@
-//! What sealing, loading, merging and rewriting wrote: counters of one opening of the engine.
+//! What commits, sealing, loading, merging and rewriting wrote: counters of one opening of the engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Running totals; relaxed, since nothing is decided by them.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    commits: AtomicU64,
+    committed_rows: AtomicU64,
+    parts_sealed: AtomicU64,
     sealed_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
     compacted_bytes: AtomicU64,
@@ -14,8 +17,20 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Rows were acknowledged.
+    pub(crate) fn committed(&self, rows: u64) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.committed_rows.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Commits of rows so far, and the rows in them.
+    pub(crate) fn commits(&self) -> (u64, u64) {
+        (self.commits.load(Ordering::Relaxed), self.committed_rows.load(Ordering::Relaxed))
+    }
+
     /// A part was sealed.
     pub(crate) fn sealed(&self, bytes: u64) {
+        self.parts_sealed.fetch_add(1, Ordering::Relaxed);
         self.sealed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -40,6 +55,7 @@ impl Counters {
     pub(super) fn read(&self, last_failure: Option<String>) -> MaintenanceStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MaintenanceStats {
+            parts_sealed: read(&self.parts_sealed),
             sealed_bytes: read(&self.sealed_bytes),
             loaded_bytes: read(&self.loaded_bytes),
             compacted_bytes: read(&self.compacted_bytes),
@@ -54,6 +70,8 @@ impl Counters {
 /// What maintenance wrote into parts since the engine was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaintenanceStats {
+    /// How many parts were sealed from recent rows.
+    pub parts_sealed: u64,
     /// Bytes of parts sealed from recent rows.
     pub sealed_bytes: u64,
     /// Bytes of parts that bulk loads wrote.

@@ -6,6 +6,7 @@
 //! LATEST ON ts PARTITION BY symbol             ->  GROUP BY __clause(1)
 //! ts IN '2024-08'                              ->  ts IN (__clause(3))
 //! nbbo(TABLE quotes, …)                        ->  nbbo((SELECT * FROM quotes), …)
+//! PIVOT (… IN (…) GROUP BY ts, symbol)         ->  PIVOT (… IN (…) DEFAULT ON NULL (__pivot_groups(ts, symbol)))
 //! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)     (LT JOIN alike)
 //! a WINDOW JOIN b ON (symbol) RANGE BETWEEN …  ->  a LEFT JOIN b ON __clause(4)     (HORIZON, SPLICE alike)
 //! ```
@@ -14,6 +15,7 @@
 //! unions and joins. Tokens keep their places; a placeholder takes that of the clause it stands for.
 
 use super::cursor::{Cursor, Result, Tokens, is_word};
+use super::pivot::GROUPS;
 use super::series_join::{self, SeriesJoinClause, SeriesJoinKind};
 use super::{Position, SqlError};
 use crate::functions::stride::{STRIDE_HINT, Stride};
@@ -228,6 +230,7 @@ pub(super) fn cut(statement: &Tokens) -> Result<(Tokens, Vec<Clause>)> {
         pending: Vec::new(),
         depth: 0,
         positions: Vec::new(),
+        pivots: Vec::new(),
     };
     pass.run()?;
     Ok((Tokens { tokens: pass.out, end: statement.end }, pass.clauses))
@@ -241,6 +244,16 @@ struct Pass<'t> {
     depth: usize,
     /// Depths inside the brackets of POSITION(text IN text).
     positions: Vec<usize>,
+    pivots: Vec<Pivot>,
+}
+
+/// The brackets of a PIVOT that is being read.
+struct Pivot {
+    depth: usize,
+    /// Whether GROUP BY came.
+    grouped: bool,
+    /// Whether DEFAULT ON NULL came.
+    defaulted: bool,
 }
 
 impl Pass<'_> {
@@ -275,15 +288,26 @@ impl Pass<'_> {
                 continue;
             }
             self.refuse_placeholder()?;
+            if self.pivots.last().is_some_and(|pivot| pivot.depth == self.depth) && self.pivot_group()? {
+                continue;
+            }
             match token {
                 Token::LParen | Token::LBracket | Token::LBrace => {
                     self.depth += 1;
                     if self.out.last().is_some_and(|before| is_word(&before.token, "POSITION")) {
                         self.positions.push(self.depth);
                     }
+                    if self.out.last().is_some_and(|before| is_word(&before.token, "PIVOT")) {
+                        self.pivots.push(Pivot { depth: self.depth, grouped: false, defaulted: false });
+                    }
                 }
                 Token::RParen | Token::RBracket | Token::RBrace => {
                     self.positions.pop_if(|depth| *depth == self.depth);
+                    if self.pivots.pop_if(|pivot| pivot.depth == self.depth).is_some_and(|p| p.grouped) {
+                        let position = self.cursor.position();
+                        self.push(Token::RParen, position);
+                        self.push(Token::RParen, position);
+                    }
                     self.depth = self.depth.saturating_sub(1);
                 }
                 _ => {}
@@ -337,6 +361,34 @@ impl Pass<'_> {
         self.placeholder(position, Clause::Interval(IntervalClause { position, intervals }));
         self.push(Token::RParen, position);
         Ok(())
+    }
+
+    /// `GROUP BY a, b` of a PIVOT becomes `DEFAULT ON NULL (__pivot_groups(a, b))`, closed with its brackets. Says
+    /// whether it stood here.
+    fn pivot_group(&mut self) -> Result<bool> {
+        let (groups, defaults) =
+            (self.cursor.words(&["GROUP", "BY"]), self.cursor.words(&["DEFAULT", "ON", "NULL"]));
+        let Some(pivot) = self.pivots.last_mut() else { return Ok(false) };
+        if !groups && !defaults {
+            return Ok(false);
+        }
+        let position = self.cursor.position();
+        if (pivot.grouped && defaults) || (pivot.defaulted && groups) {
+            let error = SqlError::new("PIVOT takes GROUP BY or DEFAULT ON NULL, not both", position);
+            return Err(error.hint("write coalesce(column, 0) in SELECT"));
+        }
+        (pivot.grouped, pivot.defaulted) = (pivot.grouped || groups, pivot.defaulted || defaults);
+        if defaults {
+            return Ok(false);
+        }
+        self.cursor.skip(2);
+        for word in ["DEFAULT", "ON", "NULL"] {
+            self.push(Token::make_keyword(word), position);
+        }
+        self.push(Token::LParen, position);
+        self.push(Token::make_word(GROUPS, None), position);
+        self.push(Token::LParen, position);
+        Ok(true)
     }
 
     /// Whether the last tokens are `nbbo (`.

@@ -1,4 +1,4 @@
-//! COPY, SET and SHOW.
+//! COPY, SET, SHOW and CANCEL.
 
 use super::cursor::{Cursor, Result, Tokens};
 use super::{CopySource, SqlError, Statement};
@@ -113,6 +113,23 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Set { name, value })
 }
 
+/// CANCEL QUERY id.
+pub(super) fn cancel(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect(&["CANCEL", "QUERY"])?;
+    let position = cursor.position();
+    let id = match cursor.peek() {
+        Some(Token::Number(digits, false)) => digits.to_string().parse().ok(),
+        _ => None,
+    };
+    let Some(id) = id else {
+        let error = SqlError::new("CANCEL QUERY takes the number of a query", position);
+        return Err(error.hint("SHOW QUERIES lists what runs; CANCEL QUERY 7"));
+    };
+    cursor.skip(1);
+    cursor.expect_end()?;
+    Ok(Statement::CancelQuery { id })
+}
+
 /// SHOW TABLES, SHOW COLUMNS FROM t; `None` for other SHOWs.
 pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
     cursor.expect(&["SHOW"])?;
@@ -127,6 +144,16 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
     if cursor.eat(&["VIEWS"]) {
         cursor.expect_end()?;
         return Ok(Some(Statement::ShowViews));
+    }
+    for (word, statement) in [
+        ("QUERIES", Statement::ShowQueries),
+        ("METRICS", Statement::ShowMetrics),
+        ("CONFIG", Statement::ShowConfig),
+    ] {
+        if cursor.eat(&[word]) {
+            cursor.expect_end()?;
+            return Ok(Some(statement));
+        }
     }
     if cursor.eat(&["PARTITIONS"]) {
         if !cursor.eat(&["FROM"]) && !cursor.eat(&["IN"]) {

@@ -21,6 +21,7 @@ mod distinct;
 mod error;
 pub(crate) mod marker;
 mod names;
+pub(crate) mod pivot;
 mod prepare;
 mod references;
 mod restructure;
@@ -37,6 +38,7 @@ pub use references::{reads_several, tables_read};
 pub use statement::{
     AlterTable, ChangeRows, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
 };
+pub(crate) use view::VIEW_DEPTH_MAX;
 pub use view::expand_views;
 
 use cursor::{Cursor, Tokens, parser_error};
@@ -44,6 +46,7 @@ use sqlparser::ast;
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
+use std::sync::Arc;
 
 /// Reads a text of any number of statements, separated by semicolons.
 ///
@@ -51,6 +54,15 @@ use sqlparser::tokenizer::Token;
 /// [`SqlError`] for the first statement that is none of the language.
 pub fn parse(sql: &str) -> Result<Vec<Statement>, SqlError> {
     cursor::statements(sql)?.iter().map(|tokens| statement(tokens, sql)).collect()
+}
+
+/// As [`parse`], each statement with its own part of the text.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with_texts(sql: &str) -> Result<Vec<(Arc<str>, Statement)>, SqlError> {
+    let one = |tokens: &Tokens| Ok((view::text_of(tokens, sql).into(), statement(tokens, sql)?));
+    cursor::statements(sql)?.iter().map(one).collect()
 }
 
 fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
@@ -94,6 +106,9 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
     }
     if cursor.words(&["DEALLOCATE"]) {
         return prepare::deallocate(&mut cursor);
+    }
+    if cursor.words(&["CANCEL"]) {
+        return copy::cancel(&mut cursor);
     }
     if cursor.words(&["BEGIN"]) || cursor.words(&["START"]) {
         return finish(cursor, 1, Statement::Begin);
@@ -197,14 +212,7 @@ fn start(tokens: &Tokens) -> Position {
 
 fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
-    for words in [
-        &["MERGE"][..],
-        &["CREATE", "STREAM"],
-        &["CREATE", "MATERIALIZED"],
-        &["SUBSCRIBE"],
-        &["SHOW", "QUERIES"],
-        &["CANCEL"],
-    ] {
+    for words in [&["MERGE"][..], &["CREATE", "STREAM"], &["CREATE", "MATERIALIZED"], &["SUBSCRIBE"]] {
         if cursor.words(words) {
             return Err(SqlError::new(
                 format!("{} is not supported yet", words.join(" ")),

@@ -160,11 +160,14 @@ impl VisitorMut for Collect<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        super::pivot::names_made(factor).iter().for_each(|name| self.spellings.declare(name));
         let (alias, table) = match factor {
             TableFactor::Table { name, alias, args, .. } => (alias, args.is_none().then_some(&*name)),
             TableFactor::Derived { alias, .. }
             | TableFactor::Function { alias, .. }
-            | TableFactor::NestedJoin { alias, .. } => (alias, None),
+            | TableFactor::NestedJoin { alias, .. }
+            | TableFactor::Pivot { alias, .. }
+            | TableFactor::Unpivot { alias, .. } => (alias, None),
             _ => return ControlFlow::Continue(()),
         };
         if let Some(alias) = alias {

@@ -39,7 +39,10 @@ impl Visitor for Relations {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        let nests = matches!(factor, TableFactor::Derived { .. } | TableFactor::NestedJoin { .. });
+        let nests = matches!(
+            factor,
+            TableFactor::Derived { .. } | TableFactor::NestedJoin { .. } | TableFactor::Pivot { .. }
+        );
         self.0 += usize::from(!nests);
         ControlFlow::Continue(())
     }

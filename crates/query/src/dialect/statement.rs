@@ -92,6 +92,17 @@ pub enum Statement {
     },
     /// SHOW TABLES.
     ShowTables,
+    /// SHOW QUERIES.
+    ShowQueries,
+    /// SHOW METRICS.
+    ShowMetrics,
+    /// SHOW CONFIG.
+    ShowConfig,
+    /// CANCEL QUERY id.
+    CancelQuery {
+        /// Its number in SHOW QUERIES.
+        id: u64,
+    },
     /// SHOW PARTITIONS FROM t.
     ShowPartitions {
         /// The table, as written.
@@ -128,6 +139,83 @@ pub enum Statement {
         /// Its value, quotes taken off.
         value: String,
     },
+}
+
+impl Statement {
+    /// What it is called: "SELECT", "CREATE TABLE", ….
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Statement::Query(node) if matches!(**node, ast::Statement::Explain { .. }) => "EXPLAIN",
+            Statement::Query(_) => "SELECT",
+            Statement::Insert(_) => "INSERT",
+            Statement::CreateTable(_) => "CREATE TABLE",
+            Statement::CreateView(_) => "CREATE VIEW",
+            Statement::DropView { .. } => "DROP VIEW",
+            Statement::DropTable { .. } => "DROP TABLE",
+            Statement::AlterTable { .. } => "ALTER TABLE",
+            Statement::Change(change) if change.columns.is_empty() => "DELETE",
+            Statement::Change(_) => "UPDATE",
+            Statement::Truncate { .. } => "TRUNCATE",
+            Statement::Begin => "BEGIN",
+            Statement::Commit => "COMMIT",
+            Statement::Rollback => "ROLLBACK",
+            Statement::Checkpoint { .. } => "CHECKPOINT",
+            Statement::Optimize { .. } => "OPTIMIZE",
+            Statement::CopyFrom { .. } => "COPY FROM",
+            Statement::CopyTo { .. } => "COPY TO",
+            Statement::Prepare { .. } => "PREPARE",
+            Statement::Execute { .. } => "EXECUTE",
+            Statement::Deallocate { .. } => "DEALLOCATE",
+            Statement::Set { .. } => "SET",
+            Statement::CancelQuery { .. } => "CANCEL QUERY",
+            Statement::ShowTables
+            | Statement::ShowViews
+            | Statement::ShowQueries
+            | Statement::ShowMetrics
+            | Statement::ShowConfig
+            | Statement::ShowFunctions { .. }
+            | Statement::ShowPartitions { .. }
+            | Statement::ShowColumns { .. } => "SHOW",
+        }
+    }
+
+    /// Whether it gives rows and changes nothing.
+    pub fn gives_rows(&self) -> bool {
+        matches!(self, Statement::Query(_)) || self.shows()
+    }
+
+    /// Whether it shows what is there, without a query.
+    fn shows(&self) -> bool {
+        self.kind() == "SHOW"
+    }
+
+    /// Whether it is done at once, whatever the database holds.
+    pub(crate) fn is_instant(&self) -> bool {
+        let of_session = matches!(
+            self,
+            Statement::Begin
+                | Statement::Rollback
+                | Statement::Prepare { .. }
+                | Statement::Deallocate { .. }
+                | Statement::Set { .. }
+                | Statement::CancelQuery { .. }
+        );
+        of_session || self.shows()
+    }
+
+    /// Whether it reads rows of tables or files, so that it can end before it has read them all.
+    pub(crate) fn reads_rows(&self) -> bool {
+        matches!(
+            self,
+            Statement::Query(_)
+                | Statement::Execute { .. }
+                | Statement::Insert(_)
+                | Statement::CreateTable(_)
+                | Statement::Change(_)
+                | Statement::CopyFrom { .. }
+                | Statement::CopyTo { .. }
+        )
+    }
 }
 
 /// One change of a table.

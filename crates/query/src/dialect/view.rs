@@ -12,7 +12,7 @@ use sqlparser::tokenizer::Location;
 use std::ops::ControlFlow;
 
 /// Most views that may be read through one another.
-const DEPTH_MAX: usize = 32;
+pub(crate) const VIEW_DEPTH_MAX: usize = 32;
 
 /// CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v AS query; `sql` is the text that the tokens are of.
 pub(super) fn create_view(cursor: &mut Cursor<'_>, sql: &str) -> Result<Statement> {
@@ -31,12 +31,10 @@ pub(super) fn create_view(cursor: &mut Cursor<'_>, sql: &str) -> Result<Statemen
     }
     cursor.skip(1);
     let tokens = Tokens { tokens: cursor.rest().to_vec(), end: cursor.end() };
-    let text = match (tokens.tokens.first(), tokens.tokens.last()) {
-        (Some(first), Some(last)) => {
-            sql[byte_at(sql, first.span.start)..byte_at(sql, last.span.end)].to_string()
-        }
-        _ => return Err(cursor.expected("a query")),
-    };
+    let text = text_of(&tokens, sql).to_string();
+    if text.is_empty() {
+        return Err(cursor.expected("a query"));
+    }
     let query = parse_query(&tokens)?;
     Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, text, query, position }))
 }
@@ -46,6 +44,14 @@ pub(super) fn drop_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["DROP", "VIEW"])?;
     let if_exists = cursor.eat(&["IF", "EXISTS"]);
     Ok(Statement::DropView { names: table_names(cursor)?, if_exists })
+}
+
+/// The part of a text that some of its tokens are.
+pub(super) fn text_of<'a>(tokens: &Tokens, sql: &'a str) -> &'a str {
+    match (tokens.tokens.first(), tokens.tokens.last()) {
+        (Some(first), Some(last)) => &sql[byte_at(sql, first.span.start)..byte_at(sql, last.span.end)],
+        _ => "",
+    }
 }
 
 /// Where a place in a text is, in bytes.
@@ -115,8 +121,8 @@ impl Expand<'_> {
         if self.through.iter().any(|outer| outer.eq_ignore_ascii_case(name)) {
             return refuse(format!("view '{name}' reads itself"));
         }
-        if self.through.len() >= DEPTH_MAX {
-            return refuse(format!("view '{name}' is read through more than {DEPTH_MAX} others"));
+        if self.through.len() >= VIEW_DEPTH_MAX {
+            return refuse(format!("view '{name}' is read through more than {VIEW_DEPTH_MAX} others"));
         }
         let mut tokens = statements(text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: position });
         // What is wrong in it is wrong here.

@@ -1,7 +1,7 @@
 //! Time-series operators inside DataFusion's planner.
 //!
 //! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF, WINDOW, HORIZON and SPLICE JOIN, nbbo) from
-//! marker to rows, and the window functions over series ([`window`]), which SQL has already:
+//! marker to rows, the plans of PIVOT and UNPIVOT, and the window functions over series ([`window`]), which SQL has already:
 //!
 //! ```text
 //! marker relation -> relation (RelationPlanner) -> sample | latest | asof | series_join | nbbo :: node (extension node)
@@ -16,11 +16,13 @@
 mod asof;
 mod fill;
 mod gather;
+mod give_way;
 mod key;
 mod latest;
 mod nbbo;
 mod order;
 pub(crate) mod pinned;
+mod pivot;
 mod planner;
 mod reduce;
 mod relation;
@@ -32,6 +34,7 @@ mod speed;
 mod window;
 
 pub(crate) use asof::plan::interval_nanos;
+pub(crate) use fill::exec::MAX_FILLED_ROWS;
 pub(crate) use sample::bars::place::BarStart;
 pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
@@ -104,6 +107,7 @@ fn with_our_physical_rules(
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::OrderOfScan));
+    rules.push(Arc::new(give_way::GiveWay));
     rules
 }
 

@@ -1,8 +1,9 @@
 //! Turns marker relations into plans: the [`RelationPlanner`] of the dialect.
 
 use crate::dialect::marker::{AsOfMarker, Marker, NbboMarker, planning_error};
+use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
 use crate::dialect::series_join::SeriesJoinMarker;
-use crate::operators::{asof, latest, nbbo, sample, series_join};
+use crate::operators::{asof, latest, nbbo, pivot, sample, series_join};
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -20,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The table function that stands for a plan which is already made.
 const PLANNED: &str = "__planned";
 
-/// Plans SAMPLE BY, LATEST ON, our joins and nbbo; leaves every other relation to DataFusion.
+/// Plans SAMPLE BY, LATEST ON, our joins, nbbo, PIVOT and UNPIVOT; leaves every other relation to DataFusion.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     /// Plans on their way back into DataFusion's planner, by number; each is taken once.
@@ -109,6 +110,26 @@ fn nested(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
     TableFactor::NestedJoin { table_with_joins: Box::new(TableWithJoins { relation, joins }), alias: None }
 }
 
+/// The plan of a PIVOT or UNPIVOT.
+fn plan_turned(relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<RelationPlanning> {
+    let planned = |plan, alias| Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))));
+    let relation = match PivotMarker::read(relation) {
+        Ok(marker) => {
+            let alias = marker.alias.clone();
+            return planned(pivot::plan::plan_pivot(marker, context)?, alias);
+        }
+        Err(other) => other,
+    };
+    match UnpivotMarker::read(*relation) {
+        Ok(read) => {
+            let marker = read.map_err(planning_error)?;
+            let alias = marker.alias.clone();
+            planned(pivot::plan::plan_unpivot(marker, context)?, alias)
+        }
+        Err(other) => Ok(RelationPlanning::Original(other)),
+    }
+}
+
 impl RelationPlanner for Relations {
     fn plan_relation(
         &self,
@@ -151,6 +172,7 @@ impl RelationPlanner for Relations {
                 };
                 Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
             }
+            TableFactor::Pivot { .. } | TableFactor::Unpivot { .. } => plan_turned(relation, context),
             other => match NbboMarker::read(&other) {
                 Some(read) => {
                     let (marker, alias) = read.map_err(planning_error)?;

@@ -2,6 +2,7 @@
 //!
 //! Parts and runs hold rows by series already, so only the series are sorted, not the rows.
 
+use super::columns::row_bytes;
 use super::exec::ScanExec;
 use super::series_reader::{Reach, SeriesReader, SeriesTask};
 use arrow_select::take::take_record_batch;
@@ -9,6 +10,7 @@ use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::MemoryReservation;
 use std::cmp::Ordering;
 use std::fmt;
 use tickstone_engine::TableSnapshot;
@@ -90,6 +92,10 @@ pub(super) struct SeriesCursor {
     ready: Option<RecordBatch>,
     batch_rows: usize,
     remaining: usize,
+    /// Bytes of a row on its way, as it is read and as it leaves.
+    row_bytes: usize,
+    /// Holds what was read and has not been yielded.
+    reservation: MemoryReservation,
 }
 
 impl SeriesCursor {
@@ -101,7 +107,7 @@ impl SeriesCursor {
         scan: &ScanExec,
         order: &SeriesOrder,
         fetch: Option<usize>,
-        batch_rows: usize,
+        (batch_rows, reservation): (usize, MemoryReservation),
     ) -> Result<Self> {
         let keys: Vec<usize> = order.keys.iter().map(|(column, _)| *column).collect();
         let mut reader = SeriesReader::new(scan, &keys)?
@@ -119,7 +125,8 @@ impl SeriesCursor {
         if !backwards {
             tasks.reverse();
         }
-        Ok(Self { reader, tasks, backwards, ready: None, batch_rows, remaining })
+        let row_bytes = 2 * row_bytes(&scan.row_schema());
+        Ok(Self { reader, tasks, backwards, ready: None, batch_rows, remaining, row_bytes, reservation })
     }
 
     /// The next batch, `None` after the last.
@@ -132,6 +139,7 @@ impl SeriesCursor {
                 return Ok(Some(rows.slice(0, now)));
             }
             let Some(task) = self.tasks.pop().filter(|_| self.remaining > 0) else { return Ok(None) };
+            self.reservation.try_resize(task.rows.saturating_mul(self.row_bytes))?;
             let rows = self.reader.read(&task)?.batch;
             self.ready = Some(if self.backwards { reversed(&rows)? } else { rows });
         }

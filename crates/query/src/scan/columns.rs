@@ -5,12 +5,21 @@ use arrow_select::concat::concat;
 use datafusion::arrow::array::{
     Array, ArrayRef, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, UInt64Array,
 };
-use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt32Type};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_plan::metrics::Count;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::{Segment, TableSnapshot};
+
+/// What a value without a fixed size may take.
+const VALUE_BYTES: usize = 32;
+
+/// Bytes that a row of these columns takes, roughly.
+pub(crate) fn row_bytes(schema: &Schema) -> usize {
+    let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(VALUE_BYTES);
+    schema.fields().iter().map(|field| width(field.data_type())).sum()
+}
 
 /// A stretch of adjacent rows of one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +55,11 @@ impl Columns {
         let column = |&index: &usize| Column { index, symbols: table.dictionary(index).map(|d| d.values()) };
         let numbers = table.schema().columns().len();
         Self { schema, columns: projection.iter().map(column).collect(), numbers, bytes }
+    }
+
+    /// Bytes of a row, roughly.
+    pub(super) fn row_bytes(&self) -> usize {
+        row_bytes(&self.schema)
     }
 
     /// The rows of all pieces, one after the other, in stored types.

@@ -11,6 +11,7 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::expressions::Column;
@@ -235,7 +236,9 @@ impl ScanExec {
         share.len().min(self.fetch.unwrap_or(usize::MAX))
     }
 
-    fn cursor(&self, partition: usize, batch_rows: usize) -> Result<Cursor> {
+    fn cursor(&self, partition: usize, context: &TaskContext) -> Result<Cursor> {
+        let batch_rows = context.session_config().batch_size();
+        let reservation = || MemoryConsumer::new("ScanExec").register(context.memory_pool());
         let dictionary_of = &self.selected.table;
         let (schema, bytes) = (Arc::clone(&self.schema), self.bytes_read());
         let columns = Arc::new(Columns::new(dictionary_of, schema, &self.projection, bytes));
@@ -248,10 +251,12 @@ impl ScanExec {
             }
             ScanOrder::Time | ScanOrder::TimeDescending => {
                 let descending = self.order == ScanOrder::TimeDescending;
-                Cursor::Merge(MergeCursor::new(selected, columns, descending, self.fetch, batch_rows))
+                let held = (batch_rows, reservation());
+                Cursor::Merge(MergeCursor::new(selected, columns, descending, self.fetch, held))
             }
             ScanOrder::Series(order) => {
-                Cursor::Series(Box::new(SeriesCursor::new(self, order, self.fetch, batch_rows)?))
+                let held = (batch_rows, reservation());
+                Cursor::Series(Box::new(SeriesCursor::new(self, order, self.fetch, held)?))
             }
         })
     }
@@ -437,7 +442,7 @@ impl ExecutionPlan for ScanExec {
         if partition == 0 {
             self.count_selection();
         }
-        let cursor = self.cursor(partition, context.session_config().batch_size())?;
+        let cursor = self.cursor(partition, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         Ok(Box::pin(ScanStream { schema: Arc::clone(&self.schema), cursor, metrics }))
     }

@@ -3,7 +3,8 @@
 //! The segments of each partition fall into stretches that do not overlap in time. A stretch that is
 //! one ascending sequence passes as it lies; any other is read whole, its times sorted (stable, so
 //! that ties keep the order of arrival) and its columns gathered. A stretch of too many rows is cut
-//! in two by time and selected again, so that memory holds a bounded number of rows at once.
+//! in two by time and selected again, so that memory holds a bounded number of rows at once, and fewer where the
+//! memory of queries is short.
 
 use super::columns::{Columns, Piece, read_column};
 use super::natural::NaturalCursor;
@@ -12,6 +13,7 @@ use crate::error::{external, from_arrow};
 use arrow_select::take::take;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, TimestampNanosecondArray, UInt32Array};
 use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::{Segment, Selection};
@@ -19,6 +21,9 @@ use tickstone_model::TimeRange;
 
 /// Most rows that are merged at once, in batches, unless they share one instant.
 const MERGE_BATCHES_MAX: u64 = 128;
+
+/// Bytes of a row's time and place while its stretch is sorted.
+const ORDER_BYTES: usize = 28;
 
 /// Yields rows by the designated timestamp, ascending or descending.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub(super) struct MergeCursor {
     /// Stretches still to read, the next one last.
     pending: Vec<Stretch>,
     current: Current,
+    /// Holds what is merged.
+    reservation: MemoryReservation,
 }
 
 /// Segments (indices among `of`) that overlap each other in time and no others.
@@ -64,7 +71,7 @@ impl MergeCursor {
         columns: Arc<Columns>,
         descending: bool,
         fetch: Option<usize>,
-        batch_rows: usize,
+        (batch_rows, reservation): (usize, MemoryReservation),
     ) -> Self {
         let remaining = fetch.unwrap_or(usize::MAX);
         let merge_rows =
@@ -74,7 +81,17 @@ impl MergeCursor {
             pending.reverse();
         }
         let current = Current::None;
-        Self { selected, columns, batch_rows, descending, remaining, merge_rows, pending, current }
+        Self {
+            selected,
+            columns,
+            batch_rows,
+            descending,
+            remaining,
+            merge_rows,
+            pending,
+            current,
+            reservation,
+        }
     }
 
     /// The next batch, `None` after the last.
@@ -107,6 +124,9 @@ impl MergeCursor {
 
     /// Starts on a stretch, or cuts it in two and starts on neither.
     fn begin(&mut self, stretch: Stretch) -> Result<Current> {
+        // What was merged before has left.
+        self.current = Current::None;
+        self.reservation.free();
         if let [segment] = stretch.segments[..]
             && !self.descending
             && stretch.of.ascends(&stretch.of.segments[segment])
@@ -115,6 +135,16 @@ impl MergeCursor {
         }
         let (first, last) = stretch.times;
         if stretch.rows > self.merge_rows && first < last {
+            self.cut(&stretch)?;
+            return Ok(Current::None);
+        }
+        let row_bytes = self.columns.row_bytes() + ORDER_BYTES;
+        let bytes = usize::try_from(stretch.rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
+        if let Err(refused) = self.reservation.try_resize(bytes) {
+            if first == last {
+                return Err(refused);
+            }
+            self.merge_rows = stretch.rows / 2;
             self.cut(&stretch)?;
             return Ok(Current::None);
         }

@@ -51,6 +51,11 @@ impl PinnedSnapshot {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// What it is a snapshot of.
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// Replaces the frames.
     pub(super) fn set_frames(&self, frames: Vec<Arc<Frame>>) {
         *self.frames.write().unwrap_or_else(PoisonError::into_inner) = frames;

@@ -5,15 +5,18 @@
 //! again, literals aside, takes its physical plan from the cache (`plans`).
 
 mod catalog;
-mod plans;
+pub(crate) mod memory;
+pub(crate) mod plans;
 mod progress;
 mod query;
+mod running;
 pub(crate) mod state;
 mod template;
 
 pub(crate) use catalog::PinnedSnapshot;
 pub(crate) use plans::{PlanCache, with_values};
 pub use progress::QueryProgress;
+pub(crate) use running::RunningStatements;
 
 use crate::Database;
 use crate::dialect::{self, Statement};
@@ -24,6 +27,8 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use futures::{FutureExt, TryStreamExt};
+use memory::SessionMemory;
+use running::Running;
 use state::States;
 use std::any::Any;
 use std::fmt;
@@ -87,6 +92,9 @@ pub struct Session {
     /// The sync policy of commits where the session sets one; else the table's.
     pub(crate) sync: Option<SyncPolicy>,
     pub(crate) prepared: Prepared,
+    memory: Arc<SessionMemory>,
+    /// The statement under way, where it is one that SHOW QUERIES lists.
+    running: Option<Arc<Running>>,
 }
 
 impl fmt::Debug for Session {
@@ -98,7 +106,8 @@ impl fmt::Debug for Session {
 impl Session {
     pub(crate) fn new(database: &Database) -> Self {
         let pinned = Arc::new(PinnedSnapshot::new(database));
-        let states = States::new(database, &pinned);
+        let memory = Arc::new(SessionMemory::new(&database.base_state().runtime_env().memory_pool));
+        let states = States::new(database, &pinned, &memory);
         Self {
             database: database.clone(),
             pinned,
@@ -106,6 +115,8 @@ impl Session {
             transaction: None,
             sync: None,
             prepared: Prepared::default(),
+            memory,
+            running: None,
         }
     }
 
@@ -123,6 +134,33 @@ impl Session {
     /// # Errors
     /// A [`QueryError`]; nothing of the statement was stored then. A transaction stays open.
     pub async fn run(&mut self, statement: Statement) -> Result<Outcome> {
+        self.run_text(statement, None).await
+    }
+
+    /// As [`Self::run`]; SHOW QUERIES lists the statement by its text while it runs and while its rows are read.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and where CANCEL QUERY ended it.
+    pub async fn run_text(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
+        let entered = self.database.running().enter(&statement, text, &self.memory);
+        self.running = entered.as_ref().map(|entered| Arc::clone(entered.one()));
+        let done = self.run_entered(statement).await;
+        self.running = None;
+        let Some(entered) = entered else { return done };
+        match done {
+            Ok(Outcome::Rows { schema, stream, planning, progress }) => {
+                let stream = entered.watch(stream, &progress);
+                Ok(Outcome::Rows { schema, stream, planning, progress })
+            }
+            Ok(done) => Ok(done),
+            Err(error) => {
+                entered.failed();
+                Err(error)
+            }
+        }
+    }
+
+    async fn run_entered(&mut self, statement: Statement) -> Result<Outcome> {
         let (statement, name) = match statement {
             Statement::Execute { name, values } => (self.prepared.bound(&name, &values)?, Some(name)),
             other => (other, None),
@@ -164,6 +202,14 @@ impl Session {
         Ok(())
     }
 
+    /// As [`Self::parse`], each statement with its own part of the text, for [`Self::run_text`].
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_with_texts(&self, sql: &str) -> Result<Vec<(Arc<str>, Statement)>> {
+        Ok(dialect::parse_with_texts(sql)?)
+    }
+
     /// Carries out the one statement of a text and collects its rows.
     ///
     /// # Errors
@@ -173,7 +219,7 @@ impl Session {
         let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(QueryError::request("the text must hold exactly one statement"));
         };
-        match self.run(statement).await? {
+        match self.run_text(statement, Some(sql.into())).await? {
             Outcome::Rows { stream, .. } => Ok(stream.try_collect().await?),
             Outcome::Done { .. } => Ok(Vec::new()),
         }
@@ -229,6 +275,11 @@ impl Session {
     /// What its queries are planned with.
     pub(crate) fn state(&self) -> &SessionState {
         &self.states.narrow
+    }
+
+    /// The statement under way, where it is one that SHOW QUERIES lists.
+    pub(crate) fn running(&self) -> Option<&Arc<Running>> {
+        self.running.as_ref()
     }
 
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tickstone_engine::{Snapshot, TableSnapshot};
 
 /// Most statements known at once.
-const STATEMENTS_MAX: usize = 512;
+pub(crate) const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
 const KEPT_NODES: [&str; 26] = [
@@ -100,11 +100,40 @@ pub(super) struct KeptPlans {
 pub(crate) struct PlanCache {
     known: Mutex<HashMap<PlanKey, (Known, u64)>>,
     uses: AtomicU64,
+    reused: AtomicU64,
+    made: AtomicU64,
+}
+
+/// What the cache of plans was good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlanCounts {
+    /// Queries that ran by a plan that was kept.
+    pub(crate) reused: u64,
+    /// Queries that were planned.
+    pub(crate) made: u64,
+    /// Statements that are known.
+    pub(crate) statements: u64,
 }
 
 impl PlanCache {
     fn known(&self) -> MutexGuard<'_, HashMap<PlanKey, (Known, u64)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a query, and whether it ran by a plan that was kept.
+    pub(super) fn count(&self, reused: bool) {
+        let counter = if reused { &self.reused } else { &self.made };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often plans were kept and made.
+    pub(crate) fn counts(&self) -> PlanCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        PlanCounts {
+            reused: read(&self.reused),
+            made: read(&self.made),
+            statements: self.known().len() as u64,
+        }
     }
 
     /// What is known of a statement, which is noted as having come.

@@ -30,25 +30,48 @@ impl Session {
         let explains = matches!(statement, ast::Statement::Explain { .. });
         let begun = Instant::now();
         if !explains && let Some((plan, stream)) = self.start_kept(&statement).await? {
+            self.database.plans().count(true);
             let progress = QueryProgress::of(&plan);
             return Ok(Outcome::Rows { schema: plan.schema(), stream, planning: begun.elapsed(), progress });
         }
-        let (plan, stream) = self.start(statement).await?;
+        let (plan, stream) = self.begin(statement).await?;
         let planning = begun.elapsed();
         let (schema, progress) = (plan.schema(), QueryProgress::of(&plan));
         if !explains {
+            self.database.plans().count(false);
             return Ok(Outcome::Rows { schema, stream, planning, progress });
         }
         let begun = Instant::now();
-        let mut batches: Vec<RecordBatch> = stream.try_collect().await?;
+        let mut batches: Vec<RecordBatch> = self.heeded(&plan, stream).try_collect().await?;
         batches.push(times_batch(&batches, planning, begun.elapsed())?);
         let batches = futures::stream::iter(batches.into_iter().map(Ok));
         let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
         Ok(Outcome::Rows { schema, stream, planning, progress })
     }
 
-    /// The rows of a query, its physical plan made.
+    /// The rows of a query for a statement that reads them itself, its physical plan made. They end with an error
+    /// when the statement is cancelled.
     pub(crate) async fn start(
+        &mut self,
+        statement: ast::Statement,
+    ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)> {
+        let (plan, stream) = self.begin(statement).await?;
+        let stream = self.heeded(&plan, stream);
+        Ok((plan, stream))
+    }
+
+    fn heeded(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        stream: SendableRecordBatchStream,
+    ) -> SendableRecordBatchStream {
+        match &self.running {
+            Some(running) => running.heeded(stream, QueryProgress::of(plan)),
+            None => stream,
+        }
+    }
+
+    async fn begin(
         &mut self,
         statement: ast::Statement,
     ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)> {

@@ -1,13 +1,14 @@
 //! What DataFusion is configured with: catalog, functions, rules.
 
 use super::catalog::{PinnedCatalog, PinnedSnapshot};
+use super::memory::SessionMemory;
 use crate::Database;
 use crate::error::Result;
 use crate::functions::user::FunctionSet;
 use crate::operators;
 use datafusion::catalog::CatalogProviderList;
-use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SessionState, SessionStateDefaults, TaskContext};
 use datafusion::prelude::SessionConfig;
@@ -67,6 +68,8 @@ pub(super) struct States {
     /// What plans of either run with; made once, since it holds a copy of every function's name.
     wide_task: Arc<TaskContext>,
     narrow_task: Arc<TaskContext>,
+    /// That of the database, with memory counted for the session.
+    runtime: Arc<RuntimeEnv>,
     /// A number of what was SET: 0 for what all sessions start with.
     pub(super) settings: u64,
     /// The functions of the user's own that they know.
@@ -74,20 +77,33 @@ pub(super) struct States {
 }
 
 impl States {
-    pub(super) fn new(database: &Database, pinned: &Arc<PinnedSnapshot>) -> Self {
+    pub(super) fn new(
+        database: &Database,
+        pinned: &Arc<PinnedSnapshot>,
+        memory: &Arc<SessionMemory>,
+    ) -> Self {
         let catalog: Arc<dyn CatalogProviderList> = Arc::new(PinnedCatalog::new(pinned));
         let mut wide = database.base_state().clone();
         wide.register_catalog_list(catalog);
         for (name, function) in crate::statements::table_functions(pinned) {
             wide.register_udtf(name, function);
         }
-        Self::over(wide, 0, Arc::default())
+        let memory_pool = Arc::clone(memory) as Arc<dyn MemoryPool>;
+        let runtime = Arc::new(RuntimeEnv { memory_pool, ..wide.runtime_env().as_ref().clone() });
+        Self::over(wide, runtime, 0, Arc::default())
     }
 
-    fn over(wide: SessionState, settings: u64, functions: Arc<FunctionSet>) -> Self {
+    fn over(
+        wide: SessionState,
+        runtime: Arc<RuntimeEnv>,
+        settings: u64,
+        functions: Arc<FunctionSet>,
+    ) -> Self {
         let narrow = narrowed(&wide);
-        let (wide_task, narrow_task) = (wide.task_ctx(), narrow.task_ctx());
-        Self { wide, narrow, wide_task, narrow_task, settings, functions }
+        let task =
+            |state: &SessionState| Arc::new(TaskContext::from(state).with_runtime(Arc::clone(&runtime)));
+        let (wide_task, narrow_task) = (task(&wide), task(&narrow));
+        Self { wide, narrow, wide_task, narrow_task, runtime, settings, functions }
     }
 
     /// What a plan of the wide or the narrow state runs with.
@@ -111,7 +127,7 @@ impl States {
         }
         let mut wide = self.wide.clone();
         functions.install(&self.functions, &mut wide)?;
-        *self = Self::over(wide, self.settings, functions);
+        *self = Self::over(wide, Arc::clone(&self.runtime), self.settings, functions);
         Ok(())
     }
 
@@ -122,7 +138,8 @@ impl States {
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let mut wide = self.wide.clone();
         wide.config_mut().options_mut().set(name, value)?;
-        *self = Self::over(wide, SETTINGS.fetch_add(1, Ordering::Relaxed), Arc::clone(&self.functions));
+        let (runtime, settings) = (Arc::clone(&self.runtime), SETTINGS.fetch_add(1, Ordering::Relaxed));
+        *self = Self::over(wide, runtime, settings, Arc::clone(&self.functions));
         Ok(())
     }
 }

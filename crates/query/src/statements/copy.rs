@@ -5,7 +5,7 @@
 use crate::dialect::{self, CopySource, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::export::{self, Format};
-use crate::import::{self, ImportRequest};
+use crate::import::{self, ImportError, ImportRequest};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::path::Path;
@@ -27,6 +27,7 @@ pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
     let table = super::table(session, &source.table)?;
     let mut request = ImportRequest::new(table.schema().name(), [source.path]);
     request.columns = source.columns;
+    request.cancelled = session.running().map(|running| running.flag());
     for (name, value) in &source.options {
         request.set_option(name, value)?;
     }
@@ -37,9 +38,13 @@ pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
         drop(database);
         report
     });
-    let report = imported.await.map_err(|error| {
-        QueryError::new(ErrorKind::Report, format!("the import was cut short: {error}"))
-    })??;
+    let report = imported
+        .await
+        .map_err(|error| QueryError::new(ErrorKind::Report, format!("the import was cut short: {error}")))?;
+    let report = report.map_err(|error| match session.running() {
+        Some(running) if matches!(error, ImportError::Cancelled) => running.cancelled_error(),
+        _ => error.into(),
+    })?;
     Ok(Outcome::rows(TAG, report.rows()))
 }
 

@@ -2,10 +2,13 @@
 
 mod alter;
 mod change;
+mod config;
 mod copy;
 mod create;
 mod insert;
+mod metrics;
 pub(crate) mod prepare;
+mod queries;
 mod show;
 mod view;
 
@@ -45,6 +48,10 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         }
         Statement::CopyTo { source, path, options } => copy::to(session, source, path, options).await,
         Statement::ShowTables => show::tables(session),
+        Statement::ShowQueries => show::queries(session),
+        Statement::ShowMetrics => show::metrics(session),
+        Statement::ShowConfig => show::config(session),
+        Statement::CancelQuery { id } => cancel(session, id),
         Statement::ShowPartitions { table } => show::partitions(session, &table),
         Statement::ShowColumns { table } => show::columns(session, &table).await,
         Statement::Set { name, value } => set(session, &name, &value),
@@ -57,23 +64,22 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
 /// A transaction holds inserts; what changes tables themselves, or brings rows another way, cannot
 /// be taken back by ROLLBACK.
 fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()> {
-    let what = match statement {
-        Statement::CreateTable(_) => "CREATE TABLE",
-        Statement::CreateView(_) => "CREATE VIEW",
-        Statement::DropView { .. } => "DROP VIEW",
-        Statement::DropTable { .. } => "DROP TABLE",
-        Statement::Truncate { .. } => "TRUNCATE",
-        Statement::AlterTable { .. } => "ALTER TABLE",
-        Statement::Change(change) if change.columns.is_empty() => "DELETE",
-        Statement::Change(_) => "UPDATE",
-        Statement::CopyFrom { .. } => "COPY FROM",
-        Statement::Optimize { .. } => "OPTIMIZE",
-        _ => return Ok(()),
-    };
-    if !session.in_transaction() {
+    let refused = matches!(
+        statement,
+        Statement::CreateTable(_)
+            | Statement::CreateView(_)
+            | Statement::DropView { .. }
+            | Statement::DropTable { .. }
+            | Statement::Truncate { .. }
+            | Statement::AlterTable { .. }
+            | Statement::Change(_)
+            | Statement::CopyFrom { .. }
+            | Statement::Optimize { .. }
+    );
+    if !refused || !session.in_transaction() {
         return Ok(());
     }
-    let message = format!("{what} is not allowed inside a transaction");
+    let message = format!("{} is not allowed inside a transaction", statement.kind());
     Err(QueryError::request(message).hint("COMMIT or ROLLBACK first"))
 }
 
@@ -119,6 +125,11 @@ fn rollback(session: &mut Session) -> Result<Outcome> {
 
 fn no_transaction() -> QueryError {
     QueryError::request("no transaction is open").hint("BEGIN starts one")
+}
+
+fn cancel(session: &Session, id: u64) -> Result<Outcome> {
+    session.database().running().cancel(id)?;
+    Ok(Outcome::done("CANCEL QUERY"))
 }
 
 async fn checkpoint(session: &Session, name: Option<String>) -> Result<Outcome> {

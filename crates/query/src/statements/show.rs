@@ -1,12 +1,16 @@
-//! What tables and functions there are and how tables are stored: SHOW, DESCRIBE and the functions `tables()`,
-//! `table_partitions('t')` and `table_storage('t')`.
+//! SHOW, DESCRIBE and functions of the same names: what tables and functions there are and how tables are stored,
+//! `tables()`, `table_partitions('t')` and `table_storage('t')`, and what the database does, `queries()`, `metrics()`,
+//! `config()`.
 
+use super::config::config_batch;
+use super::metrics::metrics_batch;
+use super::queries::queries_batch;
 use crate::designated::{is_designated, series_ordinal};
 use crate::error::{Result, type_name};
 use crate::functions::user::Function;
 use crate::session::{Outcome, PinnedSnapshot, QueryProgress, Session};
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
 use datafusion::arrow::compute::{filter_record_batch, like as like_kernel};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
@@ -113,6 +117,21 @@ fn functions_batch(functions: &[ShownFunction]) -> PlanResult<RecordBatch> {
     ])
 }
 
+/// SHOW QUERIES.
+pub(super) fn queries(session: &Session) -> Result<Outcome> {
+    shown(queries_batch(session.database())?)
+}
+
+/// SHOW METRICS.
+pub(super) fn metrics(session: &Session) -> Result<Outcome> {
+    shown(metrics_batch(session.database())?)
+}
+
+/// SHOW CONFIG.
+pub(super) fn config(session: &Session) -> Result<Outcome> {
+    shown(config_batch(session.database())?)
+}
+
 /// SHOW PARTITIONS FROM.
 pub(super) fn partitions(session: &Session, name: &str) -> Result<Outcome> {
     shown(partitions_batch(super::table(session, name)?.as_ref())?)
@@ -164,22 +183,26 @@ fn shown(batch: RecordBatch) -> Result<Outcome> {
     Ok(Outcome::Rows { schema, stream, planning: Duration::ZERO, progress: QueryProgress::default() })
 }
 
-fn batch(columns: Vec<(&str, ArrayRef)>) -> PlanResult<RecordBatch> {
+pub(super) fn batch(columns: Vec<(&str, ArrayRef)>) -> PlanResult<RecordBatch> {
     let fields = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     Ok(RecordBatch::try_new(schema, columns.into_iter().map(|(_, array)| array).collect())?)
 }
 
-fn strings<S: AsRef<str>>(values: impl Iterator<Item = Option<S>>) -> ArrayRef {
+pub(super) fn strings<S: AsRef<str>>(values: impl Iterator<Item = Option<S>>) -> ArrayRef {
     Arc::new(values.collect::<StringArray>())
 }
 
-fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
-fn instants(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+pub(super) fn instants(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<TimestampNanosecondArray>())
+}
+
+pub(super) fn numbers(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+    Arc::new(values.collect::<Float64Array>())
 }
 
 /// Names of columns, separated by commas.
@@ -252,17 +275,14 @@ fn storage_batch(table: &TableSnapshot) -> PlanResult<RecordBatch> {
         ("disk_bytes", one(disk)),
         ("memory_bytes", one(unsealed)),
         ("symbols", one(symbols.map(|dictionary| dictionary.len() as u64).sum())),
-        (
-            "disk_bytes_a_row",
-            Arc::new([per_row].into_iter().collect::<datafusion::arrow::array::Float64Array>()),
-        ),
+        ("disk_bytes_a_row", numbers([per_row].into_iter())),
     ])
 }
 
 /// The functions, by name.
 pub(crate) fn table_functions(
     pinned: &Arc<PinnedSnapshot>,
-) -> [(&'static str, Arc<dyn TableFunctionImpl>); 4] {
+) -> [(&'static str, Arc<dyn TableFunctionImpl>); 7] {
     let function =
         |kind| Arc::new(ShowFunction { kind, pinned: Arc::clone(pinned) }) as Arc<dyn TableFunctionImpl>;
     [
@@ -270,6 +290,9 @@ pub(crate) fn table_functions(
         ("views", function(Kind::Views)),
         ("table_partitions", function(Kind::Partitions)),
         ("table_storage", function(Kind::Storage)),
+        ("queries", function(Kind::Queries)),
+        ("metrics", function(Kind::Metrics)),
+        ("config", function(Kind::Config)),
     ]
 }
 
@@ -279,9 +302,12 @@ enum Kind {
     Views,
     Partitions,
     Storage,
+    Queries,
+    Metrics,
+    Config,
 }
 
-/// A table function that shows what the pinned snapshot holds.
+/// A table function that shows what the pinned snapshot holds, or what its database does.
 #[derive(Debug)]
 struct ShowFunction {
     kind: Kind,
@@ -302,7 +328,12 @@ impl TableFunctionImpl for ShowFunction {
         let batch = match self.kind {
             Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot)?,
             Kind::Views if args.exprs().is_empty() => views_batch(&snapshot)?,
-            Kind::Tables | Kind::Views => return plan_err!("this function takes no arguments"),
+            Kind::Queries if args.exprs().is_empty() => queries_batch(self.pinned.database())?,
+            Kind::Metrics if args.exprs().is_empty() => metrics_batch(self.pinned.database())?,
+            Kind::Config if args.exprs().is_empty() => config_batch(self.pinned.database())?,
+            Kind::Tables | Kind::Views | Kind::Queries | Kind::Metrics | Kind::Config => {
+                return plan_err!("this function takes no arguments");
+            }
             Kind::Partitions => partitions_batch(table()?.as_ref())?,
             Kind::Storage => storage_batch(table()?.as_ref())?,
         };

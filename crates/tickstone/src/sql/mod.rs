@@ -17,6 +17,7 @@ use crate::output::OutputFormat;
 use show::View;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
+use std::sync::Arc;
 use tickstone_query::dialect::Statement;
 use tickstone_query::{Database, QueryError, Session};
 
@@ -107,18 +108,19 @@ impl Runner {
     /// Runs the statements of a text up to the first that fails.
     fn run_text(&mut self, text: &str) -> Result<()> {
         self.interrupt.reset();
-        let statements = self.session.parse(text).map_err(|error| failure(text, &error))?;
-        statements.into_iter().try_for_each(|statement| self.run_statement(text, statement))
+        let statements = self.session.parse_with_texts(text).map_err(|error| failure(text, &error))?;
+        let mut statements = statements.into_iter();
+        statements.try_for_each(|(own, statement)| self.run_statement(text, statement, Some(own)))
     }
 
-    /// Runs one statement of `text` as a task, so that Ctrl-C need not wait for it: a query is left
+    /// Runs one statement of `text`, `own` part of it, as a task, so that Ctrl-C need not wait for it: a query is left
     /// behind, and ends when it next yields; anything that writes is awaited.
-    fn run_statement(&mut self, text: &str, statement: Statement) -> Result<()> {
+    fn run_statement(&mut self, text: &str, statement: Statement, own: Option<Arc<str>>) -> Result<()> {
         let is_query = matches!(statement, Statement::Query(_));
         let mut session = std::mem::replace(&mut self.session, self.database.session());
         let mut view = self.view.clone();
         let mut task = self.database.runtime().spawn(async move {
-            let done = view.show(&mut session, statement).await;
+            let done = view.show(&mut session, statement, own).await;
             (session, view, done)
         });
         let finished = self.database.runtime().block_on(async {

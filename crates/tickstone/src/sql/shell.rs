@@ -85,8 +85,10 @@ impl Runner {
         match (command.to_ascii_lowercase().as_str(), argument) {
             ("\\q" | "quit" | "exit", _) => return Ok(false),
             ("help" | "\\h" | "\\?", _) => println!("{HELP}"),
-            ("\\dt", _) | ("\\d", "") => self.run_statement("", Statement::ShowTables)?,
-            ("\\d", table) => self.run_statement("", Statement::ShowColumns { table: table.to_string() })?,
+            ("\\dt", _) | ("\\d", "") => self.run_statement("", Statement::ShowTables, None)?,
+            ("\\d", table) => {
+                self.run_statement("", Statement::ShowColumns { table: table.to_string() }, None)?
+            }
             ("\\timing", _) => {
                 self.view.timing = !self.view.timing;
                 println!("timing is {}", if self.view.timing { "on" } else { "off" });

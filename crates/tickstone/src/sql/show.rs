@@ -5,6 +5,7 @@ use crate::output::{Output, OutputFormat};
 use crate::units;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickstone_query::dialect::Statement;
 use tickstone_query::import::Compression;
@@ -26,14 +27,15 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Runs a statement and shows its rows, or what it did.
+    /// Runs a statement, of this text where it has one, and shows its rows, or what it did.
     pub(crate) async fn show(
         &mut self,
         session: &mut Session,
         statement: Statement,
+        text: Option<Arc<str>>,
     ) -> Result<(), QueryError> {
         let start = Instant::now();
-        match session.run(statement).await? {
+        match session.run_text(statement, text).await? {
             Outcome::Done { tag, rows } => {
                 if self.timing {
                     let rows = rows.map(|rows| format!(": {}", units::rows(rows))).unwrap_or_default();

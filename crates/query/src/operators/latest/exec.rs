@@ -109,6 +109,7 @@ impl ExecutionPlan for LatestOnExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let reservation = MemoryConsumer::new("LatestOnExec").register(context.memory_pool());
         if let Some(newest) = self.newest_of_scan() {
             let looked_at = MetricBuilder::new(&self.metrics).global_counter("segments_looked_at");
             let batch_rows = context.session_config().batch_size();
@@ -119,13 +120,12 @@ impl ExecutionPlan for LatestOnExec {
                 baseline.record_output(batch.num_rows());
                 Ok(batch)
             };
-            return Ok(in_pieces(rows, self.schema(), batch_rows));
+            return Ok(in_pieces(rows, self.schema(), batch_rows, reservation));
         }
         let input = self.input.execute(partition, Arc::clone(&context))?;
-        let reservation = MemoryConsumer::new("LatestOnExec").register(context.memory_pool());
-        let newest = Newest::try_new(self, reservation)?;
+        let newest = Newest::try_new(self, reservation.new_empty())?;
         let batch_rows = context.session_config().batch_size();
-        Ok(reduce(newest, input, self.schema(), batch_rows, baseline))
+        Ok(reduce(newest, input, self.schema(), (batch_rows, reservation), baseline))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

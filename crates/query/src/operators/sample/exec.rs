@@ -270,31 +270,32 @@ impl ExecutionPlan for SampleByExec {
         let batch_rows = context.session_config().batch_size();
         let consumer = MemoryConsumer::new(self.name());
         let pool = Arc::clone(context.memory_pool());
+        let held = consumer.clone_with_new_id().register(&pool);
         let spared = MetricBuilder::new(&self.metrics).global_counter("rows_not_read");
         if by_ranges && let Some(plan) = RangePlan::of(self, batch_rows, spared)? {
             let workers = Source::of(&self.input).map_or(1, |source| source.outputs());
             let reservation = move || consumer.clone_with_new_id().register(&pool);
             let rows = ranges::run(Arc::new(plan), workers, reservation, baseline);
-            return Ok(in_pieces(rows, self.schema(), batch_rows));
+            return Ok(in_pieces(rows, self.schema(), batch_rows, held));
         }
         if self.awaits_first() {
             let input = self.input.execute(0, Arc::clone(&context))?;
             let rows = self.clone().reduce_from_first(input, consumer.register(&pool), baseline);
-            return Ok(in_pieces(rows, self.schema(), batch_rows));
+            return Ok(in_pieces(rows, self.schema(), batch_rows, held));
         }
         let shape = Arc::new(self.shape()?);
         let sampler = || Sampler::try_new(&shape, consumer.clone_with_new_id().register(&pool));
         let inputs = self.input.output_partitioning().partition_count();
         if inputs == 1 {
             let input = self.input.execute(0, Arc::clone(&context))?;
-            return Ok(reduce(sampler()?, input, self.schema(), batch_rows, baseline));
+            return Ok(reduce(sampler()?, input, self.schema(), (batch_rows, held), baseline));
         }
         let parts = (0..inputs).map(|input| {
             let rows = self.input.execute(input, Arc::clone(&context))?;
             Ok(SpawnedTask::spawn(feed(sampler()?, rows, baseline.clone())))
         });
         let parts = parts.collect::<Result<Vec<_>>>()?;
-        Ok(in_pieces(merge_all(parts, baseline), self.schema(), batch_rows))
+        Ok(in_pieces(merge_all(parts, baseline), self.schema(), batch_rows, held))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -5,6 +5,7 @@ use super::order::Sorted;
 use super::running::Work;
 use super::sides::{Sides, in_time_order};
 use crate::operators::asof::exec::{AsOfJoinExec, are_ordered};
+use crate::scan::row_bytes;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_datafusion_err;
@@ -26,8 +27,7 @@ pub(in crate::operators) const AHEAD_BYTES: usize = 64 << 20;
 /// Batches of rows for which a join by series, whose rows are put in order, is done by several workers.
 const WORKER_BATCHES_MIN: u64 = 8;
 
-/// What a value without a fixed size may take, and what putting a row in order does.
-const VALUE_BYTES: usize = 32;
+/// What putting a row in order takes.
 const ROW_BYTES: usize = 48;
 
 impl AsOfJoinExec {
@@ -112,9 +112,7 @@ impl AsOfJoinExec {
 
 /// Whether there is memory now for so many joined rows.
 pub(in crate::operators) fn can_hold(rows: u64, schema: &Schema, reservation: &MemoryReservation) -> bool {
-    let fields = schema.fields().iter();
-    let widths = fields.map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES));
-    let row_bytes = widths.sum::<usize>() + ROW_BYTES;
+    let row_bytes = row_bytes(schema) + ROW_BYTES;
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
     // What is held is accounted for as it comes.
     let fits = reservation.try_grow(bytes).is_ok();

@@ -193,11 +193,12 @@ impl ExecutionPlan for BarsExec {
         let batch_rows = context.session_config().batch_size();
         let (consumer, pool) = (MemoryConsumer::new("BarsExec"), Arc::clone(context.memory_pool()));
         let reservation = move || consumer.clone_with_new_id().register(&pool);
-        let shape = Arc::clone(&self.shape);
+        let (shape, held) = (Arc::clone(&self.shape), reservation());
         let Some(by_series) = self.by_series.clone() else {
             let input = self.input.execute(0, Arc::clone(&context))?;
             let state = BarState::try_new(&shape, reservation())?;
-            return Ok(in_pieces(Self::reduce(shape, input, state, baseline), self.schema(), batch_rows));
+            let rows = Self::reduce(shape, input, state, baseline);
+            return Ok(in_pieces(rows, self.schema(), batch_rows, held));
         };
         let scan = ScanExec::of(&self.input)
             .ok_or_else(|| internal_datafusion_err!("BarsExec by series has no scan below it"))?;
@@ -205,7 +206,7 @@ impl ExecutionPlan for BarsExec {
             return internal_err!("a template of a plan cannot run");
         }
         let rows = series::run(scan.clone(), by_series, shape, reservation, baseline);
-        Ok(in_pieces(rows, self.schema(), batch_rows))
+        Ok(in_pieces(rows, self.schema(), batch_rows, held))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

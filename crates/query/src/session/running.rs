@@ -1,0 +1,398 @@
+//! [`RunningStatements`]: what the sessions of a database run now, for SHOW QUERIES and CANCEL QUERY.
+//!
+//! A statement enters when it begins and leaves when it is done, or when its rows are read to the end, dropped, or
+//! have failed. Each has a number that no other had since the database was opened.
+//!
+//! Flow of a cancellation: a flag is set and whoever waits for rows is woken; the stream of the statement's rows
+//! ([`Watched`]) sees the flag when it is next polled, drops what makes the rows, and ends with an error. Operators
+//! let their stream return after some blocks at the latest, as they do for Ctrl-C.
+
+use super::QueryProgress;
+use super::memory::SessionMemory;
+use crate::dialect::Statement;
+use crate::error::{ErrorKind, QueryError, Result};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result as StreamResult;
+use datafusion::error::DataFusionError;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use futures::task::AtomicWaker;
+use futures::{Stream, StreamExt};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// The statements under way, of all sessions of a database.
+#[derive(Debug)]
+pub(crate) struct RunningStatements {
+    /// When the database was opened.
+    opened: Instant,
+    running: Mutex<Vec<Arc<Running>>>,
+    /// The number of the last statement.
+    last: AtomicU64,
+    counts: Counts,
+}
+
+/// How many statements there were.
+#[derive(Debug, Default)]
+struct Counts {
+    failed: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+/// What became of the statements since the database was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StatementCounts {
+    /// Statements begun.
+    pub(crate) begun: u64,
+    /// Of these, those that ended with an error of their own.
+    pub(crate) failed: u64,
+    /// Of these, those that CANCEL QUERY ended.
+    pub(crate) cancelled: u64,
+    /// Those that are under way.
+    pub(crate) running: u64,
+}
+
+impl Default for RunningStatements {
+    fn default() -> Self {
+        let (running, last, counts) = (Mutex::default(), AtomicU64::new(0), Counts::default());
+        Self { opened: Instant::now(), running, last, counts }
+    }
+}
+
+impl RunningStatements {
+    /// Notes that a statement begins, until the guard goes; `None` for those that are done at once.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        statement: &Statement,
+        text: Option<Arc<str>>,
+        memory: &Arc<SessionMemory>,
+    ) -> Option<Entered> {
+        if statement.is_instant() {
+            return None;
+        }
+        let one = Arc::new(Running {
+            // Relaxed: the counter guards nothing but itself.
+            id: 1 + self.last.fetch_add(1, Ordering::Relaxed),
+            kind: statement.kind(),
+            text,
+            can_be_cancelled: statement.reads_rows(),
+            begun_ns: AtomicU64::new(self.now_ns()),
+            state: AtomicU8::new(State::Planning as u8),
+            rows: AtomicU64::new(0),
+            progress: OnceLock::new(),
+            memory: Arc::clone(memory),
+            cancelled: AtomicBool::new(false),
+            flag: OnceLock::new(),
+            reader: AtomicWaker::new(),
+        });
+        self.lock().push(Arc::clone(&one));
+        Some(Entered { all: Arc::clone(self), one })
+    }
+
+    /// The statements under way, in the order they began; those whose rows nobody has asked for yet are left out.
+    pub(crate) fn list(&self) -> Vec<Arc<Running>> {
+        let mut running = self.lock().clone();
+        running.retain(|one| one.state() != State::Ready);
+        running.sort_unstable_by_key(|one| one.id);
+        running
+    }
+
+    /// Tells a statement to end.
+    ///
+    /// # Errors
+    /// Where none of this number is under way, or it is one that cannot be cancelled.
+    pub(crate) fn cancel(&self, id: u64) -> Result<()> {
+        let found = self.lock().iter().find(|one| one.id == id).map(Arc::clone);
+        let Some(found) = found else {
+            let message = match id > self.last.load(Ordering::Relaxed) || id == 0 {
+                true => format!("there was no query {id} yet"),
+                false => format!("query {id} has ended"),
+            };
+            return Err(QueryError::request(message).hint("SHOW QUERIES lists what runs"));
+        };
+        if !found.can_be_cancelled {
+            let message = format!("query {id} cannot be cancelled: it is {}", found.kind);
+            return Err(QueryError::request(message).hint("it ends by itself, with all it does or nothing"));
+        }
+        found.cancel();
+        Ok(())
+    }
+
+    /// How many statements there were, and are.
+    pub(crate) fn counts(&self) -> StatementCounts {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        StatementCounts {
+            begun: read(&self.last),
+            failed: read(&self.counts.failed),
+            cancelled: read(&self.counts.cancelled),
+            running: self.list().len() as u64,
+        }
+    }
+
+    /// How long the database has been open.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self, one: &Arc<Running>) {
+        let mut running = self.lock();
+        if let Some(at) = running.iter().position(|other| Arc::ptr_eq(other, one)) {
+            running.swap_remove(at);
+        }
+    }
+}
+
+/// What a statement is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// It is planned, or it is one without rows and is carried out.
+    Planning,
+    /// It is planned, and nobody has asked for its rows yet.
+    Ready,
+    /// Its rows are made.
+    Running,
+    /// It made rows that its reader has not come back for.
+    Waiting,
+}
+
+impl State {
+    /// What SHOW QUERIES calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            State::Planning => "planning",
+            State::Ready => "ready",
+            State::Running => "running",
+            State::Waiting => "waiting",
+        }
+    }
+}
+
+/// One statement under way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// Its number.
+    pub(crate) id: u64,
+    kind: &'static str,
+    text: Option<Arc<str>>,
+    can_be_cancelled: bool,
+    /// When it began, in ns since the database was opened; of a query that waited for its reader, when that came.
+    begun_ns: AtomicU64,
+    state: AtomicU8,
+    rows: AtomicU64,
+    progress: OnceLock<QueryProgress>,
+    memory: Arc<SessionMemory>,
+    cancelled: AtomicBool,
+    /// The same for code that asks for a flag of its own now and then.
+    flag: OnceLock<Arc<AtomicBool>>,
+    /// Who waits for its rows.
+    reader: AtomicWaker,
+}
+
+impl Running {
+    /// Its text; of one that came without, its kind, such as "INSERT".
+    pub(crate) fn text(&self) -> &str {
+        self.text.as_deref().unwrap_or(self.kind)
+    }
+
+    /// What it is at.
+    pub(crate) fn state(&self) -> State {
+        match self.state.load(Ordering::Relaxed) {
+            0 => State::Planning,
+            1 => State::Ready,
+            2 => State::Running,
+            _ => State::Waiting,
+        }
+    }
+
+    fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// How long ago it began.
+    pub(crate) fn elapsed(&self, all: &RunningStatements) -> Duration {
+        Duration::from_nanos(all.now_ns().saturating_sub(self.begun_ns.load(Ordering::Relaxed)))
+    }
+
+    /// Rows it has given so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// How far it is in what it reads.
+    pub(crate) fn progress(&self) -> QueryProgress {
+        self.progress.get().cloned().unwrap_or_default()
+    }
+
+    /// Bytes that the statements of its session have reserved.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory.reserved_bytes()
+    }
+
+    /// A flag that is set when it is cancelled.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        let flag = self.flag.get_or_init(Arc::default);
+        // A cancellation sets its own flag first: one of the two sees the other.
+        if self.is_cancelled() {
+            flag.store(true, Ordering::SeqCst);
+        }
+        Arc::clone(flag)
+    }
+
+    fn cancel(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+        if let Some(flag) = self.flag.get() {
+            flag.store(true, Ordering::SeqCst);
+        }
+        self.reader.wake();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// What a statement ends with that was cancelled.
+    pub(crate) fn cancelled_error(&self) -> QueryError {
+        let message = format!("cancelled by CANCEL QUERY {}", self.id);
+        QueryError::new(ErrorKind::Retry, message)
+    }
+
+    /// Rows that end with an error when the statement is cancelled, for a statement that reads them itself.
+    pub(super) fn heeded(
+        self: &Arc<Self>,
+        rows: SendableRecordBatchStream,
+        progress: QueryProgress,
+    ) -> SendableRecordBatchStream {
+        // A statement has one plan that it reads rows of.
+        let _ = self.progress.set(progress);
+        self.set_state(State::Running);
+        Box::pin(Watched { schema: rows.schema(), rows: Some(rows), one: Arc::clone(self), entered: None })
+    }
+}
+
+/// A statement that has begun; it leaves when this goes.
+#[derive(Debug)]
+pub(super) struct Entered {
+    all: Arc<RunningStatements>,
+    one: Arc<Running>,
+}
+
+impl Entered {
+    pub(super) fn one(&self) -> &Arc<Running> {
+        &self.one
+    }
+
+    /// Counts that it ended with an error.
+    pub(super) fn failed(&self) {
+        let counts = &self.all.counts;
+        let counter = if self.one.is_cancelled() { &counts.cancelled } else { &counts.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Its rows, with which it stays under way.
+    pub(super) fn watch(
+        self,
+        rows: SendableRecordBatchStream,
+        progress: &QueryProgress,
+    ) -> SendableRecordBatchStream {
+        let _ = self.one.progress.set(progress.clone());
+        self.one.set_state(State::Ready);
+        let one = Arc::clone(&self.one);
+        Box::pin(Watched { schema: rows.schema(), rows: Some(rows), one, entered: Some(self) })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.all.leave(&self.one);
+    }
+}
+
+/// The rows of a statement.
+struct Watched {
+    schema: SchemaRef,
+    /// `None` once they have ended, failed or been cancelled.
+    rows: Option<SendableRecordBatchStream>,
+    one: Arc<Running>,
+    /// `None` where the statement goes on after its rows have ended.
+    entered: Option<Entered>,
+}
+
+impl Watched {
+    fn begin(&self) {
+        if let (State::Ready, Some(entered)) = (self.one.state(), &self.entered) {
+            self.one.begun_ns.store(entered.all.now_ns(), Ordering::Relaxed);
+        }
+        self.one.set_state(State::Running);
+    }
+
+    fn end(&mut self, error: bool) {
+        self.rows = None;
+        if let Some(entered) = self.entered.take().filter(|_| error) {
+            entered.failed();
+        }
+    }
+
+    fn cancelled(&mut self) -> Poll<Option<StreamResult<RecordBatch>>> {
+        self.end(true);
+        let error = self.one.cancelled_error();
+        Poll::Ready(Some(Err(DataFusionError::External(Box::new(error)))))
+    }
+}
+
+impl Stream for Watched {
+    type Item = StreamResult<RecordBatch>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        this.begin();
+        let Some(rows) = this.rows.as_mut() else { return Poll::Ready(None) };
+        if this.one.is_cancelled() {
+            return this.cancelled();
+        }
+        let next = rows.poll_next_unpin(context);
+        match &next {
+            Poll::Pending => {
+                this.one.reader.register(context.waker());
+                // It may have been cancelled before there was anybody to wake.
+                if this.one.is_cancelled() {
+                    return this.cancelled();
+                }
+            }
+            Poll::Ready(Some(Ok(batch))) => {
+                this.one.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+                // A statement that reads its rows itself is at work on them.
+                if this.entered.is_some() {
+                    this.one.set_state(State::Waiting);
+                }
+            }
+            Poll::Ready(Some(Err(_))) => this.end(true),
+            Poll::Ready(None) => this.end(false),
+        }
+        next
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.rows.as_ref().map_or((0, Some(0)), |rows| rows.size_hint())
+    }
+}
+
+impl RecordBatchStream for Watched {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests;
