@@ -15,7 +15,7 @@ DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate fuzz miri test-python test-python-package bench clean
+.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate fuzz miri asan test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -69,9 +69,13 @@ fuzz: ## every decoder on made-up bytes under AddressSanitizer, TIME=600 seconds
 		(cd fuzz && $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(or $(TIME),600) -rss_limit_mb=2048) || exit 1; \
 	done
 
-miri: ## the unsafe kernels of the part format under Miri, without vectors; needs nightly with miri
-	MIRIFLAGS="-Zmiri-disable-isolation $(MIRIFLAGS)" PROPTEST_CASES=2 \
-		$(CARGO) +nightly miri test --locked -p tickstone-engine --lib part::codec -- $(ARGS)
+asan: ## the engine's unit tests under AddressSanitizer, kernels for AVX2 and AVX-512 included; needs nightly
+	RUSTFLAGS="-Zsanitizer=address" $(CARGO) +nightly test --locked -p tickstone-engine --lib \
+		--target $$(rustc -vV | sed -n 's/^host: //p') -- $(ARGS)
+
+miri: ## the part format's unsafe code under Miri, without vectors, CASES=1 damaged parts; needs nightly with miri
+	MIRIFLAGS="-Zmiri-disable-isolation $(MIRIFLAGS)" PROPTEST_CASES=1 TICKSTONE_FUZZ_CASES=$(or $(CASES),1) \
+		$(CARGO) +nightly miri test --locked -p tickstone-engine --lib -- part::codec parts_of_any_bytes $(ARGS)
 
 test-python: build python-dev ## the program against DuckDB, and every example of the documentation
 	@echo "==> pytest"

@@ -3,13 +3,19 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest symbols part_types part_shapes csv ndjson; do mkdir -p "corpus/$target"; done
+for target in frames change manifest symbols part_types part_shapes part_indexed csv ndjson; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
-    cp "$db"/files/tables/1/manifest "corpus/manifest/$name"
+    for table in "$db"/files/tables/*; do
+        [ ! -e "$table/manifest" ] || cp "$table/manifest" "corpus/manifest/$name-$(basename "$table")"
+    done
     cp "$db"/files/tables/1/symbols-1 "corpus/symbols/$name"
     for part in "$db"/files/tables/1/*/*.part; do cp "$part" "corpus/part_types/$name-$(basename "$part")"; done
     for part in "$db"/files/tables/2/*/*.part; do cp "$part" "corpus/part_shapes/$name-$(basename "$part")"; done
+    # Filters came with the third.
+    for part in "$db"/files/tables/5/*/*.part; do
+        [ ! -e "$part" ] || cp "$part" "corpus/part_indexed/$name-$(basename "$part")"
+    done
     for tape in "$db"/files/tape/*.tape; do tail -c +41 "$tape" > "corpus/frames/$name-$(basename "$tape")"; done
     python3 - "$name" "$db"/files/tape/*.tape <<'PY'
 import struct, sys

@@ -12,11 +12,11 @@
 //!   rows of parts stand in the manifest because the frames that superseded them may be gone;
 //! - superseded rows of a part go for good when it is merged or rewritten.
 
-use crate::Result;
 use crate::part::{Part, PositionRange};
 use crate::recent::{Run, take_rows};
 use crate::snapshot::{LoadEffect, PartFile, PartView, PartitionSnapshot, Source, Superseded, TableSnapshot};
 use crate::tape::change::{ImportSource, PartEntry};
+use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampNanosecondType,
@@ -120,7 +120,15 @@ impl Keys {
         for slice in 0..view.part().slices().len() {
             rows.extend(candidates(view.part(), slice, &sought)?);
         }
-        let keys = read_keys(table.schema(), |column| view.take(column, &rows))?;
+        let column = |column: usize| {
+            let array = view.take(column, &rows)?;
+            // A check whose tape lacks an ALTER takes a part for one of another shape.
+            if *array.data_type() == table.schema().columns()[column].column_type.stored_type() {
+                return Ok(array);
+            }
+            Err(EngineError::damaged(&file.path, 0, "its columns are not those of the table"))
+        };
+        let keys = read_keys(table.schema(), column)?;
         let pairs = keys.iter().zip(&rows).filter_map(|(key, row)| {
             let found = self.rows.get(key)?;
             Some((*found, row_number(*row)))

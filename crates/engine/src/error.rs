@@ -194,6 +194,12 @@ pub enum EngineError {
         /// What it holds.
         found: String,
     },
+    /// A second hold.
+    #[error("a state of the database is held already, in its folder hold; CHECKPOINT RELEASE lets go of it")]
+    AlreadyHeld,
+    /// Nothing to be released.
+    #[error("no state of the database is held; CHECKPOINT HOLD holds the present one")]
+    NotHeld,
     /// A schema or batch breaks a rule.
     #[error(transparent)]
     Model(#[from] tickstone_model::ModelError),

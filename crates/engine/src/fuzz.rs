@@ -133,11 +133,22 @@ pub fn shapes() -> Arc<TableSchema> {
     let text = "ts TIMESTAMP,symbol SYMBOL,constant BIGINT,sequence BIGINT,small BIGINT,outliers BIGINT,scaled BIGINT,\
                 any BIGINT,price DOUBLE,noise DOUBLE,held DOUBLE,few DOUBLE,nothing INT,flag BOOLEAN,\
                 short VARCHAR,long VARCHAR";
-    let builder = text.split(',').fold(TableSchema::builder("shapes"), |builder, column| {
+    parsed("shapes", text, &[])
+}
+
+/// The schema of the golden table `orders`, whose parts have filters.
+pub fn orders() -> Arc<TableSchema> {
+    parsed("orders", "ts TIMESTAMP,symbol SYMBOL,n BIGINT,px DOUBLE,id VARCHAR", &["n", "px", "id"])
+}
+
+/// A schema of names and types, with the designated timestamp `ts`.
+fn parsed(name: &str, columns: &str, indexed: &[&str]) -> Arc<TableSchema> {
+    let builder = columns.split(',').fold(TableSchema::builder(name), |builder, column| {
         let (name, column_type) = column.split_once(' ').expect("a name and a type");
         builder.column(name, ColumnType::parse(column_type).expect("a known type"))
     });
-    Arc::new(builder.timestamp("ts").build().expect("the names differ and ts is a timestamp"))
+    let builder = builder.timestamp("ts").indexed(indexed.iter().copied());
+    Arc::new(builder.build().expect("the names differ and ts is a timestamp"))
 }
 
 fn holding(path: &Path, bytes: &[u8]) -> MemoryDisk {

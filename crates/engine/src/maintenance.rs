@@ -53,6 +53,8 @@ pub(crate) struct Maintenance {
     /// Set once a manifest could not be saved: its name may be there without being stable, so that the end
     /// must not count as a clean close, after which nothing is made stable again.
     pub(crate) unsure: AtomicBool,
+    /// Held by the one who makes or releases a hold, before any other lock.
+    pub(crate) holding: Mutex<()>,
     /// The search for orphans, which goes on beside maintenance.
     sweep: Arc<Sweep>,
     sweeper: Mutex<Option<JoinHandle<()>>>,
@@ -81,6 +83,7 @@ impl Maintenance {
             thread: Mutex::new(None),
             dropped: Mutex::default(),
             unsure: AtomicBool::new(false),
+            holding: Mutex::default(),
             sweep: Arc::default(),
             sweeper: Mutex::new(None),
         }

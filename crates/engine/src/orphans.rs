@@ -11,6 +11,7 @@
 //! - a file of a table's past that its manifest may still name is none;
 //! - the tape is closed only once all was looked at, so that the next opening looks again where it was not.
 
+use crate::backup::hold::remove_unfinished;
 use crate::disk::Disk;
 use crate::engine::lock;
 use crate::maintenance::Maintenance;
@@ -97,6 +98,11 @@ impl Orphans {
         }
         if folders_gone {
             sync_if_there(disk, tables)?;
+        }
+        {
+            let maintenance = of.upgrade();
+            let _turn = maintenance.as_ref().map(|maintenance| lock(&maintenance.holding));
+            remove_unfinished(disk)?;
         }
         sweep.done.store(true, Ordering::Release);
         lock(&sweep.given).clear();

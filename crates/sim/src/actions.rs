@@ -58,10 +58,12 @@ pub(crate) enum Action {
     FillDisk,
     /// The power will go, some calls from now.
     ArmPowerCut,
+    /// CHECKPOINT HOLD, files of the hold copied, CHECKPOINT RELEASE.
+    Hold,
 }
 
 /// Every action, with how often it comes beside the others.
-pub(crate) const ACTIONS: [(Action, u64); 22] = [
+pub(crate) const ACTIONS: [(Action, u64); 23] = [
     (Action::Create, 2),
     (Action::Drop, 1),
     (Action::Truncate, 1),
@@ -84,6 +86,7 @@ pub(crate) const ACTIONS: [(Action, u64); 22] = [
     (Action::CheckLive, 2),
     (Action::FillDisk, 1),
     (Action::ArmPowerCut, 2),
+    (Action::Hold, 3),
 ];
 
 const TABLES_MAX: usize = 4;
@@ -141,6 +144,7 @@ impl World {
                 self.disk.cut_power_after(Some(random.below(25)));
                 Ok(())
             }
+            Action::Hold => self.hold(random),
         }
     }
 

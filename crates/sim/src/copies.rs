@@ -23,7 +23,7 @@ pub(crate) struct Backup {
     state: Option<State>,
 }
 
-fn shared(disk: &FaultyDisk) -> Arc<dyn Disk> {
+pub(crate) fn shared(disk: &FaultyDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
 }
 
@@ -74,10 +74,15 @@ impl World {
     fn restored(&self, from: &FaultyDisk, states: Vec<State>, random: &mut Random) -> Result<State, Failure> {
         let to = FaultyDisk::new(random.next_u64(), Arc::clone(&self.clock));
         restore(&shared(from), &shared(&to), &mut |_| {}).map_err(|error| format!("restoring: {error}"))?;
-        let engine = self.open(&to).map_err(|error| format!("a restored backup: {error}"))?;
+        self.one_of(&to, states).map_err(|what| format!("a restored backup: {what}"))
+    }
+
+    /// The one of some states that a database on another disk shows when it is opened.
+    pub(crate) fn one_of(&self, disk: &FaultyDisk, states: Vec<State>) -> Result<State, Failure> {
+        let engine = self.open(disk).map_err(|error| error.to_string())?;
         let snapshot = engine.snapshot();
         let found = read_all(&snapshot).map_err(|trouble| match trouble {
-            Trouble::Engine(error) => format!("a restored backup cannot be read: {error}"),
+            Trouble::Engine(error) => format!("it cannot be read: {error}"),
             Trouble::Wrong(what) => what,
         })?;
         let mut reasons = Vec::new();
@@ -87,7 +92,7 @@ impl World {
                 Err(what) => reasons.push(what),
             }
         }
-        Err(format!("a restored backup: {}", reasons.join("; ")))
+        Err(reasons.join("; "))
     }
 
     /// Another process opens the database for reading: it sees all that was written.

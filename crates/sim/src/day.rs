@@ -74,7 +74,7 @@ pub fn simulate_day(seed: u64, steps: usize, samples: usize) -> Result<Vec<Footp
 }
 
 fn is_of_a_day(action: Action) -> bool {
-    !matches!(action, Action::FillDisk | Action::ArmPowerCut | Action::PassTime)
+    !matches!(action, Action::FillDisk | Action::ArmPowerCut | Action::PassTime | Action::Hold)
 }
 
 impl World {

@@ -20,6 +20,7 @@ mod crash_disk;
 mod day;
 mod faulty_disk;
 mod generate;
+mod holds;
 mod model;
 mod random;
 mod recovery;

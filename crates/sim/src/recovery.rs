@@ -3,6 +3,7 @@
 use crate::Random;
 use crate::copies::{check_clean, check_crashed, check_names};
 use crate::faulty_disk::{FaultRates, FaultyDisk, Kept};
+use crate::holds;
 use crate::model::State;
 use crate::table::{Trouble, compare, read_all, same_tables};
 use crate::world::{Failure, World};
@@ -70,6 +71,7 @@ impl World {
         self.model.found(found);
         self.note(format!("   opened, {lost} changes were not sure"));
         self.check(&snapshot, self.model.live(), random)?;
+        self.check_hold()?;
         self.engine = Some(engine);
         self.stopped = false;
         self.clock_back = false;
@@ -175,7 +177,12 @@ impl World {
         let at_rest = self.disk.fork(random.next_u64()).kill();
         drop(self.open(&at_rest).map_err(|error| format!("a copy cannot be opened: {error}"))?);
         let at_rest = at_rest.kill();
-        let files: Vec<_> = at_rest.files().into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        let files = at_rest.files();
+        // A hold is looked at by itself.
+        let files: Vec<_> = files
+            .into_iter()
+            .filter(|(path, bytes)| *bytes > 0 && !path.starts_with(holds::FOLDER))
+            .collect();
         for _ in 0..3 {
             let (path, bytes) = &files[random.below(files.len() as u64) as usize];
             let (at, mask) = (random.below(*bytes as u64) as usize, 1 << random.below(8));

@@ -12,6 +12,7 @@
 use crate::change::Change;
 use crate::copies::Backup;
 use crate::faulty_disk::{FaultRates, FaultyDisk, Lies};
+use crate::holds::Hold;
 use crate::model::{Model, ModelTable, Row, State, TableSpec};
 use crate::table::{Trouble, check_table, compare, read_all};
 use crate::{Random, StepClock};
@@ -87,6 +88,7 @@ pub(crate) struct World {
     pub(crate) writers: Vec<Writer>,
     pub(crate) loaders: Vec<Loader>,
     pub(crate) backup: Option<Backup>,
+    pub(crate) hold: Option<Hold>,
     /// The power went after a clean close: files that were removed before it may be back.
     pub(crate) may_have_leftovers: bool,
     /// The tape has said that it stopped.
@@ -157,6 +159,7 @@ impl World {
             writers: Vec::new(),
             loaders: Vec::new(),
             backup: None,
+            hold: None,
             may_have_leftovers: false,
             stopped: false,
             faults_before: 0,

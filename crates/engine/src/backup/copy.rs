@@ -20,6 +20,8 @@ const TRAILER_BYTES: usize = 48;
 pub(super) struct Copying<'a> {
     source: &'a Source,
     to: &'a dyn Disk,
+    /// The folder of the source's disk that the target is, where parts get a second name in it.
+    link_to: Option<&'static str>,
     progress: &'a mut dyn FnMut(Progress<'_>),
     summary: BackupSummary,
     bytes_done: u64,
@@ -34,8 +36,15 @@ impl<'a> Copying<'a> {
     ) -> Self {
         let parts = source.snapshot.tables().map(|table| table.partitions().disk_bytes()).sum::<u64>();
         let tape = source.tape.iter().map(|piece| piece.bytes().len() as u64).sum::<u64>();
-        let bytes_total = parts + tape;
-        Self { source, to, progress, summary: BackupSummary::default(), bytes_done: 0, bytes_total }
+        let (link_to, summary) = (None, BackupSummary::default());
+        Self { source, to, link_to, progress, summary, bytes_done: 0, bytes_total: parts + tape }
+    }
+
+    /// Gives parts a second name instead of copying them, where the disk can: the target, which is empty, is this
+    /// folder of the source's disk.
+    pub(super) fn linking_parts(mut self, folder: &'static str) -> Self {
+        self.link_to = Some(folder);
+        self
     }
 
     /// Copies what is missing and switches to it; `marker` stands in the directory from then on.
@@ -45,7 +54,10 @@ impl<'a> Copying<'a> {
         let mut folders = BTreeSet::new();
         let mut named = BTreeSet::new();
         for part in source.snapshot.tables().flat_map(|table| table.passing_parts()) {
-            self.copy_part(&part)?;
+            self.summary.parts += 1;
+            if !self.link_part(&part)? {
+                self.copy_part(&part)?;
+            }
             // Also of a part that was there: it may be what a try that failed has left.
             folders.extend(part.path.parent().map(Path::to_path_buf));
             named.insert(part.path.clone());
@@ -78,9 +90,20 @@ impl<'a> Copying<'a> {
         (self.progress)(Progress { path, bytes: self.bytes_done, bytes_total });
     }
 
+    /// Gives a part a second name; `false` where it has to be copied.
+    fn link_part(&mut self, part: &PartFile) -> Result<bool> {
+        let Some(folder) = self.link_to else { return Ok(false) };
+        let path = Path::new(folder).join(&part.path);
+        match self.source.disk.link(&part.path, &path) {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return Ok(false),
+            linked => linked.map_err(EngineError::io("link", &path))?,
+        }
+        self.step(&part.path, part.entry.file_bytes);
+        Ok(true)
+    }
+
     /// Copies a part where the target has not the same one.
     fn copy_part(&mut self, part: &PartFile) -> Result<()> {
-        self.summary.parts += 1;
         let path = &part.path;
         let bytes = self.source.disk.read(path).map_err(EngineError::io("read", path))?;
         if self.to.read(path).is_ok_and(|there| is_same_part(&there, &bytes)) {

@@ -1,4 +1,5 @@
-//! `tickstone backup` and `restore`: a second directory that is a database of its own.
+//! `tickstone backup` and `restore`: a second directory that is a database of its own; CHECKPOINT HOLD: a folder
+//! that is one.
 //!
 //! ```text
 //! snapshot + tape up to its position (source) -> parts that are not there yet (copy)
@@ -10,9 +11,10 @@
 //! - the backup before stays whole until the switch, the new one is whole from then on;
 //! - a part is verified before it is copied: damage is never backed up.
 //!
-//! Enter at [`Engine::backup`] and [`restore`].
+//! Enter at [`Engine::backup`], [`restore`] and [`Engine::hold`].
 
 mod copy;
+pub(crate) mod hold;
 mod source;
 
 use crate::check::Progress;

@@ -5,6 +5,7 @@ use super::report::{Finding, Remedy, Severity};
 use super::survey::Look;
 use super::tables::{broken_file, unneeded_symbols};
 use super::tape::Walked;
+use crate::backup::hold::{HOLD_DIR, is_held};
 use crate::backup::{BACKUP_FILE, RESTORE_FILE};
 use crate::disk::{DirEntry, Disk};
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, symbols_path, table_dir};
@@ -34,7 +35,9 @@ pub(crate) fn total_bytes(disk: &dyn Disk, dir: &Path) -> Result<u64> {
         let path = dir.join(&entry.name);
         if !entry.is_dir {
             total += entry.len;
-        } else if path != Path::new(DAMAGED_DIR) && path.components().count() < DEPTH_MAX {
+        } else if ![DAMAGED_DIR, HOLD_DIR].map(Path::new).contains(&path.as_path())
+            && path.components().count() < DEPTH_MAX
+        {
             total += total_bytes(disk, &path)?;
         }
     }
@@ -71,6 +74,12 @@ pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
             (DAMAGED_DIR, true) => {
                 let what = "what a repair has put aside; remove it when nobody misses it";
                 look.add(Finding::new(Severity::Note, DAMAGED_DIR, what));
+            }
+            (HOLD_DIR, true) => {
+                if !is_held(look.disk.as_ref())? {
+                    let what = "what a hold that was cut short had made ready, or a release had not removed";
+                    leftover(look, Path::new(HOLD_DIR), what);
+                }
             }
             (STAGE_DIR, true) => {
                 if switch::is_under_way(look.disk.as_ref()) {

@@ -111,6 +111,20 @@ impl Disk for FileDisk {
         fs::rename(self.writable(from)?, self.writable(to)?)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (self.writable(from)?, self.writable(to)?);
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::hard_link(from, to).map_err(|error| match error.kind() {
+            // A file system without links, another one below this folder, a file of another user, a full count.
+            io::ErrorKind::PermissionDenied | io::ErrorKind::CrossesDevices | io::ErrorKind::TooManyLinks => {
+                io::Error::new(io::ErrorKind::Unsupported, error)
+            }
+            _ => error,
+        })
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let path = self.writable(path)?;
         let removed = match fs::symlink_metadata(&path) {

@@ -52,6 +52,18 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut files = self.files();
+        if files.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        // What is appended or cut under one of the names is not seen under the other: only files that are
+        // written get two.
+        let bytes = files.get(from).map(Arc::clone).ok_or_else(|| not_found(from))?;
+        files.insert(to.to_path_buf(), bytes);
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.files().retain(|name, _| !name.starts_with(path));
         Ok(())

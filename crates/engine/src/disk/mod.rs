@@ -1,19 +1,22 @@
-//! The disk as the engine sees it: seven calls on paths relative to the database directory.
+//! The disk as the engine sees it: a few calls on paths relative to the database directory.
 //!
 //! Invariants the engine relies on, and every implementation keeps:
 //! - bytes appended are on stable storage once [`AppendFile::sync`] has returned;
 //! - a file's *name* (made, renamed, removed) is on stable storage once [`Disk::sync_dir`] of its
 //!   folder has returned;
 //! - `rename` replaces its target atomically;
+//! - a file with two names stays whole under the one when the other goes;
 //! - what was not synced may be lost in any part and any order, but a sector (512 bytes) of an
 //!   appended file holds either what was written or zeros, or the file ends before it.
 //!
 //! [`FileDisk`] is the real one; `tickstone-sim` has one that takes crash images.
 
 mod file;
+mod folder;
 mod memory;
 
 pub use file::FileDisk;
+pub(crate) use folder::Folder;
 pub use memory::MemoryDisk;
 
 use std::fmt::Debug;
@@ -95,6 +98,15 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// Those of the operating system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file a second name, and makes the folders above that.
+    ///
+    /// # Errors
+    /// `Unsupported` where a file has one name only, which is what a disk says that does not implement it;
+    /// `NotFound`, `AlreadyExists`, or those of the operating system.
+    fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Removes a file, or a folder with all it holds; nothing happens where there is none.
     ///

@@ -120,6 +120,11 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
         return finish(cursor, 1, Statement::Rollback);
     }
     if cursor.eat(&["CHECKPOINT"]) {
+        for (word, statement) in [("HOLD", Statement::Hold), ("RELEASE", Statement::Release)] {
+            if cursor.eat(&[word]) {
+                return cursor.expect_end().map(|()| statement);
+            }
+        }
         let table = if cursor.is_end() { None } else { Some(cursor.table_name()?) };
         cursor.expect_end()?;
         return Ok(Statement::Checkpoint { table });

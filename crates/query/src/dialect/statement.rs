@@ -63,6 +63,10 @@ pub enum Statement {
         /// The one table to seal; all of them where it is missing.
         table: Option<String>,
     },
+    /// CHECKPOINT HOLD: keep the state as of now in a folder of its own, to be copied.
+    Hold,
+    /// CHECKPOINT RELEASE: let go of that.
+    Release,
     /// OPTIMIZE TABLE t [ARCHIVE]: seal a table, and merge the parts of each partition.
     Optimize {
         /// The table.

@@ -169,6 +169,8 @@ fn small_statements_are_read() {
     check("DROP TABLE IF EXISTS a, public.b", r#"[DropTable { names: ["a", "b"], if_exists: true }]"#);
     check("TRUNCATE TABLE a", r#"[Truncate { names: ["a"] }]"#);
     check("CHECKPOINT", "[Checkpoint { table: None }]");
+    check("CHECKPOINT hold; checkpoint RELEASE", "[Hold, Release]");
+    check("CHECKPOINT \"hold\"", r#"[Checkpoint { table: Some("hold") }]"#);
     check("OPTIMIZE TABLE t", "[Optimize { table: \"t\", archive: false }]");
     check("optimize table t archive", "[Optimize { table: \"t\", archive: true }]");
     check(

@@ -42,6 +42,8 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Commit => commit(session).await,
         Statement::Rollback => rollback(session),
         Statement::Checkpoint { table } => checkpoint(session, table).await,
+        Statement::Hold => hold(session).await,
+        Statement::Release => release(session).await,
         Statement::Optimize { table, archive } => optimize(session, &table, archive).await,
         Statement::CopyFrom { table, columns, path, options } => {
             copy::from(session, copy::Source { table, columns, path, options }).await
@@ -139,6 +141,16 @@ async fn checkpoint(session: &Session, name: Option<String>) -> Result<Outcome> 
     };
     session.blocking(move |engine| engine.seal(name.as_deref())).await?;
     Ok(Outcome::done("CHECKPOINT"))
+}
+
+async fn hold(session: &Session) -> Result<Outcome> {
+    session.blocking(|engine| engine.hold()).await?;
+    Ok(Outcome::done("CHECKPOINT HOLD"))
+}
+
+async fn release(session: &Session) -> Result<Outcome> {
+    session.blocking(|engine| engine.release()).await?;
+    Ok(Outcome::done("CHECKPOINT RELEASE"))
 }
 
 /// Rows in memory are sealed first, so that each partition becomes one part.

@@ -173,6 +173,17 @@ impl Disk for FaultyDisk {
         })
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.change_names("link", to, |state| {
+            if state.names.contains_key(to) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let file = state.names.get(from).map(Arc::clone).ok_or_else(|| not_found(from))?;
+            state.change(NameChange::Link { path: to.to_path_buf(), file });
+            Ok(())
+        })
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.change_names("remove", path, |state| {
             let below: Vec<PathBuf> =

@@ -47,10 +47,61 @@ pub(super) struct BinTable {
     /// What a step of 1 stands for, at least 1.
     pub(super) scale: u64,
     pub(super) bins: Vec<Bin>,
-    /// The last word of each bin that was counted in it.
-    uppers: Vec<u64>,
+    finder: Finder,
     /// Bits of the words that the table was made of, coded.
     pub(super) bits: usize,
+}
+
+/// Leading bits of a distance, the first of them included, by which its range is looked for.
+const KEY_BITS: u32 = 7;
+/// Values of those bits, and of how many bits follow them.
+const KEYS: usize = (65 - KEY_BITS as usize) << (KEY_BITS - 1) | 1 << (KEY_BITS - 1);
+
+/// Finds the range that a distance falls into: by its leading bits, then among the few ranges that share them.
+#[derive(Debug, Clone)]
+struct Finder {
+    /// The last word of each range, ascending.
+    uppers: Vec<u64>,
+    /// For each key, and past the last one: how many ranges end before the least distance that has it.
+    firsts: Vec<u16>,
+}
+
+impl Finder {
+    /// Of ranges that end with these distances, at most 65,535.
+    fn new(uppers: Vec<u64>) -> Self {
+        let mut firsts = Vec::with_capacity(KEYS + 1);
+        let mut place = 0;
+        for key in 0..KEYS {
+            while uppers.get(place).is_some_and(|upper| *upper < Self::least(key)) {
+                place += 1;
+            }
+            firsts.push(place as u16);
+        }
+        firsts.push(uppers.len() as u16);
+        Self { uppers, firsts }
+    }
+
+    /// Grows with the distance.
+    #[inline]
+    fn key(distance: u64) -> usize {
+        let after = (64 - KEY_BITS).saturating_sub((distance | 1).leading_zeros());
+        ((after as usize) << (KEY_BITS - 1)) + (distance >> after) as usize
+    }
+
+    /// The least distance of a key.
+    fn least(key: usize) -> u64 {
+        let half = 1 << (KEY_BITS - 1);
+        let after = (key / half).saturating_sub(1);
+        ((key - after * half) as u64) << after
+    }
+
+    /// How many ranges end before a distance.
+    #[inline]
+    fn place(&self, distance: u64) -> usize {
+        let key = Self::key(distance);
+        let (first, end) = (usize::from(self.firsts[key]), usize::from(self.firsts[key + 1]));
+        first + self.uppers[first..end].partition_point(|upper| *upper < distance)
+    }
 }
 
 /// A bin while it is being chosen.
@@ -137,14 +188,24 @@ fn sample_of(words: impl ExactSizeIterator<Item = u64>, frame: &Frame) -> Vec<u6
     words.step_by(step).filter_map(|word| distance(word, frame.base, frame.scale)).collect()
 }
 
-/// What a word costs with bins of its own, in bits: an estimate.
-pub(super) fn estimate(words: impl ExactSizeIterator<Item = u64>, frame: &Frame) -> f64 {
-    let mut sample = sample_of(words, frame);
-    if sample.is_empty() {
-        return f64::INFINITY;
+/// Ranges that a sample of words proposes.
+pub(super) struct Proposal {
+    ranges: Vec<Range>,
+    /// What a word costs with bins of its own, in bits: an estimate.
+    pub(super) cost: f64,
+}
+
+impl Proposal {
+    /// That for `words`; `None` where none of them is in the frame.
+    pub(super) fn of(words: impl ExactSizeIterator<Item = u64>, frame: &Frame) -> Option<Self> {
+        let mut sample = sample_of(words, frame);
+        if sample.is_empty() {
+            return None;
+        }
+        let ranges = propose(&mut sample);
+        let cost = (entropy(&ranges) + ranges.len() as f64) / sample.len() as f64;
+        Some(Self { ranges, cost })
     }
-    let ranges = propose(&mut sample);
-    (entropy(&ranges) + ranges.len() as f64) / sample.len() as f64
 }
 
 /// Ranges that leave nothing out from 0 to `most`.
@@ -202,18 +263,13 @@ fn join(ranges: &[Range]) -> Vec<Range> {
 }
 
 impl BinTable {
-    /// The bins that suit `words`; `None` where no table can hold them.
-    pub(super) fn of(words: impl ExactSizeIterator<Item = u64> + Clone, frame: &Frame) -> Option<Self> {
-        let mut sample = sample_of(words.clone(), frame);
-        if sample.is_empty() {
-            return None;
-        }
-        let mut ranges = cover(&propose(&mut sample), frame.most);
+    /// The bins that suit `words`, by what a sample of them proposes; `None` where no table can hold them.
+    pub(super) fn of(words: impl Iterator<Item = u64>, frame: &Frame, proposal: &Proposal) -> Option<Self> {
+        let mut ranges = cover(&proposal.ranges, frame.most);
+        let finder = Finder::new(ranges.iter().map(|range| range.upper).collect());
         for word in words {
             let distance = distance(word, frame.base, frame.scale)?;
-            let place = ranges.partition_point(|range| range.upper < distance);
-            let range = ranges.get_mut(place)?;
-            range.count += 1;
+            ranges.get_mut(finder.place(distance))?.count += 1;
         }
         ranges.retain(|range| range.count > 0);
         // The first and the last range reach no further than the words do.
@@ -235,19 +291,19 @@ impl BinTable {
             })
             .collect();
         assign_codes(&mut bins);
-        let uppers = ranges.iter().map(|range| range.upper).collect();
+        let finder = Finder::new(ranges.iter().map(|range| range.upper).collect());
         let bits = bins.iter().zip(&counts).map(|(bin, count)| {
             usize::from(bin.width + bin.code_bits) * usize::try_from(*count).unwrap_or(usize::MAX)
         });
         let bits = bits.sum();
-        Some(Self { base: frame.base, scale: frame.scale, bins, uppers, bits })
+        Some(Self { base: frame.base, scale: frame.scale, bins, finder, bits })
     }
 
     /// The number of a word's bin and its distance from the bin's least; `None` where the table has none for it.
     #[inline]
     fn place(&self, word: u64) -> Option<(u8, u64)> {
         let distance = distance(word, self.base, self.scale)?;
-        let place = self.uppers.partition_point(|upper| *upper < distance);
+        let place = self.finder.place(distance);
         let bin = self.bins.get(place).filter(|bin| bin.lower <= distance)?;
         Some((place as u8, distance - bin.lower))
     }
@@ -350,5 +406,35 @@ pub(super) fn assign_codes(bins: &mut [Bin]) {
         bits = bin.code_bits;
         bin.code = code as u16;
         code += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_grow_with_distances() {
+        for key in 0..KEYS {
+            assert_eq!(Finder::key(Finder::least(key)), key);
+            assert!(key == 0 || Finder::key(Finder::least(key) - 1) == key - 1);
+        }
+        assert_eq!(Finder::key(u64::MAX), KEYS - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_found(shifts in prop::collection::vec(0_u32..64, 1..300), words: [u64; 32]) {
+            let mut uppers: Vec<u64> = shifts.iter().enumerate().map(|(n, shift)| words[n % 32] >> shift).collect();
+            uppers.sort_unstable();
+            uppers.dedup();
+            let finder = Finder::new(uppers.clone());
+            let near = uppers.iter().flat_map(|upper| [upper.saturating_sub(1), *upper, upper.saturating_add(1)]);
+            for distance in near.chain(words).chain([0, u64::MAX]) {
+                let wanted = uppers.partition_point(|upper| *upper < distance);
+                prop_assert_eq!(finder.place(distance), wanted, "{}", distance);
+            }
+        }
     }
 }

@@ -339,6 +339,7 @@ impl<L: Lane> Kernel for Within<'_, L> {
 #[cfg(test)]
 mod tests {
     use super::super::ints::IntPlan;
+    use super::super::tests::{few, widths};
     use super::*;
     use proptest::prelude::*;
 
@@ -408,7 +409,7 @@ mod tests {
 
     #[test]
     fn sums_with_exceptions() {
-        for far in 1..200 {
+        for far in (1..200).step_by(if cfg!(miri) { 96 } else { 1 }) {
             let word = |row: i64| if row * far % 97 == 0 { 1_000_000 + row * far } else { row % 61 - 30 };
             let written: Vec<u64> = (0..BLOCK_ROWS as i64).map(|row| word(row).cast_unsigned()).collect();
             let mut bytes = Vec::new();
@@ -422,16 +423,16 @@ mod tests {
 
     #[test]
     fn every_width() {
-        for width in 0..=64 {
-            for (base, scale) in [(0, 1), (-5_000, 1), (7, 100), (i64::MIN / 2, 3)] {
-                for rows in [BLOCK_ROWS, 1_000, 1] {
+        for width in widths(64) {
+            for (base, scale) in few([(-5_000, 1), (0, 1), (7, 100), (i64::MIN / 2, 3)]) {
+                for rows in few([BLOCK_ROWS, 1_000, 1]) {
                     check::<u64>(width, base, scale, rows, width as u64 + 1);
                 }
             }
         }
-        for width in 0..=32 {
-            for (base, scale) in [(0, 1), (-5_000, 1), (7, 100), (i64::from(i32::MIN), 1)] {
-                for rows in [BLOCK_ROWS, 77] {
+        for width in widths(32) {
+            for (base, scale) in few([(-5_000, 1), (0, 1), (7, 100), (i64::from(i32::MIN), 1)]) {
+                for rows in few([BLOCK_ROWS, 77]) {
                     check::<u32>(width, base, scale, rows, width as u64 + 1);
                 }
             }

@@ -4,7 +4,7 @@
 //! [`Segment`] share tables of bins for words of one [`Role`]; which table, and whether differences are coded, is
 //! found by all of the segment's words.
 
-use super::bins::{BinTable, Frame, estimate};
+use super::bins::{BinTable, Frame, Proposal};
 use super::ints::IntPlan;
 use super::kind;
 use super::lane::Lane;
@@ -195,7 +195,7 @@ fn all_coded<L: Lane>(blocks: &[(&[L], IntPlan)], delta: bool) -> Vec<u64> {
 
 fn coding_of<L: Lane>(blocks: &[(&[L], IntPlan)], last: &mut Option<Coding>) -> Option<(Coding, bool)> {
     let scale = blocks.first()?.1.scale.max(1);
-    let mut best: Option<(f64, bool, Vec<u64>, Frame)> = None;
+    let mut best: Option<(f64, bool, Vec<u64>, Frame, Option<Proposal>)> = None;
     for delta in [false, true] {
         if delta && !blocks.iter().any(|(_, plan)| plan.related) {
             break;
@@ -203,15 +203,19 @@ fn coding_of<L: Lane>(blocks: &[(&[L], IntPlan)], last: &mut Option<Coding>) -> 
         let words = all_coded(blocks, delta);
         let Some(frame) = Frame::of(words.iter().copied(), scale) else { continue };
         // Differences decode more slowly.
-        let cost = estimate(words.iter().copied(), &frame) * if delta { 1.02 } else { 1.0 };
+        let proposal = Proposal::of(words.iter().copied(), &frame);
+        let cost = proposal.as_ref().map_or(f64::INFINITY, |proposal| proposal.cost);
+        let cost = cost * if delta { 1.02 } else { 1.0 };
         if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
-            best = Some((cost, delta, words, frame));
+            best = Some((cost, delta, words, frame, proposal));
         }
     }
-    let (_, delta, words, frame) = best?;
-    let own = BinTable::of(words.iter().copied(), &frame).or_else(|| {
+    let (_, delta, words, frame, proposal) = best?;
+    let own = proposal.and_then(|proposal| BinTable::of(words.iter().copied(), &frame, &proposal));
+    let own = own.or_else(|| {
         let frame = Frame::of(words.iter().copied(), 1)?;
-        BinTable::of(words.iter().copied(), &frame)
+        let proposal = Proposal::of(words.iter().copied(), &frame)?;
+        BinTable::of(words.iter().copied(), &frame, &proposal)
     });
     let own = own.map(|table| {
         let mut bytes = Vec::new();

@@ -1,4 +1,7 @@
 //! Each encoding by itself: what goes in comes out, and random bytes never panic.
+//!
+//! Miri takes thousands of times as long: it gets fewer widths and cases, none of the tests whose time goes into
+//! choosing encodings, and none of zstd, which is C.
 
 use super::lane::{Lane, Same};
 use super::shape::{Coder, Piece, pieces};
@@ -8,6 +11,22 @@ use super::*;
 use crate::part::{BLOCK_ROWS, Density};
 use proptest::prelude::*;
 use std::fmt::Debug;
+
+/// Property tests have so many cases, or as many as `PROPTEST_CASES` says under Miri.
+fn cases(count: u32) -> ProptestConfig {
+    if cfg!(miri) { ProptestConfig::default() } else { ProptestConfig::with_cases(count) }
+}
+
+/// Every width up to `most` bits; under Miri those at the edges, and some between.
+pub(super) fn widths(most: usize) -> impl Iterator<Item = usize> {
+    let edges = [0, 1, 7, 8, 9, 31, 32, 33, 57, 58, 63, 64];
+    (0..=most).filter(move |width| !cfg!(miri) || edges.contains(width))
+}
+
+/// All of them; the first one under Miri.
+pub(super) fn few<T>(all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+    all.into_iter().take(if cfg!(miri) { 1 } else { usize::MAX })
+}
 
 /// Slots for the values of a block.
 fn slots<T>(rows: usize) -> Vec<Slot<T>> {
@@ -61,6 +80,7 @@ fn constants_take_little_more_than_their_value() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "chooses encodings for long")]
 fn prices_and_sizes_are_decimals() {
     let prices: Vec<f64> = (0..1_024).map(|i| 61_234.5 + f64::from(i * 7 % 100) / 100.0).collect();
     let (kind, size) = check(&prices);
@@ -75,6 +95,7 @@ fn prices_and_sizes_are_decimals() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "chooses encodings for long")]
 fn sequence_numbers_and_times_are_differences() {
     let ids: Vec<u64> = (0..1_024).map(|i| 9_000_000_000 + i * 3).collect();
     assert!(check(&ids).1 < 64);
@@ -115,6 +136,7 @@ fn values_that_recur_are_numbered() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "chooses encodings for long")]
 fn true_reals_cost_what_their_bits_differ_in() {
     let reals: Vec<f64> = (1..1_025).map(|i| f64::from(i).sqrt().sin()).collect();
     let (kind, size) = check(&reals);
@@ -135,6 +157,7 @@ fn gaps(rows: usize, seed: u64) -> impl Iterator<Item = u64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "chooses encodings for long")]
 fn codes_come_close_to_what_a_distribution_allows() {
     let times: Vec<i64> = gaps(40_000, 5)
         .scan(0, |at, gap| {
@@ -156,6 +179,7 @@ fn codes_come_close_to_what_a_distribution_allows() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "chooses encodings for long")]
 fn words_far_apart_are_coded_too() {
     for far in [1_u64 << 20, 1 << 45, 1 << 54, 1 << 57, 1 << 63] {
         let words: Vec<u64> = gaps(5_000, far)
@@ -190,8 +214,9 @@ fn check_packed<L: Lane>(width: usize, rows: usize) {
 #[test]
 fn words_of_every_width_and_number_are_unpacked() {
     let edges = [1, 2, 7, 8, 9, 15, 63, 64, 65, 127, 128, 129, 500, 1_000, 1_017, 1_023, 1_024];
-    for width in 0..=64 {
-        for rows in edges.into_iter().chain((1..=1_024).filter(|rows| rows % 37 == width % 37)) {
+    let others = (1..=1_024_usize).filter(|_| !cfg!(miri));
+    for width in widths(64) {
+        for rows in edges.into_iter().chain(others.clone().filter(|rows| rows % 37 == width % 37)) {
             check_packed::<u64>(width, rows);
             if width <= 32 {
                 check_packed::<u32>(width, rows);
@@ -202,7 +227,7 @@ fn words_of_every_width_and_number_are_unpacked() {
 
 #[test]
 fn full_blocks_are_those_of_fastlanes() {
-    for width in 0..=64 {
+    for width in widths(64) {
         let words = words_of::<u64>(width, BLOCK_ROWS);
         let mut packed = vec![0; width * BLOCK_ROWS / 64];
         // SAFETY: there are 1,024 words, and room for as many of `width` bits.
@@ -216,7 +241,7 @@ fn full_blocks_are_those_of_fastlanes() {
             assert_eq!(lane::unpack::<u64, _>(width, &bytes, Same, &mut slots).unwrap(), theirs);
         });
     }
-    for width in 0..=32 {
+    for width in widths(32) {
         let words = words_of::<u32>(width, BLOCK_ROWS);
         let mut packed = vec![0; width * BLOCK_ROWS / 32];
         // SAFETY: there are 1,024 words, and room for as many of `width` bits.
@@ -266,9 +291,10 @@ fn styled(style: u8, words: &[u64]) -> Vec<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(cases(200))]
 
     #[test]
+    #[cfg_attr(miri, ignore = "chooses encodings for long")]
     fn any_values_come_back(words in prop::collection::vec(any::<u64>(), 1..1_100), style: u8, rows in 0_usize..4) {
         let words: Vec<u64> = words.iter().copied().cycle().take(words.len().max(rows * 1_024)).collect();
         let words = styled(style, &words);
@@ -287,6 +313,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "chooses encodings for long")]
     fn damage_is_the_same_at_each_level(
         words in prop::collection::vec(any::<u64>(), 1..1_100), style: u8, full: bool,
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), in_header: bool,
@@ -332,6 +359,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "zstd is C")]
     fn text_comes_back(values in prop::collection::vec(".{0,40}", 1..300)) {
         let lengths: Vec<u32> = values.iter().map(|value| value.len() as u32).collect();
         let mut bytes = Vec::new();
@@ -344,6 +372,7 @@ proptest! {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "zstd is C")]
 fn damaged_text_cannot_ask_for_memory() {
     let mut bytes = Vec::new();
     let kind = text::encode(&[u32::MAX - 1; 1_000][..2], &[b'x'; 200], &mut bytes);
