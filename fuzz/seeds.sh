@@ -3,13 +3,16 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest symbols part_types part_shapes csv ndjson; do mkdir -p "corpus/$target"; done
+for target in frames change manifest symbols part_types part_shapes part_arrays csv ndjson; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     cp "$db"/files/tables/1/manifest "corpus/manifest/$name"
     cp "$db"/files/tables/1/symbols-1 "corpus/symbols/$name"
     for part in "$db"/files/tables/1/*/*.part; do cp "$part" "corpus/part_types/$name-$(basename "$part")"; done
-    for part in "$db"/files/tables/2/*/*.part; do cp "$part" "corpus/part_shapes/$name-$(basename "$part")"; done
+    # Table 2 is shapes, in the database of arrays books.
+    second=part_shapes
+    [ "$name" = db-4 ] && second=part_arrays
+    for part in "$db"/files/tables/2/*/*.part; do cp "$part" "corpus/$second/$name-$(basename "$part")"; done
     for tape in "$db"/files/tape/*.tape; do tail -c +41 "$tape" > "corpus/frames/$name-$(basename "$tape")"; done
     python3 - "$name" "$db"/files/tape/*.tape <<'PY'
 import struct, sys
@@ -26,5 +29,5 @@ PY
 done
 printf 'ts,symbol,px,id,note\n2024-08-08T09:30:00Z,BTC-USD,61500.5,7,"a ""quoted"", text"\n,,,,\n' > corpus/csv/rows
 printf '1723161253123;ETH-USD;1e-3;-5;x\r\n' > corpus/csv/semicolons
-printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\ud83d\\ude00","up":true,"x":[1,{"y":null}]}\n' \
+printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\ud83d\\ude00","up":true,"x":[1,{"y":null}],"bids":[1.5,null],"tags":["a"]}\n' \
     > corpus/ndjson/rows

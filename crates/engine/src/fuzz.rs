@@ -36,8 +36,15 @@ pub fn frames(bytes: &[u8]) {
 /// A kind of frame (one byte) and a payload.
 pub fn change(bytes: &[u8]) {
     let Some((kind, payload)) = bytes.split_first() else { return };
-    let types =
-        |table: u32| (table != 9).then(|| every_type().columns().iter().map(|c| c.column_type).collect());
+    let types = |table: u32| {
+        let of = |schema: Arc<TableSchema>| schema.columns().iter().map(|c| c.column_type).collect();
+        match table {
+            9 => None,
+            // As in the golden database of arrays.
+            2 => Some(of(books())),
+            _ => Some(of(every_type())),
+        }
+    };
     // What it says does not matter, only that it is said.
     let _ = decode_change(u16::from(*kind), payload, types);
 }
@@ -128,12 +135,22 @@ pub fn every_type() -> Arc<TableSchema> {
     Arc::new(builder.timestamp("c0").series(["c1"]).build().expect("the names differ and c0 is a timestamp"))
 }
 
+/// The schema of the golden table `books`.
+pub fn books() -> Arc<TableSchema> {
+    table("books", "ts TIMESTAMP,symbol SYMBOL,bids DOUBLE[],sizes BIGINT[],venues VARCHAR[],firm BOOLEAN[]")
+}
+
 /// The schema of the golden table `shapes`.
 pub fn shapes() -> Arc<TableSchema> {
     let text = "ts TIMESTAMP,symbol SYMBOL,constant BIGINT,sequence BIGINT,small BIGINT,outliers BIGINT,scaled BIGINT,\
                 any BIGINT,price DOUBLE,noise DOUBLE,held DOUBLE,few DOUBLE,nothing INT,flag BOOLEAN,\
                 short VARCHAR,long VARCHAR";
-    let builder = text.split(',').fold(TableSchema::builder("shapes"), |builder, column| {
+    table("shapes", text)
+}
+
+/// A table of these columns, of which `ts` is the designated timestamp.
+fn table(name: &str, columns: &str) -> Arc<TableSchema> {
+    let builder = columns.split(',').fold(TableSchema::builder(name), |builder, column| {
         let (name, column_type) = column.split_once(' ').expect("a name and a type");
         builder.column(name, ColumnType::parse(column_type).expect("a known type"))
     });
