@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest symbols part_types part_shapes part_indexed csv ndjson; do mkdir -p "corpus/$target"; done
+for target in frames change manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     for table in "$db"/files/tables/*; do
@@ -11,7 +11,10 @@ for db in "$golden"/db-*; do
     done
     cp "$db"/files/tables/1/symbols-1 "corpus/symbols/$name"
     for part in "$db"/files/tables/1/*/*.part; do cp "$part" "corpus/part_types/$name-$(basename "$part")"; done
-    for part in "$db"/files/tables/2/*/*.part; do cp "$part" "corpus/part_shapes/$name-$(basename "$part")"; done
+    # Table 2 is shapes, in the database of arrays books.
+    second=part_shapes
+    [ "$name" = db-4 ] && second=part_arrays
+    for part in "$db"/files/tables/2/*/*.part; do cp "$part" "corpus/$second/$name-$(basename "$part")"; done
     # Filters came with the third.
     for part in "$db"/files/tables/5/*/*.part; do
         [ ! -e "$part" ] || cp "$part" "corpus/part_indexed/$name-$(basename "$part")"
@@ -32,5 +35,5 @@ PY
 done
 printf 'ts,symbol,px,id,note\n2024-08-08T09:30:00Z,BTC-USD,61500.5,7,"a ""quoted"", text"\n,,,,\n' > corpus/csv/rows
 printf '1723161253123;ETH-USD;1e-3;-5;x\r\n' > corpus/csv/semicolons
-printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\ud83d\\ude00","up":true,"x":[1,{"y":null}]}\n' \
+printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\ud83d\\ude00","up":true,"x":[1,{"y":null}],"bids":[1.5,null],"tags":["a"]}\n' \
     > corpus/ndjson/rows

@@ -102,7 +102,11 @@ fn time_into(parts: &[Part], column: usize, column_type: ColumnType) -> Outcome<
         ColumnType::Date => timed::<Date32Type>(parts, column),
         ColumnType::Timestamp => timed::<TimestampNanosecondType>(parts, column),
         ColumnType::Decimal { .. } => timed::<Decimal128Type>(parts, column),
-        ColumnType::Boolean | ColumnType::Varchar | ColumnType::Binary | ColumnType::Uuid => Ok(None),
+        ColumnType::Boolean
+        | ColumnType::Varchar
+        | ColumnType::Binary
+        | ColumnType::Uuid
+        | ColumnType::Array(_) => Ok(None),
     }
 }
 

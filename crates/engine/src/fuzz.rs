@@ -36,8 +36,15 @@ pub fn frames(bytes: &[u8]) {
 /// A kind of frame (one byte) and a payload.
 pub fn change(bytes: &[u8]) {
     let Some((kind, payload)) = bytes.split_first() else { return };
-    let types =
-        |table: u32| (table != 9).then(|| every_type().columns().iter().map(|c| c.column_type).collect());
+    let types = |table: u32| {
+        let of = |schema: Arc<TableSchema>| schema.columns().iter().map(|c| c.column_type).collect();
+        match table {
+            9 => None,
+            // As in the golden database of arrays.
+            2 => Some(of(books())),
+            _ => Some(of(every_type())),
+        }
+    };
     // What it says does not matter, only that it is said.
     let _ = decode_change(u16::from(*kind), payload, types);
 }
@@ -126,6 +133,12 @@ pub fn every_type() -> Arc<TableSchema> {
             builder.column(format!("c{index}"), *column_type)
         });
     Arc::new(builder.timestamp("c0").series(["c1"]).build().expect("the names differ and c0 is a timestamp"))
+}
+
+/// The schema of the golden table `books`.
+pub fn books() -> Arc<TableSchema> {
+    let text = "ts TIMESTAMP,symbol SYMBOL,bids DOUBLE[],sizes BIGINT[],venues VARCHAR[],firm BOOLEAN[]";
+    parsed("books", text, &[])
 }
 
 /// The schema of the golden table `shapes`.

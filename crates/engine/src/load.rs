@@ -18,7 +18,7 @@ use arrow_array::{RecordBatch, UInt32Array};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tickstone_model::{RowBatch, SyncPolicy, TimeRange};
+use tickstone_model::{RowBatch, SyncPolicy, TimeRange, values_bytes};
 
 /// A bulk load under way. Dropped without [`Self::commit`], it leaves nothing behind.
 #[derive(Debug)]
@@ -64,11 +64,7 @@ impl BulkLoad {
         let rows = to_rows(&self.table.schema, &self.table.dictionaries, rows)?;
         self.rows += rows.rows() as u64;
         for (partition, piece) in split_in_arrival_order(rows)? {
-            let bytes = piece
-                .columns()
-                .iter()
-                .map(|c| c.to_data().get_slice_memory_size().unwrap_or(0))
-                .sum::<usize>();
+            let bytes = piece.columns().iter().map(values_bytes).sum::<usize>();
             let waiting = self.waiting.entry(partition.from).or_default();
             waiting.batches.push(piece);
             waiting.bytes += bytes;

@@ -11,7 +11,7 @@ use crate::engine::{Core, lock};
 use crate::manifest::{copy_path, symbols_path};
 use crate::orphans::{Orphans, Sweep};
 use crate::part::{Density, Part, PositionRange};
-use crate::recent::{Run, merge_runs, runs_to_merge};
+use crate::recent::{Run, fit_together, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
@@ -279,8 +279,8 @@ impl Core {
                 let dedup = !table.schema.dedup().is_empty();
                 let rows_max = if dedup { DEDUP_MERGED_ROWS_MAX } else { MERGED_ROWS_MAX };
                 let count = runs_to_merge(&rows, rows_max);
-                if count > 0 {
-                    let runs = &trailing[trailing.len() - count..];
+                let runs = &trailing[trailing.len() - count..];
+                if count > 0 && fit_together(runs) {
                     let merged = Source::Run(Arc::new(merge_runs(runs)?));
                     let _layout = lock(&table.dir.layout);
                     self.publisher.change(|next| next.replace_runs(table.id, partition.range, runs, merged));

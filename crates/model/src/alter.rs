@@ -57,6 +57,7 @@ impl TableSchema {
             }
             AlterTable::AddIndex(name) => {
                 let index = self.existing("ADD INDEX", name)?;
+                self.columns[index].check_scalar("ADD INDEX")?;
                 if !next.indexed.contains(&index) {
                     next.indexed.push(index);
                     next.indexed.sort_unstable();

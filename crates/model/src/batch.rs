@@ -1,7 +1,7 @@
 //! Rows of one table in memory, in the engine's stored types.
 
 use crate::{ModelError, Result, TableSchema};
-use arrow_array::{Array, ArrayRef, RecordBatch, TimestampNanosecondArray, UInt32Array};
+use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, TimestampNanosecondArray, UInt32Array};
 use std::sync::Arc;
 
 /// Rows of one table, column by column, in stored types (a SYMBOL is its id), in arrival order.
@@ -101,4 +101,16 @@ impl RowBatch {
     pub fn to_stored(&self) -> std::result::Result<RecordBatch, arrow_schema::ArrowError> {
         RecordBatch::try_new(Arc::clone(self.schema.stored()), self.columns.clone())
     }
+}
+
+/// Bytes of memory that the values of an array in a stored or edge type take: of a slice only its own.
+pub fn values_bytes(array: &ArrayRef) -> usize {
+    let Some(lists) = array.as_any().downcast_ref::<ListArray>() else {
+        return array.to_data().get_slice_memory_size().unwrap_or(0);
+    };
+    // Arrow counts the elements of all rows, also of those that are not in the slice.
+    let offsets = lists.value_offsets();
+    let (first, last) = (offsets[0].cast_unsigned() as usize, offsets[lists.len()].cast_unsigned() as usize);
+    let validity = lists.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
+    size_of_val(offsets) + validity + values_bytes(&lists.values().slice(first, last - first))
 }

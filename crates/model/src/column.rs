@@ -1,6 +1,6 @@
 //! Columns and their types.
 
-use crate::{ModelError, Result};
+use crate::{ElementType, ModelError, Result};
 use arrow_schema::{DataType, Field, TimeUnit};
 use std::fmt;
 
@@ -51,6 +51,8 @@ pub enum ColumnType {
     Date,
     /// Nanoseconds since the Unix epoch, UTC.
     Timestamp,
+    /// Values of one scalar type in a row, in order: `DOUBLE[]`. Each may be NULL, and so may the whole.
+    Array(ElementType),
 }
 
 impl ColumnType {
@@ -74,6 +76,7 @@ impl ColumnType {
             ColumnType::Uuid => DataType::FixedSizeBinary(16),
             ColumnType::Date => DataType::Date32,
             ColumnType::Timestamp => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            ColumnType::Array(element) => DataType::List(element.field()),
         }
     }
 
@@ -86,8 +89,21 @@ impl ColumnType {
         }
     }
 
+    /// The type of an array's elements, `None` for a scalar.
+    pub fn element(self) -> Option<ElementType> {
+        match self {
+            ColumnType::Array(element) => Some(element),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an array.
+    pub fn is_array(self) -> bool {
+        self.element().is_some()
+    }
+
     /// The column type an Arrow type is stored as, `None` for those with no place in a table
-    /// (lists, structs, intervals, …). Dictionaries of strings become SYMBOL.
+    /// (structs, intervals, lists of lists, …). Dictionaries of strings become SYMBOL, lists of them VARCHAR[].
     pub fn from_arrow(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             DataType::Boolean => ColumnType::Boolean,
@@ -117,15 +133,31 @@ impl ColumnType {
                 DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnType::Symbol,
                 other => return ColumnType::from_arrow(other),
             },
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _) => match ColumnType::from_arrow(field.data_type())? {
+                ColumnType::Symbol => ColumnType::Array(ElementType::Varchar),
+                scalar => ColumnType::Array(ElementType::of(scalar)?),
+            },
             _ => return None,
         })
     }
 
-    /// The type a SQL name stands for, in any case, with the usual synonyms.
+    /// The type a SQL name stands for, in any case, with the usual synonyms; an array's is its elements' with `[]`.
     ///
     /// # Errors
-    /// [`ModelError::UnknownType`], or [`ModelError::DecimalRange`] for a DECIMAL out of range.
+    /// [`ModelError::UnknownType`], [`ModelError::DecimalRange`] for a DECIMAL out of range, or
+    /// [`ModelError::ElementType`] for an array of what can be no element.
     pub fn parse(name: &str) -> Result<Self> {
+        if let Some(element) =
+            name.trim().strip_suffix(']').and_then(|name| name.trim_end().strip_suffix('['))
+        {
+            let element = ColumnType::parse(element)?;
+            let array = ElementType::of(element).map(ColumnType::Array);
+            return array.ok_or(ModelError::ElementType { element });
+        }
         let folded = name.trim().to_ascii_uppercase();
         if let Some(arguments) = folded.strip_prefix("DECIMAL").or_else(|| folded.strip_prefix("NUMERIC")) {
             return parse_decimal(name, arguments);
@@ -193,6 +225,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Uuid => "UUID",
             ColumnType::Date => "DATE",
             ColumnType::Timestamp => "TIMESTAMP",
+            ColumnType::Array(element) => return write!(f, "{element}[]"),
         })
     }
 }
@@ -212,6 +245,15 @@ impl Column {
         Self { name: name.into(), column_type }
     }
 
+    /// Refuses an array, which `clause` has no order or equality to go by.
+    pub(crate) fn check_scalar(&self, clause: &'static str) -> Result<()> {
+        if self.column_type.is_array() {
+            let (name, found) = (self.name.clone(), self.column_type);
+            return Err(ModelError::WrongColumnType { clause, name, wanted: "scalar", found });
+        }
+        Ok(())
+    }
+
     /// The Arrow field inside the engine.
     pub fn stored_field(&self) -> Field {
         Field::new(&self.name, self.column_type.stored_type(), true)
@@ -222,3 +264,6 @@ impl Column {
         Field::new(&self.name, self.column_type.edge_type(), true)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,8 @@ pub enum ModelError {
     /// A type name no column can have.
     #[error(
         "unknown column type '{name}'; known are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT (and \
-         unsigned), FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE and TIMESTAMP"
+         unsigned), FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE and TIMESTAMP, and \
+         arrays of them, as in DOUBLE[]"
     )]
     UnknownType {
         /// The name as written.
@@ -25,6 +26,15 @@ pub enum ModelError {
         precision: u32,
         /// Digits after the point.
         scale: u32,
+    },
+    /// An array of what can be no element.
+    #[error(
+        "there are no arrays of {element}; arrays have one dimension and hold scalars other than SYMBOL \
+         (VARCHAR[] holds text)"
+    )]
+    ElementType {
+        /// The type of the elements as written.
+        element: ColumnType,
     },
     /// A partition unit no table can have.
     #[error("unknown partition unit '{name}'; known are NONE, HOUR, DAY, WEEK, MONTH and YEAR")]

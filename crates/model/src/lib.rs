@@ -1,6 +1,6 @@
 //! The words of the domain: what a table is, before anything is stored or asked.
 //!
-//! Owns the names of `ARCHITECTURE.md`'s glossary as types: [`ColumnType`], [`Column`],
+//! Owns the names of `ARCHITECTURE.md`'s glossary as types: [`ColumnType`], [`ElementType`], [`Column`],
 //! [`TableSchema`], [`AlterTable`], [`PartitionBy`], [`Ttl`], [`TimeRange`], [`SymbolId`], [`RowBatch`].
 //! Never does I/O, never knows of async, SQL or a file format.
 //!
@@ -9,6 +9,7 @@
 mod alter;
 mod batch;
 mod column;
+mod element;
 mod error;
 mod partition;
 mod schema;
@@ -16,8 +17,9 @@ mod time;
 mod ttl;
 
 pub use alter::AlterTable;
-pub use batch::RowBatch;
+pub use batch::{RowBatch, values_bytes};
 pub use column::{Column, ColumnType};
+pub use element::ElementType;
 pub use error::{ModelError, Result};
 pub use partition::PartitionBy;
 pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder};

@@ -461,6 +461,7 @@ fn dedup_columns(
         let index = find_column(columns, name)
             .ok_or_else(|| ModelError::NoSuchColumn { clause: CLAUSE, name: name.clone() })?;
         let found = columns[index].column_type;
+        columns[index].check_scalar(CLAUSE)?;
         if matches!(found, ColumnType::Float32 | ColumnType::Float64) {
             let (name, wanted) = (columns[index].name.clone(), "non-floating");
             return Err(ModelError::WrongColumnType { clause: CLAUSE, name, wanted, found });
@@ -485,6 +486,7 @@ fn indexed_columns(columns: &[Column], names: &[String]) -> Result<Vec<usize>> {
     for name in names {
         let index = find_column(columns, name)
             .ok_or_else(|| ModelError::NoSuchColumn { clause: "INDEX", name: name.clone() })?;
+        columns[index].check_scalar("INDEX")?;
         if indexed.contains(&index) {
             return Err(ModelError::DuplicateColumn { name: columns[index].name.clone() });
         }

@@ -6,11 +6,15 @@
 use crate::error::{QueryError, Result};
 use crate::literals::parse_instant;
 use arrow_cast::{CastOptions, cast_with_options};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray, TimestampNanosecondArray};
-use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, TimestampNanosecondArray, UInt64Array,
+};
+use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
 use datafusion::arrow::util::display::FormatOptions;
 use std::sync::Arc;
-use tickstone_model::{Column, ColumnType, TableSchema};
+use tickstone_model::{Column, ColumnType, ElementType, TableSchema};
 use tickstone_wire::parse_uuid;
 
 /// A value that does not fit is an error, never a NULL.
@@ -45,12 +49,39 @@ pub(crate) fn cast_exactly(
         let error = QueryError::request(format!("{place}the value for column '{name}' is no {wanted}"))
             .detail(reason);
         let fraction = array.data_type().is_floating() && target.is_integer();
-        if fraction { error.hint("round(…) or trunc(…) makes it whole") } else { error }
+        match wanted.is_array() && elements_of(array.data_type()).is_none() {
+            true => error.hint("write an array: ARRAY[1.5, 2.0], or [1.5, 2.0]"),
+            false if fraction => error.hint("round(…) or trunc(…) makes it whole"),
+            false => error,
+        }
     })
 }
 
-fn cast(array: &ArrayRef, target: &DataType, wanted: ColumnType) -> std::result::Result<ArrayRef, String> {
+/// The type of the elements of Arrow's lists, whichever of their forms.
+pub(crate) fn elements_of(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _) => Some(field.data_type()),
+        _ => None,
+    }
+}
+
+/// The values of `array` as arrays of type `target`, exactly.
+///
+/// # Errors
+/// What does not fit.
+pub(crate) fn cast(
+    array: &ArrayRef,
+    target: &DataType,
+    wanted: ColumnType,
+) -> std::result::Result<ArrayRef, String> {
     let from = array.data_type();
+    if let Some(element) = wanted.element() {
+        return cast_lists(array, element);
+    }
     if is_text(from) && matches!(wanted, ColumnType::Timestamp | ColumnType::Uuid) {
         return read_text(array, wanted);
     }
@@ -68,6 +99,37 @@ fn cast(array: &ArrayRef, target: &DataType, wanted: ColumnType) -> std::result:
         DataType::Dictionary(_, _) if !from.is_nested() => strict(&strict(array, &DataType::Utf8)?, target),
         _ => strict(array, target),
     }
+}
+
+/// Lists of any form as arrays of `element`: each element as a scalar is cast.
+fn cast_lists(array: &ArrayRef, element: ElementType) -> std::result::Result<ArrayRef, String> {
+    let strict = |array: &ArrayRef, to: &DataType| {
+        cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
+    };
+    let wanted = ColumnType::Array(element);
+    let from = match array.data_type() {
+        DataType::Null => return strict(array, &wanted.edge_type()),
+        other => elements_of(other).ok_or_else(|| format!("it is no array but {other}"))?,
+    };
+    let lists = strict(array, &DataType::List(Arc::new(Field::new_list_field(from.clone(), true))))?;
+    // What lies behind a NULL is no element: nobody may complain of it.
+    let rows = UInt64Array::from_iter_values(0..lists.len() as u64);
+    let lists = match lists.null_count() {
+        0 => lists,
+        _ => take(&lists, &rows, None).map_err(|error| error.to_string())?,
+    };
+    let lists = lists.as_list::<i32>();
+    let (first, last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+    let (first, last) = (first.cast_unsigned() as usize, last.cast_unsigned() as usize);
+    let elements = lists.values().slice(first, last - first);
+    let scalar = ColumnType::from(element);
+    let elements = match *elements.data_type() == scalar.edge_type() {
+        true => elements,
+        false => cast(&elements, &scalar.edge_type(), scalar)?,
+    };
+    let offsets = OffsetBuffer::from_lengths(lists.offsets().lengths());
+    let array = ListArray::try_new(element.field(), offsets, elements, lists.nulls().cloned());
+    array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| error.to_string())
 }
 
 /// Text as a TIMESTAMP or UUID, by the rules that files are read by.

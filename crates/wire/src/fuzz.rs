@@ -3,9 +3,9 @@
 
 use crate::{ColumnPlan, EpochUnit, Plan, TimeFormat, csv, ndjson};
 use std::sync::Arc;
-use tickstone_model::ColumnType;
+use tickstone_model::{ColumnType, ElementType};
 
-const TYPES: [(&str, ColumnType); 12] = [
+const TYPES: [(&str, ColumnType); 14] = [
     ("ts", ColumnType::Timestamp),
     ("sym", ColumnType::Symbol),
     ("px", ColumnType::Float64),
@@ -18,6 +18,8 @@ const TYPES: [(&str, ColumnType); 12] = [
     ("day", ColumnType::Date),
     ("key", ColumnType::Uuid),
     ("raw", ColumnType::Binary),
+    ("bids", ColumnType::Array(ElementType::Float64)),
+    ("tags", ColumnType::Array(ElementType::Varchar)),
 ];
 
 /// The first byte chooses how times are written, the rest is text.
@@ -78,6 +80,8 @@ mod tests {
             Just(&b"\r\n"[..]),
             Just(&b"{\"ts\":"[..]),
             Just(&b"{\"px\":[{"[..]),
+            Just(&b",\"bids\":[1.5,"[..]),
+            Just(&b",\"tags\":[\"a\",null]"[..]),
             Just(&b"}\n"[..]),
             Just(&b"\\u"[..]),
             Just(&b"d83d"[..]),

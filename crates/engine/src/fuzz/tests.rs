@@ -86,16 +86,19 @@ fn tape() -> Vec<u8> {
     golden("tape/0000010000000001.tape")
 }
 
-/// Kind and payload of each frame of the golden tape.
-fn changes() -> Vec<Vec<u8>> {
-    let (tape, mut at, mut found) = (tape(), SEGMENT_HEADER_BYTES, Vec::new());
-    while let Ok(frame) = read_frame(&tape, at) {
+/// Kind and payload of each frame of a tape.
+fn changes(tape: &[u8]) -> Vec<Vec<u8>> {
+    let (mut at, mut found) = (SEGMENT_HEADER_BYTES, Vec::new());
+    while let Ok(frame) = read_frame(tape, at) {
         found.push([&[frame.header.kind as u8], frame.payload].concat());
         at += frame.size();
     }
     assert!(found.len() > 5);
     found
 }
+
+/// The part of the golden database of arrays.
+const ARRAYS_PART: &str = "../../db-4/files/tables/2/2023-12-09/000001-00000001-6573ae00.part";
 
 #[test]
 fn frames_of_any_bytes() {
@@ -104,7 +107,9 @@ fn frames_of_any_bytes() {
 
 #[test]
 fn changes_of_any_bytes() {
-    check("change", &changes(), change);
+    check("change", &changes(&tape()), change);
+    let arrays = changes(&golden("../../db-4/files/tape/0000010000000001.tape"));
+    check("change of arrays", &arrays, change);
 }
 
 #[test]
@@ -132,6 +137,7 @@ fn parts_of_any_bytes() {
         later("2/2023-12-09/000001-00000000-6573ae00.part"),
     ];
     check("part shapes", &shaped, |bytes| part(&shapes(), bytes));
+    check("part arrays", &[golden(ARRAYS_PART)], |bytes| part(&books(), bytes));
     check("part with filters", &[later("5/2023-12-09/000001-0000006d-6573ae00.part")], |bytes| {
         part(&orders(), bytes)
     });

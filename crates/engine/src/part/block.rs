@@ -1,8 +1,9 @@
 //! Columns to chunks: blocks of 1,024 values, their statistics, their checksums.
 
+use super::arrays;
 use super::codec::shape::{Coder, SEGMENT_BLOCKS, pieces};
 use super::codec::{HEADER_BYTES, kind, text, value};
-use super::gather::{self, Gathered};
+use super::gather::{self, Gathered, Lists};
 use super::index;
 use super::layout::{GROUP_BLOCKS, pad};
 use super::order::Order;
@@ -40,15 +41,40 @@ pub(super) fn encode_column(
     density: Density,
 ) -> Vec<Chunk> {
     let kind = StatKind::of(column_type);
+    let Some(element) = column_type.element() else {
+        let to = Target { order, density, kind, lists: None };
+        return encode_values_of(column_type, arrays, times, &to);
+    };
+    let (lists, elements) = gather::lists(arrays);
+    let to = Target { order, density, kind, lists: Some(&lists) };
+    encode_values_of(element.into(), &elements, None, &to)
+}
+
+/// What values are encoded for.
+struct Target<'o> {
+    order: &'o Order,
+    density: Density,
+    kind: StatKind,
+    /// The rows, where values are the elements of arrays.
+    lists: Option<&'o Lists>,
+}
+
+/// Encodes the values of a column, or the elements of one of arrays.
+fn encode_values_of(
+    column_type: ColumnType,
+    arrays: &[ArrayRef],
+    times: Option<&[ArrayRef]>,
+    to: &Target<'_>,
+) -> Vec<Chunk> {
     macro_rules! numbers {
         ($arrow:ty) => {
-            each_slice(order, kind, &gather::primitive::<$arrow>(arrays), |rows, slice, chunk| {
-                encode_values(rows, None, density, slice, chunk)
+            to.chunks(&gather::primitive::<$arrow>(arrays), |rows, blocks, coder| {
+                encode_values(rows, None, blocks, coder)
             })
         };
     }
     match column_type {
-        ColumnType::Boolean => each_slice(order, kind, &gather::booleans(arrays), encode_bits),
+        ColumnType::Boolean => to.chunks(&gather::booleans(arrays), encode_bits),
         ColumnType::Int8 => numbers!(Int8Type),
         ColumnType::Int16 => numbers!(Int16Type),
         ColumnType::Int32 => numbers!(Int32Type),
@@ -63,44 +89,78 @@ pub(super) fn encode_column(
         ColumnType::Date => numbers!(Date32Type),
         ColumnType::Timestamp => {
             let times = times.map(gather::primitive::<TimestampNanosecondType>);
-            let permutation = order.permutation.as_deref();
+            let permutation = to.order.permutation.as_deref();
             let times = times.as_ref().map(|column| Rows { column, permutation });
             let values = gather::primitive::<TimestampNanosecondType>(arrays);
-            each_slice(order, kind, &values, |rows, slice, chunk| {
-                encode_values(rows, times.as_ref(), density, slice, chunk);
-            })
+            to.chunks(&values, |rows, blocks, coder| encode_values(rows, times.as_ref(), blocks, coder))
         }
         ColumnType::Uuid => {
             let values = gather::sixteen_bytes(arrays);
-            each_slice(order, kind, &values, |rows, slice, chunk| {
-                encode_values(rows, None, density, slice, chunk)
-            })
+            to.chunks(&values, |rows, blocks, coder| encode_values(rows, None, blocks, coder))
         }
-        ColumnType::Varchar | ColumnType::Binary => {
-            each_slice(order, kind, &gather::bytes(arrays), encode_text)
-        }
+        ColumnType::Varchar | ColumnType::Binary => to.chunks(&gather::bytes(arrays), encode_text),
+        ColumnType::Array(_) => unreachable!("an array's elements are scalars: their type says so"),
     }
 }
 
-fn each_slice<'a, T: Clone>(
-    order: &Order,
-    kind: StatKind,
-    column: &Gathered<'a, T>,
-    encode: impl for<'r> Fn(&Rows<'r, 'a, T>, &Slice, &mut ChunkBuilder),
-) -> Vec<Chunk> {
-    let rows = Rows { column, permutation: order.permutation.as_deref() };
-    let chunk = |slice: &Slice| {
-        let mut builder = ChunkBuilder::new(kind);
-        encode(&rows, slice, &mut builder);
-        builder.finish()
-    };
-    order.slices.iter().map(|sorted| chunk(&sorted.slice)).collect()
+impl Target<'_> {
+    /// One chunk a slice. `encode` makes blocks of neighbours, which share a plan and tables.
+    fn chunks<'a, T: Copy>(
+        &self,
+        column: &Gathered<'a, T>,
+        encode: impl for<'r> Fn(&Rows<'r, 'a, T>, &[Range<usize>], &mut Coder) -> Vec<EncodedBlock>,
+    ) -> Vec<Chunk> {
+        let permutation = self.order.permutation.as_deref();
+        let rows = Rows { column, permutation };
+        let chunk = |slice: &Slice| {
+            let mut builder = ChunkBuilder::new(self.kind);
+            let mut coder = Coder::new(self.density);
+            let mut add = |blocks: Vec<EncodedBlock>| blocks.iter().for_each(|block| builder.add(block));
+            let blocks: Vec<Range<usize>> = blocks(&slice.rows).collect();
+            match self.lists {
+                None => {
+                    blocks.chunks(SEGMENT_BLOCKS).for_each(|blocks| add(encode(&rows, blocks, &mut coder)))
+                }
+                Some(lists) => {
+                    let lists = arrays::Elements { lists, permutation, values: column };
+                    lists.encode(&blocks, &mut coder, &encode, add);
+                }
+            }
+            builder.tables = coder.tables;
+            builder.finish()
+        };
+        self.order.slices.iter().map(|sorted| chunk(&sorted.slice)).collect()
+    }
+}
+
+/// A block of a column, or of the elements of one.
+pub(super) struct EncodedBlock {
+    pub(super) rows: usize,
+    pub(super) stats: BlockStats,
+    /// `None` where every value is there.
+    pub(super) valid: Option<Vec<bool>>,
+    /// Header and payload; of no meaning where every value is NULL.
+    pub(super) body: Vec<u8>,
+}
+
+impl EncodedBlock {
+    /// Appends the block as it stands in a part.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        if usize::from(self.stats.nulls) == self.rows {
+            out.push(kind::NULLS);
+            return;
+        }
+        if let Some(valid) = &self.valid {
+            write_bitmap(valid, out);
+        }
+        out.extend_from_slice(&self.body);
+    }
 }
 
 /// A column in the part's order.
-struct Rows<'r, 'a, T: Clone> {
-    column: &'r Gathered<'a, T>,
-    permutation: Option<&'r [u32]>,
+pub(super) struct Rows<'r, 'a, T: Clone> {
+    pub(super) column: &'r Gathered<'a, T>,
+    pub(super) permutation: Option<&'r [u32]>,
 }
 
 impl<T: Copy> Rows<'_, '_, T> {
@@ -121,7 +181,7 @@ impl<T: Copy> Rows<'_, '_, T> {
     }
 }
 
-fn blocks(rows: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+pub(super) fn blocks(rows: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
     let end = rows.end;
     rows.clone().step_by(BLOCK_ROWS).map(move |start| start..end.min(start + BLOCK_ROWS))
 }
@@ -152,54 +212,50 @@ fn stretches<V: value::Value>(
     found
 }
 
-/// Blocks are coded a segment at a time: they share a plan and tables.
+/// The blocks of a segment: they share a plan and tables.
 fn encode_values<V: value::Value>(
     rows: &Rows<'_, '_, V>,
     times: Option<&Rows<'_, '_, i64>>,
-    density: Density,
-    slice: &Slice,
-    chunk: &mut ChunkBuilder,
-) {
-    let mut coder = Coder::new(density);
-    let (mut values, mut since) = (Vec::with_capacity(BLOCK_ROWS), Vec::new());
-    let all: Vec<Range<usize>> = blocks(&slice.rows).collect();
-    for segment in all.chunks(SEGMENT_BLOCKS) {
-        let Some((first, last)) = segment.first().zip(segment.last()) else { continue };
-        let held = first.start..last.end;
-        let sample = stretches(rows, None, &held);
-        let mut plan = value::Plan::of(&sample, held.len(), density);
-        let mut related = None;
-        if let Some(times) = times {
-            let distances = value::Plan::of(&stretches(rows, Some(times), &held), held.len(), density);
-            // Two blocks are read for one: it must earn its place.
-            if distances.sample_bytes * 8 < plan.sample_bytes * 7 {
-                (plan, related) = (distances, Some(times));
-            }
-        }
-        let (mut known, mut made) = (Vec::new(), Vec::new());
-        for block in segment {
-            let valid = rows.copy(block.clone(), &mut values);
-            let stats = block_stats(&values, valid.as_deref());
-            if let Some(times) = related {
-                times.copy(block.clone(), &mut since);
-                values.iter_mut().zip(&since).for_each(|(value, time)| *value = value.since(*time));
-            }
-            if let Some(valid) = &valid {
-                fill_nulls(&mut values, valid);
-            }
-            // A block of NULLs has no body.
-            let is_empty = usize::from(stats.nulls) == values.len();
-            made.push(if is_empty { Vec::new() } else { pieces(&values, plan) });
-            known.push((values.len(), stats, valid));
-        }
-        for ((rows, stats, valid), body) in known.into_iter().zip(coder.encode(&made)) {
-            chunk.add(rows, stats, valid.as_deref(), |out| {
-                out.extend(related.map(|_| kind::SINCE));
-                out.extend_from_slice(&body);
-            });
+    segment: &[Range<usize>],
+    coder: &mut Coder,
+) -> Vec<EncodedBlock> {
+    let Some((first, last)) = segment.first().zip(segment.last()) else { return Vec::new() };
+    let held = first.start..last.end;
+    let density = coder.density();
+    let sample = stretches(rows, None, &held);
+    let mut plan = value::Plan::of(&sample, held.len(), density);
+    let mut related = None;
+    if let Some(times) = times {
+        let distances = value::Plan::of(&stretches(rows, Some(times), &held), held.len(), density);
+        // Two blocks are read for one: it must earn its place.
+        if distances.sample_bytes * 8 < plan.sample_bytes * 7 {
+            (plan, related) = (distances, Some(times));
         }
     }
-    chunk.tables = coder.tables;
+    let (mut values, mut since) = (Vec::with_capacity(BLOCK_ROWS), Vec::new());
+    let (mut known, mut made) = (Vec::new(), Vec::new());
+    for block in segment {
+        let valid = rows.copy(block.clone(), &mut values);
+        let stats = block_stats(&values, valid.as_deref());
+        if let Some(times) = related {
+            times.copy(block.clone(), &mut since);
+            values.iter_mut().zip(&since).for_each(|(value, time)| *value = value.since(*time));
+        }
+        if let Some(valid) = &valid {
+            fill_nulls(&mut values, valid);
+        }
+        // A block of NULLs has no body.
+        let is_empty = usize::from(stats.nulls) == values.len();
+        made.push(if is_empty { Vec::new() } else { pieces(&values, plan) });
+        known.push((values.len(), stats, valid));
+    }
+    let encoded = |((rows, stats, valid), coded): ((usize, BlockStats, Option<Vec<bool>>), Vec<u8>)| {
+        let mut body = Vec::with_capacity(coded.len() + 1);
+        body.extend(related.map(|_| kind::SINCE));
+        body.extend_from_slice(&coded);
+        EncodedBlock { rows, stats, valid, body }
+    };
+    known.into_iter().zip(coder.encode(&made)).map(encoded).collect()
 }
 
 /// Statistics of a block.
@@ -256,12 +312,8 @@ pub(super) fn block_stats_of(column_type: ColumnType, values: &ArrayRef) -> Bloc
             let rows = vec![[0_u8; 16]; values.len()];
             block_stats(&rows, valid)
         }
-        ColumnType::Varchar | ColumnType::Binary => {
-            let mut stats = null_stats(valid);
-            if usize::from(stats.nulls) < values.len() {
-                stats.flags |= NO_RANGE;
-            }
-            stats
+        ColumnType::Varchar | ColumnType::Binary | ColumnType::Array(_) => {
+            unranged_stats(values.len(), valid)
         }
     };
     if StatKind::of(column_type) == StatKind::Nothing {
@@ -299,36 +351,40 @@ fn fill_nulls<V: Copy>(values: &mut [V], valid: &[bool]) {
     }
 }
 
-fn encode_bits(rows: &Rows<'_, '_, bool>, slice: &Slice, chunk: &mut ChunkBuilder) {
+fn encode_bits(rows: &Rows<'_, '_, bool>, segment: &[Range<usize>], _: &mut Coder) -> Vec<EncodedBlock> {
     let mut values = Vec::with_capacity(BLOCK_ROWS);
-    for block in blocks(&slice.rows) {
-        let valid = rows.copy(block, &mut values);
+    let encoded = |block: &Range<usize>| {
+        let valid = rows.copy(block.clone(), &mut values);
         let bytes: Vec<u8> = values.iter().map(|&value| u8::from(value)).collect();
         let stats = block_stats(&bytes, valid.as_deref());
-        chunk.add(values.len(), stats, valid.as_deref(), |out| {
-            out.extend_from_slice(&[kind::BITS, 0, 0, 0, 0, 0, 0, 0]);
-            write_bitmap(&values, out);
-        });
-    }
+        let mut body = vec![kind::BITS, 0, 0, 0, 0, 0, 0, 0];
+        write_bitmap(&values, &mut body);
+        EncodedBlock { rows: values.len(), stats, valid, body }
+    };
+    segment.iter().map(encoded).collect()
 }
 
-fn encode_text(rows: &Rows<'_, '_, &[u8]>, slice: &Slice, chunk: &mut ChunkBuilder) {
+fn encode_text(rows: &Rows<'_, '_, &[u8]>, segment: &[Range<usize>], _: &mut Coder) -> Vec<EncodedBlock> {
     let mut values: Vec<&[u8]> = Vec::with_capacity(BLOCK_ROWS);
-    for block in blocks(&slice.rows) {
-        let valid = rows.copy(block, &mut values);
-        let mut stats = null_stats(valid.as_deref());
-        if usize::from(stats.nulls) < values.len() {
-            stats.flags |= NO_RANGE;
-        }
+    let encoded = |block: &Range<usize>| {
+        let valid = rows.copy(block.clone(), &mut values);
+        let stats = unranged_stats(values.len(), valid.as_deref());
         let lengths: Vec<u32> =
             values.iter().map(|v| u32::try_from(v.len()).expect("an Arrow string is under 2 GiB")).collect();
-        let data = values.concat();
-        chunk.add(values.len(), stats, valid.as_deref(), |out| {
-            let header = out.len();
-            out.extend_from_slice(&[0; HEADER_BYTES]);
-            out[header] = text::encode(&lengths, &data, out);
-        });
+        let mut body = vec![0; HEADER_BYTES];
+        body[0] = text::encode(&lengths, &values.concat(), &mut body);
+        EncodedBlock { rows: values.len(), stats, valid, body }
+    };
+    segment.iter().map(encoded).collect()
+}
+
+/// Statistics of a block of a type that keeps no range.
+pub(super) fn unranged_stats(rows: usize, valid: Option<&[bool]>) -> BlockStats {
+    let mut stats = null_stats(valid);
+    if usize::from(stats.nulls) < rows {
+        stats.flags |= NO_RANGE;
     }
+    stats
 }
 
 /// Appends one bit a value, least significant first, in whole 64-bit words.
@@ -356,27 +412,15 @@ impl ChunkBuilder {
         Self { kind, data, blocks, total: TotalStats::empty(), tables }
     }
 
-    /// Adds a block of `rows` rows: validity where some are NULL, then the body.
-    fn add(
-        &mut self,
-        rows: usize,
-        mut stats: BlockStats,
-        valid: Option<&[bool]>,
-        body: impl FnOnce(&mut Vec<u8>),
-    ) {
+    /// Adds a block.
+    fn add(&mut self, block: &EncodedBlock) {
+        let mut stats = block.stats;
         if self.kind == StatKind::Nothing {
             stats.flags &= !HAS_SUM;
         }
-        self.total.add(self.kind, &TotalStats::of_block(self.kind, rows, &stats));
+        self.total.add(self.kind, &TotalStats::of_block(self.kind, block.rows, &stats));
         self.blocks.push((self.data.len(), stats));
-        if usize::from(stats.nulls) == rows {
-            self.data.push(kind::NULLS);
-            return;
-        }
-        if let Some(valid) = valid {
-            write_bitmap(valid, &mut self.data);
-        }
-        body(&mut self.data);
+        block.write(&mut self.data);
     }
 
     fn finish(mut self) -> Chunk {

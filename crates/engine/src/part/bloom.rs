@@ -46,8 +46,12 @@ impl ColumnPoints {
     /// Looks up `values`, which are in the stored type of the column; SYMBOL by ids.
     ///
     /// # Errors
-    /// [`EngineError::Arrow`] for values of another type.
+    /// [`EngineError::Arrow`] for values of another type, and for arrays, which cannot be looked up.
     pub fn new(column: usize, column_type: ColumnType, values: &ArrayRef) -> Result<Self> {
+        if column_type.is_array() {
+            let message = format!("no {column_type} can be looked up");
+            return Err(EngineError::Arrow(ArrowError::InvalidArgumentError(message)));
+        }
         if *values.data_type() != column_type.stored_type() {
             let message = format!("{} is no stored {column_type}", values.data_type());
             return Err(EngineError::Arrow(ArrowError::InvalidArgumentError(message)));
@@ -97,6 +101,7 @@ fn hashes(column_type: ColumnType, arrays: &[ArrayRef]) -> Vec<u64> {
         ColumnType::Float64 => words!(Float64Type, value => one_of_equals(*value)),
         ColumnType::Uuid => each(&gather::sixteen_bytes(arrays), |value| xxh3_64(value)),
         ColumnType::Varchar | ColumnType::Binary => each(&gather::bytes(arrays), |value| xxh3_64(value)),
+        ColumnType::Array(_) => unreachable!("no array is indexed or looked up: that is refused before"),
     }
 }
 

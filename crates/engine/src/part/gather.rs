@@ -1,7 +1,7 @@
 //! One column of all rows, in arrival order: of as many arrays as it came in.
 
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, ListArray, PrimitiveArray};
 use std::borrow::Cow;
 
 /// Values of a column by arrival, and which of them are there (`None`: all).
@@ -82,4 +82,33 @@ pub(super) fn bytes(arrays: &[ArrayRef]) -> Gathered<'_, &[u8]> {
         }
     }
     Gathered { values: Cow::Owned(values), valid: validity(arrays) }
+}
+
+/// The rows of a column of arrays, in arrival order.
+pub(super) struct Lists {
+    /// The place of each one's first element among the elements of all.
+    pub(super) starts: Vec<usize>,
+    /// How many elements each has; a NULL has none.
+    pub(super) lengths: Vec<u32>,
+    /// Which are there, `None` where all are.
+    pub(super) valid: Option<Vec<bool>>,
+}
+
+/// Arrays, and their elements in as many arrays as they came in.
+pub(super) fn lists(arrays: &[ArrayRef]) -> (Lists, Vec<ArrayRef>) {
+    let (mut starts, mut lengths) = (Vec::with_capacity(rows(arrays)), Vec::with_capacity(rows(arrays)));
+    let (mut elements, mut before) = (Vec::with_capacity(arrays.len()), 0);
+    for array in arrays {
+        let array: &ListArray = array.as_any().downcast_ref().expect(TYPED);
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0], offsets[array.len()]);
+        let size = |from: i32, to: i32| (to - from).cast_unsigned();
+        for (row, ends) in offsets.windows(2).enumerate() {
+            starts.push(before + size(first, ends[0]) as usize);
+            lengths.push(if array.is_null(row) { 0 } else { size(ends[0], ends[1]) });
+        }
+        before += size(first, last) as usize;
+        elements.push(array.values().slice(first.cast_unsigned() as usize, size(first, last) as usize));
+    }
+    (Lists { starts, lengths, valid: validity(arrays) }, elements)
 }

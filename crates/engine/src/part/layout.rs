@@ -8,10 +8,12 @@ use super::BLOCK_ROWS;
 
 /// First eight bytes of a part, and last eight.
 pub(super) const MAGIC: [u8; 8] = *b"TICKPART";
-/// The format of a part without filters.
+/// The format of a part without filters and arrays.
 pub(super) const VERSION_PLAIN: u32 = 2;
-/// The format of a part with filters, and the newest this build reads.
-pub(super) const VERSION: u32 = 3;
+/// The format of a part with filters, without arrays.
+pub(super) const VERSION_FILTERED: u32 = 3;
+/// The format of a part with arrays, and the newest this build reads.
+pub(super) const VERSION: u32 = 4;
 /// Magic, version, CRC-32C of both.
 pub(super) const HEADER_BYTES: usize = 16;
 /// See [`Trailer`].

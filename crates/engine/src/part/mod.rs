@@ -12,6 +12,7 @@
 //! Enter at [`Part::write`] (or [`PartWriter`], stretch by stretch) and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
 //! ranges, [`Part::prune`] and [`Part::point_rows`] drop blocks, [`Part::read_ranges`] decodes.
 
+mod arrays;
 mod block;
 mod bloom;
 mod codec;

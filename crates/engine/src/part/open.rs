@@ -4,7 +4,7 @@ use super::bloom::filter_bytes;
 use super::layout::{
     BLOOM_BYTES, BloomRecord, CHUNK_BYTES, ChunkRecord, FOOTER_HEAD_BYTES, FooterHead, HAS_TIMESTAMP,
     HEADER_BYTES, IS_DENSE, Layout, MAGIC, MAX_ROWS, SLICE_BYTES, SliceRecord, TOTAL_BYTES, TRAILER_BYTES,
-    Trailer, VERSION, group_count, header, page_bytes, u32_at,
+    Trailer, VERSION, VERSION_FILTERED, group_count, header, page_bytes, u32_at,
 };
 use super::{Density, Part, PartSummary, PositionRange, Slice};
 use crate::disk::FileBytes;
@@ -33,6 +33,9 @@ pub(super) fn schema_bytes(schema: &TableSchema) -> Vec<u8> {
     out
 }
 
+/// Flag of a type: arrays of it.
+pub(super) const ARRAY: u8 = 0x80;
+
 fn type_code(column_type: ColumnType) -> (u8, u8, u8) {
     let code = match column_type {
         ColumnType::Boolean => 1,
@@ -53,6 +56,10 @@ fn type_code(column_type: ColumnType) -> (u8, u8, u8) {
         ColumnType::Uuid => 16,
         ColumnType::Date => 17,
         ColumnType::Timestamp => 18,
+        ColumnType::Array(element) => {
+            let (code, precision, scale) = type_code(element.into());
+            return (ARRAY | code, precision, scale);
+        }
     };
     (code, 0, 0)
 }
@@ -177,6 +184,9 @@ impl Footer<'_> {
         let series = sections.take(head.series_entries as usize, stride)?;
         sections.at = sections.at.next_multiple_of(8);
         let (bloom_columns, blooms) = self.bloom_columns(&mut sections, columns, slices)?;
+        if bloom_columns.iter().any(|column| schema.columns()[*column].column_type.is_array()) {
+            return Err((series.end, "filters of columns that cannot have any"));
+        }
         if sections.at != self.bytes.len() {
             return Err((series.end, "the footer is longer than what it holds"));
         }
@@ -204,7 +214,7 @@ impl Footer<'_> {
         columns: usize,
         slices: usize,
     ) -> std::result::Result<(Vec<usize>, Range<usize>), Broken> {
-        if self.version < VERSION {
+        if self.version < VERSION_FILTERED {
             return Ok((Vec::new(), sections.at..sections.at));
         }
         let count = sections.take(1, 4)?;

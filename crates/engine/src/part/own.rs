@@ -1,13 +1,13 @@
 //! A part's own account of its columns, for when nothing else tells: a repair without a manifest.
 
 use super::layout::{FOOTER_HEAD_BYTES, FooterHead, TRAILER_BYTES, Trailer, u32_at};
-use super::open::{check_header, schema_bytes};
+use super::open::{ARRAY, check_header, schema_bytes};
 use crate::Result;
 use crate::disk::FileBytes;
 use crate::{EngineError, part::Part};
 use std::path::Path;
 use std::sync::Arc;
-use tickstone_model::{AlterTable, ColumnType, PartitionBy, TableSchema};
+use tickstone_model::{AlterTable, ColumnType, ElementType, PartitionBy, TableSchema};
 
 impl Part {
     /// Opens a part of a table whose schema is not known: its name is `table`, its partitions are by
@@ -88,6 +88,9 @@ fn column_type(code: u8, precision: u8, scale: u8) -> Option<ColumnType> {
         16 => ColumnType::Uuid,
         17 => ColumnType::Date,
         18 => ColumnType::Timestamp,
+        array if array & ARRAY != 0 => {
+            ColumnType::Array(ElementType::of(column_type(code & !ARRAY, precision, scale)?)?)
+        }
         _ => return None,
     })
 }

@@ -39,29 +39,38 @@ impl Part {
     /// [`EngineError::Damaged`] where a block cannot be read; [`EngineError::Arrow`] for rows or a column
     /// the part does not have, ranges that go back, or text of more than 2 GiB.
     pub fn read_ranges(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
-        Ok(match self.column_type(column, ranges)? {
-            ColumnType::Boolean => self.read_bits(column, ranges)?,
-            ColumnType::Int8 => self.read_primitive::<Int8Type>(column, ranges)?,
-            ColumnType::Int16 => self.read_primitive::<Int16Type>(column, ranges)?,
-            ColumnType::Int32 => self.read_primitive::<Int32Type>(column, ranges)?,
-            ColumnType::Int64 => self.read_primitive::<Int64Type>(column, ranges)?,
-            ColumnType::UInt8 => self.read_primitive::<UInt8Type>(column, ranges)?,
-            ColumnType::UInt16 => self.read_primitive::<UInt16Type>(column, ranges)?,
-            ColumnType::UInt32 | ColumnType::Symbol => self.read_primitive::<UInt32Type>(column, ranges)?,
-            ColumnType::UInt64 => self.read_primitive::<UInt64Type>(column, ranges)?,
-            ColumnType::Float32 => self.read_primitive::<Float32Type>(column, ranges)?,
-            ColumnType::Float64 => self.read_primitive::<Float64Type>(column, ranges)?,
-            ColumnType::Date => self.read_primitive::<Date32Type>(column, ranges)?,
-            ColumnType::Timestamp => self.read_primitive::<TimestampNanosecondType>(column, ranges)?,
+        let column_type = self.column_type(column, ranges)?;
+        self.read_blocks(column_type, &ColumnBlocks { part: self, column, ranges })
+    }
+
+    /// The rows wanted of blocks of this type.
+    pub(super) fn read_blocks<'a>(
+        &'a self,
+        column_type: ColumnType,
+        blocks: &impl Blocks<'a>,
+    ) -> Result<ArrayRef> {
+        Ok(match column_type {
+            ColumnType::Boolean => self.read_bits(blocks)?,
+            ColumnType::Int8 => self.read_primitive::<Int8Type>(blocks)?,
+            ColumnType::Int16 => self.read_primitive::<Int16Type>(blocks)?,
+            ColumnType::Int32 => self.read_primitive::<Int32Type>(blocks)?,
+            ColumnType::Int64 => self.read_primitive::<Int64Type>(blocks)?,
+            ColumnType::UInt8 => self.read_primitive::<UInt8Type>(blocks)?,
+            ColumnType::UInt16 => self.read_primitive::<UInt16Type>(blocks)?,
+            ColumnType::UInt32 | ColumnType::Symbol => self.read_primitive::<UInt32Type>(blocks)?,
+            ColumnType::UInt64 => self.read_primitive::<UInt64Type>(blocks)?,
+            ColumnType::Float32 => self.read_primitive::<Float32Type>(blocks)?,
+            ColumnType::Float64 => self.read_primitive::<Float64Type>(blocks)?,
+            ColumnType::Date => self.read_primitive::<Date32Type>(blocks)?,
+            ColumnType::Timestamp => self.read_primitive::<TimestampNanosecondType>(blocks)?,
             ColumnType::Decimal { precision, scale } => {
-                let (values, nulls) = self.read_values::<i128>(column, ranges)?;
+                let (values, nulls) = self.read_values::<i128>(blocks)?;
                 let array = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), nulls);
                 Arc::new(array.with_precision_and_scale(precision, scale)?)
             }
-            ColumnType::Uuid => self.read_sixteen_bytes(column, ranges)?,
-            column_type @ (ColumnType::Varchar | ColumnType::Binary) => {
-                self.read_text(column, column_type, ranges)?
-            }
+            ColumnType::Uuid => self.read_sixteen_bytes(blocks)?,
+            ColumnType::Varchar | ColumnType::Binary => self.read_text(column_type, blocks)?,
+            ColumnType::Array(element) => self.read_arrays(element, blocks)?,
         })
     }
 
@@ -105,13 +114,13 @@ impl Part {
 
     /// Visits the blocks that hold rows of `ranges`, each once: the page it is in, the block, and which of its rows are
     /// wanted.
-    pub(super) fn each_block(
-        &self,
+    pub(super) fn each_block<'a>(
+        &'a self,
         column: usize,
         ranges: &[Range<usize>],
-        mut visit: impl FnMut(&Page<'_>, &Block<'_>, &[Range<usize>]) -> Result<()>,
+        mut visit: impl FnMut(&Page<'a>, &Block<'a>, &[Range<usize>]) -> Result<()>,
     ) -> Result<()> {
-        let mut wanted = Wanted { ranges, inside: Vec::new(), row: 0 };
+        let mut wanted = Wanted::new(ranges);
         while let Some((slice, mut row)) = wanted.next_row().and_then(|row| Some((self.slice_of(row)?, row)))
         {
             let whole = &self.slices[slice].rows;
@@ -129,25 +138,20 @@ impl Part {
         Ok(())
     }
 
-    fn read_primitive<A: ArrowPrimitiveType>(
-        &self,
-        column: usize,
-        ranges: &[Range<usize>],
-    ) -> Result<ArrayRef>
+    fn read_primitive<'a, A: ArrowPrimitiveType>(&'a self, blocks: &impl Blocks<'a>) -> Result<ArrayRef>
     where
         A::Native: value::Value,
     {
-        let (values, nulls) = self.read_values::<A::Native>(column, ranges)?;
+        let (values, nulls) = self.read_values::<A::Native>(blocks)?;
         Ok(Arc::new(PrimitiveArray::<A>::new(ScalarBuffer::from(values), nulls)))
     }
 
-    fn read_values<V: value::Value>(
-        &self,
-        column: usize,
-        ranges: &[Range<usize>],
+    fn read_values<'a, V: value::Value>(
+        &'a self,
+        blocks: &impl Blocks<'a>,
     ) -> Result<(Vec<V>, Option<NullBuffer>)> {
         let mut values = Vec::new();
-        let nulls = self.append_values(column, ranges, &mut values)?;
+        let nulls = self.append_blocks(blocks, &mut values)?;
         Ok((values, nulls))
     }
 
@@ -157,15 +161,22 @@ impl Part {
         ranges: &[Range<usize>],
         values: &mut Vec<V>,
     ) -> Result<Option<NullBuffer>> {
-        let rows = count(ranges);
-        values.reserve_exact(rows);
-        let mut validity = Validity::new(rows);
-        self.each_block(column, ranges, |_, block, wanted| {
+        self.append_blocks(&ColumnBlocks { part: self, column, ranges }, values)
+    }
+
+    fn append_blocks<'a, V: value::Value, B: Blocks<'a>>(
+        &'a self,
+        blocks: &B,
+        values: &mut Vec<V>,
+    ) -> Result<Option<NullBuffer>> {
+        values.reserve_exact(blocks.rows());
+        let mut validity = Validity::new(blocks.rows());
+        blocks.each(|block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 values.resize(values.len() + count(wanted), V::default());
                 return Ok(());
             };
-            if body.first() == Some(&kind::SINCE) {
+            if B::BESIDE_TIMES && body.first() == Some(&kind::SINCE) {
                 return self.append_since(body, block, wanted, values);
             }
             let decoded = decode_wanted((body, block.tables), block.rows, wanted, values);
@@ -208,17 +219,17 @@ impl Part {
         Ok(decoded.map_err(|what| self.damaged(beside.offset, what.0))?)
     }
 
-    fn read_sixteen_bytes(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
-        let (values, nulls) = self.read_values::<[u8; 16]>(column, ranges)?;
+    fn read_sixteen_bytes<'a>(&'a self, blocks: &impl Blocks<'a>) -> Result<ArrayRef> {
+        let (values, nulls) = self.read_values::<[u8; 16]>(blocks)?;
         let bytes = Buffer::from_vec(values.into_flattened());
         Ok(Arc::new(FixedSizeBinaryArray::try_new(16, bytes, nulls)?))
     }
 
-    fn read_bits(&self, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
-        let rows = count(ranges);
+    fn read_bits<'a>(&'a self, blocks: &impl Blocks<'a>) -> Result<ArrayRef> {
+        let rows = blocks.rows();
         let mut values = BooleanBufferBuilder::new(rows);
         let mut validity = Validity::new(rows);
-        self.each_block(column, ranges, |_, block, wanted| {
+        blocks.each(|block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 values.append_n(count(wanted), false);
                 return Ok(());
@@ -235,12 +246,12 @@ impl Part {
         Ok(Arc::new(BooleanArray::new(values.finish(), validity.finish())))
     }
 
-    fn read_text(&self, column: usize, column_type: ColumnType, ranges: &[Range<usize>]) -> Result<ArrayRef> {
-        let rows = count(ranges);
+    fn read_text<'a>(&'a self, column_type: ColumnType, blocks: &impl Blocks<'a>) -> Result<ArrayRef> {
+        let rows = blocks.rows();
         let mut lengths_all: Vec<usize> = Vec::with_capacity(rows);
         let mut data = Vec::new();
         let mut validity = Validity::new(rows);
-        self.each_block(column, ranges, |_, block, wanted| {
+        blocks.each(|block, wanted| {
             let Some(body) = validity.body(self, block, wanted)? else {
                 lengths_all.resize(lengths_all.len() + count(wanted), 0);
                 return Ok(());
@@ -272,8 +283,38 @@ impl Part {
     }
 }
 
+/// Blocks of values of one type, with the rows wanted of each.
+pub(super) trait Blocks<'a> {
+    /// Whether they are those of a column, so that rows of theirs are rows of the part, which have times.
+    const BESIDE_TIMES: bool;
+
+    /// Rows wanted in all.
+    fn rows(&self) -> usize;
+    /// Visits each once, in order.
+    fn each(&self, visit: impl FnMut(&Block<'a>, &[Range<usize>]) -> Result<()>) -> Result<()>;
+}
+
+/// The blocks of a column that hold rows of `ranges`.
+struct ColumnBlocks<'a, 'r> {
+    part: &'a Part,
+    column: usize,
+    ranges: &'r [Range<usize>],
+}
+
+impl<'a> Blocks<'a> for ColumnBlocks<'a, '_> {
+    const BESIDE_TIMES: bool = true;
+
+    fn rows(&self) -> usize {
+        count(self.ranges)
+    }
+
+    fn each(&self, mut visit: impl FnMut(&Block<'a>, &[Range<usize>]) -> Result<()>) -> Result<()> {
+        self.part.each_block(self.column, self.ranges, |_, block, wanted| visit(block, wanted))
+    }
+}
+
 /// Rows in `ranges`.
-fn count(ranges: &[Range<usize>]) -> usize {
+pub(super) fn count(ranges: &[Range<usize>]) -> usize {
     ranges.iter().map(ExactSizeIterator::len).sum()
 }
 
@@ -311,7 +352,7 @@ fn keep_text(data: &mut Vec<u8>, start: usize, lengths: &[u32], wanted: &[Range<
 }
 
 /// Hands out ranges of rows block by block.
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     /// What is left: the first one may have been handed out in part.
     ranges: &'a [Range<usize>],
     /// The stretches of the block at hand, counted from its first row.
@@ -320,9 +361,14 @@ struct Wanted<'a> {
     row: usize,
 }
 
-impl Wanted<'_> {
+impl<'a> Wanted<'a> {
+    /// Of ranges that are ascending and apart.
+    pub(super) fn new(ranges: &'a [Range<usize>]) -> Self {
+        Self { ranges, inside: Vec::new(), row: 0 }
+    }
+
     /// The first row not handed out yet.
-    fn next_row(&mut self) -> Option<usize> {
+    pub(super) fn next_row(&mut self) -> Option<usize> {
         while let [first, rest @ ..] = self.ranges {
             let row = first.start.max(self.row);
             if row < first.end {
@@ -334,7 +380,7 @@ impl Wanted<'_> {
     }
 
     /// What is wanted of a block of these rows.
-    fn take(&mut self, block: Range<usize>) -> &[Range<usize>] {
+    pub(super) fn take(&mut self, block: Range<usize>) -> &[Range<usize>] {
         self.inside.clear();
         while let Some(row) = self.next_row().filter(|row| *row < block.end) {
             // There is a first range, as it has a next row.
@@ -347,20 +393,20 @@ impl Wanted<'_> {
 }
 
 /// Collects validity; holds nothing until the first NULL.
-struct Validity {
+pub(super) struct Validity {
     rows: usize,
     seen: usize,
     bits: Option<BooleanBufferBuilder>,
 }
 
 impl Validity {
-    fn new(rows: usize) -> Self {
+    pub(super) fn new(rows: usize) -> Self {
         Self { rows, seen: 0, bits: None }
     }
 
     /// Notes the validity of `wanted` rows of a block and gives the block's body, `None` where every value
     /// is NULL.
-    fn body<'a>(
+    pub(super) fn body<'a>(
         &mut self,
         part: &Part,
         block: &Block<'a>,
@@ -398,7 +444,7 @@ impl Validity {
         Ok(Some(body))
     }
 
-    fn finish(self) -> Option<NullBuffer> {
+    pub(super) fn finish(self) -> Option<NullBuffer> {
         let nulls = NullBuffer::new(self.bits?.finish());
         (nulls.null_count() > 0).then_some(nulls)
     }

@@ -29,7 +29,11 @@ macro_rules! with_native {
             ColumnType::Float32 => $self.$call::<f32 $(, $more)*>($($argument),*),
             ColumnType::Float64 => $self.$call::<f64 $(, $more)*>($($argument),*),
             ColumnType::Decimal { .. } => $self.$call::<i128 $(, $more)*>($($argument),*),
-            ColumnType::Boolean | ColumnType::Uuid | ColumnType::Varchar | ColumnType::Binary => $other,
+            ColumnType::Boolean
+            | ColumnType::Uuid
+            | ColumnType::Varchar
+            | ColumnType::Binary
+            | ColumnType::Array(_) => $other,
         }
     };
 }

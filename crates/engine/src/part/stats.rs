@@ -41,7 +41,9 @@ impl StatKind {
             | ColumnType::UInt64
             | ColumnType::Symbol => StatKind::Unsigned,
             ColumnType::Float32 | ColumnType::Float64 => StatKind::Float,
-            ColumnType::Varchar | ColumnType::Binary | ColumnType::Uuid => StatKind::Nothing,
+            ColumnType::Varchar | ColumnType::Binary | ColumnType::Uuid | ColumnType::Array(_) => {
+                StatKind::Nothing
+            }
             _ => StatKind::Signed,
         }
     }

@@ -56,9 +56,11 @@ impl Part {
                 let array = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), nulls);
                 Arc::new(array.with_precision_and_scale(precision, scale)?)
             }
-            ColumnType::Boolean | ColumnType::Uuid | ColumnType::Varchar | ColumnType::Binary => {
-                self.take_read(column, rows)?
-            }
+            ColumnType::Boolean
+            | ColumnType::Uuid
+            | ColumnType::Varchar
+            | ColumnType::Binary
+            | ColumnType::Array(_) => self.take_read(column, rows)?,
         })
     }
 

@@ -11,7 +11,7 @@ use super::block::{Chunk, encode_column};
 use super::bloom::{Filter, filtered, filters_of};
 use super::layout::{
     BloomRecord, ChunkRecord, FooterHead, HAS_TIMESTAMP, IS_DENSE, MAX_ROWS, SliceRecord, Trailer, VERSION,
-    VERSION_PLAIN, header, pad,
+    VERSION_FILTERED, VERSION_PLAIN, header, pad,
 };
 use super::open::schema_bytes;
 use super::order::{Order, SortedSlice, order};
@@ -109,7 +109,11 @@ impl<'a> PartWriter<'a> {
 
     /// The oldest format that can say what the part does.
     fn version(&self) -> u32 {
-        if self.filtered.is_empty() { VERSION_PLAIN } else { VERSION }
+        match () {
+            () if self.schema.columns().iter().any(|column| column.column_type.is_array()) => VERSION,
+            () if self.filtered.is_empty() => VERSION_PLAIN,
+            () => VERSION_FILTERED,
+        }
     }
 
     /// Sorts rows into slices and writes them. They must not be earlier than those added before.
@@ -296,7 +300,7 @@ impl<'a> PartWriter<'a> {
             sorted.series.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         }
         pad(&mut out);
-        if self.version() == VERSION {
+        if self.version() >= VERSION_FILTERED {
             self.write_blooms(&mut out);
         }
         out

@@ -6,5 +6,5 @@
 mod run;
 mod stats;
 
-pub(crate) use run::{Run, merge_runs, runs_to_merge, split_by_partition, take_rows};
+pub(crate) use run::{Run, fit_together, merge_runs, runs_to_merge, split_by_partition, take_rows};
 pub(crate) use stats::empty_stats;

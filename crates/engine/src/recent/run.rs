@@ -7,10 +7,12 @@
 use super::stats::array_stats;
 use crate::Result;
 use crate::part::{ColumnStats, PositionRange};
-use arrow_array::{Array, UInt32Array};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_schema::DataType;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use tickstone_model::{ColumnType, NULL_SYMBOL, RowBatch, SymbolId, TimeRange};
+use tickstone_model::{ColumnType, NULL_SYMBOL, RowBatch, SymbolId, TimeRange, values_bytes};
 
 /// Rows of one partition in order of time.
 #[derive(Debug)]
@@ -27,9 +29,7 @@ impl Run {
     /// Wraps rows that are in order of time.
     pub(crate) fn new(batch: RowBatch, positions: PositionRange) -> Self {
         debug_assert!(batch.times().is_none_or(<[i64]>::is_sorted), "a run is sorted by time");
-        let sizes =
-            batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
-        let bytes = sizes.sum();
+        let bytes = batch.columns().iter().map(values_bytes).sum();
         let stats = batch.columns().iter().map(|_| OnceLock::new()).collect();
         Self { batch, positions, bytes, stats, by_symbol: OnceLock::new() }
     }
@@ -139,6 +139,29 @@ pub(crate) fn merge_runs(runs: &[Arc<Run>]) -> Result<Run> {
     }
     let batch = RowBatch::new(Arc::clone(first.batch.schema()), columns)?;
     Ok(Run::new(sort_by_time(batch)?, positions))
+}
+
+/// Whether the values of several runs have room in one array a column: text and arrays have offsets of 32 bits.
+pub(crate) fn fit_together(runs: &[Arc<Run>]) -> bool {
+    let columns = runs.first().map_or(0, |run| run.batch.columns().len());
+    let held =
+        |column: usize| runs.iter().map(|run| offset_span(&run.batch.columns()[column])).sum::<usize>();
+    (0..columns).all(|column| i32::try_from(held(column)).is_ok())
+}
+
+/// What the offsets of an array span, at most: bytes of text, elements of arrays; 0 where there are none.
+fn offset_span(array: &ArrayRef) -> usize {
+    let span = |offsets: &[i32]| (offsets[offsets.len() - 1] - offsets[0]).cast_unsigned() as usize;
+    match array.data_type() {
+        DataType::Utf8 => span(array.as_string::<i32>().value_offsets()),
+        DataType::Binary => span(array.as_binary::<i32>().value_offsets()),
+        DataType::List(_) => {
+            let lists = array.as_list::<i32>();
+            let (first, elements) = (lists.value_offsets()[0], span(lists.value_offsets()));
+            elements.max(offset_span(&lists.values().slice(first.cast_unsigned() as usize, elements)))
+        }
+        _ => 0,
+    }
 }
 
 /// How many of the newest of neighbouring runs (their rows given, oldest first) to merge now: each

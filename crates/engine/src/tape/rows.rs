@@ -3,14 +3,15 @@
 //! Per column: total bytes (u32, so that an unknown table's rows can be passed over), one byte that
 //! says whether a validity bitmap follows, the bitmap, then the values: fixed-width ones as they lie
 //! in memory (little-endian), booleans as a bitmap, text and bytes as `rows + 1` u32 offsets and the
-//! bytes themselves.
+//! bytes themselves, arrays as such offsets and their elements: presence byte, bitmap and values again.
 
 use crate::codec::{Decoder, Encoder, Malformed};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{BinaryType, ByteArrayType, Utf8Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteArray, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteArray, ListArray, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
+use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::ColumnType;
 
@@ -32,6 +33,7 @@ fn encode_column(out: &mut Encoder, column: &ArrayRef) {
         DataType::Boolean => out.raw(&packed(column.as_boolean().values())),
         DataType::Utf8 => encode_bytes(out, column.as_bytes::<Utf8Type>()),
         DataType::Binary => encode_bytes(out, column.as_bytes::<BinaryType>()),
+        DataType::List(_) => encode_lists(out, column.as_list()),
         fixed => {
             let width = fixed_width(fixed);
             let data = column.to_data();
@@ -57,11 +59,20 @@ fn packed(bits: &BooleanBuffer) -> Vec<u8> {
 }
 
 fn encode_bytes<T: ByteArrayType<Offset = i32>>(out: &mut Encoder, array: &GenericByteArray<T>) {
-    let offsets = array.value_offsets();
-    let first = offsets[0];
+    let held = encode_offsets(out, array.value_offsets());
+    out.raw(&array.value_data()[held]);
+}
+
+fn encode_lists(out: &mut Encoder, array: &ListArray) {
+    let held = encode_offsets(out, array.value_offsets());
+    encode_column(out, &array.values().slice(held.start, held.len()));
+}
+
+/// Appends offsets from 0 on; returns what they span of the values.
+fn encode_offsets(out: &mut Encoder, offsets: &[i32]) -> Range<usize> {
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
     offsets.iter().for_each(|offset| out.u32((offset - first).cast_unsigned()));
-    let last = offsets[offsets.len() - 1];
-    out.raw(&array.value_data()[first.cast_unsigned() as usize..last.cast_unsigned() as usize]);
+    first.cast_unsigned() as usize..last.cast_unsigned() as usize
 }
 
 /// Reads the columns of a batch of `rows`; without `types` they are passed over and none returned.
@@ -92,6 +103,7 @@ fn decode_column(input: &mut Decoder<'_>, rows: usize, data_type: &DataType) -> 
         DataType::Boolean => Ok(Arc::new(BooleanArray::new(bitmap(input, rows)?, nulls))),
         DataType::Utf8 => decode_bytes::<Utf8Type>(input, rows, nulls),
         DataType::Binary => decode_bytes::<BinaryType>(input, rows, nulls),
+        DataType::List(field) => decode_lists(input, rows, nulls, field),
         fixed => {
             let bytes = rows.checked_mul(fixed_width(fixed)).ok_or("row count overflows")?;
             let data = arrow_data::ArrayData::builder(fixed.clone())
@@ -114,13 +126,31 @@ fn decode_bytes<T: ByteArrayType<Offset = i32>>(
     rows: usize,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, Malformed> {
-    let offset_bytes = input.raw((rows + 1).checked_mul(4).ok_or("row count overflows")?)?;
-    let offsets = ScalarBuffer::<i32>::from(aligned(offset_bytes));
-    let ascending = offsets.first() == Some(&0) && offsets.windows(2).all(|pair| pair[0] <= pair[1]);
-    let total = offsets.last().filter(|_| ascending).ok_or("text offsets do not ascend from 0")?;
-    let values = aligned(input.raw(total.cast_unsigned() as usize)?);
-    let array = GenericByteArray::<T>::try_new(OffsetBuffer::new(offsets), values, nulls);
+    let (offsets, total) = decode_offsets(input, rows)?;
+    let array = GenericByteArray::<T>::try_new(offsets, aligned(input.raw(total)?), nulls);
     Ok(Arc::new(array.map_err(|error| error.to_string())?))
+}
+
+fn decode_lists(
+    input: &mut Decoder<'_>,
+    rows: usize,
+    nulls: Option<NullBuffer>,
+    field: &FieldRef,
+) -> Result<ArrayRef, Malformed> {
+    let (offsets, total) = decode_offsets(input, rows)?;
+    let elements = decode_column(input, total, field.data_type())?;
+    let array = ListArray::try_new(Arc::clone(field), offsets, elements, nulls);
+    Ok(Arc::new(array.map_err(|error| error.to_string())?))
+}
+
+/// Offsets of `rows` values, and where the last one ends.
+fn decode_offsets(input: &mut Decoder<'_>, rows: usize) -> Result<(OffsetBuffer<i32>, usize), Malformed> {
+    let bytes = input.raw((rows + 1).checked_mul(4).ok_or("row count overflows")?)?;
+    let offsets = ScalarBuffer::<i32>::from(aligned(bytes));
+    let ascending = offsets.first() == Some(&0) && offsets.windows(2).all(|pair| pair[0] <= pair[1]);
+    let total = offsets.last().filter(|_| ascending).ok_or("offsets do not ascend from 0")?;
+    let total = total.cast_unsigned() as usize;
+    Ok((OffsetBuffer::new(offsets), total))
 }
 
 /// A copy in memory aligned for any value.

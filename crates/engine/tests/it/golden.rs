@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::disk::{Disk, MemoryDisk};
 use tickstone_engine::{Clock, ColumnPoints, Dictionary, Engine, EngineOptions, ImportSource, Selection};
-use tickstone_model::{AlterTable, Column, ColumnType, TableSchema, TimeRange};
+use tickstone_model::{AlterTable, Column, ColumnType, ElementType, TableSchema, TimeRange};
 
 const DAY: i64 = 86_400_000_000_000;
 const START: i64 = 19_700 * DAY;
@@ -141,6 +141,48 @@ fn orders() -> TableSchema {
     builder.timestamp("ts").indexed(["n", "px", "id"]).build().unwrap()
 }
 
+/// A table with columns of arrays.
+fn books() -> TableSchema {
+    let builder = TableSchema::builder("books")
+        .column("ts", ColumnType::Timestamp)
+        .column("symbol", ColumnType::Symbol)
+        .column("bids", ColumnType::Array(ElementType::Float64))
+        .column("sizes", ColumnType::Array(ElementType::Int64))
+        .column("venues", ColumnType::Array(ElementType::Varchar))
+        .column("firm", ColumnType::Array(ElementType::Boolean));
+    builder.timestamp("ts").build().unwrap()
+}
+
+fn books_rows(first: i64, count: i64) -> RecordBatch {
+    let rows = || first..first + count;
+    // Some books are not there, some are empty, some levels are unknown.
+    let levels = |n: i64| {
+        (!mix(n).is_multiple_of(9)).then(|| (0..(mix(n) % 12).cast_signed()).map(move |l| n * 20 + l))
+    };
+    let known = |level: i64| (!mix(level).is_multiple_of(13)).then(|| mix(level));
+    let all = || rows().flat_map(|n| levels(n).into_iter().flatten()).map(known);
+    let lists = |values: ArrayRef| -> ArrayRef {
+        let lengths = rows().map(|n| levels(n).into_iter().flatten().count());
+        let nulls = arrow_buffer::NullBuffer::from_iter(rows().map(|n| levels(n).is_some()));
+        let field = Arc::new(arrow_schema::Field::new_list_field(values.data_type().clone(), true));
+        let offsets = arrow_buffer::OffsetBuffer::from_lengths(lengths);
+        Arc::new(ListArray::new(field, offsets, values, Some(nulls)))
+    };
+    let bids = Float64Array::from_iter(all().map(|v| v.map(|v| (v % 9_000) as f64 / 100.0)));
+    let sizes = Int64Array::from_iter(all().map(|v| v.map(|v| (v % 500).cast_signed())));
+    let venues = StringArray::from_iter(all().map(|v| v.map(|v| format!("venue {}", v % 6))));
+    let firm = BooleanArray::from_iter(all().map(|v| v.map(|v| v.is_multiple_of(3))));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("ts", Arc::new(TimestampNanosecondArray::from_iter_values(rows().map(|n| START + n)))),
+        ("symbol", Arc::new(StringArray::from_iter_values(rows().map(|n| format!("S{}", n % 3))))),
+        ("bids", lists(Arc::new(bids))),
+        ("sizes", lists(Arc::new(sizes))),
+        ("venues", lists(Arc::new(venues))),
+        ("firm", lists(Arc::new(firm))),
+    ];
+    batch(columns.into_iter().map(|(name, array)| (name.to_string(), array)).collect())
+}
+
 fn orders_rows(count: i64) -> RecordBatch {
     let rows = || 0..count;
     let columns: Vec<(&str, ArrayRef)> = vec![
@@ -262,6 +304,7 @@ fn types_rows(first: i64, count: i64) -> RecordBatch {
                 Arc::new(Date32Array::from_iter(ints(14).into_iter().map(|v| v.map(|v| v as i32))))
             }
             ColumnType::Int64 => Arc::new(Int64Array::from_iter(ints(64))),
+            ColumnType::Array(_) => unreachable!("arrays are in a table of their own"),
         };
         (format!("c{index}"), array)
     });
@@ -334,6 +377,11 @@ fn cell(array: &ArrayRef, row: usize, dictionary: Option<&Arc<Dictionary>>) -> S
         DataType::Binary => format!("{:02x?}", array.as_binary::<i32>().value(row)),
         DataType::FixedSizeBinary(_) => format!("{:02x?}", array.as_fixed_size_binary().value(row)),
         DataType::Date32 => value!(Date32Type),
+        DataType::List(_) => {
+            let elements = array.as_list::<i32>().value(row);
+            let cells: Vec<String> = (0..elements.len()).map(|at| cell(&elements, at, None)).collect();
+            format!("[{}]", cells.join(","))
+        }
         _ => value!(TimestampNanosecondType),
     }
 }
@@ -476,6 +524,27 @@ fn write_golden() {
     expected += &describe("types", lines([types_rows(0, 200), types_rows(200, 60)]));
     let number = (1..).find(|number| !golden_dir().join(format!("db-{number}")).exists()).unwrap();
     let dir = golden_dir().join(format!("db-{number}"));
+    write_files(&disk, Path::new(""), &dir.join("files"));
+    std::fs::write(dir.join("expected.txt"), expected).unwrap();
+}
+
+/// What format 4 of parts adds: arrays.
+#[test]
+#[ignore = "writes the golden database of arrays"]
+fn write_golden_arrays() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    engine.create_table(types()).unwrap();
+    engine.create_table(books()).unwrap();
+    engine.append("types", &types_rows(0, 20), None).unwrap();
+    engine.append("books", &books_rows(0, 1_500), None).unwrap();
+    engine.seal(None).unwrap();
+    engine.append("books", &books_rows(1_500, 30), None).unwrap();
+    drop(engine);
+    let books = [books_rows(0, 1_500), books_rows(1_500, 30)];
+    let mut expected = describe("books", books.iter().flat_map(lines_of).collect());
+    expected += &describe("types", lines_of(&types_rows(0, 20)));
+    let dir = golden_dir().join("db-4");
     write_files(&disk, Path::new(""), &dir.join("files"));
     std::fs::write(dir.join("expected.txt"), expected).unwrap();
 }

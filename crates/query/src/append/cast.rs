@@ -1,6 +1,6 @@
 //! Columns from outside as columns of a table.
 
-use crate::cast::{cast_exactly, check_times, is_text, no_such_column};
+use crate::cast::{cast_exactly, check_times, elements_of, is_text, no_such_column};
 use crate::error::{QueryError, Result};
 use datafusion::arrow::array::{Array, MutableArrayData, RecordBatch, RecordBatchOptions, make_array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -74,6 +74,10 @@ fn target(found: &DataType, column: &Column) -> Result<DataType> {
     match (column.column_type, found) {
         (_, found) if *found == wanted => Ok(wanted),
         (_, DataType::Null) => Ok(wanted),
+        (ColumnType::Array(element), found) => match elements_of(found) {
+            Some(found) => target(found, &Column::new(&column.name, element.into())).map(|_| wanted),
+            None => refuse("hand it over as lists"),
+        },
         // The engine takes any text as symbols, and looks each value of a dictionary up once.
         (ColumnType::Symbol, found) if is_text(found) => Ok(found.clone()),
         (ColumnType::Symbol, DataType::Dictionary(_, values)) if is_text(values) => Ok(found.clone()),

@@ -92,14 +92,18 @@ pub(super) fn column_type(cursor: &mut Cursor<'_>) -> Result<ColumnType> {
 
 fn type_error(error: &ModelError, written: &str, position: super::Position) -> SqlError {
     let message = error.to_string();
+    if let ModelError::ElementType { .. } = error {
+        let (message, hint) = message.split_once("; ").unwrap_or((&message, ""));
+        return SqlError::new(message, position).hint(hint);
+    }
     let message = message.split("; known are").next().unwrap_or_default();
     let written = written.to_uppercase();
     let hint = OTHER_TYPES.iter().find(|(other, _)| written.starts_with(other)).map(|(_, hint)| *hint);
-    SqlError::new(message, position).hint(hint.unwrap_or("types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE, TIMESTAMP"))
+    SqlError::new(message, position).hint(hint.unwrap_or("types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE, TIMESTAMP, and arrays of them, as in DOUBLE[]"))
 }
 
 /// Beginnings of types of other databases, and what to write instead.
-const OTHER_TYPES: [(&str, &str); 11] = [
+const OTHER_TYPES: [(&str, &str); 12] = [
     ("SYMBOL ", "write SYMBOL alone: there is no capacity, cache or index to choose"),
     ("SYM", "did you mean SYMBOL?"),
     ("LOWCARDINALITY", "write SYMBOL"),
@@ -110,6 +114,7 @@ const OTHER_TYPES: [(&str, &str); 11] = [
     ("SHORT", "write SMALLINT"),
     ("SERIAL", "write BIGINT: nothing counts up by itself"),
     ("REAL", "write FLOAT for 32 bits, DOUBLE for 64"),
+    ("ARRAY", "write the type of the elements and brackets, as in DOUBLE[]"),
     ("NULLABLE", "write the type alone: every column but the designated timestamp may be NULL"),
 ];
 

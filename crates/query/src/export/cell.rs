@@ -3,13 +3,14 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32Type};
 use arrow_array::{
-    Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray,
+    Array, ArrayRef, DictionaryArray, FixedSizeBinaryArray, Float64Array, Int64Array, ListArray, StringArray,
     TimestampNanosecondArray,
 };
 use arrow_buffer::NullBuffer;
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use std::fmt::Write;
+use std::ops::Range;
 use tickstone_model::format_nanos;
 
 /// How timestamps look.
@@ -36,6 +37,7 @@ enum Kind<'a> {
     Symbol(&'a DictionaryArray<UInt32Type>, &'a StringArray),
     Timestamp(&'a TimestampNanosecondArray, TimeStyle),
     Uuid(&'a FixedSizeBinaryArray),
+    List(&'a ListArray, Box<Cells<'a>>),
     Other(ArrayFormatter<'a>),
 }
 
@@ -65,6 +67,10 @@ impl<'a> Cells<'a> {
                 Kind::Timestamp(array.as_primitive::<TimestampNanosecondType>(), style)
             }
             DataType::FixedSizeBinary(16) => Kind::Uuid(array.as_fixed_size_binary()),
+            DataType::List(_) => {
+                let lists = array.as_list::<i32>();
+                Kind::List(lists, Box::new(Cells::new(lists.values(), style)?))
+            }
             _ => match symbols(array) {
                 Some((dictionary, values)) => Kind::Symbol(dictionary, values),
                 None => Kind::Other(ArrayFormatter::try_new(array.as_ref(), &OPTIONS)?),
@@ -97,9 +103,58 @@ impl<'a> Cells<'a> {
             Kind::Timestamp(values, TimeStyle::Short) => out.write_str(&format_nanos(values.value(row))),
             Kind::Timestamp(values, TimeStyle::Full) => write_full(values.value(row), out),
             Kind::Uuid(values) => write_uuid(values.value(row), out),
+            Kind::List(lists, elements) => {
+                let ends = &lists.value_offsets()[row..row + 2];
+                elements.write_list(ends[0].cast_unsigned() as usize..ends[1].cast_unsigned() as usize, out)
+            }
             Kind::Other(formatter) => write!(out, "{}", formatter.value(row)),
         };
     }
+}
+
+impl Cells<'_> {
+    /// Puts an array of some of the values behind `out`, as JSON: an import reads it back.
+    fn write_list(&self, rows: Range<usize>, out: &mut String) -> std::fmt::Result {
+        let data_type = self.array.data_type();
+        let is_plain = data_type.is_numeric() || matches!(data_type, DataType::Boolean | DataType::List(_));
+        let first = rows.start;
+        out.push('[');
+        for row in rows {
+            out.push_str(if row > first { ", " } else { "" });
+            if self.is_null(row) {
+                out.push_str("null");
+                continue;
+            }
+            let start = out.len();
+            self.write(row, out);
+            let text = out.split_off(start);
+            match (is_plain, text.as_str()) {
+                (true, "inf") => out.push_str("Infinity"),
+                (true, "-inf") => out.push_str("-Infinity"),
+                (true, text) => out.push_str(text),
+                (false, text) => write_quoted(text, out)?,
+            }
+        }
+        out.push(']');
+        Ok(())
+    }
+}
+
+/// A string of JSON.
+fn write_quoted(text: &str, out: &mut String) -> std::fmt::Result {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => write!(out, "\\{character}")?,
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            control if control < ' ' => write!(out, "\\u{:04x}", u32::from(control))?,
+            plain => out.push(plain),
+        }
+    }
+    out.push('"');
+    Ok(())
 }
 
 fn symbols(array: &ArrayRef) -> Option<(&DictionaryArray<UInt32Type>, &StringArray)> {

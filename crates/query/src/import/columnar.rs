@@ -209,6 +209,9 @@ fn cast_column(
     if *found == target {
         return Ok(std::sync::Arc::clone(array));
     }
+    if wanted.is_array() {
+        return crate::cast::cast(array, &target, wanted).map_err(ArrowError::CastError);
+    }
     if let (ColumnType::Timestamp, Some(unit), true) = (wanted, time.unit(), found.is_integer()) {
         let counted = cast_with_options(array, &DataType::Timestamp(arrow_unit(unit), None), &strict)?;
         let nanos = cast_with_options(&counted, &target, &strict)?;

@@ -11,6 +11,7 @@ use datafusion::physical_plan::metrics::Count;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::{Segment, TableSnapshot};
+use tickstone_model::values_bytes;
 
 /// What a value without a fixed size may take.
 const VALUE_BYTES: usize = 32;
@@ -88,8 +89,7 @@ impl Columns {
 
     /// Columns in stored types as the edge shows them.
     pub(super) fn edge(&self, stored: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
-        let bytes = |array: &ArrayRef| array.to_data().get_slice_memory_size().unwrap_or(0);
-        self.bytes.add(stored.iter().map(bytes).sum());
+        self.bytes.add(stored.iter().map(values_bytes).sum());
         let columns = self.columns.iter().zip(stored).map(|(column, array)| match &column.symbols {
             Some(symbols) => symbol_array(&array, symbols),
             None => Ok(array),

@@ -4,6 +4,7 @@
 //! [`ColumnBuilder::truncate`] of the columns before the one at fault; NULLs are kept as a list of
 //! rows, so that a column without them pays nothing.
 
+mod lists;
 mod symbols;
 
 use crate::value::{
@@ -18,6 +19,7 @@ use arrow_array::{
     TimestampNanosecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use lists::Lists;
 use std::sync::Arc;
 use symbols::ChunkDictionary;
 use tickstone_model::ColumnType;
@@ -52,6 +54,7 @@ enum Values {
     Uuid(Vec<[u8; 16]>),
     Date(Vec<i32>),
     Timestamp { values: Vec<i64>, time: TimeFormat, cache: DateCache },
+    Array(Lists),
 }
 
 /// Values of any length, one behind the other.
@@ -79,7 +82,7 @@ impl Text {
     }
 }
 
-/// Runs the same expression over whichever vector holds the values.
+/// Runs the same expression over whichever vector holds the values, another over those of no fixed size.
 macro_rules! each {
     ($values:expr, $vector:ident => $body:expr, $text:ident => $text_body:expr) => {
         match $values {
@@ -99,6 +102,7 @@ macro_rules! each {
             Values::Uuid($vector) => $body,
             Values::Timestamp { values: $vector, .. } => $body,
             Values::Varchar($text) | Values::Binary($text) => $text_body,
+            Values::Array($text) => $text_body,
         }
     };
 }
@@ -128,6 +132,7 @@ impl ColumnBuilder {
             ColumnType::Timestamp => {
                 Values::Timestamp { values: Vec::new(), time: plan.time, cache: DateCache::default() }
             }
+            ColumnType::Array(element) => Values::Array(Lists::new(element, plan)),
         };
         Self { column_type: plan.column_type, required: plan.required, values, nulls: Vec::new() }
     }
@@ -239,6 +244,7 @@ impl ColumnBuilder {
             Values::Uuid(values) => values.push(parse_uuid(trim(text)).ok_or_else(not_a)?),
             Values::Date(values) => values.push(parse_date(trim(text)).ok_or_else(not_a)?),
             Values::Timestamp { values, time, .. } => values.push(parse_timestamp(trim(text), *time)?),
+            Values::Array(lists) => lists.push_json(trim(text)).ok_or_else(not_a)?,
         }
         Ok(())
     }
@@ -292,6 +298,7 @@ impl ColumnBuilder {
                 let bytes = Buffer::from_vec(std::mem::take(values).into_flattened());
                 Arc::new(FixedSizeBinaryArray::new(16, bytes, nulls))
             }
+            Values::Array(lists) => lists.finish(nulls),
         }
     }
 }

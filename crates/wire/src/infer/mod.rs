@@ -4,11 +4,12 @@
 //! name counts where the values leave a choice: `ts` and `trade_time` of whole numbers are timestamps,
 //! `symbol` and `side` of text are symbols, `price` of whole numbers is a DOUBLE.
 
+use crate::ndjson::token::{Items, Value, unescape};
 use crate::plan::PLAUSIBLE_SECONDS;
 use crate::value::{parse_bool, parse_date, parse_f64, parse_i64, parse_iso, parse_u64, parse_uuid, trim};
 use crate::{EpochUnit, TimeFormat};
 use std::collections::{BTreeMap, HashSet};
-use tickstone_model::ColumnType;
+use tickstone_model::{ColumnType, ElementType};
 
 /// Names of the designated timestamp, the likeliest first.
 const TIMESTAMP_NAMES: [&str; 9] =
@@ -88,6 +89,8 @@ pub struct ColumnSample {
     units: BTreeMap<EpochUnit, usize>,
     distinct: HashSet<Vec<u8>>,
     bytes_max: usize,
+    /// The elements, where every value so far was a JSON array of scalars.
+    elements: Option<Box<ColumnSample>>,
 }
 
 /// Which shapes every value so far had.
@@ -122,11 +125,13 @@ impl ColumnSample {
             units: BTreeMap::new(),
             distinct: HashSet::new(),
             bytes_max: 0,
+            elements: None,
         }
     }
 
     /// Sees a value that is not NULL.
     pub fn see(&mut self, text: &[u8]) {
+        self.see_elements(trim(text));
         self.values += 1;
         self.bytes_max = self.bytes_max.max(text.len());
         if self.distinct.len() <= DISTINCT_MAX && !self.distinct.contains(text) {
@@ -146,6 +151,17 @@ impl ColumnSample {
         shapes.uuid &= text.len() == 36 && parse_uuid(text).is_some();
         if let Some(unit) = plausible_unit(text) {
             *self.units.entry(unit).or_default() += 1;
+        }
+    }
+
+    /// Sees a value's elements, if all before were arrays and it is one.
+    fn see_elements(&mut self, text: &[u8]) {
+        if self.values == 0 && text.first() == Some(&b'[') {
+            self.elements = Some(Box::new(ColumnSample::new(self.name.clone())));
+        }
+        let Some(elements) = &mut self.elements else { return };
+        if !sees_items(elements, text) {
+            self.elements = None;
         }
     }
 
@@ -173,7 +189,13 @@ impl ColumnSample {
     /// The type of the values seen.
     pub fn conclude(&self) -> Inferred {
         let column_type = self.column_type();
-        let time = if column_type == ColumnType::Timestamp { self.time_format() } else { TimeFormat::Iso };
+        let time = match column_type {
+            ColumnType::Timestamp => self.time_format(),
+            ColumnType::Array(ElementType::Timestamp) => {
+                self.elements.as_ref().map_or(TimeFormat::Iso, |elements| elements.time_format())
+            }
+            _ => TimeFormat::Iso,
+        };
         Inferred { column_type, time, seen: self.values > 0, mostly_time: self.is_mostly_time() }
     }
 
@@ -181,6 +203,12 @@ impl ColumnSample {
         let Shapes { boolean, signed, unsigned, float, date, iso, uuid } = self.shapes;
         if self.values == 0 {
             return if is_symbol_name(&self.name) { ColumnType::Symbol } else { ColumnType::Varchar };
+        }
+        if let Some(elements) = &self.elements {
+            // Symbols are text in arrays, and of no elements nothing is known.
+            return ColumnType::Array(
+                ElementType::of(elements.column_type()).unwrap_or(ElementType::Varchar),
+            );
         }
         let one_unit = self.units.len() == 1 && self.units.values().sum::<usize>() == self.values;
         if (signed || float) && one_unit && is_time_name(&self.name) {
@@ -211,6 +239,21 @@ impl ColumnSample {
             && self.distinct.len() <= DISTINCT_MAX
             && self.distinct.len() * ROWS_PER_SYMBOL <= self.values
             && self.bytes_max <= SYMBOL_BYTES_MAX
+    }
+}
+
+/// Whether a text is a JSON array of scalars; `elements` sees them.
+fn sees_items(elements: &mut ColumnSample, text: &[u8]) -> bool {
+    let Ok(mut items) = Items::open(text) else { return false };
+    let mut unescaped = Vec::new();
+    loop {
+        match items.item() {
+            Ok(None) => return true,
+            Ok(Some(Value::Null)) => {}
+            Ok(Some(Value::Plain(token))) => elements.see(token),
+            Ok(Some(Value::Text(text))) if unescape(text.raw, &mut unescaped) => elements.see(&unescaped),
+            Ok(Some(Value::Text(_) | Value::Nested(_))) | Err(_) => return false,
+        }
     }
 }
 

@@ -37,6 +37,20 @@ fn types_by_value_and_name() {
 }
 
 #[test]
+fn arrays_by_their_elements() {
+    let check = |values: &[&str], name: &str| check("bids", values, ColumnType::parse(name).unwrap());
+    check(&["[1, 2.5]", "[]", "[null]"], "DOUBLE[]");
+    check(&["[1]", "[-2, 3]"], "BIGINT[]");
+    check(&["[\"a\", null]"], "VARCHAR[]");
+    check(&["[]"], "VARCHAR[]");
+    check(&["[true,false]"], "BOOLEAN[]");
+    check(&["[1]", "7"], "VARCHAR");
+    check(&["7", "[1]"], "VARCHAR");
+    check(&["[[1,2],[3,4]]"], "VARCHAR");
+    check(&["[1", "[1]"], "VARCHAR");
+}
+
+#[test]
 fn units_by_magnitude() {
     let unit = |values: &[&str]| {
         let mut sample = ColumnSample::new("ts");

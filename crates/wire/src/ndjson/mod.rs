@@ -7,7 +7,7 @@
 
 mod parse;
 mod sample;
-mod token;
+pub(crate) mod token;
 
 pub use parse::Parser;
 pub use sample::sample;

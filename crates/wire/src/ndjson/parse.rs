@@ -139,7 +139,9 @@ impl Parser {
                 Some(_) => return Ok(()),
                 None => (column.push(token), token),
             },
-            Value::Nested(json) if column_type == ColumnType::Varchar => (column.push(json), json),
+            Value::Nested(json) if column_type == ColumnType::Varchar || column_type.is_array() => {
+                (column.push(json), json)
+            }
             Value::Nested(json) => {
                 (Err(Fault::NotA { wanted: column_type, fits: ColumnType::Varchar }), json)
             }

@@ -1,4 +1,4 @@
-//! One line's object: its keys and values, one level deep.
+//! One line's object: its keys and values, one level deep; the values of an array.
 
 use memchr::{memchr, memchr2};
 
@@ -30,7 +30,38 @@ pub(crate) struct Object<'a> {
     first: bool,
 }
 
+/// Walks the values of one array.
+#[derive(Debug)]
+pub(crate) struct Items<'a>(Object<'a>);
+
 type Found<T> = Result<T, &'static str>;
+
+impl<'a> Items<'a> {
+    /// The array that is all of `text`.
+    pub(crate) fn open(text: &'a [u8]) -> Found<Self> {
+        let mut inside = Object { line: text, at: 0, first: true };
+        inside.space();
+        inside.expect(b'[', "it does not begin with '['")?;
+        Ok(Self(inside))
+    }
+
+    /// The next value; `None` past the last, when the text has ended well.
+    pub(crate) fn item(&mut self) -> Found<Option<Value<'a>>> {
+        let Self(inside) = self;
+        inside.space();
+        if inside.peek() == Some(b']') {
+            inside.at += 1;
+            inside.space();
+            return if inside.at == inside.line.len() { Ok(None) } else { Err("text after its closing ']'") };
+        }
+        if !inside.first {
+            inside.expect(b',', "',' or ']' is missing")?;
+            inside.space();
+        }
+        inside.first = false;
+        inside.value().map(Some)
+    }
+}
 
 impl<'a> Object<'a> {
     /// The object that is all of `line`.
@@ -137,7 +168,7 @@ impl<'a> Object<'a> {
 
     #[inline]
     fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
             self.at += 1;
         }
     }

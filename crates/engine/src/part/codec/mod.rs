@@ -79,6 +79,9 @@ pub(super) mod kind {
     /// Format 2: distances from the designated timestamps of the same rows; a body of these follows.
     pub(in crate::part) const SINCE: u8 = 22;
 
+    /// Format 4: lengths of arrays, then blocks of their elements (see `part/arrays`).
+    pub(in crate::part) const ARRAYS: u8 = 24;
+
     /// Whether a kind is one of text.
     pub(in crate::part) fn is_text(kind: u8) -> bool {
         matches!(kind, TEXT | TEXT_ZSTD | STRINGS | STRINGS_ZSTD)

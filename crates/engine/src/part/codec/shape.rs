@@ -38,7 +38,7 @@ pub(in crate::part) enum Piece {
 }
 
 /// Words that never are differences of use.
-pub(super) const UNRELATED: IntPlan = IntPlan { scale: 1, delta_percent: 0, related: false };
+pub(in crate::part) const UNRELATED: IntPlan = IntPlan { scale: 1, delta_percent: 0, related: false };
 
 /// Up to this part of the values runs are worth it where the chunk has long ones.
 const MOST_RUNS: (usize, usize) = (3, 4);
@@ -126,6 +126,11 @@ impl Coder {
     /// For a chunk of a part of this density.
     pub(in crate::part) fn new(density: Density) -> Self {
         Self { density, tables: Vec::new(), last: [None, None, None] }
+    }
+
+    /// That of the part.
+    pub(in crate::part) fn density(&self) -> Density {
+        self.density
     }
 
     /// The bodies of a segment's blocks.

@@ -1,6 +1,6 @@
 //! Sums, ranges and selections equal those of a plain loop over the values read.
 
-use super::table::{Random, Shape, batches, schema};
+use super::table::{Random, Shape, batches, schema, with_arrays};
 use super::*;
 use crate::part::ColumnBound;
 use arrow_array::cast::AsArray;
@@ -31,7 +31,11 @@ fn values(array: &ArrayRef, column_type: ColumnType) -> Option<Vec<Option<StatVa
         ColumnType::Float32 => of!(Float32Type, Float as f64),
         ColumnType::Float64 => of!(Float64Type, Float as f64),
         ColumnType::Decimal { .. } => of!(Decimal128Type, Int as i128),
-        ColumnType::Boolean | ColumnType::Uuid | ColumnType::Varchar | ColumnType::Binary => None,
+        ColumnType::Boolean
+        | ColumnType::Uuid
+        | ColumnType::Varchar
+        | ColumnType::Binary
+        | ColumnType::Array(_) => None,
     }
 }
 
@@ -137,7 +141,7 @@ fn of_any_table() {
             series: 1,
             nulls: seed % 3 == 0,
         };
-        let schema = schema(&shape);
+        let schema = with_arrays(&schema(&shape));
         let density = if seed % 2 == 0 { Density::Fast } else { Density::Dense };
         let part = open(write_as(density, &schema, &batches(&shape, &schema), 2_500, 1), &schema).unwrap();
         check(&part, seed);

@@ -1,10 +1,10 @@
 //! Any table, split into any batches, is read back as a sort of its rows would give it.
 
-use super::table::{Random, Shape, batches, schema};
+use super::table::{Random, Shape, batches, schema, with_arrays};
 use super::*;
-use arrow_array::{Array, ArrayRef, PrimitiveArray, cast::AsArray, types::*};
+use arrow_array::{Array, ArrayRef, ListArray, PrimitiveArray, cast::AsArray, types::*};
 use proptest::prelude::*;
-use tickstone_model::{ColumnType, NULL_SYMBOL, TimeRange};
+use tickstone_model::{ColumnType, ElementType, NULL_SYMBOL, TimeRange};
 
 /// A value as bytes, `None` for NULL: equal where the bits are.
 pub(super) fn cell(array: &dyn Array, row: usize) -> Option<Vec<u8>> {
@@ -33,6 +33,12 @@ pub(super) fn cell(array: &dyn Array, row: usize) -> Option<Vec<u8>> {
         Utf8 => array.as_string::<i32>().value(row).as_bytes().to_vec(),
         Binary => array.as_binary::<i32>().value(row).to_vec(),
         FixedSizeBinary(_) => array.as_fixed_size_binary().value(row).to_vec(),
+        List(_) => {
+            let elements = array.as_list::<i32>().value(row);
+            let cells = (0..elements.len()).map(|at| cell(&elements, at));
+            let sized = |bytes: Vec<u8>| [&(bytes.len() as u64).to_le_bytes(), &bytes[..]].concat();
+            cells.flat_map(|cell| cell.map_or(vec![0xff], sized)).collect()
+        }
         other => panic!("no column has type {other}"),
     })
 }
@@ -158,7 +164,11 @@ fn stat_values(array: &ArrayRef, column_type: ColumnType) -> Option<Vec<Option<S
         })
     };
     match column_type {
-        ColumnType::Varchar | ColumnType::Binary | ColumnType::Uuid | ColumnType::Symbol => None,
+        ColumnType::Varchar
+        | ColumnType::Binary
+        | ColumnType::Uuid
+        | ColumnType::Symbol
+        | ColumnType::Array(_) => None,
         _ => Some((0..array.len()).map(number).collect()),
     }
 }
@@ -244,7 +254,7 @@ fn check(shape: &Shape, slice_rows: usize, threads: usize) {
 }
 
 fn check_as(density: Density, shape: &Shape, slice_rows: usize, threads: usize) {
-    let schema = schema(shape);
+    let schema = with_arrays(&schema(shape));
     let batches = batches(shape, &schema);
     let part = open(write_as(density, &schema, &batches, slice_rows, threads), &schema).unwrap();
     part.check().unwrap();
@@ -353,6 +363,48 @@ fn rows_and_columns_out_of_range_are_errors() {
     assert_eq!(part.seek(20..30, TimeRange::ALL).unwrap(), 20..30);
     let bound = ColumnBound { column: 99, min: None, max: None };
     assert_eq!(part.prune(&bound, 0..10), vec![0..10]);
+}
+
+#[test]
+fn no_arrays_empty_arrays_and_null_elements_differ() {
+    let schema = TableSchema::builder("books").column("bids", ColumnType::Array(ElementType::Float64));
+    let schema = Arc::new(schema.build().unwrap());
+    let rows = || {
+        let levels = |row: usize| match row % 4 {
+            0 => None,
+            1 => Some(Vec::new()),
+            2 => Some(vec![Some(row as f64 / 4.0), None]),
+            _ => Some(vec![None; row % 7]),
+        };
+        (0..3_000).map(levels)
+    };
+    let column = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows()));
+    // Twice, as two batches, the second one a slice: its elements do not begin at the first.
+    let halves = [column.slice(0, 1_700), column.slice(1_700, 1_300)];
+    let batches = halves.map(|half| RowBatch::new(Arc::clone(&schema), vec![Arc::new(half)]).unwrap());
+    let part = open(write(&schema, &batches, 1_000_000, 1), &schema).unwrap();
+    assert_eq!(part.read(0, 0..3_000).unwrap().as_list::<i32>(), &*column);
+    let picked = [2_999, 0, 1, 2, 1_023, 1_024, 1_025, 1_026];
+    let wanted: Vec<_> = rows().collect();
+    let wanted = picked.map(|row| wanted[row].clone());
+    let wanted = ListArray::from_iter_primitive::<Float64Type, _, _>(wanted);
+    assert_eq!(part.take(0, &picked).unwrap().as_list::<i32>(), &wanted);
+    assert_eq!(part.column_stats(0).nulls, 750);
+}
+
+#[test]
+fn arrays_of_the_same_length_take_no_more_than_their_elements() {
+    let levels = |row: i32| (0..10).map(move |level| Some(f64::from(row % 50 + level) / 100.0));
+    let lists = ListArray::from_iter_primitive::<Float64Type, _, _>((0..20_480).map(|row| Some(levels(row))));
+    let bytes_of = |values: ArrayRef, column_type: ColumnType| {
+        let schema = Arc::new(TableSchema::builder("t").column("c", column_type).build().unwrap());
+        let batch = RowBatch::new(Arc::clone(&schema), vec![values]).unwrap();
+        let part = open(write_as(Density::Fast, &schema, &[batch], 1 << 20, 1), &schema).unwrap();
+        part.column_bytes(0) - part.index_bytes(0)
+    };
+    let flat = bytes_of(Arc::clone(lists.values()), ColumnType::Float64);
+    let nested = bytes_of(Arc::new(lists), ColumnType::Array(ElementType::Float64));
+    assert!(nested < flat + flat / 50, "{nested} bytes, {flat} of the elements alone");
 }
 
 #[test]

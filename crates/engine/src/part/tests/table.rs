@@ -1,8 +1,9 @@
 //! Tables of any types and any values, from a seed.
 
 use arrow_array::*;
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use std::sync::Arc;
-use tickstone_model::{Column, ColumnType, RowBatch, TableSchema};
+use tickstone_model::{AlterTable, Column, ColumnType, ElementType, RowBatch, TableSchema};
 
 /// A small generator of numbers (splitmix64).
 pub(super) struct Random(pub(super) u64);
@@ -66,6 +67,24 @@ pub(super) fn schema(shape: &Shape) -> Arc<TableSchema> {
         builder = builder.timestamp("ts");
     }
     Arc::new(builder.series(["s0", "s1"].into_iter().take(shape.series)).build().unwrap())
+}
+
+/// Elements of one of each kind of codec.
+const ELEMENTS: [ElementType; 6] = [
+    ElementType::Float64,
+    ElementType::Int32,
+    ElementType::Boolean,
+    ElementType::Varchar,
+    ElementType::Uuid,
+    ElementType::Decimal { precision: 38, scale: 4 },
+];
+
+/// The same with columns of arrays.
+pub(super) fn with_arrays(schema: &TableSchema) -> Arc<TableSchema> {
+    let columns = ELEMENTS.iter().enumerate().map(|(index, element)| {
+        AlterTable::AddColumn(Column::new(format!("a{index}"), ColumnType::Array(*element)))
+    });
+    Arc::new(columns.fold(schema.clone(), |schema, change| schema.altered(&change).unwrap()))
 }
 
 pub(super) fn batches(shape: &Shape, schema: &Arc<TableSchema>) -> Vec<RowBatch> {
@@ -189,5 +208,30 @@ fn array(column_type: ColumnType, words: &[Option<u64>], style: u64) -> ArrayRef
         }
         ColumnType::Date => numbers!(Date32Array, i32),
         ColumnType::Timestamp => numbers!(TimestampNanosecondArray, i64),
+        ColumnType::Array(element) => lists(element, words, style),
     }
+}
+
+/// Arrays of one length, of few elements, of many, or long ones now and then; NULLs may have elements behind them.
+fn lists(element: ElementType, words: &[Option<u64>], style: u64) -> ArrayRef {
+    let length = |word: &Option<u64>| match (word, style / 8 % 4) {
+        (None, _) => style as usize % 3,
+        (Some(_), 0) => 5,
+        (Some(word), 1) => (word % 3) as usize,
+        (Some(word), 2) => (word % 30) as usize,
+        (Some(word), _) if word % 397 == 7 => 2_500,
+        (Some(_), _) => 1,
+    };
+    let lengths: Vec<usize> = words.iter().map(length).collect();
+    let mut elements = Vec::new();
+    for (word, length) in words.iter().zip(&lengths) {
+        let mut random = Random(word.unwrap_or(style));
+        elements.extend((0..*length).map(|_| {
+            let value = if style.is_multiple_of(2) { random.below(500) } else { random.next() };
+            (style.is_multiple_of(3) || random.below(7) > 0).then_some(value)
+        }));
+    }
+    let values = array(element.into(), &elements, style);
+    let nulls = NullBuffer::from_iter(words.iter().map(Option::is_some));
+    Arc::new(ListArray::new(element.field(), OffsetBuffer::from_lengths(lengths), values, Some(nulls)))
 }

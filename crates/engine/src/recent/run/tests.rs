@@ -1,15 +1,17 @@
 use super::*;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Int64Array, TimestampNanosecondArray};
+use arrow_array::{BooleanArray, Int64Array, ListArray, TimestampNanosecondArray};
+use arrow_buffer::OffsetBuffer;
 use proptest::prelude::*;
-use tickstone_model::{ColumnType, PartitionBy, TableSchema};
+use tickstone_model::{ColumnType, ElementType, PartitionBy, TableSchema};
 
 fn batch(rows: &[(i64, i64)]) -> RowBatch {
     let schema = TableSchema::builder("t")
         .column("ts", ColumnType::Timestamp)
         .column("symbol", ColumnType::Symbol)
-        .column("id", ColumnType::Int64);
+        .column("id", ColumnType::Int64)
+        .column("levels", ColumnType::Array(ElementType::Int64));
     let schema = Arc::new(schema.timestamp("ts").partition_by(PartitionBy::Hour).build().unwrap());
     let columns: Vec<arrow_array::ArrayRef> = vec![
         Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|(ts, _)| *ts))),
@@ -17,12 +19,20 @@ fn batch(rows: &[(i64, i64)]) -> RowBatch {
             rows.iter().map(|(_, id)| u32::try_from(id % 3).ok().filter(|s| *s < 2)),
         )),
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, id)| *id))),
+        Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(rows.iter().map(|(_, id)| levels(*id)))),
     ];
     RowBatch::new(schema, columns).unwrap()
 }
 
+/// The array of a row: none, of no elements, or of some, the first one NULL.
+fn levels(id: i64) -> Option<Vec<Option<i64>>> {
+    (id % 5 != 0).then(|| (0..id % 4).map(|level| (level > 0).then_some(id)).collect())
+}
+
 fn pairs(batch: &RowBatch) -> Vec<(i64, i64)> {
     let ids = batch.columns()[2].as_primitive::<Int64Type>().values();
+    let wanted = ListArray::from_iter_primitive::<Int64Type, _, _>(ids.iter().map(|id| levels(*id)));
+    assert_eq!(batch.columns()[3].as_list::<i32>(), &wanted, "arrays go with their rows");
     batch.times().unwrap().iter().copied().zip(ids.iter().copied()).collect()
 }
 
@@ -85,6 +95,35 @@ fn rows_of_a_symbol_are_found_once_and_null_is_one() {
     assert_eq!(*run.rows_of_symbol(1), [1]);
     assert_eq!(*run.rows_of_symbol(NULL_SYMBOL), [2, 4]);
     assert!(run.rows_of_symbol(7).is_empty());
+}
+
+/// A row at each of `times`, with an array of as many flags.
+fn flags(times: std::ops::Range<i64>, count: usize) -> RowBatch {
+    let schema = TableSchema::builder("t").column("ts", ColumnType::Timestamp);
+    let schema = schema.column("flags", ColumnType::Array(ElementType::Boolean)).timestamp("ts");
+    let rows = times.clone().count();
+    let values = Arc::new(BooleanArray::from(vec![true; rows * count]));
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(count, rows));
+    let columns: Vec<arrow_array::ArrayRef> = vec![
+        Arc::new(TimestampNanosecondArray::from_iter_values(times)),
+        Arc::new(ListArray::new(ElementType::Boolean.field(), offsets, values, None)),
+    ];
+    RowBatch::new(Arc::new(schema.build().unwrap()), columns).unwrap()
+}
+
+#[test]
+fn runs_whose_elements_no_offset_reaches_stay_apart() {
+    let run = Arc::new(Run::new(flags(0..1, 1 << 20), AT));
+    assert!(fit_together(&vec![Arc::clone(&run); 2_047]));
+    assert!(!fit_together(&vec![run; 2_048]));
+}
+
+#[test]
+fn runs_of_one_batch_share_its_bytes() {
+    let batch = flags(0..4, 8_000);
+    let bytes = |from: usize, rows: usize| Run::new(batch.slice(from, rows), AT).bytes();
+    assert_eq!(bytes(1, 1), bytes(3, 1));
+    assert!(bytes(0, 1) < 1_100 && bytes(0, 4) > 4_000);
 }
 
 #[test]

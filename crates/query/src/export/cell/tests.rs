@@ -38,3 +38,20 @@ fn values_as_text() {
     let symbols: DictionaryArray<UInt32Type> = vec![Some("a"), None, Some("b")].into_iter().collect();
     check(Arc::new(symbols), TimeStyle::Short, &["a", "∅", "b"]);
 }
+
+#[test]
+fn arrays_as_json() {
+    use arrow_array::builder::{ListBuilder, StringBuilder};
+    let doubles = vec![
+        Some(vec![Some(1.5), None, Some(f64::INFINITY), Some(100.0), Some(f64::NAN)]),
+        None,
+        Some(Vec::new()),
+    ];
+    let doubles = ListArray::from_iter_primitive::<Float64Type, _, _>(doubles);
+    let expect = ["[1.5, null, Infinity, 100, NaN]", "∅", "[]"];
+    check(Arc::new(doubles.clone()), TimeStyle::Short, &expect);
+    check(Arc::new(doubles.slice(1, 2)), TimeStyle::Full, &expect[1..]);
+    let mut words = ListBuilder::new(StringBuilder::new());
+    words.append_value([Some("a,\"b\"\\"), Some(""), Some("\u{1}\n"), None]);
+    check(Arc::new(words.finish()), TimeStyle::Full, &[r#"["a,\"b\"\\", "", "\u0001\n", null]"#]);
+}

@@ -3,7 +3,7 @@ use crate::ndjson::sample;
 use crate::{ColumnPlan, EpochUnit, TimeFormat};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32Type};
-use arrow_array::{Array, BooleanArray};
+use arrow_array::{Array, BooleanArray, ListArray};
 use proptest::prelude::*;
 
 fn plan() -> Arc<Plan> {
@@ -50,6 +50,37 @@ fn lines_become_rows() {
     assert_eq!(notes.iter().collect::<Vec<_>>(), [Some("a\"b€😀"), Some(r#"{"a":[1,"}"]}"#), Some("")]);
     let ups: &BooleanArray = chunk.columns[5].as_boolean();
     assert_eq!(ups.iter().collect::<Vec<_>>(), [Some(true), None, None]);
+}
+
+#[test]
+fn arrays_are_read_and_undone() {
+    let column = |(source, column_type): (&str, ColumnType)| ColumnPlan {
+        source: source.to_string(),
+        column_type,
+        time: TimeFormat::Iso,
+        required: false,
+    };
+    let types = [("px", ColumnType::parse("DOUBLE[]")), ("tags", ColumnType::parse("VARCHAR[]"))];
+    let columns = types.map(|(name, column_type)| column((name, column_type.unwrap()))).to_vec();
+    let text = r#"{"px":[1.5, null ,2e1],"tags":["a","b\"c",null]}
+{"px":[],"tags":null}
+{"px":[1,"x"],"tags":[]}
+{"px":[1,[2]]}
+{"px":[1,]}
+{"px":7}
+{"px":"[ 3 ]","tags":[""]}"#;
+    let chunk = Parser::new(Arc::new(Plan { columns, fields: Vec::new() })).parse(text.as_bytes(), false);
+    assert_eq!((chunk.rows, chunk.bad.len()), (3, 4));
+    let fault = Fault::NotA { wanted: ColumnType::parse("DOUBLE[]").unwrap(), fits: ColumnType::Varchar };
+    assert_eq!(chunk.bad[0].fault, fault);
+    assert_eq!(chunk.bad[0].text, r#"[1,"x"]"#);
+    let prices = chunk.columns[0].as_list::<i32>();
+    let wanted = [Some(vec![Some(1.5), None, Some(20.0)]), Some(vec![]), Some(vec![Some(3.0)])];
+    assert_eq!(prices, &ListArray::from_iter_primitive::<Float64Type, _, _>(wanted));
+    let tags = chunk.columns[1].as_list::<i32>();
+    assert_eq!((tags.is_null(1), tags.value_length(2)), (true, 1));
+    let words = tags.values().as_string::<i32>();
+    assert_eq!(words.iter().collect::<Vec<_>>(), [Some("a"), Some("b\"c"), None, Some("")]);
 }
 
 #[test]
