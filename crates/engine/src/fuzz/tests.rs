@@ -98,7 +98,7 @@ fn changes(tape: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The part of the golden database of arrays.
-const ARRAYS_PART: &str = "../../db-4/files/tables/2/2023-12-09/000001-00000001-6573ae00.part";
+const ARRAYS_PART: &str = "../../db-4/files/tables/2/2023-12-09/000001-00000000-6573ae00.part";
 
 #[test]
 fn frames_of_any_bytes() {
