@@ -1,10 +1,10 @@
 use super::{AppendRequest, append};
 use crate::{Database, DatabaseOptions, ErrorKind};
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StringViewArray,
-    TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray,
+    TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray, new_null_array,
 };
-use datafusion::arrow::datatypes::Int32Type;
+use datafusion::arrow::datatypes::DataType;
 use std::sync::Arc;
 use tickstone_model::{ColumnType, PartitionBy};
 
@@ -111,8 +111,9 @@ fn a_fraction_is_not_cut_off() {
 #[test]
 fn a_table_that_cannot_be_filled_is_not_made() {
     let database = database();
-    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![Some(vec![Some(1)])]);
-    refused(&database, &batch(vec![("v", Arc::new(lists))]), &["'v'", "List"]);
+    let lists_of_lists =
+        new_null_array(&DataType::new_list(DataType::new_list(DataType::Int32, true), true), 1);
+    refused(&database, &batch(vec![("v", lists_of_lists)]), &["'v'", "List"]);
     let none = batch(vec![("ts", Arc::new(TimestampNanosecondArray::from(vec![None::<i64>])))]);
     refused(&database, &none, &["row 1", "'ts' is NULL"]);
     assert!(database.engine().snapshot().table("t").is_none());
