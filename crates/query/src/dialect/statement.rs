@@ -163,7 +163,7 @@ impl Statement {
             Statement::Begin => "BEGIN",
             Statement::Commit => "COMMIT",
             Statement::Rollback => "ROLLBACK",
-            Statement::Checkpoint { .. } => "CHECKPOINT",
+            Statement::Checkpoint { .. } | Statement::Hold | Statement::Release => "CHECKPOINT",
             Statement::Optimize { .. } => "OPTIMIZE",
             Statement::CopyFrom { .. } => "COPY FROM",
             Statement::CopyTo { .. } => "COPY TO",
