@@ -20,7 +20,8 @@ def listed(db: tickstone.Database, text: str) -> dict[str, Any]:
     while time.monotonic() < until:
         for row in db.sql("SHOW QUERIES").arrow().to_pylist():
             if row["statement"] == text:
-                return row
+                found: dict[str, Any] = row
+                return found
         time.sleep(0.002)
     raise AssertionError(f"{text} is not listed")
 
