@@ -249,7 +249,7 @@ fn encode_values<V: value::Value>(
         made.push(if is_empty { Vec::new() } else { pieces(&values, plan) });
         known.push((values.len(), stats, valid));
     }
-    let encoded = |((rows, stats, valid), coded): ((usize, BlockStats, Option<Vec<bool>>), Vec<u8>)| {
+    let encoded = |((rows, stats, valid), coded): (KnownBlock, Vec<u8>)| {
         let mut body = Vec::with_capacity(coded.len() + 1);
         body.extend(related.map(|_| kind::SINCE));
         body.extend_from_slice(&coded);
@@ -257,6 +257,9 @@ fn encode_values<V: value::Value>(
     };
     known.into_iter().zip(coder.encode(&made)).map(encoded).collect()
 }
+
+/// Rows, statistics and validity of a block that is to be coded.
+type KnownBlock = (usize, BlockStats, Option<Vec<bool>>);
 
 /// Statistics of a block.
 fn block_stats<V: Measured>(values: &[V], valid: Option<&[bool]>) -> BlockStats {

@@ -198,9 +198,12 @@ fn all_coded<L: Lane>(blocks: &[(&[L], IntPlan)], delta: bool) -> Vec<u64> {
     all
 }
 
+/// A way to code words: its cost, whether differences are coded, the words coded, and the bins proposed in a frame.
+type Candidate = (f64, bool, Vec<u64>, Frame, Option<Proposal>);
+
 fn coding_of<L: Lane>(blocks: &[(&[L], IntPlan)], last: &mut Option<Coding>) -> Option<(Coding, bool)> {
     let scale = blocks.first()?.1.scale.max(1);
-    let mut best: Option<(f64, bool, Vec<u64>, Frame, Option<Proposal>)> = None;
+    let mut best: Option<Candidate> = None;
     for delta in [false, true] {
         if delta && !blocks.iter().any(|(_, plan)| plan.related) {
             break;

@@ -187,7 +187,7 @@ fn what_does_not_run_cannot_be_cancelled() {
 #[test]
 fn a_flag_made_before_or_after_is_set() {
     let all = Arc::new(RunningStatements::default());
-    let memory = database(1, 1).session().memory.clone();
+    let memory = Arc::clone(&database(1, 1).session().memory);
     let statement = Statement::CopyTo {
         source: crate::dialect::CopySource::Table("n".to_string()),
         path: String::new(),
