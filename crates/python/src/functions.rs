@@ -1,7 +1,8 @@
 //! Functions written in Python, as the engine calls them: on any of its threads, a batch at a time.
 //!
 //! A call takes the interpreter, which nothing that waits for the engine holds. While it runs, its thread runs no
-//! statement: the session it would need may be the one that waits for it.
+//! statement: the session it would need may be the one that waits for it. The interpreter ends after the calls under
+//! way, and no other begins then: a thread of the engine's that asked for it later would take the process down.
 
 use crate::arrow::{Column, array_of, data_type_of};
 use crate::error;
@@ -9,6 +10,10 @@ use arrow_array::ArrayRef;
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::ops::Range;
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
 use tickstone_query::{
     Function, FunctionError, FunctionKind, FunctionResult, FunctionSignature, NullHandling,
 };
@@ -17,21 +22,67 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
+/// How many calls are under way in this process.
+static CALLS: Calls = Calls(AtomicU64::new(0));
+
+/// Whether the interpreter is about to end, so that no call may begin.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// A count in the low half, and in the high one the process it is of: threads that a fork left behind do not count.
+struct Calls(AtomicU64);
+
+impl Calls {
+    fn change(&self, change: impl Fn(u64) -> u64) {
+        let mine = u64::from(process::id()) << 32;
+        self.0.update(Ordering::SeqCst, Ordering::SeqCst, |held| {
+            mine | change(if held & !0xffff_ffff == mine { held & 0xffff_ffff } else { 0 })
+        });
+    }
+
+    fn get(&self) -> u64 {
+        let held = self.0.load(Ordering::SeqCst);
+        if held >> 32 == u64::from(process::id()) { held & 0xffff_ffff } else { 0 }
+    }
+}
+
 /// Marks this thread as one that runs a function, until it goes.
 struct Inside {
     before: bool,
 }
 
 impl Inside {
-    fn enter() -> Self {
-        Self { before: INSIDE.replace(true) }
+    /// # Errors
+    /// Where the interpreter is about to end.
+    fn enter() -> FunctionResult<Self> {
+        CALLS.change(|calls| calls + 1);
+        let inside = Self { before: INSIDE.replace(true) };
+        match ENDING.load(Ordering::SeqCst) {
+            true => Err("Python is ending".into()),
+            false => Ok(inside),
+        }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
         INSIDE.set(self.before);
+        CALLS.change(|calls| calls.saturating_sub(1));
     }
+}
+
+/// Called when the interpreter is about to end: waits for the calls under way, and lets no other begin.
+///
+/// # Errors
+/// What the handler of a signal raised.
+#[pyfunction]
+pub(crate) fn end_calls(py: Python<'_>) -> PyResult<()> {
+    const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+    ENDING.store(true, Ordering::SeqCst);
+    while CALLS.get() > 0 {
+        py.detach(|| thread::sleep(LOOK_INTERVAL));
+        py.check_signals()?;
+    }
+    Ok(())
 }
 
 /// Refuses to wait for the engine where a function of the user's runs, which the engine waits for.
@@ -86,7 +137,7 @@ fn called(
     arguments: &[ArrayRef],
     groups: Option<&[Range<usize>]>,
 ) -> FunctionResult<ArrayRef> {
-    let _inside = Inside::enter();
+    let _inside = Inside::enter()?;
     let given = Python::attach(|py| {
         let columns: Vec<Column> = arguments.iter().map(Column::of).collect();
         let given = match groups {

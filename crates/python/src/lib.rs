@@ -45,10 +45,15 @@ mod _tickstone {
     use crate::session::{Query, Session, Statement};
     #[pymodule_export]
     use crate::stream::Stream;
+
+    #[pymodule_export]
+    use crate::functions::end_calls;
     use pyo3::prelude::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let at_exit = module.py().import("atexit")?;
+        at_exit.call_method1("register", (module.getattr("end_calls")?,))?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -155,9 +155,9 @@ fn frames_of(frames: &[Py<Frame>]) -> Vec<Arc<QueryFrame>> {
 #[pymethods]
 impl Statement {
     /// Whether it gives rows and changes nothing, so that it can be run when they are asked for.
-    #[getter]
-    fn is_query(&self) -> bool {
-        self.statement.gives_rows()
+    fn is_query(&self, py: Python<'_>) -> PyResult<bool> {
+        let cell = self.cell.get()?;
+        py.detach(|| cell.with(|session| Ok(session.executed(&self.statement).gives_rows())))
     }
 
     /// The names it reads rows from that the database does not have.
@@ -184,12 +184,15 @@ impl Statement {
     fn query(&self, py: Python<'_>, frames: Vec<Py<Frame>>) -> PyResult<Query> {
         let (cell, frames) = (self.cell.get()?, frames_of(&frames));
         let (statement, sql) = (self.statement.clone(), Arc::clone(&self.sql));
-        let planned = py.detach(|| plan(cell, &statement, &frames, &sql))?;
+        let (planned, several) = py.detach(|| {
+            let several = cell.with(|session| Ok(reads_several(session.executed(&statement))))?;
+            Ok::<_, PyErr>((plan(cell, &statement, &frames, &sql)?, several))
+        })?;
         let schema = Arc::clone(&planned.schema);
         let ahead = Arc::new(Ahead(Mutex::new(Some(planned))));
         cell.shared.add_user(Arc::downgrade(&ahead) as _);
         let inner = InProcess::new(QueryInner { cell: Arc::clone(cell), ahead });
-        Ok(Query { inner, statement, sql, frames, schema })
+        Ok(Query { inner, statement, several, sql, frames, schema })
     }
 }
 
@@ -262,6 +265,8 @@ impl User for Ahead {
 pub(crate) struct Query {
     inner: InProcess<QueryInner>,
     statement: Parsed,
+    /// Whether it reads several tables.
+    several: bool,
     sql: Arc<str>,
     frames: Vec<Arc<QueryFrame>>,
     schema: SchemaRef,
@@ -300,7 +305,7 @@ impl Query {
         let (shared, schema) = (Arc::clone(inner.cell.shared()), planned.schema);
         // A join may work for long on one batch. On a thread of the runtime it does not keep this one from
         // looking for signals; a query of one table is quicker without the way there and back.
-        let stream = match reads_several(&self.statement) {
+        let stream = match self.several {
             true => on_runtime(&runtime, &schema, planned.stream),
             false => planned.stream,
         };

@@ -199,7 +199,7 @@ class Database:
         for statement in statements:
             statement.run(self._frames(statement, scope, frames))
         seen = self._frames(last, scope, frames)
-        if last.is_query:
+        if last.is_query():
             return _Prepared(self, query, last.query(seen), params, seen)
         rows = last.run(seen)
         return Relation(self, query, None, -1 if rows is None else rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tickstone._tickstone import Stream
 from tickstone.errors import Error
@@ -185,7 +185,7 @@ class Relation:
             except StopIteration:
                 return
             except BaseException as told:
-                raise stream.raised() or told from None
+                raise_own(stream, told)
             yield batch
 
     def fetchall(self) -> list[tuple[Any, ...]]:
@@ -343,10 +343,18 @@ class Relation:
         try:
             return consume(stream)
         except BaseException as told:
-            raise stream.raised() or told from None
+            raise_own(stream, told)
 
     def _stream(self) -> Stream:
         """The rows that are kept, else of a run of the query."""
         if self._cached is not None:
             return Stream.over(self._cached)
         return self._need_query().stream(query_teller(self._database.progress))
+
+
+def raise_own(stream: Stream, told: BaseException) -> NoReturn:
+    """Raises what ended a stream, with its own cause, where foreign code was told of it only in words."""
+    raised = stream.raised()
+    if raised is None:
+        raise told from None
+    raise raised from raised.__cause__

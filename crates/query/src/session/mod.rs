@@ -231,15 +231,20 @@ impl Session {
         self.pinned.set_frames(frames);
     }
 
+    /// The prepared statement that an EXECUTE names, where there is it; any other statement itself.
+    pub fn executed<'a>(&'a self, statement: &'a Statement) -> &'a Statement {
+        match statement {
+            Statement::Execute { name, .. } => self.prepared.get(name).unwrap_or(statement),
+            other => other,
+        }
+    }
+
     /// The names that a statement reads rows from and that neither the database nor a frame has. Names
     /// that WITH declares are among them.
     pub fn missing_tables(&self, statement: &Statement) -> Vec<String> {
-        if let Statement::Execute { name, .. } = statement {
-            return self.prepared.get(name).map_or_else(|_| Vec::new(), |of| self.missing_tables(of));
-        }
         let snapshot = self.engine().snapshot();
         let is_there = |name: &str| snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
-        dialect::tables_read(statement).into_iter().filter(|name| !is_there(name)).collect()
+        dialect::tables_read(self.executed(statement)).into_iter().filter(|name| !is_there(name)).collect()
     }
 
     /// Adds rows to the open transaction.
