@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //! - one maintenance step at a time (the pause guard is its lock); steps never take a writer's lock;
-//! - rows are sealed, and a manifest saved, only after the tape is synced up to them: a power cut
-//!   never keeps one table's half of a commit;
+//! - rows are sealed, a manifest saved and a segment of the tape removed only after the tape is synced up to
+//!   what they rely on: a power cut never keeps one table's half of a commit, nor loses a row with the one
+//!   that replaced it;
 //! - the order of a seal: part, folder, symbol files, snapshot, manifest; a segment of the tape goes
 //!   only when every table's manifest holds what it tells.
 
@@ -457,6 +458,8 @@ impl Core {
         if removable == 0 {
             return Ok(());
         }
+        // Rows of these segments may be gone by a later commit alone, which must not be lost without them.
+        self.writing("freeing the tape")?.tape.sync(snapshot.position())?;
         self.remove_dropped(pause)?;
         for table in snapshot.tables() {
             self.save_manifest_of(table.id, pause)?;

@@ -3,10 +3,12 @@
 use crate::Random;
 use crate::model::{Cell, Row, TableSpec};
 use std::sync::Arc;
-use tickstone_model::{AlterTable, Column, ColumnType, PartitionBy, SyncPolicy, Ttl, TtlUnit};
+use tickstone_model::{AlterTable, Column, ColumnType, ElementType, PartitionBy, SyncPolicy, Ttl, TtlUnit};
 
 const DAY: i64 = 86_400_000_000_000;
 pub(crate) const HOUR: i64 = 3_600_000_000_000;
+
+const DOUBLES: ColumnType = ColumnType::Array(ElementType::Float64);
 
 /// A table of one of `names` names.
 pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
@@ -22,6 +24,7 @@ pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
         ("up", ColumnType::Boolean),
         ("venue", ColumnType::Symbol),
         ("amount", ColumnType::Decimal { precision: 38, scale: 4 }),
+        ("bids", DOUBLES),
     ];
     for (name, column_type) in others {
         if random.one_in(2) {
@@ -44,7 +47,9 @@ pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
         next_id: ids.len() as u32,
         version: 0,
         dedup: if keyed { some_keys(&columns, &series, random) } else { Vec::new() },
-        indexed: (0..columns.len()).filter(|_| random.one_in(3)).collect(),
+        indexed: (0..columns.len())
+            .filter(|place| !columns[*place].1.is_array() && random.one_in(3))
+            .collect(),
         ttl: if timed && random.one_in(4) { some_ttl(random) } else { None },
         columns,
         ids,
@@ -61,7 +66,8 @@ fn some_keys(columns: &[(String, ColumnType)], series: &[usize], random: &mut Ra
     let mut keys = vec![0];
     keys.extend(series);
     for (place, (name, column_type)) in columns.iter().enumerate() {
-        let fits = name != "id" && *column_type != ColumnType::Float64 && !keys.contains(&place);
+        let has_keys = *column_type != ColumnType::Float64 && !column_type.is_array();
+        let fits = name != "id" && has_keys && !keys.contains(&place);
         if fits && random.one_in(4) {
             keys.push(place);
         }
@@ -84,12 +90,13 @@ pub(crate) fn some_ttl(random: &mut Random) -> Option<Ttl> {
 }
 
 /// Names that columns come and go under, each always of its type.
-const SPARE_COLUMNS: [(&str, ColumnType); 5] = [
+const SPARE_COLUMNS: [(&str, ColumnType); 6] = [
     ("px", ColumnType::Float64),
     ("note", ColumnType::Varchar),
     ("venue", ColumnType::Symbol),
     ("flag", ColumnType::Boolean),
     ("lot", ColumnType::Int32),
+    ("bids", DOUBLES),
 ];
 
 /// Some change of a table's shape that its rules let through, but for the name of another table.
@@ -115,7 +122,9 @@ pub(crate) fn some_alter(spec: &TableSpec, names: u64, random: &mut Random) -> A
             AlterTable::SetTtl(if random.one_in(3) { None } else { some_ttl(random) })
         }
         5 => {
-            let name = spec.columns[random.below(spec.columns.len() as u64) as usize].0.clone();
+            let scalars: Vec<usize> =
+                (0..spec.columns.len()).filter(|place| !spec.columns[*place].1.is_array()).collect();
+            let name = spec.columns[scalars[random.below(scalars.len() as u64) as usize]].0.clone();
             if random.one_in(3) { AlterTable::DropIndex(name) } else { AlterTable::AddIndex(name) }
         }
         _ => AlterTable::RenameTable(some_name(random, names)),
@@ -179,9 +188,17 @@ pub(crate) fn some_cell(name: &str, column_type: ColumnType, symbols: u64, rando
         ColumnType::Symbol => Cell::Text(format!("{name}-{}", random.below(symbols)).into()),
         ColumnType::Varchar => Cell::Text(some_text(random)),
         ColumnType::Decimal { .. } => Cell::Wide(some_decimal(random)),
+        ColumnType::Array(_) => {
+            let length = if random.one_in(300) { random.below(2_000) } else { random.below(8) };
+            Cell::List((0..length).map(|_| some_element(random)).collect())
+        }
         ColumnType::Int32 => Cell::Int(i64::from(random.next_u64() as i32 >> random.below(31))),
         _ => Cell::Int(random.next_u64() as i64 >> random.below(63)),
     }
+}
+
+fn some_element(random: &mut Random) -> Cell {
+    if random.one_in(9) { Cell::Null } else { Cell::Float(some_double(random).to_bits()) }
 }
 
 fn some_double(random: &mut Random) -> f64 {

@@ -27,6 +27,8 @@ pub(crate) enum Cell {
     Float(u64),
     /// SYMBOL and VARCHAR.
     Text(Arc<str>),
+    /// DOUBLE[].
+    List(Arc<[Cell]>),
 }
 
 /// The values of a row, by column.

@@ -7,8 +7,8 @@ use arrow_array::types::{
     Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt32Type,
 };
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
-    StringArray, TimestampNanosecondArray, UInt32Array,
+    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, ListArray,
+    RecordBatch, StringArray, TimestampNanosecondArray, UInt32Array,
 };
 use arrow_schema::ArrowError;
 use std::collections::HashMap;
@@ -65,11 +65,13 @@ pub(crate) fn array<'a>(column_type: ColumnType, cells: impl Iterator<Item = &'a
         ColumnType::Int32 => Arc::new(
             cells.map(|cell| int(cell).and_then(|value| i32::try_from(value).ok())).collect::<Int32Array>(),
         ),
-        ColumnType::Float64 => Arc::new(
-            cells
-                .map(|cell| if let Cell::Float(bits) = cell { Some(f64::from_bits(*bits)) } else { None })
-                .collect::<Float64Array>(),
-        ),
+        ColumnType::Float64 => Arc::new(cells.map(double).collect::<Float64Array>()),
+        ColumnType::Array(_) => {
+            let list = |cell: &'a Cell| {
+                if let Cell::List(list) = cell { Some(list.iter().map(double)) } else { None }
+            };
+            Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(cells.map(list)))
+        }
         ColumnType::Symbol | ColumnType::Varchar => Arc::new(
             cells
                 .map(|cell| if let Cell::Text(text) = cell { Some(text.as_ref()) } else { None })
@@ -77,6 +79,10 @@ pub(crate) fn array<'a>(column_type: ColumnType, cells: impl Iterator<Item = &'a
         ),
         _ => Arc::new(cells.map(int).collect::<Int64Array>()),
     }
+}
+
+fn double(cell: &Cell) -> Option<f64> {
+    if let Cell::Float(bits) = cell { Some(f64::from_bits(*bits)) } else { None }
 }
 
 /// The value of a stored array.
@@ -91,6 +97,10 @@ fn cell(array: &ArrayRef, column_type: ColumnType, dictionary: Option<&Arc<Dicti
         ColumnType::Int32 => Cell::Int(i64::from(array.as_primitive::<Int32Type>().value(row))),
         ColumnType::Float64 => Cell::Float(array.as_primitive::<Float64Type>().value(row).to_bits()),
         ColumnType::Varchar => Cell::Text(array.as_string::<i32>().value(row).into()),
+        ColumnType::Array(element) => {
+            let elements = array.as_list::<i32>().value(row);
+            Cell::List((0..elements.len()).map(|at| cell(&elements, element.into(), None, at)).collect())
+        }
         ColumnType::Symbol => {
             let id = array.as_primitive::<UInt32Type>().value(row);
             let symbol = dictionary.and_then(|dictionary| dictionary.symbol(id));
@@ -243,6 +253,9 @@ pub(crate) fn check_table(
 /// no row is twice.
 fn check_lookup(table: &TableSnapshot, model: &ModelTable, random: &mut Random) -> Result<(), Trouble> {
     let column = random.below(model.spec.columns.len() as u64) as usize;
+    if model.spec.columns[column].1.is_array() {
+        return Ok(());
+    }
     let mut some =
         |_| model.rows.get(random.below(model.rows.len().max(1) as u64) as usize).map(|row| &row[column]);
     let cells: Vec<&Cell> = (0..2).filter_map(&mut some).collect();
@@ -303,7 +316,7 @@ fn check_stats(model: &ModelTable, column: usize, stats: &ColumnStats) -> Result
         .filter_map(|cell| if let Cell::Float(bits) = cell { Some(f64::from_bits(*bits)) } else { None });
     let floats: Vec<f64> = floats.filter(|value| !value.is_nan()).collect();
     let (min, max) = match column_type {
-        ColumnType::Symbol | ColumnType::Varchar => (None, None),
+        ColumnType::Symbol | ColumnType::Varchar | ColumnType::Array(_) => (None, None),
         ColumnType::Float64 => (
             floats.iter().copied().min_by(f64::total_cmp).map(StatValue::Float),
             floats.iter().copied().max_by(f64::total_cmp).map(StatValue::Float),

@@ -110,7 +110,7 @@ impl Settings {
         let options = EngineOptions {
             background: false,
             threads: 1,
-            memory_budget_bytes: pick(&[300_000, 600_000, 1 << 20]) as usize,
+            memory_budget_bytes: pick(&[600_000, 1 << 20, 2 << 20]) as usize,
             slice_rows: pick(&[4, 16, 64, 1_024]) as usize,
             segment_bytes: pick(&[600, 2_000, 8_000, 64_000]) as usize,
             tape_bytes_max: pick(&[2_000, 16_000, 128_000]),

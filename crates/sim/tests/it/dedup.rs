@@ -6,7 +6,7 @@ use crate::model::{Row, TABLE, batch, random_rows, rows_of, table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineOptions, Selection, SystemClock};
-use tickstone_model::TableSchema;
+use tickstone_model::{SyncPolicy, TableSchema};
 use tickstone_sim::{CrashDisk, Random};
 
 fn schema() -> TableSchema {
@@ -144,5 +144,39 @@ fn what_a_deleted_row_replaced_does_not_come_back() {
     for _ in 0..2 {
         let engine = crash_images::open(&disk, options()).unwrap();
         assert_eq!(contents(&engine), []);
+    }
+}
+
+/// A row that was synced is replaced by one that was not, and the tape lets go of the first: a power cut leaves one of
+/// them.
+#[test]
+fn the_tape_keeps_a_row_until_the_one_that_replaced_it_is_stable() {
+    let disk = CrashDisk::new();
+    let options = EngineOptions { segment_bytes: 600, tape_bytes_max: 0, ..options() };
+    let engine = crash_images::open(&disk, options.clone()).unwrap();
+    engine.create_table(schema()).unwrap();
+    let row = |id: i64| Row { ts: 5, symbol: Some("A"), id, px: None, tag: None };
+    // The manifest gets the symbol, and the tape lets go of it: nothing else asks for another manifest.
+    engine.append(TABLE, &batch(&[Row { ts: i64::MAX / 2, ..row(7) }]), None).unwrap();
+    engine.seal(None).unwrap();
+    drop(engine);
+    let engine = crash_images::open(&disk, options.clone()).unwrap();
+    engine.append(TABLE, &batch(&[row(0)]), Some(SyncPolicy::Always)).unwrap();
+    let (acknowledged, segments) = (disk.calls(), |disk: &CrashDisk| {
+        let files = disk.files().into_iter().map(|(path, _)| path);
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "tape")).collect::<Vec<_>>()
+    });
+    let first = segments(&disk);
+    drop(engine);
+    let engine = crash_images::open(&disk, options.clone()).unwrap();
+    engine.append(TABLE, &batch(&[row(1)]), Some(SyncPolicy::None)).unwrap();
+    engine.maintain().unwrap();
+    assert!(segments(&disk).iter().all(|segment| !first.contains(segment)), "the tape lets go of it");
+    drop(engine);
+    for image in disk.images(acknowledged, 2) {
+        let engine = crash_images::open(&image.disk(), options.clone()).unwrap();
+        let found = contents(&engine);
+        let has_one = found.len() == 2 && [row(0), row(1)].contains(&found[0]);
+        assert!(has_one, "after call {}: {found:?}", image.calls);
     }
 }
