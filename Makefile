@@ -15,7 +15,7 @@ DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate fuzz miri asan test-python test-python-package bench clean
+.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate fuzz miri asan arm test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -76,6 +76,12 @@ asan: ## the engine's unit tests under AddressSanitizer, kernels for AVX2 and AV
 miri: ## the part format's unsafe code under Miri, without vectors, CASES=1 damaged parts; needs nightly with miri
 	MIRIFLAGS="-Zmiri-disable-isolation $(MIRIFLAGS)" PROPTEST_CASES=1 TICKSTONE_FUZZ_CASES=$(or $(CASES),1) \
 		$(CARGO) +nightly miri test --locked -p tickstone-engine --lib -- part::codec parts_of_any_bytes $(ARGS)
+
+arm: ## the part format's tests as code for aarch64 and its NEON, emulated; needs gcc-aarch64-linux-gnu and qemu-user
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
+		$(CARGO) test --locked --release -p tickstone-engine --lib --target aarch64-unknown-linux-gnu -- \
+		$(or $(ARGS),part::)
 
 test-python: build python-dev ## the program against DuckDB, and every example of the documentation
 	@echo "==> pytest"

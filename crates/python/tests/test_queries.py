@@ -76,5 +76,5 @@ def test_metrics_and_settings(directory: pathlib.Path) -> None:
         assert metrics["rows_committed"] == 3 and metrics["commits"] == 1 and metrics["tables"] == 1
         assert metrics["query_memory_budget_bytes"] == 1 << 26 and metrics["query_memory_bytes"] == 0
         config = {row["setting"]: row for row in db.sql("SHOW CONFIG").arrow().to_pylist()}
-        assert (config["query_memory"]["value"], config["query_memory"]["default"]) == (str(1 << 26), "no limit")
+        assert (config["query_memory"]["value"], config["query_memory"]["default"]) == (str(1 << 26), "3/4 of all")
         assert config["sync_interval"]["value"] == "2.5"

@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use sysinfo::System;
 use tickstone_engine::{Engine, EngineOptions, ErrorKind, TableSnapshot};
 use tokio::runtime::{Builder, Runtime};
 
@@ -18,7 +19,8 @@ use tokio::runtime::{Builder, Runtime};
 pub struct DatabaseOptions {
     /// Those of the engine: memory for rows not yet sealed, sync interval, threads.
     pub engine: EngineOptions,
-    /// Most memory that running queries take together, in bytes; `None`: no limit.
+    /// Most memory that running queries take together, in bytes; `None`: three quarters of what the machine or the
+    /// container has.
     pub query_memory_bytes: Option<usize>,
     /// Threads that run queries; `None`: one a core.
     pub query_threads: Option<usize>,
@@ -52,6 +54,16 @@ struct Shared {
     running: Arc<RunningStatements>,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
+}
+
+/// Three quarters of the memory that the process may have; without a limit where the system does not say.
+fn default_query_memory() -> usize {
+    let mut system = System::new();
+    system.refresh_memory();
+    let machine = Some(system.total_memory()).filter(|bytes| *bytes > 0);
+    let container = system.cgroup_limits().map(|limits| limits.total_memory).filter(|bytes| *bytes > 0);
+    let bytes = machine.into_iter().chain(container).min();
+    bytes.and_then(|bytes| usize::try_from(bytes / 4 * 3).ok()).unwrap_or(usize::MAX)
 }
 
 impl fmt::Debug for Database {
@@ -113,7 +125,8 @@ impl Database {
             .enable_all()
             .build()
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
-        let state = state::base(threads, options.query_memory_bytes)?;
+        let memory_bytes = options.query_memory_bytes.unwrap_or_else(default_query_memory);
+        let state = state::base(threads, memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
         let (plans, functions) = (PlanCache::default(), UserFunctions::default());
         let running = Arc::default();

@@ -14,7 +14,8 @@ pub(crate) struct DataArgs {
     /// Most memory for rows and chunks under way, such as 256MB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) memory_budget: Option<usize>,
-    /// Most memory that running queries take together, such as 1GB; no limit if it is not given
+    /// Most memory that running queries take together, such as 1GB; three quarters of the
+    /// machine's, or the container's, if it is not given
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) query_memory: Option<usize>,
 }

@@ -135,7 +135,16 @@ impl<'a> PartTimes<'a> {
             return None;
         }
         let is_here = held.start + end == rows.end || self.at(end - 1) >= time;
-        is_here.then(|| held.start + gallop(start..end, |place| self.at(place) < time))
+        is_here.then(|| held.start + self.edge(start..end, time))
+    }
+
+    /// The first of some places of the block that is held at or after `time`, the end where there is none.
+    #[inline]
+    fn edge(&self, places: Range<usize>, time: i64) -> usize {
+        match &self.held {
+            Some(Held { packed: Some(block), .. }) => gallop(places, |place| block.get::<i64>(place) < time),
+            _ => places.start + edge_of(&self.times[places], time),
+        }
     }
 
     /// The time of a row of the block that is held.
@@ -187,8 +196,7 @@ impl<'a> PartTimes<'a> {
             self.hold(&page, block)?;
         }
         self.look(LOOKS_AN_EDGE)?;
-        Ok(block_start
-            + gallop(inside.start - block_start..inside.end - block_start, |place| self.at(place) < time))
+        Ok(block_start + self.edge(inside.start - block_start..inside.end - block_start, time))
     }
 
     /// Holds a block as it is packed, where single words of it can be read, else decodes it.
@@ -221,6 +229,19 @@ impl<'a> PartTimes<'a> {
     }
 }
 
+/// How many of some ascending times, most often few, are before `time`. The nearest are counted, not searched: their
+/// comparisons do not wait for each other, and no branch depends on one alone.
+#[inline]
+fn edge_of(times: &[i64], time: i64) -> usize {
+    const NEAR: usize = 16;
+    let (near, far) = times.split_at(times.len().min(NEAR));
+    let before = near.iter().map(|at| usize::from(*at < time)).sum::<usize>();
+    if before < near.len() || far.is_empty() {
+        return before;
+    }
+    NEAR + gallop(0..far.len(), |place| far[place] < time)
+}
+
 /// The first of some places of which `is_before` no longer holds, which most often is near the first one.
 #[inline]
 fn gallop(places: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
@@ -235,4 +256,23 @@ fn gallop(places: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
         if is_before(middle) { start = middle + 1 } else { end = middle }
     }
     start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_near_and_far() {
+        let times: Vec<i64> = (0..200).map(|at| at / 3).collect();
+        for start in 0..times.len() {
+            for end in (start..times.len()).step_by(7).chain([times.len()]) {
+                for time in -1..70 {
+                    let expected = times[start..end].partition_point(|at| *at < time);
+                    assert_eq!(edge_of(&times[start..end], time), expected);
+                    assert_eq!(gallop(start..end, |place| times[place] < time), start + expected);
+                }
+            }
+        }
+    }
 }

@@ -46,7 +46,8 @@ def open(
         path: the directory.
         read_only: read the last state that was synced, beside another process that writes.
         memory_budget: most bytes of rows not yet sealed; 1 GiB if None.
-        query_memory: most bytes that running queries take together; no limit if None.
+        query_memory: most bytes that running queries take together; three quarters of the memory of the machine, or of
+            the container, if None.
         threads: threads that run queries and seal; one a core if None.
         sync_interval_ms: longest time in milliseconds that rows of sync policy "interval" stay unsynced; 10
             if None.

@@ -1,7 +1,8 @@
 //! Rows from several batches in one array, with NULLs for what is missing.
 
 use super::key::same_array;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, new_null_array};
+use crate::scan::symbols_by_id;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_null_array};
 use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
 use datafusion::error::Result;
@@ -30,7 +31,7 @@ pub(crate) fn gather(
             .map(|array| Arc::new(array.as_dictionary::<UInt32Type>().keys().clone()) as ArrayRef)
             .collect();
         let keys = interleave_or_null(&keys.iter().collect::<Vec<_>>(), rows, &DataType::UInt32)?;
-        return Ok(Arc::new(DictionaryArray::try_new(keys.as_primitive::<UInt32Type>().clone(), values)?));
+        return symbols_by_id(keys.as_primitive::<UInt32Type>(), values);
     }
     interleave_or_null(arrays, rows, data_type)
 }

@@ -145,6 +145,18 @@ fn symbol_array(ids: &ArrayRef, symbols: &Arc<StringArray>) -> Result<ArrayRef> 
         .as_any()
         .downcast_ref::<UInt32Array>()
         .ok_or_else(|| internal_datafusion_err!("symbol ids are {}", ids.data_type()))?;
-    let values = Arc::clone(symbols) as ArrayRef;
-    Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys.clone(), values).map_err(from_arrow)?))
+    symbols_by_id(keys, Arc::clone(symbols) as ArrayRef)
+}
+
+/// Ids with the symbols they stand for. Arrow looks at ids one by one, which takes longer than decoding them does.
+///
+/// # Errors
+/// Where an id stands for none.
+pub(crate) fn symbols_by_id(ids: &UInt32Array, symbols: ArrayRef) -> Result<ArrayRef> {
+    let greatest = ids.values().iter().fold(0, |most, id| most.max(*id));
+    if (greatest as usize) < symbols.len() {
+        // SAFETY: each id, those of NULLs included, is below the number of symbols.
+        return Ok(Arc::new(unsafe { DictionaryArray::<UInt32Type>::new_unchecked(ids.clone(), symbols) }));
+    }
+    Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(ids.clone(), symbols).map_err(from_arrow)?))
 }

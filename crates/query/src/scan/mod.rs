@@ -24,7 +24,7 @@ mod series;
 mod series_reader;
 mod statistics;
 
-pub(crate) use columns::{numbered_row, row_bytes, row_number};
+pub(crate) use columns::{numbered_row, row_bytes, row_number, symbols_by_id};
 pub(crate) use constraint::Constraint;
 pub(crate) use exec::plain_columns;
 pub use exec::{ScanExec, ScanOrder};

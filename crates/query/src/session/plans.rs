@@ -19,6 +19,7 @@ use crate::operators::SampleByExec;
 use crate::scan::{Constraint, ScanExec, Selected};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::expr::{InList, Placeholder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -192,9 +193,12 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let _ = plan.apply(|node| {
         kept &= KEPT_NODES.contains(&node.name());
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-            totals |= aggregate.group_expr().is_empty();
+            let mut names = aggregate.aggr_expr().iter().map(|of| of.fun().name());
+            totals |= aggregate.group_expr().is_empty() && names.all(is_in_statistics);
         }
-        totals |= node.downcast_ref::<SampleByExec>().is_some_and(SampleByExec::is_total);
+        if let Some(sample) = node.downcast_ref::<SampleByExec>() {
+            totals |= sample.is_total() && sample.aggregate_names().all(is_in_statistics);
+        }
         if let Some(scan) = node.downcast_ref::<ScanExec>() {
             kept &= scan.filters().is_some();
             unfiltered |= scan.filters().is_some_and(<[Expr]>::is_empty);
@@ -203,6 +207,11 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>) -> bool {
         Ok(TreeNodeRecursion::Continue)
     });
     kept && scans > 0 && !(totals && unfiltered)
+}
+
+/// Whether statistics of a table answer an aggregate over all its rows, and a plan reads none of them then.
+fn is_in_statistics(aggregate: &str) -> bool {
+    matches!(aggregate, "count" | "min" | "max")
 }
 
 /// What the literals of one statement select in one snapshot, so far: by table and filters.
@@ -259,9 +268,9 @@ fn select_below(
         else {
             return Ok(false);
         };
-        let promised = Constraint::of_template(table, filter);
         let Some(found) = Constraint::of(table, &bound) else { return Ok(false) };
-        if promised.is_none_or(|promised| promised.exact) && !found.exact {
+        let promises = || Constraint::of_template(table, filter).is_none_or(|promised| promised.exact);
+        if !found.exact && promises() {
             return Ok(false);
         }
         constraint = constraint.and(found);
@@ -287,6 +296,17 @@ pub(crate) fn with_values(
     expr: &Expr,
     value_of: &dyn Fn(&str, &datafusion::arrow::datatypes::DataType) -> Option<ScalarValue>,
 ) -> Option<Expr> {
+    if let Expr::InList(InList { expr, list, negated }) = expr {
+        // A list of a thousand is not worth a walk through each of its leaves.
+        let expr = Box::new(with_values(expr, value_of)?);
+        let list = list.iter().map(|item| match item {
+            Expr::Placeholder(Placeholder { id, field: Some(field) }) => {
+                Some(Expr::Literal(value_of(id, field.data_type())?, None))
+            }
+            item => with_values(item, value_of),
+        });
+        return Some(Expr::InList(InList { expr, list: list.collect::<Option<_>>()?, negated: *negated }));
+    }
     let mut all = true;
     let replaced = expr.clone().transform_up(|expr| {
         let Expr::Placeholder(placeholder) = &expr else { return Ok(Transformed::no(expr)) };

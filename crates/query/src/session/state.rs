@@ -20,11 +20,9 @@ pub(super) const CATALOG: &str = "tickstone";
 pub(super) const SCHEMA: &str = "public";
 
 /// The state all sessions of a database start with; it has no catalog yet.
-pub(crate) fn base(threads: usize, memory_bytes: Option<usize>) -> Result<SessionState> {
-    let mut runtime = RuntimeEnvBuilder::new();
-    if let Some(bytes) = memory_bytes {
-        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
-    }
+pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> {
+    let pool = Arc::new(FairSpillPool::new(memory_bytes));
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool);
     let builder = SessionStateBuilder::new()
         .with_config(config(threads))
         .with_runtime_env(runtime.build_arc()?)

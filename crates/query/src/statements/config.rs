@@ -55,7 +55,7 @@ fn settings(options: &DatabaseOptions, default: &DatabaseOptions) -> Vec<Setting
         ),
         setting(
             "query_memory",
-            &|o| or(o.query_memory_bytes, "no limit"),
+            &|o| or(o.query_memory_bytes, "3/4 of all"),
             "bytes",
             "most memory that running queries reserve together; past it they go to disk or fail",
         ),

@@ -100,8 +100,8 @@ fn of_storage(database: &Database) -> Vec<Metric> {
 fn of_memory(database: &Database) -> Vec<Metric> {
     let (engine, pool) = (database.engine(), &database.base_state().runtime_env().memory_pool);
     let limit = match pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => Some(bytes as f64),
-        _ => None,
+        MemoryLimit::Finite(bytes) => bytes as f64,
+        _ => f64::INFINITY,
     };
     let recent = engine.snapshot().recent_bytes() as f64;
     let budget = engine.options().memory_budget_bytes as f64;
@@ -115,13 +115,7 @@ fn of_memory(database: &Database) -> Vec<Metric> {
         ),
         gauge("memory_budget_bytes", budget, "bytes", "most of it: memory_budget"),
         gauge("query_memory_bytes", pool.reserved() as f64, "bytes", "memory that queries have reserved"),
-        Metric {
-            name: "query_memory_budget_bytes",
-            kind: "gauge",
-            value: limit,
-            unit: "bytes",
-            description: "most of it: query_memory; NULL where there is no limit",
-        },
+        gauge("query_memory_budget_bytes", limit, "bytes", "most of it: query_memory"),
     ]
 }
 

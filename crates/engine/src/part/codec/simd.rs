@@ -8,7 +8,6 @@
 use super::slots::{Plain, Slot};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
-use std::sync::LazyLock;
 
 /// Words that are unpacked or summed up in one go.
 pub(in crate::part) const STEP: usize = 64;
@@ -25,7 +24,9 @@ pub(super) const MARKED_ROWS: usize = 8;
 /// Values to be read past the last one that marks place.
 pub(super) const PADDING: usize = MARKED_ROWS;
 
-/// What a processor has, from little to much.
+/// What a processor has, from little to much. That of another kind has one level: what every processor of its kind has,
+/// NEON on aarch64, the compiler uses in plain loops unasked.
+#[cfg(any(target_arch = "x86_64", test))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     /// What every processor of its kind has.
@@ -36,7 +37,8 @@ pub(super) enum Level {
     Avx512,
 }
 
-static DETECTED: LazyLock<Level> = LazyLock::new(detect);
+#[cfg(any(target_arch = "x86_64", test))]
+static DETECTED: std::sync::LazyLock<Level> = std::sync::LazyLock::new(detect);
 
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Level {
@@ -56,7 +58,7 @@ fn detect() -> Level {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(all(not(target_arch = "x86_64"), test))]
 fn detect() -> Level {
     Level::Portable
 }
@@ -78,6 +80,7 @@ pub(super) fn with_each_level(mut work: impl FnMut(Level)) {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 #[inline]
 fn level() -> Level {
     #[cfg(test)]

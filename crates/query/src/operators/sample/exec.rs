@@ -98,6 +98,11 @@ impl SampleByExec {
         self.time.is_none() && self.keys.is_empty()
     }
 
+    /// The names of its aggregates.
+    pub(crate) fn aggregate_names(&self) -> impl Iterator<Item = &str> {
+        self.aggregates.iter().map(|lowered| lowered.aggregate.fun().name())
+    }
+
     /// The same with its buckets counted from this time, where they await the first row.
     fn with_first(&self, first: Option<i64>) -> Self {
         let time = self.time.as_ref().map(|(time, bucketing)| {
