@@ -6,6 +6,7 @@ use crate::error;
 use crate::functions::check_outside;
 use crate::process::InProcess;
 use crate::rows;
+use crate::session::columns;
 use crate::wait::{is_main_thread, released, wait_and_tell};
 use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -245,6 +246,11 @@ impl Stream {
         let source = self.source.get()?;
         let raised = py.detach(|| lock(&source.raised).take());
         Ok(raised.map(|raised| raised.into_value(py).into_any()))
+    }
+
+    /// Names of the columns and their SQL types.
+    fn columns(&self) -> PyResult<Vec<(String, String)>> {
+        Ok(columns(&self.source.get()?.schema))
     }
 
     /// Cancels what has not been read.

@@ -7,15 +7,18 @@
 //! month: a year or a month is its first instant. Text in other places is left to DataFusion. After `IN` without
 //! brackets it names an interval ([`interval`]).
 
+use chrono::NaiveDate;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
+use sqlparser::ast::BinaryOperator;
 use tickstone_wire::{parse_iso, parse_uuid};
 
 pub(crate) mod interval;
@@ -82,6 +85,27 @@ fn read_literals(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             _ => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
         },
         other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Reads texts that are compared with a UUID while a text is planned: the planner asks for the types of both sides of a
+/// comparison that is not a whole condition.
+#[derive(Debug)]
+pub(crate) struct UuidLiterals;
+
+impl ExprPlanner for UuidLiterals {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        let is_uuid = |expr: &Expr| matches!(wanted(expr, schema), Some(Wanted::Uuid));
+        let RawBinaryExpr { op, mut left, mut right } = expr;
+        if matches!(op, Eq | Gt | GtEq | Lt | LtEq | NotEq) {
+            if is_uuid(&left) {
+                right = Wanted::Uuid.read(right)?;
+            } else if is_uuid(&right) {
+                left = Wanted::Uuid.read(left)?;
+            }
+        }
+        Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
     }
 }
 
@@ -155,6 +179,10 @@ pub(crate) fn parse_instant(text: &str) -> Option<i64> {
 }
 
 fn no_instant(text: &str) -> DataFusionError {
+    let is_day = text.get(..10).is_some_and(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d").is_ok());
+    if is_day && !text.get(..4).is_some_and(|year| ("1678".."2262").contains(&year)) {
+        return plan_datafusion_err!("'{text}' is outside the years 1677 to 2262 that a TIMESTAMP holds");
+    }
     let message = format!("'{text}' is no timestamp");
     let hint = "write it as '2024-08-08', '2024-08-08T09:30' or '2024-08-08T09:30:00.123456789Z'";
     plan_datafusion_err!("{message}")

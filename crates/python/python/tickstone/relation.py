@@ -284,10 +284,8 @@ class Relation:
         """The first rows for a notebook."""
         if self._query is None:
             return html.escape(repr(self))
-        cells, more = self._head(_SHOWN_ROWS)
-        names = "".join(
-            f'<th title="{html.escape(type_)}">{html.escape(name)}</th>' for name, type_ in self._columns()
-        )
+        columns, cells, more = self._head(_SHOWN_ROWS)
+        names = "".join(f'<th title="{html.escape(type_)}">{html.escape(name)}</th>' for name, type_ in columns)
         null = '<td style="opacity:0.5">NULL</td>'
         body = "".join(
             "<tr>" + "".join(null if cell is None else f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
@@ -296,20 +294,19 @@ class Relation:
         note = "<p>… more rows</p>" if more else ""
         return f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{note}"
 
-    def _head(self, rows: int) -> tuple[list[list[str | None]], bool]:
-        """The first rows as text, and whether there are more."""
+    def _head(self, rows: int) -> tuple[list[tuple[str, str]], list[list[str | None]], bool]:
+        """The columns of a run and its first rows as text, and whether there are more."""
         stream = self._stream()
         try:
             cells = stream.cells(rows + 1)
         finally:
             stream.close()
-        return cells[:rows], len(cells) > rows
+        return stream.columns(), cells[:rows], len(cells) > rows
 
     def _text(self, rows: int) -> str:
         if self._query is None:
             return repr(self)
-        cells, more = self._head(rows)
-        columns = self._columns()
+        columns, cells, more = self._head(rows)
         texts = [["NULL" if cell is None else cell for cell in row] for row in cells]
         widths = [max([len(name), *(len(row[at]) for row in texts)]) for at, (name, _) in enumerate(columns)]
         right = [type_ not in ("SYMBOL", "VARCHAR", "TIMESTAMP", "DATE") for _, type_ in columns]

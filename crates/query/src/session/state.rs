@@ -5,12 +5,14 @@ use super::memory::SessionMemory;
 use crate::Database;
 use crate::error::Result;
 use crate::functions::user::FunctionSet;
+use crate::literals::UuidLiterals;
 use crate::operators;
 use datafusion::catalog::CatalogProviderList;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SessionState, SessionStateDefaults, TaskContext};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,13 +28,18 @@ pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> 
     let builder = SessionStateBuilder::new()
         .with_config(config(threads))
         .with_runtime_env(runtime.build_arc()?)
-        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_expr_planners(expr_planners())
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_function_list(SessionStateDefaults::default_table_functions());
     Ok(operators::install(builder).build())
+}
+
+fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
+    let first: Arc<dyn ExprPlanner> = Arc::new(UuidLiterals);
+    std::iter::once(first).chain(SessionStateDefaults::default_expr_planners()).collect()
 }
 
 fn config(threads: usize) -> SessionConfig {

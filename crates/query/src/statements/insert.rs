@@ -11,6 +11,8 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
 use sqlparser::ast;
+use sqlparser::ast::Parens;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tickstone_engine::{BulkLoad, Engine, Transaction};
 use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
@@ -24,10 +26,83 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
     };
     refuse_not_supported(&insert)?;
     let target = target(session, &insert)?;
-    let source = insert.source.ok_or_else(|| QueryError::request("INSERT needs VALUES or a query"))?;
+    let mut source = insert.source.ok_or_else(|| QueryError::request("INSERT needs VALUES or a query"))?;
+    match source.body.as_mut() {
+        ast::SetExpr::Values(values) => keep_as_written(&mut values.rows),
+        ast::SetExpr::Select(select) => rename_alike(&mut select.projection),
+        _ => {}
+    }
     let (_, stream) = session.start(ast::Statement::Query(source)).await?;
     let rows = store(session, &target, stream).await?;
     Ok(Outcome::rows("INSERT", rows))
+}
+
+/// What a literal of VALUES is, where rows that differ in it would be given one type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Whole,
+    Fraction,
+}
+
+/// The kind of a literal and, of a number, its digits.
+fn literal(expr: &ast::Expr) -> Option<(Kind, String)> {
+    match expr {
+        ast::Expr::Value(of) => match &of.value {
+            ast::Value::SingleQuotedString(_) => Some((Kind::Text, String::new())),
+            ast::Value::Number(digits, _) => {
+                let whole = digits.bytes().all(|byte| byte.is_ascii_digit());
+                Some((if whole { Kind::Whole } else { Kind::Fraction }, digits.clone()))
+            }
+            _ => None,
+        },
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match literal(expr)? {
+            (Kind::Text, _) => None,
+            (kind, digits) => Some((kind, format!("-{digits}"))),
+        },
+        _ => None,
+    }
+}
+
+/// Makes numbers of VALUES texts, as they were written, where other rows have texts or other numbers in their place:
+/// a common type of theirs would change texts that look like numbers, and digits.
+fn keep_as_written(rows: &mut [Parens<Vec<ast::Expr>>]) {
+    let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
+    for place in 0..width {
+        let mut kinds = rows.iter().filter_map(|row| literal(row.content.get(place)?)).map(|(kind, _)| kind);
+        let first = kinds.next();
+        if kinds.all(|kind| Some(kind) == first) {
+            continue;
+        }
+        for value in rows.iter_mut().filter_map(|row| row.content.get_mut(place)) {
+            if let Some((Kind::Whole | Kind::Fraction, digits)) = literal(value) {
+                *value = ast::Expr::value(ast::Value::SingleQuotedString(without_zeros(digits)));
+            }
+        }
+    }
+}
+
+/// A number without a fraction that says nothing, so that `1.0` is an integer beside others.
+fn without_zeros(digits: String) -> String {
+    match digits.split_once('.') {
+        Some((whole, zeros)) if !whole.is_empty() && zeros.bytes().all(|byte| byte == b'0') => {
+            whole.to_string()
+        }
+        _ => digits,
+    }
+}
+
+/// Gives columns of a query that read alike names of their own: what is inserted goes by its place.
+fn rename_alike(items: &mut [ast::SelectItem]) {
+    let mut known = HashSet::new();
+    for (place, item) in items.iter_mut().enumerate() {
+        if let ast::SelectItem::UnnamedExpr(expr) = item
+            && !known.insert(expr.to_string())
+        {
+            let alias = ast::Ident::with_quote('"', format!("column {}", place + 1));
+            *item = ast::SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
 }
 
 fn refuse_not_supported(insert: &ast::Insert) -> Result<()> {
