@@ -152,3 +152,23 @@ def test_a_relation_feeds_another_system(table: tickstone.Database) -> None:
     assert table.sql("SELECT sum(n) FROM relation").fetchone() == (6,)
     assert table.append("copy", relation, timestamp="ts", create=True) == 3
     assert table.table("copy").count() == 3
+
+
+def test_what_is_shown_has_the_columns_of_its_run(table: tickstone.Database) -> None:
+    relation = table.sql("SELECT * FROM t")
+    assert relation.columns == ["ts", "symbol", "price", "n"]
+    table.sql("ALTER TABLE t ADD COLUMN w INT")
+    table.sql("ALTER TABLE t DROP COLUMN n")
+    assert str(relation).splitlines()[0].split() == ["ts", "|", "symbol", "|", "price", "|", "w"]
+    assert ">w</th>" in relation._repr_html_() and ">n</th>" not in relation._repr_html_()
+
+
+def test_execute_gives_rows(table: tickstone.Database) -> None:
+    table.sql("PREPARE above AS SELECT n FROM t WHERE n > $1 ORDER BY n")
+    relation = table.sql("EXECUTE above (1)")
+    assert relation.columns == ["n"] and relation.fetchall() == [(2,), (3,)] and relation.polars()["n"].to_list() == [2, 3]
+    table.sql("PREPARE one AS INSERT INTO t (ts, n) VALUES ('2024-08-11', $1)")
+    assert table.sql("EXECUTE one (7)").rowcount == 1
+    assert relation.fetchall() == [(2,), (3,), (7,)]
+    with pytest.raises(tickstone.SqlError, match="there is no prepared statement nothing"):
+        table.sql("EXECUTE nothing")
