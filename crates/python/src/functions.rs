@@ -34,8 +34,9 @@ struct Calls(AtomicU64);
 impl Calls {
     fn change(&self, change: impl Fn(u64) -> u64) {
         let mine = u64::from(process::id()) << 32;
-        self.0.update(Ordering::SeqCst, Ordering::SeqCst, |held| {
-            mine | change(if held & !0xffff_ffff == mine { held & 0xffff_ffff } else { 0 })
+        // Always changes.
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |held| {
+            Some(mine | change(if held & !0xffff_ffff == mine { held & 0xffff_ffff } else { 0 }))
         });
     }
 
