@@ -75,7 +75,8 @@ asan: ## the engine's unit tests under AddressSanitizer, kernels for AVX2 and AV
 
 miri: ## the part format's unsafe code under Miri, without vectors, CASES=1 damaged parts; needs nightly with miri
 	MIRIFLAGS="-Zmiri-disable-isolation $(MIRIFLAGS)" PROPTEST_CASES=1 TICKSTONE_FUZZ_CASES=$(or $(CASES),1) \
-		$(CARGO) +nightly miri test --locked -p tickstone-engine --lib -- part::codec parts_of_any_bytes $(ARGS)
+		$(CARGO) +nightly miri test --locked -p tickstone-engine --lib -- \
+		$(or $(ARGS),part::codec parts_of_any_bytes)
 
 arm: ## the part format's tests as code for aarch64 and its NEON, emulated; needs gcc-aarch64-linux-gnu and qemu-user
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
