@@ -82,8 +82,16 @@ fn keep_as_written(rows: &mut [Parens<Vec<ast::Expr>>]) {
     }
 }
 
-/// A number without a fraction that says nothing, so that `1.0` is an integer beside others.
+/// A number as an integer where it is one, so that `1.0` and `1e3` are integers beside others.
 fn without_zeros(digits: String) -> String {
+    /// Past it not every integer is a double.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if digits.contains(['e', 'E']) {
+        return match digits.parse::<f64>() {
+            Ok(value) if value.fract() == 0.0 && value.abs() <= EXACT_MAX => format!("{value:.0}"),
+            _ => digits,
+        };
+    }
     match digits.split_once('.') {
         Some((whole, zeros)) if !whole.is_empty() && zeros.bytes().all(|byte| byte == b'0') => {
             whole.to_string()
