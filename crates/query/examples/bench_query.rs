@@ -1,9 +1,9 @@
 //! Benchmark: one query, end to end in the process; prints one JSON object.
 //!
-//! usage: bench_query DIR SQL [RUNS]
+//! usage: bench_query DIR SQL [RUNS [SETTING]]
 //!
-//! Opens the database, runs the query a few times to warm it, then RUNS times (default 51) on one
-//! session. `total` is from the SQL text to the last row; `planning` and `execution` are its parts.
+//! Opens the database, runs SETTING (`SET block_statistics = false`), the query a few times to warm it, then RUNS
+//! times (default 51) on one session. `total` is from the SQL text to the last row; `planning` and `execution` are its parts.
 //! `{run}` in the SQL becomes the number of the run, so that an alias `a{run}` makes each a new statement.
 
 use std::error::Error;
@@ -50,14 +50,18 @@ fn spread(mut values: Vec<Duration>) -> String {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let usage = "usage: bench_query DIR SQL [RUNS]";
+    let usage = "usage: bench_query DIR SQL [RUNS [SETTING]]";
     let (dir, sql) = (arguments.next().ok_or(usage)?, arguments.next().ok_or(usage)?);
     let runs: usize = arguments.next().map_or(Ok(51), |text| text.parse())?;
+    let setting = arguments.next().filter(|setting| !setting.is_empty());
     let opened = Instant::now();
     let database = Database::open(&dir, DatabaseOptions::default())?;
     let opening = opened.elapsed();
     let mut session = database.session();
     let measured = database.runtime().block_on(async {
+        if let Some(setting) = &setting {
+            run(&mut session, setting).await?;
+        }
         let warming = Instant::now();
         let nth = |at: usize| sql.replace("{run}", &at.to_string());
         for at in 0..WARM_RUNS {

@@ -232,6 +232,13 @@ impl PackedIndex {
         self.domain.restore(self.fields[FIRST].value(page, block))
     }
 
+    /// The last value of a block.
+    #[inline]
+    pub(super) fn last(&self, page: &[u8], block: usize) -> u64 {
+        let first = self.fields[FIRST].value(page, block);
+        self.domain.restore(first.wrapping_add(self.fields[LAST].value(page, block)))
+    }
+
     /// What is known of a block.
     pub(super) fn stats(&self, page: &[u8], block: usize) -> BlockStats {
         let field = |field: usize| self.fields[field].value(page, block);

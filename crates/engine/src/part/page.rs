@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 /// The index of one chunk, verified.
+#[derive(Debug)]
 pub(super) struct Page<'a> {
     part: &'a Part,
     slice: usize,
@@ -149,6 +150,10 @@ impl Part {
 }
 
 impl<'a> Page<'a> {
+    pub(super) fn part(&self) -> &'a Part {
+        self.part
+    }
+
     /// Statistics of the whole chunk.
     pub(super) fn total(&self) -> TotalStats {
         TotalStats::read(self.bytes).unwrap_or_else(TotalStats::empty)
@@ -196,6 +201,14 @@ impl<'a> Page<'a> {
         match &self.index {
             Some(index) if block < block_count(self.rows) => Ok(index.first(self.bytes, block)),
             _ => Ok(self.stats(block)?.first),
+        }
+    }
+
+    /// The bits of the last value of a block, as in its statistics, where all its values are there.
+    pub(super) fn last(&self, block: usize) -> Result<u64> {
+        match &self.index {
+            Some(index) if block < block_count(self.rows) => Ok(index.last(self.bytes, block)),
+            _ => Ok(self.stats(block)?.last),
         }
     }
 

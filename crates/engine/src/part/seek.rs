@@ -1,11 +1,12 @@
 //! From a stretch of time to the rows of one series entry inside it.
 
-use super::codec::plain::PlainBlock;
+use super::codec::plain::{Plain, PlainBlock};
 use super::codec::slots::append;
 use super::codec::value;
 use super::page::Page;
 use super::{BLOCK_ROWS, Part};
 use crate::Result;
+use crate::search::gallop;
 use std::ops::Range;
 use tickstone_model::TimeRange;
 
@@ -34,7 +35,7 @@ impl Part {
 }
 
 /// Single timestamps of a packed block that cost about as much as decoding it does.
-const MOST_LOOKS: usize = 32;
+const MOST_LOOKS: usize = 96;
 /// Looks that finding an edge takes, about.
 const LOOKS_AN_EDGE: usize = 8;
 
@@ -47,26 +48,48 @@ pub struct PartTimes<'a> {
     part: &'a Part,
     slice: usize,
     column: usize,
+    /// The index of the slice's timestamps, once it is needed.
+    page: Option<Page<'a>>,
+    block: Looked<'a>,
+}
+
+/// The block looked at last, if any.
+#[derive(Debug, Default)]
+struct Looked<'a> {
     held: Option<Held<'a>>,
     /// The times of the block held, where it is decoded.
     times: Vec<i64>,
     rows_decoded: usize,
 }
 
-/// The block looked at last.
 #[derive(Debug)]
 struct Held<'a> {
-    /// Its first row in the part.
+    /// Its number in the slice, and its first row in the part.
+    number: usize,
     start: usize,
     rows: usize,
     /// As it is packed; `None` where it is decoded.
-    packed: Option<PlainBlock<'a>>,
+    packed: Option<Plain<'a, u64>>,
     looks: usize,
 }
 
 impl<'a> PartTimes<'a> {
     fn new(part: &'a Part, slice: usize, column: usize) -> Self {
-        Self { part, slice, column, held: None, times: Vec::new(), rows_decoded: 0 }
+        Self { part, slice, column, page: None, block: Looked::default() }
+    }
+
+    /// The index of the timestamps, and the block looked at last.
+    fn parts(&mut self) -> Result<(&Page<'a>, &mut Looked<'a>)> {
+        let page = match &mut self.page {
+            Some(page) => page,
+            none => none.insert(self.part.page(self.slice, self.column)?),
+        };
+        Ok((page, &mut self.block))
+    }
+
+    /// The first row of the slice in the part.
+    fn origin(&self) -> usize {
+        self.part.slices[self.slice].rows.start
     }
 
     /// [`Part::seek`] in this slice.
@@ -90,18 +113,18 @@ impl<'a> PartTimes<'a> {
     /// # Errors
     /// [`crate::EngineError::Damaged`] where the index or the block cannot be read.
     pub fn time(&mut self, row: usize) -> Result<i64> {
-        let origin = self.part.slices[self.slice].rows.start;
+        let origin = self.origin();
         let place = row - origin;
-        let block = place / BLOCK_ROWS;
-        if self.held.as_ref().is_none_or(|held| held.start != origin + block * BLOCK_ROWS) {
-            let page = self.part.page(self.slice, self.column)?;
+        let number = place / BLOCK_ROWS;
+        if !self.block.holds(number) {
+            let (page, block) = self.parts()?;
             if place.is_multiple_of(BLOCK_ROWS) {
-                return Ok(page.first(block)?.cast_signed());
+                return Ok(page.first(number)?.cast_signed());
             }
-            self.hold(&page, block)?;
+            block.hold(page, number, origin)?;
         }
         self.look(1)?;
-        Ok(self.at(place % BLOCK_ROWS))
+        Ok(self.block.at(place % BLOCK_ROWS))
     }
 
     /// The first row of `rows` at or after `time`, `rows.end` where there is none.
@@ -116,7 +139,7 @@ impl<'a> PartTimes<'a> {
         if rows.is_empty() {
             return Ok(rows.end);
         }
-        match self.lower_bound_held(rows, time) {
+        match self.block.lower_bound(rows, time) {
             Some(found) => {
                 self.look(LOOKS_AN_EDGE)?;
                 Ok(found)
@@ -125,53 +148,22 @@ impl<'a> PartTimes<'a> {
         }
     }
 
-    /// [`Self::lower_bound`] where it lies in the block that is held.
-    #[inline]
-    fn lower_bound_held(&self, rows: &Range<usize>, time: i64) -> Option<usize> {
-        let held = self.held.as_ref()?;
-        let start = rows.start.checked_sub(held.start)?;
-        let end = held.rows.min(rows.end - held.start);
-        if start >= end {
-            return None;
-        }
-        let is_here = held.start + end == rows.end || self.at(end - 1) >= time;
-        is_here.then(|| held.start + self.edge(start..end, time))
-    }
-
-    /// The first of some places of the block that is held at or after `time`, the end where there is none.
-    #[inline]
-    fn edge(&self, places: Range<usize>, time: i64) -> usize {
-        match &self.held {
-            Some(Held { packed: Some(block), .. }) => gallop(places, |place| block.get::<i64>(place) < time),
-            _ => places.start + edge_of(&self.times[places], time),
-        }
-    }
-
-    /// The time of a row of the block that is held.
-    #[inline]
-    fn at(&self, place: usize) -> i64 {
-        match &self.held {
-            Some(Held { packed: Some(block), .. }) => block.get::<i64>(place),
-            _ => self.times[place],
-        }
-    }
-
     /// Notes looks at the block that is held; decodes it once there were many.
     #[inline]
     fn look(&mut self, looks: usize) -> Result<()> {
-        let Some(held) = &mut self.held else { return Ok(()) };
+        let Some(held) = &mut self.block.held else { return Ok(()) };
         held.looks += looks;
         if held.looks <= MOST_LOOKS || held.packed.is_none() {
             return Ok(());
         }
-        let block = (held.start - self.part.slices[self.slice].rows.start) / BLOCK_ROWS;
-        let page = self.part.page(self.slice, self.column)?;
-        self.decode(&page, block)
+        let (number, origin) = (held.number, self.origin());
+        let (page, block) = self.parts()?;
+        block.decode(page, number, origin)
     }
 
     fn lower_bound_by_blocks(&mut self, rows: &Range<usize>, time: i64) -> Result<usize> {
-        let origin = self.part.slices[self.slice].rows.start;
-        let page = self.part.page(self.slice, self.column)?;
+        let origin = self.origin();
+        let (page, held) = self.parts()?;
         let (first, last) = ((rows.start - origin) / BLOCK_ROWS, (rows.end - 1 - origin) / BLOCK_ROWS);
         // The first timestamps of all blocks but the first belong to `rows`.
         let (mut low, mut high) = (first + 1, last + 1);
@@ -189,43 +181,83 @@ impl<'a> PartTimes<'a> {
         let block = low - 1;
         let block_start = origin + block * BLOCK_ROWS;
         let inside = rows.start.max(block_start)..rows.end.min(block_start + BLOCK_ROWS);
-        if block < last && page.stats(block)?.last.cast_signed() < time {
+        if block < last && page.last(block)?.cast_signed() < time {
             return Ok(inside.end);
         }
-        if self.held.as_ref().is_none_or(|held| held.start != block_start) {
-            self.hold(&page, block)?;
+        if !held.holds(block) {
+            held.hold(page, block, origin)?;
         }
         self.look(LOOKS_AN_EDGE)?;
-        Ok(block_start + self.edge(inside.start - block_start..inside.end - block_start, time))
-    }
-
-    /// Holds a block as it is packed, where single words of it can be read, else decodes it.
-    fn hold(&mut self, page: &Page<'a>, block: usize) -> Result<()> {
-        let found = page.block(block)?;
-        let packed = self.part.plain::<i64>(&found)?.filter(PlainBlock::is_whole);
-        if packed.is_none() {
-            return self.decode(page, block);
-        }
-        let start = self.part.slices[self.slice].rows.start + block * BLOCK_ROWS;
-        self.held = Some(Held { start, rows: found.rows, packed, looks: 0 });
-        Ok(())
-    }
-
-    fn decode(&mut self, page: &Page<'a>, block: usize) -> Result<()> {
-        let found = page.block(block)?;
-        self.held = None;
-        self.times.clear();
-        append(&mut self.times, found.rows, |slots| value::decode(found.bytes, found.tables, slots))
-            .map_err(|damage| self.part.damaged(found.offset, damage.0))?;
-        let start = self.part.slices[self.slice].rows.start + block * BLOCK_ROWS;
-        self.held = Some(Held { start, rows: found.rows, packed: None, looks: 0 });
-        self.rows_decoded += found.rows;
-        Ok(())
+        let places = inside.start - block_start..inside.end - block_start;
+        Ok(block_start + self.block.edge(places, time))
     }
 
     /// Rows of all blocks decoded so far.
     pub fn rows_decoded(&self) -> usize {
-        self.rows_decoded
+        self.block.rows_decoded
+    }
+}
+
+impl<'a> Looked<'a> {
+    fn holds(&self, number: usize) -> bool {
+        self.held.as_ref().is_some_and(|held| held.number == number)
+    }
+
+    /// [`PartTimes::lower_bound`] where it lies in the block that is held.
+    #[inline]
+    fn lower_bound(&self, rows: &Range<usize>, time: i64) -> Option<usize> {
+        let held = self.held.as_ref()?;
+        let start = rows.start.checked_sub(held.start)?;
+        let end = held.rows.min(rows.end - held.start);
+        if start >= end {
+            return None;
+        }
+        let is_here = held.start + end == rows.end || self.at(end - 1) >= time;
+        is_here.then(|| held.start + self.edge(start..end, time))
+    }
+
+    /// The first of some places of the block at or after `time`, the end where there is none.
+    #[inline]
+    fn edge(&self, places: Range<usize>, time: i64) -> usize {
+        match &self.held {
+            Some(Held { packed: Some(words), .. }) => words.lower_bound(places, time),
+            _ => places.start + edge_of(&self.times[places], time),
+        }
+    }
+
+    /// The time of a row of the block.
+    #[inline]
+    fn at(&self, place: usize) -> i64 {
+        match &self.held {
+            Some(Held { packed: Some(words), .. }) => words.get(place),
+            _ => self.times[place],
+        }
+    }
+
+    /// Holds a block of the slice that begins at row `origin`: as it is packed, where single words of it can be read,
+    /// else decoded.
+    fn hold(&mut self, page: &Page<'a>, number: usize, origin: usize) -> Result<()> {
+        let found = page.block(number)?;
+        page.prefetch_after(&found);
+        let packed = page.part().plain::<i64>(&found)?.and_then(PlainBlock::wide);
+        if packed.is_none() {
+            return self.decode(page, number, origin);
+        }
+        let start = origin + number * BLOCK_ROWS;
+        self.held = Some(Held { number, start, rows: found.rows, packed, looks: 0 });
+        Ok(())
+    }
+
+    fn decode(&mut self, page: &Page<'a>, number: usize, origin: usize) -> Result<()> {
+        let found = page.block(number)?;
+        self.held = None;
+        self.times.clear();
+        append(&mut self.times, found.rows, |slots| value::decode(found.bytes, found.tables, slots))
+            .map_err(|damage| page.part().damaged(found.offset, damage.0))?;
+        let start = origin + number * BLOCK_ROWS;
+        self.held = Some(Held { number, start, rows: found.rows, packed: None, looks: 0 });
+        self.rows_decoded += found.rows;
+        Ok(())
     }
 }
 
@@ -239,23 +271,7 @@ fn edge_of(times: &[i64], time: i64) -> usize {
     if before < near.len() || far.is_empty() {
         return before;
     }
-    NEAR + gallop(0..far.len(), |place| far[place] < time)
-}
-
-/// The first of some places of which `is_before` no longer holds, which most often is near the first one.
-#[inline]
-fn gallop(places: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
-    let (mut start, mut step) = (places.start, 8);
-    while start + step < places.end && is_before(start + step - 1) {
-        start += step;
-        step *= 2;
-    }
-    let mut end = places.end.min(start + step);
-    while start < end {
-        let middle = start + (end - start) / 2;
-        if is_before(middle) { start = middle + 1 } else { end = middle }
-    }
-    start
+    NEAR + gallop(0..far.len(), NEAR / 2, |place| far[place] < time)
 }
 
 #[cfg(test)]
@@ -270,7 +286,6 @@ mod tests {
                 for time in -1..70 {
                     let expected = times[start..end].partition_point(|at| *at < time);
                     assert_eq!(edge_of(&times[start..end], time), expected);
-                    assert_eq!(gallop(start..end, |place| times[place] < time), start + expected);
                 }
             }
         }

@@ -29,6 +29,7 @@ mod relation;
 mod sample;
 mod series;
 mod series_join;
+mod settings;
 #[cfg(test)]
 mod speed;
 mod window;
@@ -38,6 +39,7 @@ pub(crate) use fill::exec::MAX_FILLED_ROWS;
 pub(crate) use sample::bars::place::BarStart;
 pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
+pub(crate) use settings::SessionSettings;
 
 use crate::literals::TypedLiterals;
 use datafusion::arrow::compute::SortOptions;
@@ -98,8 +100,11 @@ fn with_our_rules(
 fn with_our_physical_rules(
     mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let after = rules.iter().position(|rule| rule.name() == AggregateStatistics::new().name());
-    rules.insert(after.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
+    let totals = rules.iter().position(|rule| rule.name() == AggregateStatistics::new().name());
+    if let Some(totals) = totals {
+        rules[totals] = Arc::new(settings::TotalsByStatistics::default());
+    }
+    rules.insert(totals.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
     let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
     let before = before.unwrap_or(0);
     rules.insert(before, Arc::new(asof::rule::ChooseAsOfJoin));

@@ -97,6 +97,11 @@ impl Columns {
         columns.collect()
     }
 
+    /// Counts bytes of values that were read without leaving as columns.
+    pub(super) fn count_bytes(&self, bytes: usize) {
+        self.bytes.add(bytes);
+    }
+
     /// The columns as indices in the table.
     pub(super) fn indices(&self) -> impl Iterator<Item = usize> {
         self.columns.iter().map(|column| column.index)

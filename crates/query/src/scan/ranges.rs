@@ -15,6 +15,7 @@ use datafusion::physical_plan::metrics::Count;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::Segment;
+use tickstone_engine::part::ColumnStats;
 use tickstone_model::NULL_SYMBOL;
 
 /// Rows that one worker takes at once: enough that taking is cheap, few enough that all have work.
@@ -127,6 +128,23 @@ impl RangeReader {
     fn read_columns(columns: &Columns, of: &Segment, ranges: &[Range<usize>]) -> Result<RecordBatch> {
         let rows = ranges.iter().map(ExactSizeIterator::len).sum();
         columns.batch(columns.read_ranges(of, ranges)?, rows)
+    }
+
+    /// Count and sum of the values of ranges of a part's segment, read as they are packed; with `range` the least and
+    /// the largest, too. `None` for a run.
+    pub(crate) fn reduce(
+        &self,
+        segment: usize,
+        column: usize,
+        ranges: &[Range<usize>],
+        range: bool,
+    ) -> Result<Option<ColumnStats>> {
+        let of = self.segment(segment);
+        let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+        let width =
+            self.selected.table.schema().columns()[column].column_type.stored_type().primitive_width();
+        self.narrow.count_bytes(rows * width.unwrap_or(0));
+        if range { of.reduce(column, ranges) } else { of.sum(column, ranges) }.map_err(external)
     }
 
     /// The designated timestamps of rows of a segment, `None` where the table has none.

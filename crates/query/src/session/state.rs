@@ -6,7 +6,7 @@ use crate::Database;
 use crate::error::Result;
 use crate::functions::user::FunctionSet;
 use crate::literals::UuidLiterals;
-use crate::operators;
+use crate::operators::{self, SessionSettings};
 use datafusion::catalog::CatalogProviderList;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -47,7 +47,8 @@ fn config(threads: usize) -> SessionConfig {
         .with_target_partitions(threads)
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(true);
+        .with_information_schema(true)
+        .with_option_extension(SessionSettings::default());
     let options = config.options_mut();
     options.sql_parser.collect_spans = true;
     // Names take the spelling of what they refer to before they are planned (`dialect::resolve_names`).

@@ -168,8 +168,12 @@ fn set(session: &mut Session, name: &str, value: &str) -> Result<Outcome> {
     match name {
         "sync" => session.sync = Some(SyncPolicy::parse(value)?),
         _ => {
-            let full =
-                if name.starts_with("datafusion.") { name.to_string() } else { format!("datafusion.{name}") };
+            // Our own are named alone, those of DataFusion by group and name.
+            let full = match name.split('.').next() {
+                Some("datafusion" | "tickstone") => name.to_string(),
+                Some(first) if first.len() < name.len() => format!("datafusion.{name}"),
+                _ => format!("tickstone.{name}"),
+            };
             session.set(&full, value).map_err(|_| {
                 QueryError::request(format!("there is no setting '{name}' that takes '{value}'"))
             })?;

@@ -81,6 +81,27 @@ fn explain_shows_what_a_scan_reads() {
 }
 
 #[test]
+fn values_are_read_where_a_session_does_not_go_by_statistics() {
+    let database = open(&MemoryDisk::new());
+    let mut session = database.session();
+    query(&database, &mut session, CREATE);
+    let rows = "SELECT timestamp_s(1704067200 + value), 'A', value FROM generate_series(1, 5000)";
+    query(&database, &mut session, &format!("INSERT INTO t {rows}"));
+    database.engine().seal(None).unwrap();
+    let sql = "EXPLAIN ANALYZE SELECT sum(x), max(x) FROM t GROUP BY sym";
+    let plan = explain(&database, &mut session, sql);
+    assert!(plan.contains("rows_not_read=5.00 K") && plan.contains("bytes_read=0"), "{plan}");
+    query(&database, &mut session, "SET block_statistics = false");
+    let plan = explain(&database, &mut session, sql);
+    assert!(plan.contains("rows_not_read=0") && plan.contains("bytes_read=40.00 K"), "{plan}");
+    let plan = explain(&database, &mut session, "EXPLAIN SELECT min(x) FROM t");
+    assert!(plan.contains("ScanExec"), "{plan}");
+    query(&database, &mut session, "SET block_statistics = true");
+    let plan = explain(&database, &mut session, "EXPLAIN SELECT min(x) FROM t");
+    assert!(!plan.contains("ScanExec"), "{plan}");
+}
+
+#[test]
 fn order_by_time_needs_no_sort() {
     let database = open(&MemoryDisk::new());
     let mut session = filled(&database);

@@ -12,6 +12,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tickstone_engine::disk::MemoryDisk;
 use tickstone_query::{Database, Outcome, QueryError, Session};
 
@@ -122,6 +123,10 @@ fn run(records: &[Record], state: State) -> Vec<String> {
         }
     }
     let _ = fs::remove_dir_all(folder);
+    drop(session);
+    if !database.close(Duration::from_secs(10)) {
+        failures.push("something still refers to the files after the last statement".to_string());
+    }
     failures
 }
 

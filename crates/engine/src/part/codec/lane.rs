@@ -206,13 +206,37 @@ pub(super) fn unpack_stretch<L: Lane, S: Simd>(
     }
 }
 
+/// Unpacks the words that lie side by side with that of `row`, the first of them, as many as there are lanes: zeros past
+/// the packed bytes.
+#[inline(always)]
+pub(super) fn unpack_beside<L: Lane, S: Simd>(
+    simd: S,
+    width: usize,
+    packed: &[[u8; ROW_BYTES]],
+    row: usize,
+    words: &mut [L],
+) {
+    let at = bit_of::<L>(width, row);
+    let bytes = |bit: usize| packed.get(bit / L::WIDTH).unwrap_or(&[0; ROW_BYTES]);
+    let mask = L::from_u64(u64::MAX >> (64 - width));
+    L::unpack_row(simd, [bytes(at), bytes(at + width - 1)], at % L::WIDTH, mask, words);
+}
+
+/// Where in its lane the word of a row begins.
+#[inline(always)]
+fn bit_of<L: Lane>(width: usize, row: usize) -> usize {
+    let lanes = BLOCK_ROWS / L::WIDTH;
+    // The order is its own reverse: the place in its stretch says which eighth row it is in.
+    let eight = ORDER[row % STRETCH / lanes * lanes / 16 % ORDER.len()];
+    (eight * 8 + row / STRETCH) * width
+}
+
 /// One word of a block in the FastLanes layout, of `width` (1 to the lane's) bits; 0 past the packed bytes.
 #[inline]
 pub(super) fn packed_word<L: Lane>(width: usize, packed: &[u8], row: usize) -> u64 {
     let lanes = BLOCK_ROWS / L::WIDTH;
-    // The order is its own reverse: the place in its stretch says which eighth row it is in.
-    let eight = ORDER[row % STRETCH / lanes * lanes / 16 % ORDER.len()];
-    let (bit, shift) = ((eight * 8 + row / STRETCH) * width, (eight * 8 + row / STRETCH) * width % L::WIDTH);
+    let bit = bit_of::<L>(width, row);
+    let shift = bit % L::WIDTH;
     let word = |number: usize| {
         let at = (number * lanes + row % lanes) * (L::WIDTH / 8);
         packed.get(at..).map_or(0, L::read)

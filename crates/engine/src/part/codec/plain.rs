@@ -5,19 +5,23 @@
 //! and a plain loop give.
 
 use super::alp::{self, AlpPlan};
-use super::lane::{Lane, STRETCH, Same, packed_word, unpack, unpack_stretch};
+use super::lane::{Lane, STRETCH, Same, packed_word, unpack, unpack_beside, unpack_stretch};
 use super::simd::{self, Kernel, ROW_BYTES, Simd};
 use super::slots::{first, scratch};
 use super::value::Value;
 use super::{Damage, Decoded, kind, words};
 use crate::part::BLOCK_ROWS;
 use crate::part::stats::{HAS_RANGE, HAS_SUM, Measure};
+use crate::search::gallop;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Words up to so many bits: 1,024 of them add up in 64.
 const MOST_BITS: usize = 53;
 /// Sums that are kept side by side.
 const SUMS: usize = 16;
+/// Words side by side that an edge is sought in first, in groups of as many as there are lanes.
+const NEAR_GROUPS: usize = 2;
 
 /// What is true of the words of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +95,39 @@ impl<'a, L: Lane> Plain<'a, L> {
             0 => self.base,
             width => self.base + self.scale * packed_word::<L>(width, self.packed, row).cast_signed(),
         }
+    }
+
+    /// The first of some places, whose words ascend, that is at or past `word`; their end where there is none.
+    ///
+    /// Words that lie side by side are compared at once; which of those are meant is sought by the last of them.
+    #[inline]
+    pub(in crate::part) fn lower_bound(&self, places: Range<usize>, word: i64) -> usize {
+        if word <= self.base || places.is_empty() {
+            return places.start;
+        }
+        // In steps above the base: a word is before this one where it has fewer.
+        let steps = word.wrapping_sub(self.base).cast_unsigned().div_ceil(self.scale.cast_unsigned());
+        if self.width == 0 || steps > u64::MAX >> (64 - self.width) {
+            return places.end;
+        }
+        let lanes = BLOCK_ROWS / L::WIDTH;
+        let end = |group: usize| places.end.min((group + 1) * lanes);
+        let groups = places.start / lanes..places.end.div_ceil(lanes);
+        let is_before = |group| packed_word::<L>(self.width, self.packed, end(group) - 1) < steps;
+        let group = gallop(groups.clone(), NEAR_GROUPS, is_before);
+        if group == groups.end {
+            return places.end;
+        }
+        let start = places.start.max(group * lanes);
+        let wanted = u32::MAX >> (32 - (end(group) - start));
+        let before = simd::run(Before::<L> {
+            packed: self.packed,
+            width: self.width,
+            row: group * lanes,
+            steps,
+            lane: PhantomData,
+        });
+        start + (before >> (start % lanes) & wanted).count_ones() as usize
     }
 
     /// Sets the bits of the rows whose words are `from..=to`, least significant first; those of others are 0.
@@ -178,6 +215,14 @@ impl<'a> PlainBlock<'a> {
             },
             _ => None,
         })
+    }
+
+    /// The words of 64 bits that are its values, where more than the sum can be asked of them.
+    pub(in crate::part) fn wide(self) -> Option<Plain<'a, u64>> {
+        match self {
+            Self::Wide(plain) => Some(plain).filter(Plain::is_whole),
+            _ => None,
+        }
     }
 
     /// Whether more than the sum can be asked of it.
@@ -305,6 +350,28 @@ impl<L: Lane, const RANGE: bool> Kernel for Fold<'_, L, RANGE> {
     }
 }
 
+/// A bit for each of the words side by side from `row` on: whether it is less than `steps`.
+struct Before<'a, L> {
+    packed: &'a [u8],
+    width: usize,
+    row: usize,
+    steps: u64,
+    lane: PhantomData<L>,
+}
+
+impl<L: Lane> Kernel for Before<'_, L> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) -> u32 {
+        let (packed, _) = self.packed.as_chunks::<ROW_BYTES>();
+        let mut words = [L::default(); ROW_BYTES / 4];
+        unpack_beside(simd, self.width, packed, self.row, &mut words);
+        let before = |bits, (lane, word): (usize, &L)| bits | u32::from(word.to_u64() < self.steps) << lane;
+        words.iter().take(BLOCK_ROWS / L::WIDTH).enumerate().fold(0, before)
+    }
+}
+
 /// Which packed words of a block are at most `span` above `first`.
 struct Within<'a, L> {
     packed: &'a [u8],
@@ -405,6 +472,32 @@ mod tests {
         for (row, value) in values.iter().enumerate() {
             assert_eq!(plain.get(row), *value, "width {width} row {row}");
         }
+        written.sort_unstable_by_key(|word| word.to_i64());
+        bytes.clear();
+        words::encode(&written, IntPlan { scale, delta_percent: 0, related: false }, None, &mut bytes);
+        let Some(plain) = Plain::<L>::of(&bytes, rows).unwrap().filter(Plain::is_whole) else { return };
+        let values: Vec<i64> = written.iter().map(|word| word.to_i64()).collect();
+        simd::with_each_level(|level| {
+            for (start, end) in [
+                (0, rows),
+                (rows / 3, rows),
+                (rows / 2, rows / 2),
+                (rows / 5, rows / 5 + rows / 64),
+                (rows - 1, rows),
+            ] {
+                for near in [0, start, start + (end - start) / 20, end - (end - start) / 3, rows - 1] {
+                    for word in [-1, 0, 1].map(|by| values[near.min(rows - 1)].saturating_add(by)) {
+                        let expected = start + values[start..end].partition_point(|value| *value < word);
+                        let found = plain.lower_bound(start..end, word);
+                        assert_eq!(found, expected, "{level:?} width {width} {start}..{end} {word}");
+                    }
+                }
+                for word in [i64::MIN, i64::MAX] {
+                    let expected = start + values[start..end].partition_point(|value| *value < word);
+                    assert_eq!(plain.lower_bound(start..end, word), expected, "{level:?} {width} {word}");
+                }
+            }
+        });
     }
 
     #[test]

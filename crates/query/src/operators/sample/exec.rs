@@ -7,6 +7,7 @@ use crate::error::external;
 use crate::functions::bucket::Bucketing;
 use crate::operators::TIME_ORDER;
 use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
+use crate::operators::settings::goes_by_statistics;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -277,7 +278,8 @@ impl ExecutionPlan for SampleByExec {
         let pool = Arc::clone(context.memory_pool());
         let held = consumer.clone_with_new_id().register(&pool);
         let spared = MetricBuilder::new(&self.metrics).global_counter("rows_not_read");
-        if by_ranges && let Some(plan) = RangePlan::of(self, batch_rows, spared)? {
+        let by_statistics = goes_by_statistics(context.session_config().options());
+        if by_ranges && let Some(plan) = RangePlan::of(self, batch_rows, by_statistics, spared)? {
             let workers = Source::of(&self.input).map_or(1, |source| source.outputs());
             let reservation = move || consumer.clone_with_new_id().register(&pool);
             let rows = ranges::run(Arc::new(plan), workers, reservation, baseline);

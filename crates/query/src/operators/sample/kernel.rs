@@ -152,6 +152,16 @@ impl Kernel {
         }
     }
 
+    /// Whether it wants the least and the largest of many values at once, or only their sum; `None` where neither does.
+    pub(super) fn wants_range(&self) -> Option<bool> {
+        match self {
+            Kernel::Sum(sums) if sums.is_pair() => None,
+            Kernel::Sum(_) | Kernel::IntegerSum(_) => Some(false),
+            Kernel::Extreme(_) => Some(true),
+            _ => None,
+        }
+    }
+
     /// Whether those of a block of each of its arguments say enough.
     pub(super) fn block_suffices(&self, blocks: &Blocks) -> bool {
         match (self, blocks) {
@@ -290,7 +300,8 @@ fn counted(values: &[ArrayRef], filter: Option<&BooleanArray>) -> Option<Boolean
     });
     let nulls = values.iter().filter_map(|array| array.logical_nulls());
     let nulls = nulls.filter(|nulls| nulls.null_count() > 0).map(NullBuffer::into_inner);
-    filter.into_iter().chain(nulls).reduce(|a, b| &a & &b)
+    let counted = filter.into_iter().chain(nulls).reduce(|a, b| &a & &b)?;
+    (counted.count_set_bits() < counted.len()).then_some(counted)
 }
 
 #[cfg(test)]

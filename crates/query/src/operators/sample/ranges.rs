@@ -3,7 +3,8 @@
 //!
 //! Of the rows themselves only that is read which all aggregates together need: nothing for count(*) alone,
 //! the ends of slices where no more than first and last are asked for, no whole block where statistics say
-//! enough for each of them, else the columns they name. Units of ranges are taken by workers, one a core, as
+//! enough for each of them, else the columns they name: summed as they are packed where sums, least and largest
+//! are all that is wanted of whole blocks. Units of ranges are taken by workers, one a core, as
 //! they get done with the one before; the states are merged.
 //!
 //! Rows of runs, in memory, are placed row by row.
@@ -145,6 +146,11 @@ pub(super) struct RangePlan {
     /// The columns of the table that the outer keys are.
     outer: Vec<usize>,
     needs: Vec<Need>,
+    /// Whether statistics may take the place of values.
+    by_statistics: bool,
+    /// Columns that are reduced as they are packed, and whether the least and the largest are wanted of them; `None`
+    /// where some aggregate needs more.
+    packed: Option<Vec<(usize, bool)>>,
     batch_rows: usize,
     /// Rows whose values were not read.
     spared: Count,
@@ -169,7 +175,12 @@ struct Cut {
 
 impl RangePlan {
     /// How `exec` can be done so; `None` where its input is no plain scan, or its keys are no symbols.
-    pub(super) fn of(exec: &SampleByExec, batch_rows: usize, spared: Count) -> Result<Option<Self>> {
+    pub(super) fn of(
+        exec: &SampleByExec,
+        batch_rows: usize,
+        by_statistics: bool,
+        spared: Count,
+    ) -> Result<Option<Self>> {
         let Some(source) = Source::of(&exec.input) else { return Ok(None) };
         let time = exec.time.as_ref().map(|(time, _)| time);
         if !source.has_ranges(time, &exec.keys) {
@@ -203,7 +214,8 @@ impl RangePlan {
         places = distinct(of_runs, places);
         let Some(reader) = RangeReader::new(source.scan, &places, narrow) else { return Ok(None) };
 
-        let needs = aggregates.iter().map(|of| need(of, &exprs, &source)).collect();
+        let needs: Vec<Need> = aggregates.iter().map(|of| need(of, &exprs, &source)).collect();
+        let packed = packed(&needs, &aggregates).filter(|_| inner.is_empty());
         let moved = |expr: &mut Arc<dyn PhysicalExpr>| {
             *expr = move_columns(expr, &places)?;
             Ok::<_, DataFusionError>(())
@@ -213,7 +225,8 @@ impl RangePlan {
         exprs.iter_mut().try_for_each(moved)?;
         let (input, output) = (Arc::clone(reader.schema()), exec.schema());
         let shape = Arc::new(Shape { input, time, outer, inner, aggregates, exprs, output });
-        Ok(Some(Self { reader, shape, outer: outer_columns, needs, batch_rows, spared }))
+        let outer = outer_columns;
+        Ok(Some(Self { reader, shape, outer, needs, by_statistics, packed, batch_rows, spared }))
     }
 
     fn wants_ends(&self) -> bool {
@@ -225,11 +238,32 @@ impl RangePlan {
         self.needs.iter().all(|need| matches!(need, Need::Count | Need::Ends)) && self.shape.inner.is_empty()
     }
 
-    /// Whether statistics may take the place of values.
+    /// Whether whole blocks may be taken in without their values.
     fn takes_blocks(&self) -> bool {
         let by_blocks = |need: &Need| matches!(need, Need::Count | Need::Blocks(..));
-        self.needs.iter().all(by_blocks) && self.shape.inner.is_empty()
+        (self.by_statistics || self.packed.is_some())
+            && self.needs.iter().all(by_blocks)
+            && self.shape.inner.is_empty()
     }
+}
+
+/// See [`RangePlan::packed`].
+fn packed(needs: &[Need], aggregates: &[Shaped]) -> Option<Vec<(usize, bool)>> {
+    let mut columns: Vec<(usize, bool)> = Vec::new();
+    for (need, of) in needs.iter().zip(aggregates) {
+        match need {
+            Need::Count => {}
+            Need::Blocks(column, None) => {
+                let range = of.kernel().ok()?.wants_range()?;
+                match columns.iter_mut().find(|(known, _)| known == column) {
+                    Some((_, ranged)) => *ranged |= range,
+                    None => columns.push((*column, range)),
+                }
+            }
+            _ => return None,
+        }
+    }
+    Some(columns)
 }
 
 /// The columns that expressions read, each once, after those in `known`.
@@ -510,7 +544,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes in spans by the statistics of their blocks where these suffice, else by their values.
+    /// Takes in spans by the statistics of their blocks where these suffice, else as they are packed, else by their
+    /// values.
     fn take_spans(&mut self, segment: usize, spans: &[Span]) -> Result<()> {
         let mut cuts: Vec<Cut> = Vec::new();
         let mut rows = 0;
@@ -543,7 +578,8 @@ impl Worker {
         if aligned > start { aligned } else { start + most }
     }
 
-    /// Takes in those blocks of a span whose statistics suffice; the rows that are left.
+    /// Takes in those blocks of a span whose statistics suffice, or which can be reduced as they are packed; the rows
+    /// that are left.
     fn take_blocks(&mut self, segment: usize, span: &Span) -> Result<Vec<Range<usize>>> {
         let plan = Arc::clone(&self.plan);
         if span.rows.len() < BLOCK_ROWS || !plan.takes_blocks() {
@@ -563,8 +599,11 @@ impl Worker {
             return Ok(vec![span.rows.clone()]);
         };
         let group = self.group(span);
-        let total = self.sampler.groups.len();
-        let mut left: Vec<Range<usize>> = Vec::new();
+        let (mut left, mut whole_blocks): (Vec<Range<usize>>, Vec<Range<usize>>) = Default::default();
+        let push = |ranges: &mut Vec<Range<usize>>, rows: Range<usize>| match ranges.last_mut() {
+            Some(last) if last.end == rows.start => last.end = rows.end,
+            _ => ranges.push(rows),
+        };
         for block in 0..count {
             let at = |column: &Option<Vec<BlockSummary>>| column.as_ref().map(|blocks| blocks[block].clone());
             let of_kernels: Vec<[Option<BlockSummary>; 2]> =
@@ -580,23 +619,60 @@ impl Worker {
                 .iter()
                 .zip(&of_kernels)
                 .all(|(kernel, blocks)| blocks[0].is_none() || kernel.block_suffices(blocks));
-            if whole && suffices {
-                for (kernel, blocks) in self.sampler.kernels.iter_mut().zip(&of_kernels) {
-                    match blocks {
-                        [None, _] => kernel.count_rows(group, rows.len(), total),
-                        blocks => kernel.update_block(group, blocks, total),
-                    }
-                }
+            if whole && plan.by_statistics && suffices {
+                self.take_summaries(group, rows.len(), &of_kernels);
                 plan.spared.add(rows.len());
                 continue;
             }
-            let inside = rows.start.max(span.rows.start)..rows.end.min(span.rows.end);
-            match left.last_mut() {
-                Some(last) if last.end == inside.start => last.end = inside.end,
-                _ => left.push(inside),
+            if whole && plan.packed.is_some() {
+                push(&mut whole_blocks, rows);
+                continue;
             }
+            push(&mut left, rows.start.max(span.rows.start)..rows.end.min(span.rows.end));
+        }
+        if !self.take_packed(segment, group, &whole_blocks)? {
+            left.append(&mut whole_blocks);
+            left.sort_unstable_by_key(|rows| rows.start);
         }
         Ok(left)
+    }
+
+    /// Takes in whole blocks of a group as they are packed; `false` where what is found so does not say enough.
+    fn take_packed(&mut self, segment: usize, group: usize, ranges: &[Range<usize>]) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let (Some(packed), [first, ..], [.., last]) = (&plan.packed, ranges, ranges) else { return Ok(true) };
+        let mut found: Vec<(usize, BlockSummary)> = Vec::with_capacity(packed.len());
+        for &(column, range) in packed {
+            let Some(stats) = plan.reader.reduce(segment, column, ranges, range)? else { return Ok(false) };
+            let rows = first.start..last.end;
+            found.push((column, BlockSummary { rows, stats, first: None, last: None }));
+        }
+        let of = |need: &Need| match need {
+            Need::Blocks(column, _) => {
+                found.iter().find(|(of, _)| of == column).map(|(_, block)| block.clone())
+            }
+            _ => None,
+        };
+        let of_kernels: Vec<[Option<BlockSummary>; 2]> =
+            plan.needs.iter().map(|need| [of(need), None]).collect();
+        let mut kernels = self.sampler.kernels.iter().zip(&of_kernels);
+        if !kernels.all(|(kernel, blocks)| blocks[0].is_none() || kernel.block_suffices(blocks)) {
+            return Ok(false);
+        }
+        let rows = ranges.iter().map(ExactSizeIterator::len).sum();
+        self.take_summaries(group, rows, &of_kernels);
+        Ok(true)
+    }
+
+    /// Takes in so many rows of a group by what is known of them.
+    fn take_summaries(&mut self, group: usize, rows: usize, of_kernels: &[[Option<BlockSummary>; 2]]) {
+        let total = self.sampler.groups.len();
+        for (kernel, blocks) in self.sampler.kernels.iter_mut().zip(of_kernels) {
+            match blocks {
+                [None, _] => kernel.count_rows(group, rows, total),
+                blocks => kernel.update_block(group, blocks, total),
+            }
+        }
     }
 
     /// Reads the rows of cuts and takes in their values.

@@ -44,7 +44,10 @@ impl Work {
         let read = (sides.left.scan.begin_reading(), sides.right.scan.begin_reading());
         let task_rows = batch_rows.saturating_mul(TASK_BATCHES);
         let (plan, next) = (OnceLock::new(), AtomicUsize::new(0));
-        Self { join: join.clone(), sides, task_rows, plan, held, next, read }
+        // Not the running execution, which holds this.
+        let mut join = join.clone();
+        join.running = Arc::default();
+        Self { join, sides, task_rows, plan, held, next, read }
     }
 
     fn plan(&self) -> Result<&Plan> {

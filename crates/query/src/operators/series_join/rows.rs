@@ -3,7 +3,7 @@
 use super::aggregate::Aggregates;
 use super::node::Kind;
 use super::windows::Windows;
-use crate::operators::asof::by_series::gallop;
+use crate::operators::asof::by_series::NEAR;
 use datafusion::arrow::array::{
     Array, ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array, new_null_array,
 };
@@ -14,6 +14,7 @@ use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::error::Result;
 use std::ops::Range;
 use std::sync::Arc;
+use tickstone_engine::gallop;
 
 /// Stands for no row.
 pub(super) const NONE: u32 = u32::MAX;
@@ -198,7 +199,7 @@ fn horizon(matched: Matched, offsets: &[i64]) -> Joined {
             let mut next = 0;
             for row in l.clone() {
                 let time = matched.left.times[row].saturating_add(*offset);
-                next = gallop(right, next, |other| *other <= time);
+                next = gallop(next..right.len(), NEAR, |at| right[at] <= time);
                 if next > 0 {
                     rights[place(row) * count + at] = (r.start + next - 1) as u32;
                 }

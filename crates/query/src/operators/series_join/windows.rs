@@ -2,9 +2,10 @@
 
 use super::node::Window;
 use super::rows::Matched;
-use crate::operators::asof::by_series::gallop;
+use crate::operators::asof::by_series::NEAR;
 use crate::operators::window::fold::{Fold, Moving};
 use std::ops::Range;
+use tickstone_engine::gallop;
 
 /// Windows are folded anew, each on its own, where they have at most so many rows for each row there is.
 const ANEW_RATIO: usize = 4;
@@ -29,8 +30,8 @@ impl Windows {
             for time in &matched.left.times[l.clone()] {
                 let low = time.saturating_add(window.low);
                 let high = time.saturating_add(window.high);
-                start = gallop(times, start, |other| *other < low);
-                end = gallop(times, end.max(start), |other| *other <= high);
+                start = gallop(start..times.len(), NEAR, |at| times[at] < low);
+                end = gallop(end.max(start)..times.len(), NEAR, |at| times[at] <= high);
                 // A row at the very start is the last one at or before it.
                 let begins = times.get(start) == Some(&low);
                 let first = start - usize::from(window.prevailing && !begins && start > 0);

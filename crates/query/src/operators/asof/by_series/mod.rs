@@ -29,7 +29,7 @@ pub(in crate::operators) use order::Sorted;
 pub(in crate::operators) use running::Running;
 pub(super) use running::Work;
 pub(in crate::operators) use sides::{Side, Sides, in_time_order};
-pub(in crate::operators) use standing::gallop;
+pub(in crate::operators) use standing::NEAR;
 pub(in crate::operators) use tasks::{SEARCH_RATIO, sample, translate};
 
 #[cfg(test)]

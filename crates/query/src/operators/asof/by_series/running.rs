@@ -41,7 +41,10 @@ impl Work {
         let read = (sides.left.scan.begin_reading(), sides.right.scan.begin_reading());
         let task_rows = batch_rows.saturating_mul(TASK_BATCHES);
         let (plan, next) = (OnceLock::new(), AtomicUsize::new(0));
-        Self { join: join.clone(), sides, task_rows, plan, held, next, arrival, read }
+        // Not the running execution, which holds this.
+        let mut join = join.clone();
+        join.running = Arc::default();
+        Self { join, sides, task_rows, plan, held, next, arrival, read }
     }
 
     fn plan(&self) -> Result<&Plan> {
@@ -68,7 +71,7 @@ impl Work {
     }
 }
 
-/// The execution at hand.
+/// The execution at hand, as long as some partition has not taken its share of it.
 #[derive(Debug)]
 pub(in crate::operators) struct Running<W>(Mutex<Option<(Vec<bool>, Arc<W>)>>);
 
@@ -87,16 +90,14 @@ impl<W> Running<W> {
         begin: impl FnOnce() -> Result<W>,
     ) -> Result<Arc<W>> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((taken, work)) = running.as_mut()
-            && let Some(taken) = taken.get_mut(partition)
-            && !std::mem::replace(taken, true)
-        {
-            return Ok(Arc::clone(work));
-        }
-        let work = Arc::new(begin()?);
-        let mut taken = vec![false; partitions];
+        let (mut taken, work) = match running.take() {
+            Some((taken, work)) if taken.get(partition) == Some(&false) => (taken, work),
+            _ => (vec![false; partitions], Arc::new(begin()?)),
+        };
         taken[partition] = true;
-        *running = Some((taken, Arc::clone(&work)));
+        if !taken.iter().all(|taken| *taken) {
+            *running = Some((taken, Arc::clone(&work)));
+        }
         Ok(work)
     }
 }

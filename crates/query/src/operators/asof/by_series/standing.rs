@@ -14,8 +14,10 @@ use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
-use tickstone_engine::{PartTimes, Segment};
+use tickstone_engine::{PartTimes, Segment, gallop};
 
+/// Rows within which the next edge is sought first.
+pub(in crate::operators) const NEAR: usize = 8;
 /// Most blocks of times that are held decoded at once, one a segment.
 const OPEN_MAX: usize = 512;
 
@@ -103,8 +105,9 @@ impl<'a> Source<'a> {
                 lower_bound(looks.at(self)?, rows.start + self.next..rows.end, edge)? - rows.start
             }
             (Some(before), Rows::Listed(rows)) => {
-                let is_before = |row: &u32| self.of.run_time(*row as usize).is_some_and(|time| time < before);
-                gallop(rows, self.next, is_before)
+                let is_before =
+                    |at: usize| self.of.run_time(rows[at] as usize).is_some_and(|time| time < before);
+                gallop(self.next..rows.len(), NEAR, is_before)
             }
         };
         Ok(())
@@ -137,17 +140,6 @@ fn lower_bound(times: &mut PartTimes<'_>, rows: Range<usize>, edge: Edge) -> Res
         Some(before) => times.lower_bound(&rows, before).map_err(external),
         None => Ok(rows.end),
     }
-}
-
-/// The first place from `start` on where `is_before` does not hold: most often it is near.
-pub(in crate::operators) fn gallop<T>(values: &[T], start: usize, is_before: impl Fn(&T) -> bool) -> usize {
-    let (mut start, mut step) = (start, 8);
-    while start + step < values.len() && is_before(&values[start + step - 1]) {
-        start += step;
-        step *= 2;
-    }
-    let end = values.len().min(start + step);
-    start + values[start..end].partition_point(is_before)
 }
 
 /// Sources that overlap in time.
@@ -458,22 +450,5 @@ impl<'a> Standing<'a> {
         if let Some(stretch) = self.stretches.get_mut(at) {
             stretch.rewind();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn galloping_finds_every_place() {
-        let times: Vec<i64> = (0..100).map(|at| at / 3).collect();
-        for start in 0..times.len() {
-            for before in times[start]..40 {
-                let expected = times.iter().position(|time| *time >= before).unwrap_or(times.len());
-                assert_eq!(gallop(&times, start, |time| *time < before), expected.max(start));
-            }
-        }
-        assert_eq!(gallop(&[], 0, |_: &i64| true), 0);
     }
 }

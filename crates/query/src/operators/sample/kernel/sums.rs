@@ -111,7 +111,6 @@ impl Sums {
         }
     }
 
-    #[cfg(test)]
     pub(super) fn is_pair(&self) -> bool {
         self.pair.is_some()
     }

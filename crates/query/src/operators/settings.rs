@@ -1,0 +1,47 @@
+//! Settings of one session that operators go by: `SET block_statistics = false`.
+
+use datafusion::common::config::{ConfigExtension, ConfigOptions};
+use datafusion::common::{Result, extensions_options};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+extensions_options! {
+    /// What a session may change of how its statements run.
+    pub(crate) struct SessionSettings {
+        /// Whether count, sum, avg, min and max come from statistics where these say enough; if not, every value is read
+        pub block_statistics: bool, default = true
+    }
+}
+
+impl ConfigExtension for SessionSettings {
+    const PREFIX: &'static str = "tickstone";
+}
+
+/// Whether statistics may take the place of values.
+pub(crate) fn goes_by_statistics(options: &ConfigOptions) -> bool {
+    options.extensions.get::<SessionSettings>().is_none_or(|settings| settings.block_statistics)
+}
+
+/// DataFusion's rule that answers totals over a table by its statistics, where the session goes by them.
+#[derive(Debug, Default)]
+pub(super) struct TotalsByStatistics(AggregateStatistics);
+
+impl PhysicalOptimizerRule for TotalsByStatistics {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if goes_by_statistics(options) { self.0.optimize(plan, options) } else { Ok(plan) }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
