@@ -4,7 +4,7 @@
 use super::view::PartView;
 use super::{PartFile, Source, TableSnapshot};
 use crate::Result;
-use crate::part::{BlockSummary, ColumnBound, ColumnPoints, ColumnStats, Part, PartTimes};
+use crate::part::{BLOCK_ROWS, BlockSummary, ColumnBound, ColumnPoints, ColumnStats, Part, PartTimes};
 use crate::recent::Run;
 use arrow_array::{Array, ArrayRef, UInt32Array, UInt64Array, make_array};
 use arrow_buffer::BooleanBuffer;
@@ -138,6 +138,17 @@ impl Segment {
     pub fn blocks(&self, column: usize, rows: Range<usize>) -> Result<Option<Vec<BlockSummary>>> {
         let SegmentSource::Part { part, .. } = &self.source else { return Ok(None) };
         part.blocks(column, rows).map(Some)
+    }
+
+    /// Those of a part's `rows` that are whole blocks of its columns, the empty range at their start where there are
+    /// none; of a run none are.
+    pub fn whole_blocks(&self, rows: Range<usize>) -> Range<usize> {
+        let SegmentSource::Part { part, slice, .. } = &self.source else { return rows.start..rows.start };
+        let slice = &part.part().slices()[*slice].rows;
+        let up = |row: usize| slice.end.min(slice.start + (row - slice.start).next_multiple_of(BLOCK_ROWS));
+        let (start, end) = (up(rows.start), rows.end - (rows.end - slice.start) % BLOCK_ROWS);
+        let end = if rows.end == slice.end { rows.end } else { end };
+        if start < end { start..end } else { rows.start..rows.start }
     }
 
     /// Count, sum, least and largest of the values of several ranges of rows (ascending, apart), read without being

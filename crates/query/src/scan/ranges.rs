@@ -130,20 +130,20 @@ impl RangeReader {
         columns.batch(columns.read_ranges(of, ranges)?, rows)
     }
 
-    /// Count and sum of the values of ranges of a part's segment, read as they are packed; with `range` the least and
-    /// the largest, too. `None` for a run.
+    /// Count and sum of the values of rows of a part's segment, read as they are packed; with `range` the least and the
+    /// largest, too. `None` for a run.
     pub(crate) fn reduce(
         &self,
         segment: usize,
         column: usize,
-        ranges: &[Range<usize>],
+        rows: &Range<usize>,
         range: bool,
     ) -> Result<Option<ColumnStats>> {
         let of = self.segment(segment);
-        let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
         let width =
             self.selected.table.schema().columns()[column].column_type.stored_type().primitive_width();
-        self.narrow.count_bytes(rows * width.unwrap_or(0));
+        self.narrow.count_bytes(rows.len() * width.unwrap_or(0));
+        let ranges = std::slice::from_ref(rows);
         if range { of.reduce(column, ranges) } else { of.sum(column, ranges) }.map_err(external)
     }
 

@@ -2,7 +2,7 @@
 
 use super::lane::Same;
 use super::plain::{Lanes, summed};
-use super::simd::PADDING;
+use super::simd::{self, Kernel, PADDING, Simd};
 use super::slots::{first, padded, scratch};
 use super::value::{Value, take_marks, take_starts};
 use super::{Decoded, alp, kind, marks, words};
@@ -38,21 +38,36 @@ pub(in crate::part) fn sum<V: Value>(body: &[u8], tables: &[u8], rows: usize) ->
     let heads = padded(first(&mut heads, runs + PADDING)?, PADDING, |slots| {
         words::decode::<u64, _>(&mut bytes, tables, Same, slots)
     })?;
-    let is_near = |word: u64| word.wrapping_add(MOST) < 2 * MOST;
-    if !heads.iter().fold(true, |near, &head| near & is_near(head)) {
+    // A power of two is above all of them where it is above all of their bits.
+    if heads.iter().fold(0, |bits, head| bits | head.wrapping_add(MOST)) >= 2 * MOST {
         return Ok(None);
     }
     let sum = match marked {
         Some((marks, runs)) => marks::sum(marks, runs, heads, rows)?,
-        None => {
-            let ends = starts.iter().skip(1).copied().chain([rows as u32]);
-            let lengths = ends.zip(starts.iter()).map(|(end, start)| u64::from(end - start));
-            lengths
-                .zip(heads.iter())
-                .fold(0_u64, |sum, (length, head)| sum.wrapping_add(length.wrapping_mul(*head)))
-        }
+        None => simd::run(SumRuns { starts, heads, rows }),
     };
     Ok(Some(summed(powers, i128::from(sum.cast_signed()))))
+}
+
+/// The sum of runs that begin at these of so many rows, each its head as often as it is long; wraps around.
+struct SumRuns<'a> {
+    starts: &'a [u32],
+    heads: &'a [u64],
+    rows: usize,
+}
+
+impl Kernel for SumRuns<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> u64 {
+        let Self { starts, heads, rows } = self;
+        let Some((last, ends)) = starts.last().zip(starts.get(1..)) else { return 0 };
+        let times = |start: u32, end: u32, head: u64| u64::from(end.wrapping_sub(start)).wrapping_mul(head);
+        let runs = starts.iter().zip(ends).zip(heads).map(|((start, end), head)| times(*start, *end, *head));
+        let last = times(*last, rows as u32, heads.get(ends.len()).copied().unwrap_or(0));
+        runs.fold(last, u64::wrapping_add)
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub(super) enum Kernel {
 }
 
 /// The statistics of the same rows of an aggregate's columns: one, or the two of a [`Pair`].
-pub(super) type Blocks = [Option<BlockSummary>; 2];
+pub(super) type Blocks<'a> = [Option<&'a BlockSummary>; 2];
 
 /// An accumulator of groups, which knows of those it was told of with rows.
 pub(super) struct Other {
@@ -163,7 +163,7 @@ impl Kernel {
     }
 
     /// Whether those of a block of each of its arguments say enough.
-    pub(super) fn block_suffices(&self, blocks: &Blocks) -> bool {
+    pub(super) fn block_suffices(&self, blocks: &Blocks<'_>) -> bool {
         match (self, blocks) {
             (Kernel::Count(_), _) => true,
             (Kernel::Sum(_) | Kernel::IntegerSum(_), [Some(block), None]) => block.stats.sum.is_some(),
@@ -174,7 +174,7 @@ impl Kernel {
     }
 
     /// Takes in all rows of a block by the statistics of its arguments.
-    pub(super) fn update_block(&mut self, group: usize, blocks: &Blocks, total: usize) {
+    pub(super) fn update_block(&mut self, group: usize, blocks: &Blocks<'_>, total: usize) {
         self.grow(total);
         match (self, blocks) {
             (Kernel::Count(counts), [Some(block), _]) => counts.add(group, sums::held(block)),

@@ -10,7 +10,7 @@
 //! Rows of runs, in memory, are placed row by row.
 
 use super::exec::SampleByExec;
-use super::kernel::{End, Ends, Kernel, column};
+use super::kernel::{Blocks, End, Ends, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
 use crate::error::external;
 use crate::operators::reduce::Reduce;
@@ -586,6 +586,14 @@ impl Worker {
             return Ok(vec![span.rows.clone()]);
         }
         let of = plan.reader.segment(segment);
+        if !plan.by_statistics {
+            let Range { start, end } = span.rows;
+            let whole = of.whole_blocks(start..end);
+            let group = self.group(span);
+            let taken = self.take_packed(segment, group, &whole)?;
+            let left = if taken { [start..whole.start, whole.end..end] } else { [start..start, start..end] };
+            return Ok(left.into_iter().filter(|rows| !rows.is_empty()).collect());
+        }
         let mut columns: Vec<[Option<Vec<BlockSummary>>; 2]> = Vec::with_capacity(plan.needs.len());
         let blocks = |column| of.blocks(column, span.rows.clone()).map_err(external);
         for need in &plan.needs {
@@ -599,15 +607,11 @@ impl Worker {
             return Ok(vec![span.rows.clone()]);
         };
         let group = self.group(span);
-        let (mut left, mut whole_blocks): (Vec<Range<usize>>, Vec<Range<usize>>) = Default::default();
-        let push = |ranges: &mut Vec<Range<usize>>, rows: Range<usize>| match ranges.last_mut() {
-            Some(last) if last.end == rows.start => last.end = rows.end,
-            _ => ranges.push(rows),
-        };
+        let (mut left, mut of_kernels) = (Vec::<Range<usize>>::new(), Vec::<Blocks<'_>>::new());
         for block in 0..count {
-            let at = |column: &Option<Vec<BlockSummary>>| column.as_ref().map(|blocks| blocks[block].clone());
-            let of_kernels: Vec<[Option<BlockSummary>; 2]> =
-                columns.iter().map(|[left, right]| [at(left), at(right)]).collect();
+            of_kernels.clear();
+            of_kernels
+                .extend(columns.iter().map(|of| of.each_ref().map(|of| of.as_ref().map(|of| &of[block]))));
             let Some(rows) = of_kernels.iter().flatten().flatten().map(|block| block.rows.clone()).next()
             else {
                 continue;
@@ -619,53 +623,44 @@ impl Worker {
                 .iter()
                 .zip(&of_kernels)
                 .all(|(kernel, blocks)| blocks[0].is_none() || kernel.block_suffices(blocks));
-            if whole && plan.by_statistics && suffices {
+            if whole && suffices {
                 self.take_summaries(group, rows.len(), &of_kernels);
                 plan.spared.add(rows.len());
                 continue;
             }
-            if whole && plan.packed.is_some() {
-                push(&mut whole_blocks, rows);
-                continue;
+            let inside = rows.start.max(span.rows.start)..rows.end.min(span.rows.end);
+            match left.last_mut() {
+                Some(last) if last.end == inside.start => last.end = inside.end,
+                _ => left.push(inside),
             }
-            push(&mut left, rows.start.max(span.rows.start)..rows.end.min(span.rows.end));
-        }
-        if !self.take_packed(segment, group, &whole_blocks)? {
-            left.append(&mut whole_blocks);
-            left.sort_unstable_by_key(|rows| rows.start);
         }
         Ok(left)
     }
 
     /// Takes in whole blocks of a group as they are packed; `false` where what is found so does not say enough.
-    fn take_packed(&mut self, segment: usize, group: usize, ranges: &[Range<usize>]) -> Result<bool> {
+    fn take_packed(&mut self, segment: usize, group: usize, rows: &Range<usize>) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
-        let (Some(packed), [first, ..], [.., last]) = (&plan.packed, ranges, ranges) else { return Ok(true) };
+        let Some(packed) = plan.packed.as_ref().filter(|_| !rows.is_empty()) else { return Ok(true) };
         let mut found: Vec<(usize, BlockSummary)> = Vec::with_capacity(packed.len());
         for &(column, range) in packed {
-            let Some(stats) = plan.reader.reduce(segment, column, ranges, range)? else { return Ok(false) };
-            let rows = first.start..last.end;
-            found.push((column, BlockSummary { rows, stats, first: None, last: None }));
+            let Some(stats) = plan.reader.reduce(segment, column, rows, range)? else { return Ok(false) };
+            found.push((column, BlockSummary { rows: rows.clone(), stats, first: None, last: None }));
         }
         let of = |need: &Need| match need {
-            Need::Blocks(column, _) => {
-                found.iter().find(|(of, _)| of == column).map(|(_, block)| block.clone())
-            }
+            Need::Blocks(column, _) => found.iter().find(|(of, _)| of == column).map(|(_, block)| block),
             _ => None,
         };
-        let of_kernels: Vec<[Option<BlockSummary>; 2]> =
-            plan.needs.iter().map(|need| [of(need), None]).collect();
+        let of_kernels: Vec<Blocks<'_>> = plan.needs.iter().map(|need| [of(need), None]).collect();
         let mut kernels = self.sampler.kernels.iter().zip(&of_kernels);
         if !kernels.all(|(kernel, blocks)| blocks[0].is_none() || kernel.block_suffices(blocks)) {
             return Ok(false);
         }
-        let rows = ranges.iter().map(ExactSizeIterator::len).sum();
-        self.take_summaries(group, rows, &of_kernels);
+        self.take_summaries(group, rows.len(), &of_kernels);
         Ok(true)
     }
 
     /// Takes in so many rows of a group by what is known of them.
-    fn take_summaries(&mut self, group: usize, rows: usize, of_kernels: &[[Option<BlockSummary>; 2]]) {
+    fn take_summaries(&mut self, group: usize, rows: usize, of_kernels: &[Blocks<'_>]) {
         let total = self.sampler.groups.len();
         for (kernel, blocks) in self.sampler.kernels.iter_mut().zip(of_kernels) {
             match blocks {
