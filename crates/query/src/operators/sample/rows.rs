@@ -5,6 +5,10 @@ use std::ops::Range;
 
 /// Below so many rows a run, runs cost more than they spare.
 const RUN_ROWS_MIN: usize = 4;
+/// Totals of one group that are kept side by side, since an addition to one waits for that before.
+const LANES: usize = 4;
+/// Rows for each group of a batch from which on that is worth while.
+const LANE_ROWS_MIN: usize = 8;
 
 /// Rows of a batch, from where the run before it ends, that are of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +116,41 @@ impl Rows<'_> {
         true
     }
 
+    /// Adds up what `add` makes of the rows that count, by group, and says so with `true`, where rows are given one by
+    /// one: `total` gets each group's totals, which may be several.
+    #[inline]
+    pub(super) fn totals<A: Copy + Default>(
+        &self,
+        counted: Option<&BooleanBuffer>,
+        add: impl Fn(&mut A, usize),
+        mut total: impl FnMut(usize, A),
+    ) -> bool {
+        let Rows::Each(groups) = self else { return false };
+        let (least, most) = groups.iter().fold((u32::MAX, 0), |(a, b), group| (a.min(*group), b.max(*group)));
+        let width = most.saturating_sub(least) as usize + 1;
+        if counted.is_some() || width * LANE_ROWS_MIN > groups.len() {
+            return self.each(counted, |group, row| {
+                let mut one = A::default();
+                add(&mut one, row);
+                total(group, one);
+            });
+        }
+        let mut lanes = vec![[A::default(); LANES]; width];
+        let (steps, rest) = groups.as_chunks::<LANES>();
+        for (step, groups) in steps.iter().enumerate() {
+            for (lane, group) in groups.iter().enumerate() {
+                add(&mut lanes[(group - least) as usize][lane], step * LANES + lane);
+            }
+        }
+        for (lane, group) in rest.iter().enumerate() {
+            add(&mut lanes[(group - least) as usize][lane], steps.len() * LANES + lane);
+        }
+        for (group, lanes) in lanes.into_iter().enumerate() {
+            lanes.into_iter().for_each(|lane| total(least as usize + group, lane));
+        }
+        true
+    }
+
     /// The group of each row.
     pub(super) fn expand(&self) -> Vec<usize> {
         match self {
@@ -122,5 +161,36 @@ impl Rows<'_> {
             }
             Rows::Each(groups) => groups.iter().map(|group| *group as usize).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_of_rows_one_by_one() {
+        for (rows, width) in [(0, 1), (1, 1), (7, 3), (64, 2), (67, 8), (1_003, 100), (1_003, 300)] {
+            let groups: Vec<u32> = (0..rows).map(|row| 5 + row * row % 7_919 % width).collect();
+            let some = BooleanBuffer::collect_bool(rows as usize, |row| row % 3 != 1);
+            for counted in [None, Some(&some)] {
+                let mut expected = vec![(0, 0); 305];
+                for (row, group) in groups.iter().enumerate() {
+                    if counted.is_none_or(|counted| counted.value(row)) {
+                        expected[*group as usize].0 += row;
+                        expected[*group as usize].1 += 1;
+                    }
+                }
+                let mut found = vec![(0, 0); 305];
+                let add = |total: &mut (usize, usize), row: usize| *total = (total.0 + row, total.1 + 1);
+                let one_by_one = Rows::Each(&groups).totals(counted, add, |group, (sum, count)| {
+                    found[group].0 += sum;
+                    found[group].1 += count;
+                });
+                assert!(one_by_one);
+                assert_eq!(found, expected, "{rows} rows, {width} groups, {counted:?}");
+            }
+        }
+        assert!(!Rows::Runs(&[]).totals(None, |_: &mut usize, _| {}, |_, _| {}));
     }
 }

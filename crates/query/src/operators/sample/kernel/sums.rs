@@ -43,6 +43,21 @@ fn seen(counts: &[i64]) -> Option<NullBuffer> {
     Some(NullBuffer::from_iter(counts.iter().map(|count| *count > 0)))
 }
 
+/// The sum of some rows, and how many they are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Total<T> {
+    sum: T,
+    rows: i64,
+}
+
+impl<T: AddAssign> Total<T> {
+    #[inline]
+    fn add(&mut self, value: T) {
+        self.sum += value;
+        self.rows += 1;
+    }
+}
+
 /// count(x).
 #[derive(Debug, Default)]
 pub(in super::super) struct Counts(Vec<i64>);
@@ -54,7 +69,7 @@ impl Counts {
 
     pub(super) fn update(&mut self, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
         let counts = &mut self.0;
-        if !rows.each(counted, |group, _| counts[group] += 1) {
+        if !rows.totals(counted, |count: &mut i64, _| *count += 1, |group, count| counts[group] += count) {
             rows.runs(counted, |group, rows| counts[group] += rows.len() as i64);
         }
     }
@@ -99,10 +114,14 @@ impl Sums {
     pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
         let values = values.as_primitive::<Float64Type>().values();
         let Self { sums, counts, .. } = self;
-        let one_by_one = rows.each(counted, |group, row| {
-            counts[group] += 1;
-            sums[group] += values[row];
-        });
+        let one_by_one = rows.totals(
+            counted,
+            |total: &mut Total<f64>, row| total.add(values[row]),
+            |group, total| {
+                counts[group] += total.rows;
+                sums[group] += total.sum;
+            },
+        );
         if !one_by_one {
             rows.runs(counted, |group, rows| {
                 counts[group] += rows.len() as i64;
@@ -127,10 +146,14 @@ impl Sums {
         let left = left.as_primitive::<Float64Type>().values();
         let right = right.as_primitive::<Float64Type>().values();
         let Self { sums, counts, .. } = self;
-        let one_by_one = rows.each(counted, |group, row| {
-            counts[group] += 1;
-            sums[group] += pair.apply(left[row], right[row]);
-        });
+        let one_by_one = rows.totals(
+            counted,
+            |total: &mut Total<f64>, row| total.add(pair.apply(left[row], right[row])),
+            |group, total| {
+                counts[group] += total.rows;
+                sums[group] += total.sum;
+            },
+        );
         if !one_by_one {
             rows.runs(counted, |group, rows| {
                 counts[group] += rows.len() as i64;
@@ -235,7 +258,14 @@ impl IntegerSums {
         total: impl Fn(&[T::Native]) -> i64,
     ) {
         let values = values.as_primitive::<T>().values();
-        if !rows.each(counted, |group, row| self.add(group, 1, widen(values[row]))) {
+        let one_by_one = rows.totals(
+            counted,
+            |total: &mut Total<i64>, row| {
+                *total = Total { sum: total.sum.wrapping_add(widen(values[row])), rows: total.rows + 1 };
+            },
+            |group, total| self.add(group, total.rows as usize, total.sum),
+        );
+        if !one_by_one {
             rows.runs(counted, |group, rows| self.add(group, rows.len(), total(&values[rows])));
         }
     }
@@ -389,10 +419,17 @@ impl Vwap {
         let prices = prices.as_primitive::<Float64Type>().values();
         let sizes = sizes.as_primitive::<Float64Type>().values();
         let Self { products, weights } = self;
-        let one_by_one = rows.each(counted, |group, row| {
-            products[group] += prices[row] * sizes[row];
-            weights[group] += sizes[row];
-        });
+        let one_by_one = rows.totals(
+            counted,
+            |(product, weight): &mut (f64, f64), row| {
+                *product += prices[row] * sizes[row];
+                *weight += sizes[row];
+            },
+            |group, (product, weight)| {
+                products[group] += product;
+                weights[group] += weight;
+            },
+        );
         if !one_by_one {
             rows.runs(counted, |group, rows| {
                 let (prices, sizes) = (&prices[rows.clone()], &sizes[rows]);
