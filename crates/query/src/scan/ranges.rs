@@ -18,10 +18,8 @@ use tickstone_engine::Segment;
 use tickstone_engine::part::ColumnStats;
 use tickstone_model::NULL_SYMBOL;
 
-/// Rows that one worker takes at once, at least and at most: enough that taking is cheap, few enough that all have work.
-const UNIT_ROWS: (usize, usize) = (8 * BLOCK_ROWS, 64 * BLOCK_ROWS);
-/// Units of rows that are no more than those: enough that no worker waits long for the last of another.
-const UNITS: usize = 32;
+/// Rows that one worker takes at once: enough that taking is cheap, few enough that all have work.
+const UNIT_ROWS: usize = 64 * BLOCK_ROWS;
 
 /// Some of the rows of one segment.
 #[derive(Debug, Clone)]
@@ -69,8 +67,6 @@ impl RangeReader {
 
     /// All rows, in units of about the same size.
     pub(crate) fn units(&self) -> Vec<Unit> {
-        let rows: usize = self.selected.segments.iter().map(Segment::row_count).sum();
-        let unit_rows = (rows / UNITS).clamp(UNIT_ROWS.0, UNIT_ROWS.1);
         let mut units: Vec<Unit> = Vec::new();
         for (segment, of) in self.selected.segments.iter().enumerate() {
             let mut left = 0;
@@ -79,7 +75,7 @@ impl RangeReader {
                 while start < rows.end {
                     if left == 0 {
                         units.push(Unit { segment, ranges: Vec::new() });
-                        left = unit_rows;
+                        left = UNIT_ROWS;
                     }
                     // Cut where blocks end, so that none is decoded twice.
                     let cut = (start + left).next_multiple_of(BLOCK_ROWS);
