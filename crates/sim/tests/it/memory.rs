@@ -32,13 +32,13 @@ fn loads_and_transactions_stay_within_the_budget() {
             .map(|worker| {
                 scope.spawn(move || {
                     let mut random = Random::new(worker);
-                    let mut next = || batch(&random_rows(&mut random, 0, 2_000));
+                    let mut next = || batch(&random_rows(&mut random, 0, 500));
                     if worker % 2 == 0 {
                         let mut load = engine.load(TABLE).unwrap();
-                        (0..60).for_each(|_| load.append(&next()).unwrap());
+                        (0..240).for_each(|_| load.append(&next()).unwrap());
                         load.commit(None).unwrap();
                     } else {
-                        for _ in 0..60 {
+                        for _ in 0..240 {
                             engine.append(TABLE, &next(), None).unwrap();
                         }
                     }
@@ -50,7 +50,7 @@ fn loads_and_transactions_stay_within_the_budget() {
         watch.join().unwrap();
         assert_eq!(ended, [true; 6]);
     });
-    assert_eq!(engine.snapshot().table(TABLE).unwrap().rows(), 6 * 60 * 2_000);
+    assert_eq!(engine.snapshot().table(TABLE).unwrap().rows(), 6 * 240 * 500);
     let most = most.load(Ordering::Relaxed);
     // A commit of each producer may be on its way when the limit is reached.
     assert!(most > BUDGET / 4 && most < BUDGET + BUDGET / 4, "{most} bytes at most");
