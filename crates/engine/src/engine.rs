@@ -7,7 +7,7 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::compact::{Compaction, Counters, MaintenanceStats};
-use crate::disk::{Disk, FileDisk};
+use crate::disk::{Disk, FileDisk, Reading};
 use crate::load::BulkLoad;
 use crate::maintenance::Maintenance;
 use crate::manifest::{ImportRecord, TABLES_DIR, sync_if_there, table_dir};
@@ -16,7 +16,7 @@ use crate::orphans::Orphans;
 use crate::part::{Density, PartOptions};
 use crate::part_name::PartName;
 use crate::publisher::Publisher;
-use crate::recovery::{self, Recovered};
+use crate::recovery::{self, Reader, Recovered};
 use crate::rewrite::Rewrite;
 use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::switch;
@@ -109,7 +109,14 @@ pub(crate) struct Core {
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) memory: Arc<Memory>,
-    writing: Option<Writing>,
+    role: Role,
+}
+
+/// What this process does with the database.
+#[derive(Debug)]
+enum Role {
+    Writes(Box<Writing>),
+    Reads(Reader),
 }
 
 /// What only the writing process has.
@@ -228,6 +235,9 @@ impl TableWriter {
 }
 
 impl Engine {
+    /// How often something is read anew, at most, since parts of it were removed.
+    pub const READS_MAX: usize = 32;
+
     /// Opens a directory for writing, making it where it is missing, and recovers what it holds.
     ///
     /// # Errors
@@ -237,10 +247,12 @@ impl Engine {
         Self::open_on(Arc::new(FileDisk::open(root)?), Arc::new(SystemClock), options)
     }
 
-    /// Opens an existing directory for reading: the last state on disk, which does not change.
+    /// Opens an existing directory for reading, also beside a process that writes it: the last state on disk.
+    /// [`Self::refresh`] follows the writer.
     ///
     /// # Errors
-    /// As [`Self::open`], without the lock.
+    /// As [`Self::open`], without the lock; [`EngineError::Unsettled`] where the writer changes files faster than
+    /// they are read.
     pub fn open_read_only(root: impl Into<PathBuf>, options: EngineOptions) -> Result<Self> {
         Self::open_read_only_on(Arc::new(FileDisk::open_read_only(root)?), options)
     }
@@ -250,11 +262,12 @@ impl Engine {
     /// # Errors
     /// As [`Self::open_read_only`].
     pub fn open_read_only_on(disk: Arc<dyn Disk>, options: EngineOptions) -> Result<Self> {
-        let disk = switch::settled(&disk)?;
-        let recovered = recovery::read_only(&disk)?;
-        let publisher = Arc::new(Publisher::new(recovered.snapshot));
+        let disk: Arc<dyn Disk> = Arc::new(Reading::new(disk));
+        let (reader, snapshot) = Reader::open(&disk)?;
+        let publisher = Arc::new(Publisher::new(snapshot));
         let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
-        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, memory, writing: None }) })
+        let role = Role::Reads(reader);
+        Ok(Self { core: Arc::new(Core { disk, options, publisher, counters, memory, role }) })
     }
 
     /// Opens a database on any disk and clock.
@@ -299,8 +312,8 @@ impl Engine {
         writing.maintenance.touch_all(&snapshot);
         writing.compaction.touch(snapshot.tables().map(|table| table.id));
         let (counters, memory) = (Arc::default(), Arc::new(Memory::new(options.memory_budget_bytes)));
-        let writing = Some(writing);
-        let core = Arc::new(Core { disk, options, publisher, counters, memory, writing });
+        let role = Role::Writes(Box::new(writing));
+        let core = Arc::new(Core { disk, options, publisher, counters, memory, role });
         core.sweep((!clean).then(|| Orphans::of(&snapshot, next_table)))?;
         drop(snapshot);
         if background {
@@ -310,9 +323,52 @@ impl Engine {
         Ok(Self { core })
     }
 
-    /// The state as of now; never changes, never blocks.
+    /// The state as of now; never changes, never blocks. Opened for reading, as of the last [`Self::refresh`].
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.core.publisher.snapshot()
+    }
+
+    /// Brings a database that is open for reading up to what its writer has written: the next snapshot has every
+    /// commit acknowledged before. Where this process writes itself there is nothing to do.
+    ///
+    /// # Errors
+    /// As [`Self::open_read_only`]; the snapshot stays as it was.
+    pub fn refresh(&self) -> Result<()> {
+        match &self.core.role {
+            Role::Writes(_) => Ok(()),
+            Role::Reads(reader) => reader.refresh(&self.core.publisher),
+        }
+    }
+
+    /// As [`Self::refresh`] after an [`EngineError::PartGone`]: everything is read anew, and all parts of the
+    /// tables with these numbers are opened, which keeps them readable.
+    ///
+    /// # Errors
+    /// As [`Self::refresh`].
+    pub fn reread(&self, tables: &[u32]) -> Result<()> {
+        match &self.core.role {
+            Role::Writes(_) => Ok(()),
+            Role::Reads(reader) => reader.reread(&self.core.publisher, tables),
+        }
+    }
+
+    /// Calls `read` with the newest state; beside another process that writes again with a newer one, where parts
+    /// that it needs were removed meanwhile. What a [`Segment`](crate::Segment) selects stays readable.
+    ///
+    /// # Errors
+    /// What `read` returns, and those of [`Self::refresh`].
+    pub fn read<T>(&self, mut read: impl FnMut(&Snapshot) -> Result<T>) -> Result<T> {
+        self.refresh()?;
+        let mut gone = Vec::new();
+        loop {
+            match read(&self.snapshot()) {
+                Err(EngineError::PartGone { table, .. }) if gone.len() < Self::READS_MAX => {
+                    gone.push(table);
+                    self.reread(&gone)?;
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Changes with every table made, dropped or altered.
@@ -327,7 +383,7 @@ impl Engine {
 
     /// Whether it refuses to write.
     pub fn is_read_only(&self) -> bool {
-        self.core.writing.is_none()
+        matches!(self.core.role, Role::Reads(_))
     }
 
     /// Alive as long as anything refers to the files of the database: a handle, maintenance under way, or
@@ -338,7 +394,7 @@ impl Engine {
 
     /// Syncs of the tape so far.
     pub fn syncs(&self) -> u64 {
-        self.core.writing.as_ref().map_or(0, |writing| writing.tape.syncs())
+        self.core.role.writing().map_or(0, |writing| writing.tape.syncs())
     }
 
     /// Commits of rows acknowledged since the engine was opened, bulk loads included, and the rows in them.
@@ -534,7 +590,7 @@ impl Core {
     /// # Errors
     /// [`EngineError::ReadOnly`].
     pub(crate) fn writing(&self, action: &'static str) -> Result<&Writing> {
-        self.writing.as_ref().ok_or(EngineError::ReadOnly { action })
+        self.role.writing().ok_or(EngineError::ReadOnly { action })
     }
 
     pub(crate) fn table(&self, name: &str) -> Result<Arc<TableSnapshot>> {
@@ -581,15 +637,23 @@ impl Core {
 
     /// A file name that no other file of the table has or had.
     pub(crate) fn new_part_name(&self, density: Density) -> String {
-        let (epoch, number) = self
-            .writing
-            .as_ref()
-            .map_or((0, 0), |writing| (writing.epoch, writing.files.fetch_add(1, Ordering::Relaxed)));
+        let writing = self.role.writing();
+        let (epoch, number) =
+            writing.map_or((0, 0), |writing| (writing.epoch, writing.files.fetch_add(1, Ordering::Relaxed)));
         let name = PartName { epoch, number, written_s: Some(self.now_s()), density }.to_string();
-        if let Some(writing) = &self.writing {
+        if let Some(writing) = writing {
             writing.maintenance.give_name(&name);
         }
         name
+    }
+}
+
+impl Role {
+    fn writing(&self) -> Option<&Writing> {
+        match self {
+            Role::Writes(writing) => Some(writing),
+            Role::Reads(_) => None,
+        }
     }
 }
 
@@ -601,7 +665,7 @@ impl Writing {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if let Some(writing) = &self.writing {
+        if let Some(writing) = self.role.writing() {
             writing.compaction.stop();
             writing.maintenance.stop();
             for table in self.publisher.snapshot().tables().filter(|table| table.has_unnamed_parts()) {

@@ -74,6 +74,25 @@ pub enum EngineError {
         /// The database directory.
         path: PathBuf,
     },
+    /// A part that a state of a database opened read-only names is no longer there.
+    #[error(
+        "{path} is gone: its writer merged or removed it since this state was read; read the newest one",
+        path = path.display()
+    )]
+    PartGone {
+        /// The table's number.
+        table: u32,
+        /// The file, relative to the database directory.
+        path: PathBuf,
+    },
+    /// The files of a database opened read-only changed during every reading.
+    #[error("the writer changed the database during each of {tries} readings ({cause}); try again")]
+    Unsettled {
+        /// How often it was read.
+        tries: usize,
+        /// What the last reading met.
+        cause: String,
+    },
     /// The database was opened read-only.
     #[error("the database is open read-only; {action} needs the writer")]
     ReadOnly {
@@ -217,6 +236,8 @@ impl EngineError {
             | EngineError::MemoryFull { .. }
             | EngineError::RewriteTooLarge { .. } => ErrorKind::FreeSpace,
             EngineError::Locked { .. }
+            | EngineError::PartGone { .. }
+            | EngineError::Unsettled { .. }
             | EngineError::TapeStopped { .. }
             | EngineError::SchemaChanged { .. } => ErrorKind::Retry,
             EngineError::Io { .. }

@@ -30,6 +30,12 @@ impl Publisher {
         self.current.store(Arc::new(next));
         result
     }
+
+    /// Puts a snapshot that was read from files in the place of the current one.
+    pub(crate) fn replace(&self, next: Snapshot) {
+        let _changing = lock(&self.changing);
+        self.current.store(Arc::new(next));
+    }
 }
 
 impl Publish<Effect> for Publisher {

@@ -13,7 +13,10 @@
 //!   a killed process leaves changes that the system knows and the disk does not;
 //! - a clean close holds until the next opening for writing, which cuts it off.
 
+mod reading;
 mod surveying;
+
+pub(crate) use reading::{Reader, read_only};
 
 use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
@@ -42,9 +45,6 @@ const CLOSE_BYTES: u64 = (HEADER_BYTES + TRAILER_BYTES) as u64;
 
 /// Runs a partition may gather during replay before neighbours merge.
 const REPLAY_RUNS_MAX: usize = 64;
-
-/// How often reading starts again when the writer changes files under a read-only open.
-const READ_ONLY_TRIES: usize = 20;
 
 /// Fewer tables than this are not worth a thread.
 const TABLES_A_THREAD_MIN: usize = 16;
@@ -105,38 +105,6 @@ fn sync_folders(disk: &dyn Disk, recovered: &Recovered) -> Result<()> {
         }
     }
     sync_if_there(disk, Path::new(TABLES_DIR))
-}
-
-/// Recovers without changing a file; starts again where the writer replaces files meanwhile.
-///
-/// # Errors
-/// As [`for_writing`].
-pub(crate) fn read_only(disk: &Arc<dyn Disk>) -> Result<Recovered> {
-    let mut outcome = try_read_only(disk);
-    for _ in 1..READ_ONLY_TRIES {
-        match &outcome {
-            Ok(Some(_)) => break,
-            Ok(None) => {}
-            Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-            Err(_) => break,
-        }
-        outcome = try_read_only(disk);
-    }
-    outcome?
-        .ok_or_else(|| EngineError::damaged(TAPE_DIR, 0, "the writer changed its files during every reading"))
-}
-
-/// `None` where the set of tape segments changed while it was read.
-fn try_read_only(disk: &Arc<dyn Disk>) -> Result<Option<Recovered>> {
-    let segments = list_segments(disk.as_ref())?;
-    let mut replay = Replay::from_manifests(disk)?;
-    for (index, first) in segments.iter().enumerate() {
-        let segment = Segment::open(disk.as_ref(), *first)?;
-        segment.read(index + 1 == segments.len(), |frame| replay.frame(first, frame))?;
-    }
-    let recovered = replay.finish()?;
-    let unchanged = list_segments(disk.as_ref())?.first() == segments.first();
-    Ok(unchanged.then_some(recovered))
 }
 
 /// Makes the good bytes of the newest segment, and only those, stable. They are written again: a sync that

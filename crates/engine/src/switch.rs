@@ -12,7 +12,7 @@
 //! - finishing is idempotent: each step may find itself done.
 
 use crate::codec::{Decoder, Encoder, Malformed};
-use crate::disk::{AppendFile, DirEntry, Disk, FileBytes};
+use crate::disk::{AppendFile, DirEntry, Disk, FileBytes, refused};
 use crate::manifest::{read_checked, replace_file, sync_if_there};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
@@ -208,10 +208,6 @@ impl Settled {
     }
 }
 
-fn read_only<T>() -> io::Result<T> {
-    Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "a switch of files is not finished"))
-}
-
 impl Disk for Settled {
     fn read(&self, path: &Path) -> io::Result<FileBytes> {
         if self.switch.moves.iter().any(|moved| moved == path) {
@@ -225,16 +221,20 @@ impl Disk for Settled {
         self.disk.read(path)
     }
 
+    fn is_shared(&self) -> bool {
+        self.disk.is_shared()
+    }
+
     fn create(&self, _path: &Path) -> io::Result<Box<dyn AppendFile>> {
-        read_only()
+        refused()
     }
 
     fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
-        read_only()
+        refused()
     }
 
     fn remove(&self, _path: &Path) -> io::Result<()> {
-        read_only()
+        refused()
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
@@ -249,11 +249,11 @@ impl Disk for Settled {
     }
 
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
-        read_only()
+        refused()
     }
 
     fn truncate(&self, _path: &Path, _len: u64) -> io::Result<()> {
-        read_only()
+        refused()
     }
 }
 

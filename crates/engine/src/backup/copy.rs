@@ -105,7 +105,7 @@ impl<'a> Copying<'a> {
     /// Copies a part where the target has not the same one.
     fn copy_part(&mut self, part: &PartFile) -> Result<()> {
         let path = &part.path;
-        let bytes = self.source.disk.read(path).map_err(EngineError::io("read", path))?;
+        let bytes = part.read()?;
         if self.to.read(path).is_ok_and(|there| is_same_part(&there, &bytes)) {
             self.step(path, part.entry.file_bytes);
             return Ok(());

@@ -75,7 +75,7 @@ impl Engine {
 impl Core {
     fn make_hold(&self) -> Result<BackupSummary> {
         remove(self.disk.as_ref())?;
-        let source = Source::of_engine(self)?;
+        let source = Source::of_writer(self)?;
         let to = Folder::new(&self.disk, HOLD_DIR);
         Copying::new(&source, &to, &mut |_| {}).linking_parts(HOLD_DIR).run(Some(BACKUP_FILE))
     }

@@ -75,8 +75,11 @@ impl Engine {
         if !known && !begun {
             return Err(EngineError::NotABackup { found: names.join(", ") });
         }
-        let source = Source::of_engine(&self.core)?;
-        Copying::new(&source, to.as_ref(), progress).run(Some(BACKUP_FILE))
+        // Where another process writes, parts may go before they are copied; those that were are not copied again.
+        self.read(|_| {
+            let source = Source::of_engine(self)?;
+            Copying::new(&source, to.as_ref(), &mut *progress).run(Some(BACKUP_FILE))
+        })
     }
 }
 

@@ -1,13 +1,13 @@
 //! What is copied: a snapshot, and the tape up to its position.
 
-use crate::Result;
 use crate::disk::{Disk, FileBytes};
-use crate::engine::Core;
+use crate::engine::{Core, Engine};
 use crate::recovery;
 use crate::snapshot::Snapshot;
 use crate::switch;
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, list_segments};
+use crate::{EngineError, Result};
 use std::sync::Arc;
 
 /// A segment of the tape, as far as it is copied.
@@ -31,15 +31,16 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The present state of an open database. Its writer goes on: only sealing waits, while the names of
-    /// segments are read.
-    pub(super) fn of_engine(core: &Core) -> Result<Self> {
+    /// The present state of an open database.
+    pub(super) fn of_engine(engine: &Engine) -> Result<Self> {
+        if engine.is_read_only() { Self::beside_a_writer(engine) } else { Self::of_writer(&engine.core) }
+    }
+
+    /// The present state of a database that this process writes. Its writer goes on: only sealing waits, while the
+    /// names of segments are read.
+    pub(super) fn of_writer(core: &Core) -> Result<Self> {
+        let writing = core.writing("a backup")?;
         let disk = Arc::clone(&core.disk);
-        let Ok(writing) = core.writing("a backup") else {
-            let snapshot = core.publisher.snapshot();
-            let tape = tape_up_to(disk.as_ref(), &snapshot)?;
-            return Ok(Self { disk, snapshot, tape });
-        };
         let _pause = writing.maintenance.pause();
         let snapshot = core.publisher.snapshot();
         writing.tape.sync(snapshot.position())?;
@@ -47,10 +48,32 @@ impl Source {
         Ok(Self { disk, snapshot, tape })
     }
 
+    /// The state that this process sees of a database that another may write. That one does not wait: the tape must
+    /// still hold what the state has in memory.
+    fn beside_a_writer(engine: &Engine) -> Result<Self> {
+        for _ in 0..Engine::READS_MAX {
+            engine.refresh()?;
+            let disk = switch::settled(&engine.core.disk)?;
+            let snapshot = engine.snapshot();
+            let tape = match tape_up_to(disk.as_ref(), &snapshot) {
+                Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                    continue;
+                }
+                tape => tape?,
+            };
+            let begins = tape.first().map_or(u64::MAX, |piece| piece.first);
+            if snapshot.oldest_run().is_none_or(|oldest| begins <= oldest) {
+                return Ok(Self { disk, snapshot, tape });
+            }
+        }
+        let cause = "its tape let go of rows each time".to_string();
+        Err(EngineError::Unsettled { tries: Engine::READS_MAX, cause })
+    }
+
     /// The state of a database that nobody writes.
     pub(super) fn of_closed(disk: &Arc<dyn Disk>) -> Result<Self> {
         let disk = switch::settled(disk)?;
-        let snapshot = Arc::new(recovery::read_only(&disk)?.snapshot);
+        let snapshot = Arc::new(recovery::read_only(&disk)?);
         let tape = tape_up_to(disk.as_ref(), &snapshot)?;
         Ok(Self { disk, snapshot, tape })
     }

@@ -13,7 +13,7 @@ use crate::{EngineError, Result};
 use memmap2::Mmap;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -92,6 +92,14 @@ impl Disk for FileDisk {
         // the documentation say so.
         let map = unsafe { Mmap::map(&file)? };
         Ok(FileBytes::new(map))
+    }
+
+    fn read_from(&self, path: &Path, start: u64) -> io::Result<FileBytes> {
+        let mut file = File::open(self.root.join(path))?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(FileBytes::new(bytes))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {

@@ -14,10 +14,12 @@
 mod file;
 mod folder;
 mod memory;
+mod reading;
 
 pub use file::FileDisk;
 pub(crate) use folder::Folder;
 pub use memory::MemoryDisk;
+pub(crate) use reading::{Reading, refused};
 
 use std::fmt::Debug;
 use std::io;
@@ -86,6 +88,21 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// `NotFound`, or those of the operating system.
     fn read(&self, path: &Path) -> io::Result<FileBytes>;
+
+    /// A file from byte `start` to its end, nothing where it is shorter; never mapped, since it may be growing.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn read_from(&self, path: &Path, start: u64) -> io::Result<FileBytes> {
+        let bytes = self.read(path)?;
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        Ok(FileBytes::new(bytes.get(start..).unwrap_or_default().to_vec()))
+    }
+
+    /// Whether another process may write the files meanwhile, so that one that is missing is no damage.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// Makes a new, empty file, and the folders above it.
     ///

@@ -174,6 +174,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// The bytes of the file.
+    pub(crate) fn file(&self) -> &FileBytes {
+        &self.bytes
+    }
+
     /// Rows, times and size.
     pub fn summary(&self) -> &PartSummary {
         &self.summary

@@ -375,6 +375,20 @@ impl Snapshot {
         self.position = position;
     }
 
+    /// Lets go of the parts that left: for one who removes no files.
+    pub(crate) fn let_go_of_retired(&mut self) {
+        let left = self.tables.iter().filter(|table| !table.retired.is_empty());
+        let ids: Vec<u32> = left.map(|table| table.id).collect();
+        for id in ids {
+            self.tables.change(id, |table| table.retired.clear());
+        }
+    }
+
+    /// Tells what has a place in `earlier` from what comes after it: their versions of the catalog differ.
+    pub(crate) fn come_after(&mut self, earlier: &Snapshot) {
+        self.catalog_version += 1 + earlier.catalog_version;
+    }
+
     /// Lets go of the parts that `saved`'s manifest no longer names; their files go with the last
     /// snapshot that holds them.
     pub(crate) fn forget_retired(&mut self, saved: &TableSnapshot) {

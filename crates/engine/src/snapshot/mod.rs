@@ -48,6 +48,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use tickstone_model::{TableSchema, TimeRange};
 
+/// Most parts of a table that are opened before they are wanted: a process may map 65,530 files (Linux).
+const OPENED_PARTS_MAX: usize = 8192;
+
 /// Every table as it was at one position of the tape.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -162,6 +165,16 @@ impl TableSnapshot {
     pub(crate) fn passing_parts(&self) -> impl Iterator<Item = Arc<PartFile>> {
         let parts = |of: Arc<PartitionSnapshot>| of.part_sources().map(Arc::clone).collect::<Vec<_>>();
         self.partitions.passing().flat_map(parts)
+    }
+
+    /// Opens its parts, the newest partitions' first, so that they stay readable whatever becomes of their names.
+    /// Of more parts than [`OPENED_PARTS_MAX`] the oldest, which are rarely merged, are left out.
+    ///
+    /// # Errors
+    /// Those of [`PartFile::open`].
+    pub(crate) fn open_parts(&self) -> Result<()> {
+        let parts = self.partitions.iter().rev().flat_map(|partition| partition.part_sources());
+        parts.take(OPENED_PARTS_MAX).try_for_each(|part| part.open().map(|_| ()))
     }
 
     /// Files of its parts, relative to the database directory.
@@ -372,7 +385,25 @@ impl PartFile {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_anew(&self) -> Result<Part> {
-        self.open_bytes(self.dir.disk.read(&self.path).map_err(EngineError::io("read", &self.path))?)
+        self.open_bytes(self.read()?)
+    }
+
+    /// The bytes of the file.
+    ///
+    /// # Errors
+    /// [`EngineError::PartGone`] where another process, which writes the database, has removed it and it was not
+    /// open here; [`EngineError::Io`].
+    pub(crate) fn read(&self) -> Result<FileBytes> {
+        let disk = &self.dir.disk;
+        let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound && disk.is_shared();
+        match (disk.read(&self.path), self.opened.get()) {
+            (Ok(bytes), _) => Ok(bytes),
+            (Err(error), Some(part)) if gone(&error) => Ok(part.file().clone()),
+            (Err(error), None) if gone(&error) => {
+                Err(EngineError::PartGone { table: self.dir.table, path: self.path.clone() })
+            }
+            (Err(error), _) => Err(EngineError::io("read", &self.path)(error)),
+        }
     }
 
     /// The part that these bytes of the file are.

@@ -5,3 +5,4 @@
 mod golden;
 mod hold;
 mod lookup;
+mod reader;
