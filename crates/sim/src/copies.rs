@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tickstone_engine::backup::restore;
 use tickstone_engine::check::{CheckOptions, Finding, Report, Severity, check};
 use tickstone_engine::disk::Disk;
-use tickstone_engine::{Engine, EngineError};
+use tickstone_engine::{Engine, EngineError, Snapshot};
 
 /// Calls of the backup's disk within which its power goes, where it does.
 const BACKUP_CALLS: u64 = 80;
@@ -95,12 +95,19 @@ impl World {
         Err(reasons.join("; "))
     }
 
-    /// Another process opens the database for reading: it sees all that was written.
+    /// Other processes look at the database: one that opens it now, and one that has had it open for long. Both see
+    /// all that was written.
     pub(crate) fn read_only(&mut self) -> Result<(), Failure> {
         self.disk.set_rates(FaultRates::default());
         let opened = Engine::open_read_only_on(shared(&self.disk), self.settings.options.clone());
         let outcome = match opened {
-            Ok(engine) => self.find_state(&engine.snapshot(), true).map(|_| ()),
+            Ok(engine) => {
+                let looked = self.look_beside(&engine);
+                let follower = self.follower.take().unwrap_or(engine);
+                let followed = self.look_beside(&follower).map_err(|what| format!("long ago: {what}"));
+                self.follower = Some(follower);
+                looked.and(followed)
+            }
             Err(error) => Err(error.to_string()),
         };
         if self.disk.is_dead() {
@@ -109,6 +116,16 @@ impl World {
         self.disk.set_rates(self.settings.rates);
         self.note("read-only opening");
         outcome.map_err(|what| format!("opened read-only: {what}"))
+    }
+
+    /// Checks what an engine that was opened for reading sees now.
+    fn look_beside(&self, engine: &Engine) -> Result<(), Failure> {
+        let read = |snapshot: &Snapshot| match read_all(snapshot) {
+            Err(Trouble::Engine(error)) => Err(error),
+            _ => Ok(()),
+        };
+        engine.read(read).map_err(|error| error.to_string())?;
+        self.find_state(&engine.snapshot(), true).map(|_| ())
     }
 }
 

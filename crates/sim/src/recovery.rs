@@ -89,6 +89,7 @@ impl World {
         self.readers.clear();
         self.writers.clear();
         self.loaders.clear();
+        self.follower = None;
         self.engine = None;
     }
 

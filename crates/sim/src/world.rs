@@ -89,6 +89,8 @@ pub(crate) struct World {
     pub(crate) loaders: Vec<Loader>,
     pub(crate) backup: Option<Backup>,
     pub(crate) hold: Option<Hold>,
+    /// Another process's engine, opened for reading while this process lives.
+    pub(crate) follower: Option<Engine>,
     /// The power went after a clean close: files that were removed before it may be back.
     pub(crate) may_have_leftovers: bool,
     /// The tape has said that it stopped.
@@ -160,6 +162,7 @@ impl World {
             loaders: Vec::new(),
             backup: None,
             hold: None,
+            follower: None,
             may_have_leftovers: false,
             stopped: false,
             faults_before: 0,
