@@ -26,6 +26,13 @@ pub struct ColumnPlan {
     pub required: bool,
 }
 
+impl ColumnPlan {
+    /// Whether nothing between quotes is a value of the column, and not NULL.
+    pub(crate) fn has_empty(&self) -> bool {
+        matches!(self.column_type, ColumnType::Symbol | ColumnType::Varchar | ColumnType::Binary)
+    }
+}
+
 /// How a column's timestamps are written. ISO 8601 is accepted always: it has one meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TimeFormat {

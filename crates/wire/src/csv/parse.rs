@@ -10,7 +10,6 @@ use crate::column::ColumnBuilder;
 use crate::{BadRow, Chunk, Fault, Plan};
 use memchr::{memchr, memchr_iter};
 use std::sync::Arc;
-use tickstone_model::ColumnType;
 
 /// Parses chunks of whole records by a plan. One a thread; reusable, with no memory of the chunks before.
 #[derive(Debug)]
@@ -138,9 +137,8 @@ impl Parser {
             } else {
                 raw
             };
-            let is_text =
-                matches!(self.plan.columns[target].column_type, ColumnType::Symbol | ColumnType::Varchar);
-            let is_null = text.is_empty() && !(field.quoted && is_text);
+            let has_empty = self.plan.columns[target].has_empty();
+            let is_null = text.is_empty() && !(field.quoted && has_empty);
             let pushed = if is_null { column.push_null() } else { column.push(text) };
             pushed.map_err(|fault| BadRecord { field: Some((index, field.text.clone())), fault })?;
         }

@@ -17,6 +17,18 @@ pub fn last_record_end(bytes: &[u8], delimiter: u8) -> usize {
     end
 }
 
+/// How many whole records `bytes` begins with, counted up to `most`.
+pub fn record_count(bytes: &[u8], delimiter: u8, most: usize) -> usize {
+    let (mut count, mut at) = (0, 0);
+    while count < most
+        && let Some(length) = bytes.get(at..).and_then(|rest| record_length(rest, delimiter))
+    {
+        count += usize::from(empty_line(&bytes[at..]).is_none());
+        at += length;
+    }
+    count
+}
+
 /// The length of the first record with its line end, `None` where it does not end.
 pub(crate) fn record_length(bytes: &[u8], delimiter: u8) -> Option<usize> {
     let mut at = 0;

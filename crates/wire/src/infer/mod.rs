@@ -61,6 +61,9 @@ const DISTINCT_MAX: usize = 1_000;
 const ROWS_MIN: usize = 20;
 /// Rows there must be for each distinct value.
 const ROWS_PER_SYMBOL: usize = 10;
+/// Values of a sample from which a few that are no numbers are slips, and how many in a hundred must be numbers.
+const NUMBERS_MIN: usize = 100;
+const NUMBERS_IN_100: usize = 99;
 /// Symbols are short.
 const SYMBOL_BYTES_MAX: usize = 64;
 
@@ -85,6 +88,9 @@ pub struct ColumnSample {
     shapes: Shapes,
     /// How many of its values are ISO 8601.
     iso: usize,
+    /// How many are numbers, and whether all those are whole.
+    numbers: usize,
+    numbers_whole: bool,
     /// How many are numbers that are plausible as a timestamp, by the unit they would be in.
     units: BTreeMap<EpochUnit, usize>,
     distinct: HashSet<Vec<u8>>,
@@ -122,6 +128,8 @@ impl ColumnSample {
             values: 0,
             shapes,
             iso: 0,
+            numbers: 0,
+            numbers_whole: true,
             units: BTreeMap::new(),
             distinct: HashSet::new(),
             bytes_max: 0,
@@ -144,6 +152,10 @@ impl ColumnSample {
         shapes.signed &= !padded && parse_i64(text).is_ok();
         shapes.unsigned &= !padded && parse_u64(text).is_ok();
         shapes.float &= !padded && parse_f64(text).is_some() && !is_past_integers(text);
+        if !padded && parse_f64(text).is_some() {
+            self.numbers += 1;
+            self.numbers_whole &= parse_i64(text).is_ok();
+        }
         let iso = parse_iso(text).is_some();
         shapes.iso &= iso;
         self.iso += usize::from(iso);
@@ -184,6 +196,13 @@ impl ColumnSample {
     fn is_mostly_time(&self) -> bool {
         let times = self.iso.max(self.units.values().copied().max().unwrap_or(0));
         2 * times > self.values
+    }
+
+    /// Whether nearly all values are numbers: one that is not makes the column no text, it makes a bad row.
+    fn is_mostly_number(&self) -> bool {
+        self.numbers < self.values
+            && self.numbers >= NUMBERS_MIN
+            && self.numbers * 100 >= self.values * NUMBERS_IN_100
     }
 
     /// The type of the values seen.
@@ -229,6 +248,10 @@ impl ColumnSample {
             () if date && timestamp_rank(&self.name).is_none() => ColumnType::Date,
             () if iso => ColumnType::Timestamp,
             () if uuid => ColumnType::Uuid,
+            () if self.is_mostly_number() && self.numbers_whole && !is_price_name(&self.name) => {
+                ColumnType::Int64
+            }
+            () if self.is_mostly_number() => ColumnType::Float64,
             () if self.is_low_cardinality() => ColumnType::Symbol,
             () => ColumnType::Varchar,
         }

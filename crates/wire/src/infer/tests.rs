@@ -37,6 +37,23 @@ fn types_by_value_and_name() {
 }
 
 #[test]
+fn a_word_among_numbers_makes_them_no_text() {
+    let with = |name: &str, numbers: usize, step: f64, words: usize| {
+        let mut sample = ColumnSample::new(name);
+        (0..numbers).for_each(|n| sample.see((n as f64 * step).to_string().as_bytes()));
+        (0..words).for_each(|n| sample.see(format!("word {n}").as_bytes()));
+        sample.conclude().column_type
+    };
+    assert_eq!(with("n", 100, 1.0, 1), ColumnType::Int64);
+    assert_eq!(with("n", 100, 0.5, 1), ColumnType::Float64);
+    assert_eq!(with("price", 100, 1.0, 1), ColumnType::Float64);
+    assert_eq!(with("n", 1_000, 1.0, 10), ColumnType::Int64);
+    assert_eq!(with("n", 99, 1.0, 1), ColumnType::Varchar);
+    assert_eq!(with("n", 1_000, 1.0, 11), ColumnType::Varchar);
+    assert_eq!(with("sym", 100, 1.0, 1), ColumnType::Symbol);
+}
+
+#[test]
 fn arrays_by_their_elements() {
     let check = |values: &[&str], name: &str| check("bids", values, ColumnType::parse(name).unwrap());
     check(&["[1, 2.5]", "[]", "[null]"], "DOUBLE[]");

@@ -10,7 +10,7 @@ mod sample;
 pub(crate) mod token;
 
 pub use parse::Parser;
-pub use sample::sample;
+pub use sample::{first_fault, sample};
 
 /// The length of the whole lines at the start of `bytes`.
 pub fn last_record_end(bytes: &[u8]) -> usize {

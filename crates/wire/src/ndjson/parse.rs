@@ -131,7 +131,7 @@ impl Parser {
 
     fn push(&mut self, index: usize, value: Value<'_>) -> Result<(), BadLine> {
         let column_type = self.plan.columns[index].column_type;
-        let is_text = matches!(column_type, ColumnType::Symbol | ColumnType::Varchar);
+        let has_empty = self.plan.columns[index].has_empty();
         let column = &mut self.columns[index];
         let (pushed, text) = match value {
             Value::Null => (column.push_null(), &[][..]),
@@ -145,7 +145,7 @@ impl Parser {
             Value::Nested(json) => {
                 (Err(Fault::NotA { wanted: column_type, fits: ColumnType::Varchar }), json)
             }
-            Value::Text(text) if text.raw.is_empty() && !is_text => (column.push_null(), text.raw),
+            Value::Text(text) if text.raw.is_empty() && !has_empty => (column.push_null(), text.raw),
             Value::Text(text) if !text.escaped => match column.push_plain(text.raw, |end| end.is_none()) {
                 Some(_) => return Ok(()),
                 None => (column.push(text.raw), text.raw),

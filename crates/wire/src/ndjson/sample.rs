@@ -1,6 +1,7 @@
 //! The columns of an unknown file, from its first lines.
 
 use super::token::{Object, Value, unescape};
+use crate::chunk::shown;
 use crate::infer::ColumnSample;
 use std::collections::HashMap;
 
@@ -33,4 +34,28 @@ pub fn sample(bytes: &[u8], lines_max: usize) -> Vec<ColumnSample> {
         }
     }
     columns
+}
+
+/// The first line of `bytes` that is no object: its number from 0, its text cut when long, and what is wrong.
+pub fn first_fault(bytes: &[u8]) -> Option<(u64, String, &'static str)> {
+    bytes.split(|&b| b == b'\n').zip(0..).filter(|(line, _)| !line.trim_ascii().is_empty()).find_map(
+        |(line, number)| {
+            let what = fault_of(line)?;
+            Some((number, shown(line.trim_ascii()), what))
+        },
+    )
+}
+
+fn fault_of(line: &[u8]) -> Option<&'static str> {
+    let mut object = match Object::open(line) {
+        Ok(object) => object,
+        Err(what) => return Some(what),
+    };
+    loop {
+        match object.pair() {
+            Ok(Some(_)) => {}
+            Ok(None) => return None,
+            Err(what) => return Some(what),
+        }
+    }
 }

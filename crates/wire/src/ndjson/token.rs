@@ -95,7 +95,7 @@ impl<'a> Object<'a> {
 
     fn value(&mut self) -> Found<Value<'a>> {
         match self.peek() {
-            Some(b'"') => self.text().map(Value::Text),
+            Some(b'"' | b'\'') => self.text().map(Value::Text),
             Some(b'{' | b'[') => self.nested().map(Value::Nested),
             Some(byte) if byte == b'-' || byte.is_ascii_alphanumeric() => {
                 let start = self.at;
@@ -116,6 +116,9 @@ impl<'a> Object<'a> {
     }
 
     fn text(&mut self) -> Found<Text<'a>> {
+        if self.peek() == Some(b'\'') {
+            return Err("a key or string stands in single quotes, and JSON's stand in double ones");
+        }
         self.expect(b'"', "a key or string does not begin with '\"'")?;
         let start = self.at;
         let mut escaped = false;

@@ -5,6 +5,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt32Type};
 use arrow_array::{Array, ArrayRef, StringArray};
 use proptest::prelude::*;
+use tickstone_model::ColumnType;
 
 fn plan(columns: &[(&str, ColumnType)]) -> Arc<Plan> {
     let column = |(index, (name, column_type)): (usize, &(&str, ColumnType))| ColumnPlan {
@@ -184,5 +185,23 @@ proptest! {
         prop_assert!(chunk.columns.iter().all(|column| column.len() == chunk.rows));
         prop_assert!(chunk.bad.iter().all(|bad| bad.record.end <= bytes.len()));
         let _ = (sniff(&bytes), last_record_end(&bytes, b','), Records::new(&bytes, b',').count());
+    }
+}
+
+#[test]
+fn bytes_of_no_length_are_told_from_null() {
+    let plan = plan(&[("n", ColumnType::Int64), ("raw", ColumnType::Binary)]);
+    let chunk = Parser::new(plan, b',').parse(b"1,\"\"\n2,\n3,00\n", true);
+    let raw = chunk.columns[1].as_binary::<i32>();
+    assert_eq!(raw.iter().collect::<Vec<_>>(), [Some(&b""[..]), None, Some(&b"\0"[..])]);
+}
+
+#[test]
+fn whole_records_are_counted_up_to_a_limit() {
+    use super::super::record_count;
+    for (text, wanted) in
+        [("", 0), ("a", 0), ("a\n", 1), ("\n\na\nb", 1), ("\"x\ny\",1\nb\n", 2), ("a\nb\nc\n", 2)]
+    {
+        assert_eq!(record_count(text.as_bytes(), b',', 2), wanted, "{text:?}");
     }
 }

@@ -139,3 +139,14 @@ proptest! {
         prop_assert_eq!(chunk.rows + chunk.bad.len(), 1);
     }
 }
+
+#[test]
+fn the_first_line_that_is_no_object_is_told() {
+    use super::super::first_fault;
+    let fault = |text: &str| first_fault(text.as_bytes()).map(|(line, shown, _)| (line, shown));
+    assert_eq!(fault("{\"a\": 1}\n\n{}"), None);
+    assert_eq!(fault("{\"a\": 1}\n\n{'a': 1}\n"), Some((2, "{'a': 1}".to_string())));
+    assert_eq!(fault(" '{\"a\": 1}'\n"), Some((0, "'{\"a\": 1}'".to_string())));
+    let (_, _, what) = first_fault(b"{\"a\": 'x'}").expect("a fault");
+    assert!(what.contains("double"), "{what}");
+}
