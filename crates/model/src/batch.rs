@@ -1,13 +1,14 @@
 //! Rows of one table in memory, in the engine's stored types.
 
-use crate::{ModelError, Result, TableSchema};
+use crate::{ModelError, Result, TableSchema, with_one_nan};
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, TimestampNanosecondArray, UInt32Array};
 use std::sync::Arc;
 
 /// Rows of one table, column by column, in stored types (a SYMBOL is its id), in arrival order.
 ///
 /// Invariants, checked when made: one array a column, of the column's stored type, all of one
-/// length; no NULL in the designated timestamp, and not `i64::MAX`, which no half-open range of time holds.
+/// length; no NULL in the designated timestamp, and not `i64::MAX`, which no half-open range of time holds. Every NaN
+/// is the one of [`with_one_nan`], which [`Self::new`] sees to.
 #[derive(Debug, Clone)]
 pub struct RowBatch {
     schema: Arc<TableSchema>,
@@ -49,6 +50,7 @@ impl RowBatch {
                 return Err(ModelError::LastInstant { column: schema.columns()[index].name.clone(), row });
             }
         }
+        let columns = columns.iter().map(with_one_nan).collect();
         Ok(Self { schema, columns, rows })
     }
 

@@ -46,6 +46,8 @@ pub(in crate::part) trait Real: Plain {
     fn from_f64(value: f64) -> Self;
     /// The bits, in the low ones.
     fn bits(self) -> u64;
+    /// The value of bits that were stored; NaN is the one of [`tickstone_model::with_one_nan`], whichever was written
+    /// by versions that kept their bits.
     fn from_bits64(bits: u64) -> Self;
 }
 
@@ -62,8 +64,10 @@ impl Real for f64 {
     fn bits(self) -> u64 {
         self.to_bits()
     }
+    #[inline(always)]
     fn from_bits64(bits: u64) -> Self {
-        f64::from_bits(bits)
+        let value = f64::from_bits(bits);
+        if value.is_nan() { f64::NAN } else { value }
     }
 }
 
@@ -80,8 +84,10 @@ impl Real for f32 {
     fn bits(self) -> u64 {
         u64::from(self.to_bits())
     }
+    #[inline(always)]
     fn from_bits64(bits: u64) -> Self {
-        f32::from_bits(bits as u32)
+        let value = f32::from_bits(bits as u32);
+        if value.is_nan() { f32::NAN } else { value }
     }
 }
 

@@ -321,6 +321,9 @@ const FOREIGN: Damage = Damage("an encoding this type does not have");
 
 macro_rules! raw_number {
     ($native:ty) => {
+        raw_number!($native, std::convert::identity);
+    };
+    ($native:ty, $settle:expr) => {
         const BYTES: usize = size_of::<$native>();
 
         fn write_raw(self, out: &mut Vec<u8>) {
@@ -328,7 +331,8 @@ macro_rules! raw_number {
         }
 
         fn read_raw(bytes: &[u8]) -> Self {
-            bytes.try_into().map_or(Self::default(), <$native>::from_le_bytes)
+            let value = bytes.try_into().map_or(Self::default(), <$native>::from_le_bytes);
+            $settle(value)
         }
     };
 }
@@ -438,7 +442,7 @@ integer_value!(Wide u64, u64: u64 unrelated);
 macro_rules! real_value {
     ($($native:ty: $plain:expr),*) => {$(
         impl Value for $native {
-            raw_number!($native);
+            raw_number!($native, |value: $native| <$native>::from_bits64(value.bits()));
             const PLAIN: Lanes = $plain;
 
             fn of_plain(word: i64, powers: Option<AlpPlan>) -> Self {

@@ -160,7 +160,7 @@ fn real(word: u64, style: u64) -> f64 {
         }
         (0, _) => (word % 10_000_000) as f64 / 100.0,
         (1, _) => (word as i64 % 1_000_000_000) as f64 / 1e8,
-        (2, _) => f64::from_bits(word),
+        (2, _) => Some(f64::from_bits(word)).filter(|value| !value.is_nan()).unwrap_or(f64::NAN),
         _ => (word % 1_000) as f64 * 0.5,
     }
 }
