@@ -126,6 +126,7 @@ impl Database {
             .build()
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
         let memory_bytes = options.query_memory_bytes.unwrap_or_else(default_query_memory);
+        crate::wanted::follow_tasks();
         let state = state::base(threads, memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
         let (plans, functions) = (PlanCache::default(), UserFunctions::default());

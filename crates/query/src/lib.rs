@@ -27,6 +27,7 @@ mod session;
 mod statements;
 #[cfg(test)]
 mod testing;
+mod wanted;
 
 pub use database::{Database, DatabaseOptions};
 /// Arrow, in the version that rows and the arguments of functions are in.

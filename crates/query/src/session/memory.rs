@@ -76,6 +76,7 @@ impl MemoryPool for SessionMemory {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        crate::wanted::look()?;
         if self.pool.try_grow(reservation, additional).is_err() {
             return Err(self.refused(reservation, additional));
         }

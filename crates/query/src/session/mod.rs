@@ -23,16 +23,15 @@ use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
 use crate::statements::prepare::{Prepared, elsewhere};
+use crate::wanted::Within;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
-use futures::{FutureExt, TryStreamExt};
+use futures::TryStreamExt;
 use memory::SessionMemory;
 use running::Running;
 use state::States;
-use std::any::Any;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
@@ -149,6 +148,7 @@ impl Session {
         let Some(entered) = entered else { return done };
         match done {
             Ok(Outcome::Rows { schema, stream, planning, progress }) => {
+                let progress = progress.of_statement(entered.one().wanted());
                 let stream = entered.watch(stream, &progress);
                 Ok(Outcome::Rows { schema, stream, planning, progress })
             }
@@ -165,9 +165,9 @@ impl Session {
             Statement::Execute { name, values } => (self.prepared.bound(&name, &values)?, Some(name)),
             other => (other, None),
         };
+        let wanted = self.running.as_ref().map(|running| Arc::clone(running.wanted()));
         // A defect in planning must not take the program down that holds the session.
-        let done = AssertUnwindSafe(self.carry_out(statement)).catch_unwind().await;
-        let done = done.unwrap_or_else(|panic| Err(failed(panic.as_ref())));
+        let done = Within::new(wanted, self.carry_out(statement)).await.unwrap_or_else(Err);
         done.map_err(|error| self.states.functions.explained(error)).map_err(|error| match &name {
             Some(name) => elsewhere(error, name),
             None => error,
@@ -303,14 +303,6 @@ impl Session {
         })?;
         Ok(done?)
     }
-}
-
-/// What a panic says, as an error.
-fn failed(panic: &(dyn Any + Send)) -> QueryError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    QueryError::new(ErrorKind::Report, format!("the statement met a defect: {text}"))
-        .hint("please report it with the statement; the database goes on")
 }
 
 /// How a table and its columns are spelled.

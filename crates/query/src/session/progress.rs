@@ -1,6 +1,7 @@
 //! [`QueryProgress`]: how far a running query is.
 
 use crate::scan::ScanExec;
+use crate::wanted::Wanted;
 use datafusion::physical_plan::ExecutionPlan;
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +10,25 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub struct QueryProgress {
     plan: Option<Arc<dyn ExecutionPlan>>,
+    /// `None` of a statement that is done at once.
+    wanted: Option<Arc<Wanted>>,
 }
 
 impl QueryProgress {
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
-        Self { plan: Some(Arc::clone(plan)) }
+        Self { plan: Some(Arc::clone(plan)), wanted: None }
+    }
+
+    pub(super) fn of_statement(self, wanted: &Arc<Wanted>) -> Self {
+        Self { wanted: Some(Arc::clone(wanted)), ..self }
+    }
+
+    /// Says that nobody waits for the rows any more: what works for them in any thread stops soon, and the stream
+    /// ends with an error. Dropping the stream says the same, but not while another thread reads it.
+    pub fn leave(&self) {
+        if let Some(wanted) = &self.wanted {
+            wanted.leave();
+        }
     }
 
     /// Rows read of tables so far, and rows that there are to read; a query with a LIMIT may end before it

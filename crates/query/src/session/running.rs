@@ -3,14 +3,17 @@
 //! A statement enters when it begins and leaves when it is done, or when its rows are read to the end, dropped, or
 //! have failed. Each has a number that no other had since the database was opened.
 //!
-//! Flow of a cancellation: a flag is set and whoever waits for rows is woken; the stream of the statement's rows
-//! ([`Watched`]) sees the flag when it is next polled, drops what makes the rows, and ends with an error. Operators
-//! let their stream return after some blocks at the latest, as they do for Ctrl-C.
+//! Flow of a cancellation: the statement's [`Wanted`] is told and whoever waits for rows is woken; the stream of the
+//! rows ([`Watched`]) sees it when it is next polled, drops what makes the rows, and ends with an error. Loops below
+//! ask [`crate::wanted::look`]. Rows that are dropped, by Ctrl-C for one, end the statement in the same way.
+//!
+//! A panic below the stream ends the statement with an error of the kind "report".
 
 use super::QueryProgress;
 use super::memory::SessionMemory;
 use crate::dialect::Statement;
-use crate::error::{ErrorKind, QueryError, Result};
+use crate::error::{QueryError, Result};
+use crate::wanted::{self, Wanted};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result as StreamResult;
@@ -19,7 +22,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use futures::task::AtomicWaker;
 use futures::{Stream, StreamExt};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -73,9 +76,11 @@ impl RunningStatements {
         if statement.is_instant() {
             return None;
         }
+        // Relaxed: the counter guards nothing but itself.
+        let id = 1 + self.last.fetch_add(1, Ordering::Relaxed);
         let one = Arc::new(Running {
-            // Relaxed: the counter guards nothing but itself.
-            id: 1 + self.last.fetch_add(1, Ordering::Relaxed),
+            id,
+            wanted: Arc::new(Wanted::new(id, text.clone(), Arc::clone(memory) as _)),
             kind: statement.kind(),
             text,
             can_be_cancelled: statement.reads_rows(),
@@ -84,8 +89,6 @@ impl RunningStatements {
             rows: AtomicU64::new(0),
             progress: OnceLock::new(),
             memory: Arc::clone(memory),
-            cancelled: AtomicBool::new(false),
-            flag: OnceLock::new(),
             reader: AtomicWaker::new(),
         });
         self.lock().push(Arc::clone(&one));
@@ -193,9 +196,8 @@ pub(crate) struct Running {
     rows: AtomicU64,
     progress: OnceLock<QueryProgress>,
     memory: Arc<SessionMemory>,
-    cancelled: AtomicBool,
-    /// The same for code that asks for a flag of its own now and then.
-    flag: OnceLock<Arc<AtomicBool>>,
+    /// What code below it asks.
+    wanted: Arc<Wanted>,
     /// Who waits for its rows.
     reader: AtomicWaker,
 }
@@ -240,32 +242,18 @@ impl Running {
         self.memory.reserved_bytes()
     }
 
-    /// A flag that is set when it is cancelled.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        let flag = self.flag.get_or_init(Arc::default);
-        // A cancellation sets its own flag first: one of the two sees the other.
-        if self.is_cancelled() {
-            flag.store(true, Ordering::SeqCst);
-        }
-        Arc::clone(flag)
+    /// Whether it is wanted.
+    pub(crate) fn wanted(&self) -> &Arc<Wanted> {
+        &self.wanted
     }
 
     fn cancel(&self) {
-        self.cancelled.store(true, Ordering::SeqCst);
-        if let Some(flag) = self.flag.get() {
-            flag.store(true, Ordering::SeqCst);
-        }
+        self.wanted.cancel();
         self.reader.wake();
     }
 
     fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
-    }
-
-    /// What a statement ends with that was cancelled.
-    pub(crate) fn cancelled_error(&self) -> QueryError {
-        let message = format!("cancelled by CANCEL QUERY {}", self.id);
-        QueryError::new(ErrorKind::Retry, message)
+        self.wanted.is_cancelled()
     }
 
     /// Rows that end with an error when the statement is cancelled, for a statement that reads them itself.
@@ -315,6 +303,7 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        self.one.wanted.leave();
         self.all.leave(&self.one);
     }
 }
@@ -338,16 +327,35 @@ impl Watched {
     }
 
     fn end(&mut self, error: bool) {
-        self.rows = None;
-        if let Some(entered) = self.entered.take().filter(|_| error) {
+        let rows = self.rows.take();
+        let entered = self.entered.take();
+        // What still works for the statement sees that it is over before it is waited for.
+        if entered.is_some() || error {
+            self.one.wanted.leave();
+        }
+        // A defect in the end of a statement that has its rows is of no concern to its reader.
+        let _ = wanted::caught(Some(&self.one.wanted), || drop(rows));
+        if let Some(entered) = entered.filter(|_| error) {
             entered.failed();
         }
     }
 
-    fn cancelled(&mut self) -> Poll<Option<StreamResult<RecordBatch>>> {
+    fn failed(&mut self, error: QueryError) -> Poll<Option<StreamResult<RecordBatch>>> {
         self.end(true);
-        let error = self.one.cancelled_error();
         Poll::Ready(Some(Err(DataFusionError::External(Box::new(error)))))
+    }
+
+    fn cancelled(&mut self) -> Poll<Option<StreamResult<RecordBatch>>> {
+        let error = self.one.wanted.ended();
+        self.failed(error)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if self.rows.is_some() {
+            self.end(false);
+        }
     }
 }
 
@@ -361,7 +369,10 @@ impl Stream for Watched {
         if this.one.is_cancelled() {
             return this.cancelled();
         }
-        let next = rows.poll_next_unpin(context);
+        let next = match wanted::caught(Some(&this.one.wanted), || rows.poll_next_unpin(context)) {
+            Ok(next) => next,
+            Err(defect) => return this.failed(defect),
+        };
         match &next {
             Poll::Pending => {
                 this.one.reader.register(context.waker());
@@ -377,7 +388,12 @@ impl Stream for Watched {
                     this.one.set_state(State::Waiting);
                 }
             }
-            Poll::Ready(Some(Err(_))) => this.end(true),
+            // An operator that saw it first says so in an error of its own.
+            Poll::Ready(Some(Err(_))) if this.one.is_cancelled() => return this.cancelled(),
+            Poll::Ready(Some(Err(_))) => match this.one.wanted.defect() {
+                Some(defect) => return this.failed(defect),
+                None => this.end(true),
+            },
             Poll::Ready(None) => this.end(false),
         }
         next

@@ -27,7 +27,7 @@ pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
     let table = super::table(session, &source.table)?;
     let mut request = ImportRequest::new(table.schema().name(), [source.path]);
     request.columns = source.columns;
-    request.cancelled = session.running().map(|running| running.flag());
+    request.cancelled = session.running().map(|running| running.wanted().flag());
     for (name, value) in &source.options {
         request.set_option(name, value)?;
     }
@@ -42,7 +42,7 @@ pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
         .await
         .map_err(|error| QueryError::new(ErrorKind::Report, format!("the import was cut short: {error}")))?;
     let report = report.map_err(|error| match session.running() {
-        Some(running) if matches!(error, ImportError::Cancelled) => running.cancelled_error(),
+        Some(running) if matches!(error, ImportError::Cancelled) => running.wanted().ended(),
         _ => error.into(),
     })?;
     Ok(Outcome::rows(TAG, report.rows()))

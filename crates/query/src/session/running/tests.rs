@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::ErrorKind;
 use crate::{Database, DatabaseOptions, Outcome, Session};
 use datafusion::arrow::array::{AsArray, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::UInt64Type;
@@ -194,15 +195,15 @@ fn a_flag_made_before_or_after_is_set() {
         options: Vec::new(),
     };
     let entered = all.enter(&statement, None, &memory).unwrap();
-    let before = entered.one().flag();
+    let before = entered.one().wanted().flag();
     assert!(!before.load(Ordering::SeqCst));
     all.cancel(entered.one().id).unwrap();
     assert!(before.load(Ordering::SeqCst));
-    assert!(entered.one().flag().load(Ordering::SeqCst));
+    assert!(entered.one().wanted().flag().load(Ordering::SeqCst));
     drop(entered);
     let entered = all.enter(&statement, None, &memory).unwrap();
     all.cancel(entered.one().id).unwrap();
-    assert!(entered.one().flag().load(Ordering::SeqCst));
+    assert!(entered.one().wanted().flag().load(Ordering::SeqCst));
     drop(entered);
     assert!(all.list().is_empty());
     let sealing = all.enter(&Statement::Checkpoint { table: None }, None, &memory).unwrap();
