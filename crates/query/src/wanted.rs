@@ -300,3 +300,6 @@ fn noted<T>(wanted: &Arc<Wanted>, work: impl FnOnce() -> T) -> T {
         resume_unwind(panic)
     })
 }
+
+#[cfg(test)]
+mod tests;

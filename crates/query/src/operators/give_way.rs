@@ -1,13 +1,34 @@
 //! Operators that make many batches without reading from others give way now and then, as scans do: a query over one
-//! of them can be cancelled in the midst of it, and does not keep a thread to itself.
+//! of them ends when it is cancelled in the midst of it, and does not keep a thread to itself.
+//!
+//! Between two batches [`GiveWayExec`] looks; inside a batch the condition of a join does ([`Heeded`]), which is asked
+//! for some thousand pairs of rows at a time, also where none of them fulfils it.
 
-use datafusion::common::Result;
+use crate::wanted;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result, ScalarValue, Statistics};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::coop::{CooperativeExec, make_cooperative};
+use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType};
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{
+    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
+};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 /// Nodes that may yield any number of batches for one they read, and those that read a table in their scan's stead.
 const TIRELESS: [&str; 9] = [
@@ -33,8 +54,16 @@ impl PhysicalOptimizerRule for GiveWay {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| {
+            // DataFusion's own nodes that only yield, above leaves; scans give way by themselves.
+            if let Some(leaf) = plan.downcast_ref::<CooperativeExec>() {
+                let ours = crate::scan::ScanExec::of(leaf.input()).is_some();
+                return Ok(match ours {
+                    true => Transformed::no(plan),
+                    false => Transformed::yes(Arc::new(GiveWayExec::new(Arc::clone(leaf.input())))),
+                });
+            }
             Ok(match TIRELESS.contains(&plan.name()) {
-                true => Transformed::yes(Arc::new(CooperativeExec::new(plan))),
+                true => Transformed::yes(Arc::new(GiveWayExec::new(heeding(plan)?))),
                 false => Transformed::no(plan),
             })
         })
@@ -47,5 +76,202 @@ impl PhysicalOptimizerRule for GiveWay {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// Yields what its input does, and looks before each batch whether it is wanted and whether its turn is over.
+#[derive(Debug, Clone)]
+pub(crate) struct GiveWayExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl GiveWayExec {
+    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        let properties = PlanProperties::clone(input.properties());
+        let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
+        Self { input, properties }
+    }
+}
+
+impl DisplayAs for GiveWayExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GiveWayExec")
+    }
+}
+
+impl ExecutionPlan for GiveWayExec {
+    fn name(&self) -> &'static str {
+        "GiveWayExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::new(children.swap_remove(0))))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, super::recompute())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let rows = self.input.execute(partition, context)?;
+        Ok(make_cooperative(Box::pin(GivesWay { rows })))
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+}
+
+struct GivesWay {
+    rows: SendableRecordBatchStream,
+}
+
+impl Stream for GivesWay {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match ready!(wanted::give_way(context)) {
+            Ok(()) => self.rows.poll_next_unpin(context),
+            Err(over) => Poll::Ready(Some(Err(over))),
+        }
+    }
+}
+
+impl RecordBatchStream for GivesWay {
+    fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+}
+
+/// A join that looks while it works on one batch; another node as it is.
+fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+        let filter = condition(join.filter(), true);
+        return Ok(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(filter).build()?));
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        // A semi join may pair any number of rows and yield none of the pairs.
+        let pairs =
+            matches!(join.join_type(), JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
+        let filter = condition(join.filter(), !pairs && !join.null_aware);
+        return join.builder().with_filter(filter).build_exec();
+    }
+    if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>()
+        && join.filter().is_some()
+    {
+        let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
+        let (filter, on) = (condition(join.filter().as_ref(), false), join.on().to_vec());
+        let (options, nulls) = (join.sort_options().to_vec(), join.null_equality());
+        let join = SortMergeJoinExec::try_new(left, right, on, filter, join.join_type(), options, nulls)?;
+        return Ok(Arc::new(join));
+    }
+    Ok(plan)
+}
+
+/// The condition of a join, which looks; with `always`, also where it has none.
+fn condition(filter: Option<&JoinFilter>, always: bool) -> Option<JoinFilter> {
+    if let Some(filter) = filter {
+        let looks = Heeded::new(Arc::clone(filter.expression()));
+        return Some(JoinFilter::new(looks, filter.column_indices().to_vec(), Arc::clone(filter.schema())));
+    }
+    let holds = Literal::new(ScalarValue::Boolean(Some(true)));
+    always.then(|| JoinFilter::new(Heeded::new(Arc::new(holds)), Vec::new(), Arc::new(Schema::empty())))
+}
+
+/// An expression that looks, each time it is evaluated, whether its statement is wanted.
+#[derive(Debug, Eq)]
+struct Heeded(Arc<dyn PhysicalExpr>);
+
+// Not derived, which would move the expression: https://github.com/rust-lang/rust/issues/78808
+impl PartialEq for Heeded {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq(&other.0)
+    }
+}
+
+impl Hash for Heeded {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Heeded {
+    fn new(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Self(expr))
+    }
+}
+
+impl fmt::Display for Heeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl PhysicalExpr for Heeded {
+    fn data_type(&self, schema: &Schema) -> Result<DataType> {
+        self.0.data_type(schema)
+    }
+
+    fn nullable(&self, schema: &Schema) -> Result<bool> {
+        self.0.nullable(schema)
+    }
+
+    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
+        self.0.return_field(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        wanted::look()?;
+        self.0.evaluate(batch)
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.0]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Self::new(children.swap_remove(0)))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_sql(f)
     }
 }

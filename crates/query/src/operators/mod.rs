@@ -24,6 +24,7 @@ mod order;
 pub(crate) mod pinned;
 mod pivot;
 mod planner;
+mod planning;
 mod reduce;
 mod relation;
 mod sample;
@@ -80,8 +81,8 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_config(config)
         .with_relation_planners(relations)
         .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))
-        .with_optimizer_rules(rules)
-        .with_physical_optimizer_rules(physical);
+        .with_optimizer_rules(planning::looking(rules))
+        .with_physical_optimizer_rules(planning::looking_physical(physical));
     crate::functions::install(builder)
 }
 

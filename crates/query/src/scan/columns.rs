@@ -77,6 +77,7 @@ impl Columns {
     }
 
     fn each(&self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        crate::wanted::look()?;
         self.indices().map(read).collect()
     }
 

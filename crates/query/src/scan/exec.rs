@@ -32,7 +32,7 @@ use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use tickstone_engine::TableSnapshot;
 
 /// Batches of rows from which a scan is worth splitting over several output partitions.
@@ -520,8 +520,11 @@ struct ScanStream {
 impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
-    fn poll_next(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let stream = self.get_mut();
+        if let Err(over) = ready!(crate::wanted::give_way(context)) {
+            return Poll::Ready(Some(Err(over)));
+        }
         let timer = stream.metrics.elapsed_compute().timer();
         let next = match &mut stream.cursor {
             Cursor::Natural(cursor) => cursor.next(),

@@ -34,7 +34,7 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 pub(crate) const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 26] = [
+const KEPT_NODES: [&str; 27] = [
     "ScanExec",
     "BarsExec",
     "NbboExec",
@@ -51,6 +51,7 @@ const KEPT_NODES: [&str; 26] = [
     "CoalesceBatchesExec",
     "CoalescePartitionsExec",
     "CooperativeExec",
+    "GiveWayExec",
     "FilterExec",
     "GlobalLimitExec",
     "LocalLimitExec",

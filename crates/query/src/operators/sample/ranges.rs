@@ -400,6 +400,7 @@ impl Worker {
     async fn work(&mut self, shares: &Shares, worker: usize, baseline: &BaselineMetrics) -> Result<()> {
         let mut done = 0;
         while let Some(unit) = shares.next(worker, done) {
+            crate::wanted::look()?;
             let timer = baseline.elapsed_compute().timer();
             self.take(unit)?;
             drop(timer);
