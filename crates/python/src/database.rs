@@ -2,6 +2,7 @@
 
 use crate::append::{self, AppendOptions};
 use crate::arrow::{Batches, schema_capsule};
+use crate::defect::net;
 use crate::error;
 use crate::functions::{self, Declared};
 use crate::import::{self, ImportOptions};
@@ -122,13 +123,13 @@ impl Database {
             let wrong = |_| pyo3::exceptions::PyValueError::new_err("sync_interval_ms is a positive number");
             options.engine.sync_interval = interval.map_err(wrong)?;
         }
-        let engine = py.detach(|| match (path.to_str(), read_only) {
+        let open = || match (path.to_str(), read_only) {
             (Some(":memory:"), true) => Err(QueryError::request("a database in memory cannot be read-only")),
             (Some(":memory:"), false) => Engine::in_memory(options),
             (_, true) => Engine::open_read_only(&path, options),
             (_, false) => Engine::open(&path, options),
-        });
-        let engine = Mutex::new(Some(raised(engine)?));
+        };
+        let engine = Mutex::new(Some(py.detach(|| net(|| raised(open())))?));
         let shared = Shared { engine, closed: AtomicBool::new(false), users: Mutex::default() };
         Ok(Self { shared: InProcess::new(Arc::new(shared)) })
     }
@@ -136,8 +137,12 @@ impl Database {
     /// Closes it: every session and query of it raises `ClosedError` from now on.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let shared = self.shared.get()?;
-        py.detach(|| shared.close());
-        Ok(())
+        py.detach(|| {
+            net(|| {
+                shared.close();
+                Ok(())
+            })
+        })
     }
 
     /// Whether it was closed.
@@ -213,7 +218,7 @@ impl Database {
     ) -> PyResult<u64> {
         let engine = self.shared.get()?.engine()?;
         let options = AppendOptions { timestamp, series, partition_by, create, sync };
-        append::append(py, engine, table, Batches::of(source)?, options)
+        net(|| append::append(py, engine, table, Batches::of(source)?, options))
     }
 
     /// Imports files; the report as a dict.
@@ -235,7 +240,7 @@ impl Database {
     ) -> PyResult<Bound<'py, PyDict>> {
         let engine = self.shared.get()?.engine()?;
         let options = ImportOptions { format, timestamp, series, types, partition_by, bad_rows, again };
-        import::import(py, &engine, paths, table, options, progress)
+        net(|| import::import(py, &engine, paths, table, options, progress))
     }
 
     /// Adds a function; `call` takes the arguments as a list of columns, for an aggregate also where groups begin and
@@ -265,23 +270,24 @@ impl Database {
         let nulls = if special_nulls { NullHandling::Special } else { NullHandling::Default };
         let declared = Declared { kind, nulls, side_effects };
         let function = functions::function(name, call, &parameters, returns, &declared)?;
-        raised(py.detach(|| match replace {
+        let create = || match replace {
             true => engine.create_or_replace_function(function),
             false => engine.create_function(function),
-        }))
+        };
+        py.detach(|| net(|| raised(create())))
     }
 
     /// Takes a function away.
     fn remove_function(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let engine = self.shared.get()?.engine()?;
-        raised(py.detach(|| engine.remove_function(name)))
+        py.detach(|| net(|| raised(engine.remove_function(name))))
     }
 
     /// Seals recent rows of one table, or of all, into parts.
     #[pyo3(signature = (table=None))]
     fn seal(&self, py: Python<'_>, table: Option<String>) -> PyResult<()> {
         let engine = self.shared.get()?.engine()?;
-        let sealed = py.detach(|| engine.engine().seal(table.as_deref()));
-        raised(sealed.map_err(QueryError::from))
+        let seal = || raised(engine.engine().seal(table.as_deref()).map_err(QueryError::from));
+        py.detach(|| net(seal))
     }
 }

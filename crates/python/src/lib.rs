@@ -18,6 +18,7 @@
 mod append;
 mod arrow;
 mod database;
+mod defect;
 mod error;
 mod functions;
 mod import;

@@ -2,6 +2,7 @@
 
 use crate::arrow::{Batches, Frame, schema_capsule};
 use crate::database::{Shared, User, lock};
+use crate::defect::net;
 use crate::error;
 use crate::functions::check_outside;
 use crate::parameters::parameters;
@@ -9,13 +10,15 @@ use crate::process::InProcess;
 use crate::stream::{Stream, Teller};
 use crate::wait::wait;
 use arrow_schema::{Schema, SchemaRef};
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, TryLockError};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tickstone_engine::Snapshot;
 use tickstone_model::ColumnType;
@@ -51,7 +54,7 @@ impl SessionCell {
     fn with<T>(&self, work: impl FnOnce(&mut QuerySession) -> PyResult<T>) -> PyResult<T> {
         check_outside()?;
         let mut session = lock(&self.session);
-        let done = session.as_mut().ok_or_else(error::closed).and_then(work);
+        let done = net(|| session.as_mut().ok_or_else(error::closed).and_then(work));
         if self.shared.check_open().is_err() {
             *session = None;
         }
@@ -103,8 +106,11 @@ impl Session {
         let text: Arc<str> = sql.into();
         let raised = |error: QueryError| error::of_query(&error, Some(sql));
         let parameters = parameters(params)?;
-        let mut statements = parse(sql).map_err(|error| raised(error.into()))?;
-        parameters.bind(&mut statements).map_err(raised)?;
+        let statements = net(|| {
+            let mut statements = parse(sql).map_err(|error| raised(error.into()))?;
+            parameters.bind(&mut statements).map_err(raised)?;
+            Ok(statements)
+        })?;
         let made = |statement| Statement {
             cell: InProcess::new(Arc::clone(cell)),
             statement,
@@ -230,6 +236,7 @@ fn on_runtime(
     runtime: &Handle,
     schema: &SchemaRef,
     mut stream: SendableRecordBatchStream,
+    progress: QueryProgress,
 ) -> SendableRecordBatchStream {
     const BATCHES_AHEAD: usize = 4;
     let mut builder = RecordBatchReceiverStream::builder(Arc::clone(schema), BATCHES_AHEAD);
@@ -243,7 +250,33 @@ fn on_runtime(
         Ok(())
     };
     builder.spawn_on(read, runtime);
-    builder.build()
+    Box::pin(ReadAhead { rows: builder.build(), progress })
+}
+
+/// Rows that a task reads ahead. Dropped, it tells the task, which may be in the midst of a long batch.
+struct ReadAhead {
+    rows: SendableRecordBatchStream,
+    progress: QueryProgress,
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.progress.leave();
+    }
+}
+
+impl futures::Stream for ReadAhead {
+    type Item = <SendableRecordBatchStream as futures::Stream>::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.rows.poll_next_unpin(context)
+    }
+}
+
+impl RecordBatchStream for ReadAhead {
+    fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
 }
 
 struct QueryInner {
@@ -306,7 +339,7 @@ impl Query {
         // A join may work for long on one batch. On a thread of the runtime it does not keep this one from
         // looking for signals; a query of one table is quicker without the way there and back.
         let stream = match self.several {
-            true => on_runtime(&runtime, &schema, planned.stream),
+            true => on_runtime(&runtime, &schema, planned.stream, planned.progress.clone()),
             false => planned.stream,
         };
         let progress = tell.map(|tell| Teller::new(tell, planned.progress));

@@ -2,6 +2,7 @@
 
 use crate::arrow::{Batches, requested_schema, stream_capsule};
 use crate::database::{Shared, User, lock};
+use crate::defect::net;
 use crate::error;
 use crate::functions::check_outside;
 use crate::process::InProcess;
@@ -116,7 +117,8 @@ impl Source {
             return Some(Err(inside));
         }
         let mut feed = lock(&self.feed);
-        let next = feed.as_mut()?.next(&self.sql);
+        let open = feed.as_mut()?;
+        let next = net(|| open.next(&self.sql).transpose()).transpose();
         // The caller may print: what was told so far goes.
         let cleared = match &mut *feed {
             Some(Feed::Live { teller: Some(teller), .. }) => teller.clear(),
@@ -223,14 +225,16 @@ impl Stream {
     /// At most `count` rows as tuples; fewer only at the end.
     fn rows<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
         let batches = py.detach(|| self.take(count))?;
-        let list = PyList::empty(py);
-        batches.iter().try_for_each(|batch| rows::append_tuples(&list, batch))?;
-        Ok(list)
+        net(|| {
+            let list = PyList::empty(py);
+            batches.iter().try_for_each(|batch| rows::append_tuples(&list, batch))?;
+            Ok(list)
+        })
     }
 
     /// At most `count` rows as text, NULL as `None`.
     fn cells(&self, py: Python<'_>, count: usize) -> PyResult<Vec<Vec<Option<String>>>> {
-        py.detach(|| {
+        let cells = || {
             let batches = self.take(count)?;
             let mut cells = Vec::new();
             for batch in &batches {
@@ -238,7 +242,8 @@ impl Stream {
                     .map_err(|failed| error::of_query(&failed.into(), None))?;
             }
             Ok(cells)
-        })
+        };
+        py.detach(|| net(cells))
     }
 
     /// What ended the stream where foreign code was told only in words: the exception, once.
@@ -256,8 +261,12 @@ impl Stream {
     /// Cancels what has not been read.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let source = self.source.get()?;
-        py.detach(|| *lock(&source.feed) = None);
-        Ok(())
+        py.detach(|| {
+            net(|| {
+                *lock(&source.feed) = None;
+                Ok(())
+            })
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Waiting for the engine: with the interpreter released, and with an ear for Ctrl-C.
 
+use crate::defect::net;
 use crate::functions::check_outside;
 use pyo3::prelude::*;
 use std::ffi::c_int;
@@ -19,7 +20,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// What the handler of a signal raised, `KeyboardInterrupt` as a rule. The future is dropped then, which
-/// cancels it. `Error` inside a function of the user's.
+/// cancels it. `Error` inside a function of the user's, and where the future panics.
 pub(crate) fn wait<F: Future>(runtime: &Handle, future: F) -> PyResult<F::Output> {
     wait_and_tell(runtime, future, || Ok(()))
 }
@@ -41,7 +42,7 @@ pub(crate) fn wait_and_tell<F: Future>(
     loop {
         // One turn at a time: the runtime ends each after a while, also where there is more to do.
         let turn = poll_fn(|_| Poll::Ready(future.as_mut().poll(&mut context)));
-        if let Poll::Ready(done) = runtime.block_on(turn) {
+        if let Poll::Ready(done) = net(|| Ok(runtime.block_on(turn)))? {
             return Ok(done);
         }
         // Not with a timer of the runtime: a query that keeps all its threads at work stops its timers.
