@@ -14,6 +14,7 @@ mod correlation;
 mod count_distinct;
 mod extreme;
 mod first_last;
+pub(crate) mod growth;
 mod hidden_time;
 mod indicators;
 mod instant;
@@ -41,7 +42,8 @@ use std::sync::Arc;
 
 /// Adds the functions to a session, and the rule that gives some of them their time.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder.scalar_functions().get_or_insert_default().extend(scalars());
+    let built_in = builder.scalar_functions().take().unwrap_or_default();
+    builder.scalar_functions().insert(growth::claiming(built_in)).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());
     builder.with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))

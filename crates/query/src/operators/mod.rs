@@ -21,6 +21,7 @@ mod key;
 mod latest;
 mod nbbo;
 mod order;
+mod pieces;
 pub(crate) mod pinned;
 mod pivot;
 mod planner;
@@ -113,6 +114,7 @@ fn with_our_physical_rules(
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::OrderOfScan));
+    rules.push(Arc::new(pieces::InPieces));
     rules.push(Arc::new(give_way::GiveWay));
     rules
 }

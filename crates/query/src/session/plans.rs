@@ -34,7 +34,7 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 pub(crate) const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 27] = [
+const KEPT_NODES: [&str; 28] = [
     "ScanExec",
     "BarsExec",
     "NbboExec",
@@ -52,6 +52,7 @@ const KEPT_NODES: [&str; 27] = [
     "CoalescePartitionsExec",
     "CooperativeExec",
     "GiveWayExec",
+    "PiecesExec",
     "FilterExec",
     "GlobalLimitExec",
     "LocalLimitExec",

@@ -13,6 +13,7 @@ use super::exec::SampleByExec;
 use super::kernel::{Blocks, End, Ends, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
 use crate::error::external;
+use crate::operators::pieces::PiecesExec;
 use crate::operators::reduce::Reduce;
 use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, ScanOrder, Unit};
 use datafusion::arrow::array::TimestampNanosecondArray;
@@ -51,7 +52,8 @@ impl<'a> Source<'a> {
         if let Some(cooperative) = input.downcast_ref::<CooperativeExec>() {
             return Self::of(cooperative.input());
         }
-        let projection = input.downcast_ref::<ProjectionExec>()?;
+        let pieces = input.downcast_ref::<PiecesExec>().map(PiecesExec::projection);
+        let projection = pieces.or_else(|| input.downcast_ref())?;
         Some(Self { scan: ScanExec::of(projection.input())?, projection: Some(projection) })
     }
 

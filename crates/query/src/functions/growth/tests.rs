@@ -1,0 +1,154 @@
+use super::{GROWING, PIECE_BYTES};
+use crate::error::ErrorKind;
+use crate::{Database, DatabaseOptions, Outcome};
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::execution::SessionStateDefaults;
+use futures::TryStreamExt;
+use std::time::{Duration, Instant};
+
+const MEMORY: usize = 32 << 20;
+
+fn database(threads: usize) -> Database {
+    let options = DatabaseOptions {
+        query_memory_bytes: Some(MEMORY),
+        query_threads: Some(threads),
+        wide_rows_min: if threads == 1 { u64::MAX } else { 1 },
+        ..DatabaseOptions::default()
+    };
+    let database = Database::in_memory(options).unwrap();
+    for sql in [
+        "CREATE TABLE n (a BIGINT, s VARCHAR, l BIGINT[])",
+        "INSERT INTO n SELECT value, 'ab', [1, 2, 3] FROM generate_series(1, 10000) AS g(value)",
+    ] {
+        database.runtime().block_on(database.session().query(sql)).unwrap();
+    }
+    database
+}
+
+/// Each makes gigabytes of a few bytes.
+const TOO_LARGE: [&str; 21] = [
+    "repeat('x', 2000000000)",
+    "length(repeat('x', 2000000000))",
+    "repeat('xy', a + 200000000)",
+    "repeat(s, 100000000)",
+    "lpad('x', 2000000000)",
+    "lpad(s, 200000000, 'yz')",
+    "rpad(s, a + 200000000)",
+    "array_repeat(1, 2000000000)",
+    "array_repeat(s, 100000000)",
+    "array_length(range(0, 200000000))",
+    "range(200000000)",
+    "range(a, a + 100000000)",
+    "generate_series(0, 200000000)",
+    "generate_series(DATE '1000-01-01', DATE '2200-01-01', INTERVAL '1 second')",
+    "generate_series(TIMESTAMP '2000-01-01', TIMESTAMP '2020-01-01', INTERVAL '1 second')",
+    "array_resize([1], 200000000, 1)",
+    "array_resize(l, 100000000, a)",
+    "replace(repeat('a', 1000000), 'a', repeat('b', 10000))",
+    "regexp_replace(repeat('a', 1000000), 'a', repeat('b', 10000), 'g')",
+    "array_to_string(range(0, 100000), repeat('b', 100000))",
+    "concat(repeat('x', 20000000), repeat('y', 20000000))",
+];
+
+fn refused(database: &Database, sql: &str) {
+    let error = database.runtime().block_on(database.session().query(sql)).expect_err(sql);
+    assert_eq!(error.kind, ErrorKind::FreeSpace, "{sql}: {error}");
+    assert!(error.message.contains("(query_memory)"), "{sql}: {error}");
+}
+
+#[test]
+fn every_function_that_grows_is_one() {
+    let known = SessionStateDefaults::default_scalar_functions();
+    for (name, _) in GROWING {
+        assert!(known.iter().any(|function| function.name() == name), "{name}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_it_is_made() {
+    for threads in [1, 2] {
+        let database = database(threads);
+        for call in TOO_LARGE {
+            let begun = Instant::now();
+            let sql = format!("SELECT {call} FROM n");
+            refused(&database, &sql);
+            let is_text = ["repeat", "lpad", "rpad", "replace", "regexp", "concat"]
+                .iter()
+                .any(|name| call.starts_with(name));
+            if is_text {
+                refused(&database, &format!("SELECT a FROM n WHERE {call} <> 'q' AND a > 0"));
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{sql} took {:?}", begun.elapsed());
+        }
+        assert_eq!(database.base_state().runtime_env().memory_pool.reserved(), 0);
+    }
+}
+
+/// Rows and bytes of the first column, and the most rows of a batch.
+fn sizes(database: &Database, sql: &str) -> (usize, usize, usize) {
+    database.runtime().block_on(async {
+        let mut session = database.session();
+        let statement = session.parse(sql).unwrap().remove(0);
+        let Outcome::Rows { mut stream, .. } = session.run(statement).await.unwrap() else { panic!("{sql}") };
+        let (mut rows, mut bytes, mut most) = (0, 0, 0);
+        while let Some(batch) = stream.try_next().await.unwrap_or_else(|error| panic!("{sql}: {error}")) {
+            rows += batch.num_rows();
+            most = most.max(batch.num_rows());
+            bytes += batch.column(0).as_string::<i32>().iter().flatten().map(str::len).sum::<usize>();
+        }
+        (rows, bytes, most)
+    })
+}
+
+#[test]
+fn large_results_go_out_in_pieces() {
+    for threads in [1, 2] {
+        let database = database(threads);
+        for (sql, each) in [
+            ("SELECT repeat('x', 20000) AS v FROM n", 20_000),
+            ("SELECT repeat(s, 10000) AS v FROM n", 20_000),
+            ("SELECT concat(s, repeat('x', 20000)) AS v FROM n", 20_002),
+            ("SELECT s || repeat('x', 20000) AS v FROM n", 20_002),
+            ("SELECT lpad(s, a - a + 20000) AS v FROM n", 20_000),
+            ("SELECT CASE WHEN a % 2 = 0 THEN repeat(s, 10000) ELSE rpad(s, 20000) END AS v FROM n", 20_000),
+        ] {
+            let (rows, bytes, most) = sizes(&database, sql);
+            assert_eq!((rows, bytes), (10_000, 10_000 * each), "{sql}");
+            assert!(most <= 2 * PIECE_BYTES as usize / 20_000, "{most} rows at once: {sql}");
+        }
+        let sql = "SELECT count(*) AS c FROM n WHERE length(repeat(s, 10000)) = 20000 AND a <= 9000";
+        let batches = database.runtime().block_on(database.session().query(sql)).unwrap();
+        assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), 9_000);
+    }
+}
+
+#[test]
+fn what_fits_is_what_it_was() {
+    let database = database(2);
+    let query = |sql: &str| database.runtime().block_on(database.session().query(sql)).unwrap();
+    let text = |sql: &str| {
+        let batches = query(&format!("SELECT CAST({sql} AS VARCHAR) AS v"));
+        let value = batches[0].column(0).as_string::<i32>().iter().next().unwrap();
+        value.map(str::to_string)
+    };
+    for (call, wanted) in [
+        ("repeat('ab', 3)", Some("ababab")),
+        ("repeat('ab', -1)", Some("")),
+        ("repeat(NULL, 3)", None),
+        ("lpad('x', 3, 'ab')", Some("abx")),
+        ("rpad('x', 3)", Some("x  ")),
+        ("replace('aXbX', 'X', '--')", Some("a--b--")),
+        ("concat('a', NULL, 'b')", Some("ab")),
+        ("concat_ws('-', 'a', NULL, 'b')", Some("a-b")),
+        ("array_to_string(range(0, 5, 2), ',')", Some("0,2,4")),
+        ("array_to_string(range(5, 0, -2), ',')", Some("5,3,1")),
+        ("array_to_string(array_repeat(7, 2), '+')", Some("7+7")),
+        ("array_to_string(flatten([[1], [2, 3]]), '')", Some("123")),
+        ("array_to_string(array_append([1], 2), '')", Some("12")),
+        ("to_char(DATE '2024-01-02', '%Y/%m')", Some("2024/01")),
+        ("overlay('abc' PLACING 'X' FROM 2 FOR 1)", Some("aXc")),
+    ] {
+        assert_eq!(text(call).as_deref(), wanted, "{call}");
+    }
+}

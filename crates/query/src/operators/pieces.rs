@@ -1,0 +1,292 @@
+//! Projections and conditions whose functions may make far more than they read take fewer rows at a time.
+
+use crate::functions::growth::{PIECE_BYTES, growth_of, in_pieces};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::utils::conjunction;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::{Stream, StreamExt};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+/// Bytes of constants in a row from which on rows go out in pieces.
+const BROADCAST_BYTES: u64 = PIECE_BYTES / 8_192;
+
+/// Must run after all rules that look for projections and filters.
+#[derive(Debug)]
+pub(crate) struct InPieces;
+
+impl PhysicalOptimizerRule for InPieces {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+                let growth: Vec<_> = projection.expr().iter().map(|of| growth_of(&of.expr)).collect();
+                let broadcast = growth.iter().fold(0, |all: u64, (_, bytes)| all.saturating_add(*bytes));
+                if growth.iter().any(|(grows, _)| *grows) || broadcast > BROADCAST_BYTES {
+                    return Ok(Transformed::yes(Arc::new(PiecesExec::new(projection.clone(), broadcast))));
+                }
+            }
+            if let Some(filter) = plan.downcast_ref::<FilterExec>()
+                && is_large(filter.predicate())
+            {
+                let terms = split_conjunction(filter.predicate()).into_iter().map(Arc::clone);
+                let terms = terms.map(|term| if is_large(&term) { Piecewise::new(term) } else { term });
+                let filter = FilterExecBuilder::from(filter).with_predicate(conjunction(terms));
+                return Ok(Transformed::yes(Arc::new(filter.build()?)));
+            }
+            Ok(Transformed::no(plan))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "in_pieces"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn is_large(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let (grows, broadcast) = growth_of(expr);
+    grows || broadcast > BROADCAST_BYTES
+}
+
+/// A projection that yields fewer rows at a time where they are large.
+#[derive(Debug, Clone)]
+pub(crate) struct PiecesExec {
+    projection: ProjectionExec,
+    /// Bytes of constants in each row.
+    broadcast: u64,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PiecesExec {
+    fn new(projection: ProjectionExec, broadcast: u64) -> Self {
+        Self { projection, broadcast, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// What it does.
+    pub(crate) fn projection(&self) -> &ProjectionExec {
+        &self.projection
+    }
+}
+
+impl DisplayAs for PiecesExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.projection.fmt_as(format, f)
+    }
+}
+
+impl ExecutionPlan for PiecesExec {
+    fn name(&self) -> &'static str {
+        "PiecesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.projection.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.projection.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.projection.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let replaced = Arc::new(self.projection.clone()).replace_children(children, options)?;
+        Ok(match replaced.downcast_ref::<ProjectionExec>() {
+            Some(projection) => Arc::new(Self::new(projection.clone(), self.broadcast)),
+            None => replaced,
+        })
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, super::recompute())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(Pieces {
+            input: self.projection.input().execute(partition, context)?,
+            exprs: self.projection.expr().iter().map(|of| Arc::clone(&of.expr)).collect(),
+            schema: self.schema(),
+            broadcast: self.broadcast,
+            rest: None,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.projection.statistics_from_inputs(inputs, args)
+    }
+}
+
+struct Pieces {
+    input: SendableRecordBatchStream,
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    schema: SchemaRef,
+    broadcast: u64,
+    /// What is left of a batch.
+    rest: Option<RecordBatch>,
+    metrics: BaselineMetrics,
+}
+
+impl Pieces {
+    /// The next rows of what is left.
+    fn next(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let _timer = self.metrics.elapsed_compute().timer();
+        let (rows, columns) = in_pieces(batch, self.broadcast, |piece| {
+            let columns = self.exprs.iter().map(|expr| expr.evaluate(piece)?.into_array(piece.num_rows()));
+            columns.collect::<Result<Vec<ArrayRef>>>()
+        })?;
+        self.rest = (rows < batch.num_rows()).then(|| batch.slice(rows, batch.num_rows() - rows));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+impl Stream for Pieces {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if let Err(over) = ready!(crate::wanted::give_way(context)) {
+            return Poll::Ready(Some(Err(over)));
+        }
+        let batch = match this.rest.take() {
+            Some(rest) => rest,
+            None => match ready!(this.input.poll_next_unpin(context)) {
+                Some(Ok(batch)) => batch,
+                ended => return Poll::Ready(ended),
+            },
+        };
+        let made = this.next(&batch);
+        Poll::Ready(Some(made.record_output(&this.metrics)))
+    }
+}
+
+impl RecordBatchStream for Pieces {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// A condition that is found for fewer rows at a time where what it makes on the way is large.
+#[derive(Debug, Eq)]
+struct Piecewise(Arc<dyn PhysicalExpr>);
+
+// Not derived, which would move the expression: https://github.com/rust-lang/rust/issues/78808
+impl PartialEq for Piecewise {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq(&other.0)
+    }
+}
+
+impl Hash for Piecewise {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Piecewise {
+    fn new(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+        Arc::new(Self(expr))
+    }
+}
+
+impl fmt::Display for Piecewise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl PhysicalExpr for Piecewise {
+    fn data_type(&self, schema: &Schema) -> Result<DataType> {
+        self.0.data_type(schema)
+    }
+
+    fn nullable(&self, schema: &Schema) -> Result<bool> {
+        self.0.nullable(schema)
+    }
+
+    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
+        self.0.return_field(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let (_, broadcast) = growth_of(&self.0);
+        let (mut found, mut done) = (Vec::new(), 0);
+        while done < batch.num_rows() || found.is_empty() {
+            crate::wanted::look()?;
+            let rest = batch.slice(done, batch.num_rows() - done);
+            let (rows, values) =
+                in_pieces(&rest, broadcast, |piece| self.0.evaluate(piece)?.into_array(piece.num_rows()))?;
+            done += rows;
+            found.push(values);
+        }
+        let found: Vec<&dyn Array> = found.iter().map(AsRef::as_ref).collect();
+        Ok(ColumnarValue::Array(concat(&found)?))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        vec![&self.0]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Self::new(children.swap_remove(0)))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_sql(f)
+    }
+}
