@@ -21,6 +21,7 @@ mod instant;
 mod ksum;
 mod moments;
 mod neighbours;
+mod not_null;
 mod ohlc;
 mod pick;
 mod plain;
@@ -86,7 +87,8 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
 fn windows() -> Vec<Arc<WindowUDF>> {
     let neighbours = [neighbours::Neighbour::prev(), neighbours::Neighbour::fills()];
     let indicators = indicators::all().map(WindowUDF::from);
-    indicators.chain(neighbours.map(WindowUDF::from)).map(Arc::new).collect()
+    let neighbours = neighbours.map(WindowUDF::from);
+    indicators.chain(neighbours).chain(not_null::all()).map(Arc::new).collect()
 }
 
 #[cfg(test)]
