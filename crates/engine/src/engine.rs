@@ -432,7 +432,7 @@ impl Engine {
     }
 
     /// Drops a table with all its rows; on stable storage when this returns. Its files go when the
-    /// last snapshot that holds it does.
+    /// last snapshot that holds it does; what the disk does not let go of is tried again later.
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
@@ -449,9 +449,8 @@ impl Engine {
         writing.tape.wait(&ticket)?;
         writer.dropped = true;
         catalog.writers.remove(&table.id);
-        let sealing = writing.maintenance.pause();
-        lock(&writing.maintenance.dropped).push(Arc::clone(&table.dir));
-        self.core.remove_dropped(&sealing)
+        self.core.remove_dropped_or_later(Arc::clone(&table.dir));
+        Ok(())
     }
 
     /// Removes all rows of a table, and the memory of what was imported into it.

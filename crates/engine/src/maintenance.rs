@@ -357,7 +357,23 @@ impl Core {
     /// and said by it.
     pub(crate) fn save_manifest_or_later(&self, table: u32) {
         let outcome = self.save_manifest(table);
-        if let (Err(_), Ok(writing)) = (&outcome, self.writing("saving a manifest")) {
+        self.finish_or_later(outcome);
+    }
+
+    /// Removes the manifest of a table after its DROP, which is done already; what fails is tried again by
+    /// maintenance, and said by it.
+    pub(crate) fn remove_dropped_or_later(&self, dir: Arc<TableDir>) {
+        let Ok(writing) = self.writing("DROP TABLE") else { return };
+        let pause = writing.maintenance.pause();
+        lock(&writing.maintenance.dropped).push(dir);
+        let outcome = self.remove_dropped(&pause);
+        drop(pause);
+        self.finish_or_later(outcome);
+    }
+
+    /// Leaves to maintenance what could not be done.
+    fn finish_or_later(&self, outcome: Result<()>) {
+        if let (Err(_), Ok(writing)) = (&outcome, self.writing("maintenance")) {
             writing.maintenance.finish_step(outcome);
             writing.maintenance.request();
         }

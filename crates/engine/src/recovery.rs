@@ -34,7 +34,7 @@ use crate::tape::segment::{
 };
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use surveying::ids_used;
@@ -80,7 +80,7 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
         }
     }
     let clean = replay.clean_close && replay.dropped.is_empty();
-    let dropped = std::mem::take(&mut replay.dropped);
+    let dropped = replay.dropped.clone();
     let recovered = Recovered { clean, ..replay.finish()? };
     if !clean {
         // A manifest that came back without the files it names would keep the database closed.
@@ -157,6 +157,8 @@ pub(crate) struct Replay {
     rows_seen: u64,
     last_position: u64,
     next_table: u32,
+    /// Tables whose own files cannot be read, and why: a DROP must follow.
+    unreadable: BTreeMap<u32, EngineError>,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
     unknown: HashSet<u32>,
     /// Tables whose CREATE is in the tape and whose first symbols, or parts, were in files that are gone, with
@@ -169,13 +171,15 @@ pub(crate) struct Replay {
     dropped: Vec<u32>,
 }
 
-/// A table as its files have it, and the highest epoch of an opening that wrote one of its parts.
-type LoadedTable = (TableSnapshot, Option<u64>);
+/// A table as its files have it, and the highest epoch of an opening that wrote one of its parts; or the table's
+/// number, and why its files cannot be read.
+type LoadedTable = std::result::Result<(TableSnapshot, Option<u64>), (u32, EngineError)>;
 
 /// Reads the manifests of these tables on all cores; tables without one are left out.
-fn load_tables(disk: &Arc<dyn Disk>, ids: &[u32]) -> Result<Vec<LoadedTable>> {
-    let load = |ids: &[u32]| -> Result<Vec<LoadedTable>> {
-        ids.iter().filter_map(|id| load_table(disk, *id).transpose()).collect()
+fn load_tables(disk: &Arc<dyn Disk>, ids: &[u32]) -> Vec<LoadedTable> {
+    let load = |ids: &[u32]| -> Vec<LoadedTable> {
+        let load = |id: &u32| load_table(disk, *id).map_err(|error| (*id, error)).transpose();
+        ids.iter().filter_map(load).collect()
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     if threads == 1 || ids.len() < TABLES_A_THREAD_MIN {
@@ -186,14 +190,14 @@ fn load_tables(disk: &Arc<dyn Disk>, ids: &[u32]) -> Result<Vec<LoadedTable>> {
         let workers: Vec<_> = shares.map(|ids| scope.spawn(move || load(ids))).collect();
         let mut tables = Vec::with_capacity(ids.len());
         for worker in workers {
-            tables.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            tables.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        Ok(tables)
+        tables
     })
 }
 
 /// Reads a table's manifest and symbol files; `None` where it has no manifest.
-fn load_table(disk: &Arc<dyn Disk>, id: u32) -> Result<Option<LoadedTable>> {
+fn load_table(disk: &Arc<dyn Disk>, id: u32) -> Result<Option<(TableSnapshot, Option<u64>)>> {
     let Some(manifest) = Manifest::load(disk.as_ref(), id)? else { return Ok(None) };
     let mut dictionaries = vec![None; manifest.schema.columns().len()];
     for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
@@ -213,7 +217,15 @@ impl Replay {
         let (mut snapshot, mut last_position) = (Snapshot::default(), 0);
         let ids = list_tables(disk.as_ref())?;
         let next_table = ids.iter().max().map_or(1, |id| id + 1);
-        for (table, newest_epoch) in load_tables(disk, &ids)? {
+        let mut unreadable = BTreeMap::new();
+        for loaded in load_tables(disk, &ids) {
+            let (table, newest_epoch) = match loaded {
+                Ok(loaded) => loaded,
+                Err((id, error)) => {
+                    unreadable.insert(id, error);
+                    continue;
+                }
+            };
             // An opening that sealed but wrote no frame is known by the names of its parts: they are used once.
             let opened_last = newest_epoch.map_or(0, first_position);
             last_position = last_position.max(table.opened_at).max(opened_last);
@@ -229,6 +241,7 @@ impl Replay {
             rows_seen: 0,
             last_position,
             next_table,
+            unreadable,
             unknown: HashSet::new(),
             incomplete: HashMap::new(),
             clean_close: true,
@@ -321,6 +334,7 @@ impl Replay {
             Change::Drop { table: id } => {
                 // Also of a table that is gone: a power cut could still bring it back.
                 self.dropped.push(id);
+                self.unreadable.remove(&id);
                 self.unknown.remove(&id);
                 self.incomplete.remove(&id);
                 if table(self, id).is_none() {
@@ -448,7 +462,10 @@ impl Replay {
         }
     }
 
-    fn finish(self) -> Result<Recovered> {
+    fn finish(mut self) -> Result<Recovered> {
+        if let Some((_, error)) = self.unreadable.pop_first() {
+            return Err(error);
+        }
         if let Some((id, what)) = self.incomplete.iter().next() {
             return Err(EngineError::damaged(table_dir(*id), 0, what));
         }
@@ -458,7 +475,8 @@ impl Replay {
             return Err(EngineError::damaged(table_dir(*id), 0, what));
         }
         for id in list_tables(self.disk.as_ref())? {
-            if self.snapshot.table_by_id(id).is_none() && lost_manifest(self.disk.as_ref(), id)? {
+            let is_known = self.snapshot.table_by_id(id).is_some() || self.dropped.contains(&id);
+            if !is_known && lost_manifest(self.disk.as_ref(), id)? {
                 let what = "the manifest is missing, its copy is there";
                 return Err(EngineError::damaged(Manifest::path(id), 0, what));
             }

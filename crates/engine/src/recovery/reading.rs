@@ -26,7 +26,7 @@ use crate::switch::{self, Switch};
 use crate::tape::frame::{Frame, read_frame};
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -218,6 +218,7 @@ impl Replay {
             rows_seen: 0,
             last_position: snapshot.position(),
             next_table: 0,
+            unreadable: BTreeMap::new(),
             unknown: HashSet::new(),
             incomplete: HashMap::new(),
             clean_close: false,

@@ -9,7 +9,7 @@ use crate::tape::frame::Frame;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{Array, ArrayRef};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tickstone_model::RowBatch;
 
@@ -28,6 +28,7 @@ impl Replay {
             rows_seen: 0,
             last_position: position,
             next_table,
+            unreadable: BTreeMap::new(),
             unknown: HashSet::new(),
             incomplete: HashMap::new(),
             clean_close: true,

@@ -488,10 +488,11 @@ impl TableDir {
     /// The copy goes first: a copy without a manifest is what is left where a manifest was lost.
     ///
     /// # Errors
-    /// [`EngineError::Io`].
+    /// [`EngineError::Io`]: the folder stays then, as a power cut may bring back the manifest, which needs its files.
     pub(crate) fn doom(&self) -> Result<()> {
+        Manifest::remove(self.disk.as_ref(), self.table)?;
         self.doomed.store(true, Ordering::Release);
-        Manifest::remove(self.disk.as_ref(), self.table)
+        Ok(())
     }
 }
 
