@@ -29,8 +29,10 @@ impl Engine {
         let found = self.core.table(table)?;
         let writer = catalog.writer(&found)?;
         let mut writer = lock_writer(&writer);
+        // Every change of shape before this one was waited for under the same lock: unless the tape has stopped,
+        // `schema` is current, and what the snapshot shows is stable.
+        writing.tape.check()?;
         writer.check_there()?;
-        // Every change of shape before this one was waited for under the same lock: `schema` is current.
         let schema = writer.table.schema.altered(change)?;
         if schema == *writer.table.schema {
             return Ok(());

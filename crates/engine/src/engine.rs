@@ -410,6 +410,8 @@ impl Engine {
     pub fn create_table(&self, schema: TableSchema) -> Result<()> {
         let writing = self.core.writing("CREATE TABLE")?;
         let mut catalog = writing.catalog();
+        // Whether there is such a table is known only as long as the tape goes on.
+        writing.tape.check()?;
         if let Some(table) = self.snapshot().table(schema.name()) {
             return Err(EngineError::TableExists { name: table.schema.name().to_string() });
         }
@@ -438,8 +440,10 @@ impl Engine {
     /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let writing = self.core.writing("DROP TABLE")?;
+        writing.tape.check()?;
         self.core.wait_for_rewrite(name)?;
         let mut catalog = writing.catalog();
+        writing.tape.check()?;
         let table = self.core.table(name)?;
         let writer = catalog.writer(&table)?;
         let mut writer = lock_writer(&writer);
@@ -519,13 +523,16 @@ impl Engine {
         Ok(self.core.table(table)?.imports().to_vec())
     }
 
-    /// Seals all recent rows of one table, or of all, into parts, and lets go of the tape before them.
+    /// Seals all recent rows of one table, or of all, into parts, and lets go of the tape before them. Everything
+    /// committed before, under whatever policy, is on stable storage when this returns.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], or [`EngineError::Io`]; rows that
-    /// could not be sealed stay in memory and in the tape.
+    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`], or
+    /// [`EngineError::Io`]; rows that could not be sealed stay in memory and in the tape.
     pub fn seal(&self, table: Option<&str>) -> Result<()> {
         let writing = self.core.writing("CHECKPOINT")?;
+        // Also where there is nothing to seal.
+        writing.tape.settle()?;
         let tables = match table {
             Some(name) => vec![self.core.table(name)?.id],
             None => self.snapshot().tables().map(|table| table.id).collect(),

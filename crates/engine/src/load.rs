@@ -114,6 +114,7 @@ impl BulkLoad {
         let writing = core.writing("a bulk load")?;
         let writer = core.table_writer(&self.table)?;
         let mut writer = lock_writer(&writer);
+        writing.tape.check()?;
         // Parts may have been written already, with the columns of when the load began.
         if writer.table.schema.version() != self.table.schema.version() {
             writer.check_there()?;

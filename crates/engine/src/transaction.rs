@@ -84,6 +84,7 @@ impl Transaction {
         let rows = self.rows();
         let writing = self.core.writing("INSERT")?;
         if rows == 0 {
+            writing.tape.check()?;
             return Ok(Commit { position: 0, rows });
         }
         self.core.wait_for_memory()?;
@@ -100,7 +101,8 @@ impl Transaction {
         let fate = writing.tape.fate();
         let mut frames = Vec::with_capacity(writers.len());
         for (writer, (_, rows, _)) in writers.iter_mut().zip(&prepared) {
-            writer.check_fits(rows.schema())?;
+            // A table that a stopped tape changed is another one than was acknowledged: then that is the error.
+            writer.check_fits(rows.schema()).or_else(|error| writing.tape.check().and(Err(error)))?;
             let (columns, symbols) = (rows.columns().to_vec(), writer.new_symbols(&writing.tape));
             frames.push(TableRows { table: writer.table.id, symbols, rows: rows.rows(), columns });
         }

@@ -146,6 +146,15 @@ impl<E: Send + 'static> Tape<E> {
         Ok(Self { shared, thread: Mutex::new(thread) })
     }
 
+    /// Whether frames are still written. Whoever finds nothing to write has nothing acknowledged without asking: what
+    /// the snapshot shows may be of a frame whose sync failed.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn check(&self) -> Result<()> {
+        self.shared.lock().check()
+    }
+
     /// What becomes of the frames that are appended now: for [`Self::append_after`].
     pub(crate) fn fate(&self) -> Arc<Fate> {
         Arc::clone(&self.shared.lock().fate)
