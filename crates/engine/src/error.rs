@@ -180,16 +180,14 @@ pub enum EngineError {
         /// What does not fit.
         what: &'static str,
     },
-    /// Changes of one part that do not fit in memory.
+    /// Changes whose rows cannot all be remembered, in an order that needs it.
     #[error(
-        "DELETE or UPDATE of '{table}' holds {bytes} bytes of changes of one part, of at most {most}; raise \
-         the memory budget, or change fewer rows at once"
+        "DELETE or UPDATE of '{table}' came back to a part when the marks of its rows were gone: those of changed rows \
+         may take a quarter of memory_budget, {most} bytes; raise it, or change fewer rows at once"
     )]
     RewriteTooLarge {
         /// The table.
         table: String,
-        /// Bytes of the changes.
-        bytes: usize,
         /// The limit.
         most: usize,
     },

@@ -3,10 +3,15 @@
 use crate::Result;
 use crate::part::RowSource;
 use crate::snapshot::Segment;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_buffer::BooleanBufferBuilder;
+use arrow_select::take::take;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use tickstone_model::values_bytes;
+
+/// Values whose buffers are more than so many times as long are copied into others.
+const ROOM_MAX: usize = 2;
 
 /// What happens to the rows of a part.
 #[derive(Debug)]
@@ -28,13 +33,25 @@ struct Update {
 
 impl PartEdits {
     /// None yet, of a part of so many rows.
-    pub(super) fn new(rows: u64) -> Self {
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+    pub(super) fn new(rows: usize) -> Self {
         Self { rows, deleted: None, updates: BTreeMap::new(), update_bytes: 0 }
+    }
+
+    /// Rows of the part.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether nothing happens to any row.
+    pub(super) fn is_empty(&self) -> bool {
+        self.deleted.is_none() && self.updates.is_empty()
     }
 
     /// Deletes rows, all of the part.
     pub(super) fn delete(&mut self, rows: &[usize]) {
+        if rows.is_empty() {
+            return;
+        }
         let all = self.rows;
         let deleted = self.deleted.get_or_insert_with(|| {
             let mut bits = BooleanBufferBuilder::new(all);
@@ -45,11 +62,19 @@ impl PartEdits {
     }
 
     /// Gives rows, all of the part, other values in stored type.
-    pub(super) fn update(&mut self, rows: &[usize], column: usize, values: ArrayRef) {
+    ///
+    /// # Errors
+    /// Where Arrow refuses the values.
+    pub(super) fn update(&mut self, rows: &[usize], column: usize, values: ArrayRef) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
         let number = |row: &usize| u32::try_from(*row).expect("a part has fewer than 2^32 rows");
         let rows: Box<[u32]> = rows.iter().map(number).collect();
-        self.update_bytes += values.get_array_memory_size() + size_of_val(&*rows);
+        let values = without_room(values)?;
+        self.update_bytes += values.get_array_memory_size() + size_of_val(&*rows) + size_of::<Update>();
         self.updates.entry(column).or_default().push(Update { rows, values });
+        Ok(())
     }
 
     /// Bytes of memory they take, about.
@@ -57,24 +82,30 @@ impl PartEdits {
         self.update_bytes + self.deleted.as_ref().map_or(0, |_| self.rows.div_ceil(8))
     }
 
-    fn is_deleted(&self, row: usize) -> bool {
+    /// Whether a row is deleted.
+    pub(super) fn is_deleted(&self, row: usize) -> bool {
         self.deleted.as_ref().is_some_and(|deleted| deleted.get_bit(row))
     }
 
-    /// How many rows are deleted or updated.
-    pub(super) fn changed_rows(&self) -> u64 {
-        let mut changed = BooleanBufferBuilder::new(self.rows);
-        changed.append_n(self.rows, false);
-        for update in self.updates.values().flatten() {
-            update.rows.iter().for_each(|row| changed.set_bit(*row as usize, true));
-        }
-        (0..self.rows).filter(|row| changed.get_bit(*row) || self.is_deleted(*row)).count() as u64
+    /// Whether any row is deleted.
+    pub(super) fn deletes_any(&self) -> bool {
+        self.deleted.is_some()
     }
 
     /// Whether no row of the part stays.
     pub(super) fn deletes_all(&self) -> bool {
         (0..self.rows).all(|row| self.is_deleted(row))
     }
+}
+
+/// Values that do not keep much more in memory than themselves: those of a few rows may be a slice of a batch of
+/// thousands, or have room for as many.
+fn without_room(values: ArrayRef) -> Result<ArrayRef> {
+    if values.get_buffer_memory_size() <= ROOM_MAX * values_bytes(&values) {
+        return Ok(values);
+    }
+    let all = UInt64Array::from_iter_values(0..values.len() as u64);
+    Ok(take(&values, &all, None)?)
 }
 
 /// The rows of a slice that stay, with their new values.

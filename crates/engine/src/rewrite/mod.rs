@@ -5,9 +5,12 @@
 //! - a rewrite has its table for itself: commits wait, its rows are all in parts, and nobody replaces those;
 //! - the manifest on stable storage names exactly the parts it works on, so that its frame can be replayed;
 //! - until the frame is on stable storage nothing names the new parts: a crash leaves orphans, which the
-//!   next start removes. Parts that no row of changes keep their files.
+//!   next start removes. Parts that no row of changes keep their files;
+//! - what it holds in memory is within its share of the budget: changes past that are written, and a part that is
+//!   changed further is written once more.
 
 mod edit;
+mod part;
 
 use crate::dictionary::Dictionary;
 use crate::engine::{Core, TableWriter, lock, lock_writer};
@@ -18,15 +21,14 @@ use crate::tape::change::{Change, PartEntry, RewrittenPart, encode_change};
 use crate::{EngineError, Result};
 use arrow_array::{Array, ArrayRef};
 use edit::{EditedSlice, PartEdits};
+use part::{Came, ChangedPart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tickstone_model::{ModelError, SyncPolicy, TimeRange};
 
-/// Part of the memory budget that changes of one rewrite may take.
+/// Part of the memory budget that changes of one rewrite may take, and again the marks of which rows they are.
 const BUDGET_SHARE: usize = 4;
-/// Changes of one rewrite that are held whatever the budget.
-const HELD_BYTES_MIN: usize = 1 << 20;
 
 /// What a rewrite changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +47,12 @@ pub struct Rewritten {
 #[derive(Debug)]
 pub struct Rewrite {
     table: Arc<TableSnapshot>,
-    /// What is still to be written, by partition and place among its sources.
-    edits: BTreeMap<(usize, usize), PartEdits>,
+    /// Those of which rows change, by partition and place among its sources.
+    parts: BTreeMap<(usize, usize), ChangedPart>,
     edit_bytes: usize,
-    /// Parts whose changes were written already.
-    done: BTreeMap<(usize, usize), RewrittenPart>,
+    mark_bytes: usize,
     /// Files that no frame names yet.
-    written: Vec<PathBuf>,
-    rows: u64,
+    written: BTreeSet<PathBuf>,
     bytes: u64,
     /// Dropped last: others wait until the files above are dealt with.
     exclusive: Exclusive,
@@ -107,11 +107,10 @@ impl Rewrite {
             .ok_or_else(|| EngineError::NoSuchTable { name: exclusive.table.schema.name().to_string() })?;
         Ok(Self {
             table,
-            edits: BTreeMap::new(),
+            parts: BTreeMap::new(),
             edit_bytes: 0,
-            done: BTreeMap::new(),
-            written: Vec::new(),
-            rows: 0,
+            mark_bytes: 0,
+            written: BTreeSet::new(),
             bytes: 0,
             exclusive,
         })
@@ -124,8 +123,8 @@ impl Rewrite {
 
     /// Deletes rows, by their numbers in the segment, ascending.
     ///
-    /// Segments may come in any order as long as memory suffices; in the order of
-    /// [`TableSnapshot::select`] they may change any number of parts.
+    /// Segments may come in any order, and again; that of [`TableSnapshot::select`] is the quickest where the changes
+    /// take more memory than a quarter of [`crate::EngineOptions::memory_budget_bytes`].
     ///
     /// # Errors
     /// [`EngineError::OtherRows`] where the segment or a row is not one of [`Self::table`]; those of
@@ -135,11 +134,10 @@ impl Rewrite {
             return Ok(());
         }
         let place = self.place_of(segment, rows)?;
-        let edits = self.edits_of(place)?;
-        let before = edits.bytes();
-        edits.delete(rows);
-        self.edit_bytes += edits.bytes() - before;
-        self.keep_within_budget(place)
+        self.change(place, |part| {
+            part.delete(rows);
+            Ok(())
+        })
     }
 
     /// Gives rows, by their numbers in the segment, ascending, other values in a column: one a row, in the
@@ -162,11 +160,7 @@ impl Rewrite {
             return Ok(());
         }
         let place = self.place_of(segment, rows)?;
-        let edits = self.edits_of(place)?;
-        let before = edits.bytes();
-        edits.update(rows, column, values);
-        self.edit_bytes += edits.bytes() - before;
-        self.keep_within_budget(place)
+        self.change(place, |part| part.update(rows, column, &values))
     }
 
     /// Values in stored type; new symbols get ids.
@@ -222,13 +216,31 @@ impl Rewrite {
         Ok((segment.partition(), place))
     }
 
-    fn edits_of(&mut self, place: (usize, usize)) -> Result<&mut PartEdits> {
-        if self.done.contains_key(&place) {
-            let table = self.table.schema().name().to_string();
-            return Err(EngineError::OtherRows { table, what: "the part was written anew already" });
+    /// Changes a part in memory, then writes what that has no room for.
+    fn change(
+        &mut self,
+        place: (usize, usize),
+        change: impl FnOnce(&mut ChangedPart) -> Result<()>,
+    ) -> Result<()> {
+        if !self.parts.contains_key(&place) {
+            let part = ChangedPart::new(self.file(place)?);
+            self.mark_bytes += part.mark_bytes();
+            self.parts.insert(place, part);
         }
-        let rows = self.file(place)?.entry.rows;
-        Ok(self.edits.entry(place).or_insert_with(|| PartEdits::new(rows)))
+        let Some(part) = self.parts.get_mut(&place) else { return Ok(()) };
+        if !part.is_open() {
+            let (table, most) = (self.table.schema().name().to_string(), self.share());
+            return Err(EngineError::RewriteTooLarge { table, most });
+        }
+        let before = part.edit_bytes();
+        change(part)?;
+        self.edit_bytes += part.edit_bytes() - before;
+        self.keep_within_budget(place)
+    }
+
+    /// Bytes that changes may take, and marks again.
+    fn share(&self) -> usize {
+        self.exclusive.core.options.memory_budget_bytes / BUDGET_SHARE
     }
 
     fn file(&self, (partition, source): (usize, usize)) -> Result<Arc<PartFile>> {
@@ -239,46 +251,78 @@ impl Rewrite {
         })
     }
 
-    /// Writes the changes of other parts than that at `current` where all together take too much memory.
+    /// Writes changes, and lets go of marks, where all together take too much memory; of the part at `current`, which
+    /// more changes are likely to come of, last.
     fn keep_within_budget(&mut self, current: (usize, usize)) -> Result<()> {
-        let share = self.exclusive.core.options.memory_budget_bytes / BUDGET_SHARE;
-        let most = share.max(HELD_BYTES_MIN);
+        let share = self.share();
         while self.edit_bytes > share {
-            let other = self.edits.keys().find(|place| **place != current).copied();
-            let Some(place) = other else {
-                if self.edit_bytes <= most {
-                    return Ok(());
-                }
-                let table = self.table.schema().name().to_string();
-                return Err(EngineError::RewriteTooLarge { table, bytes: self.edit_bytes, most });
-            };
+            let Some(place) = self.most_changed(current) else { break };
             self.write_part(place)?;
+        }
+        while self.mark_bytes > share {
+            let others = self.parts.iter().filter(|(place, part)| **place != current && part.is_open());
+            // Rows mostly come in order: the first part is the one of which no more do.
+            let Some(place) = others.map(|(place, _)| *place).next() else { break };
+            self.write_part(place)?;
+            if let Some(part) = self.parts.get_mut(&place) {
+                self.mark_bytes -= part.mark_bytes();
+                part.close();
+            }
         }
         Ok(())
     }
 
-    /// Writes one part with its changes.
+    /// The part whose changes take the most memory; that at `current` only where they take more than all others.
+    fn most_changed(&self, current: (usize, usize)) -> Option<(usize, usize)> {
+        let of_current = self.parts.get(&current).map_or(0, ChangedPart::edit_bytes);
+        if of_current > self.edit_bytes / 2 {
+            return Some(current);
+        }
+        let others = self.parts.iter().filter(|(place, part)| **place != current && part.edit_bytes() > 0);
+        others.max_by_key(|(_, part)| part.edit_bytes()).map(|(place, _)| *place)
+    }
+
+    /// Writes one part with the changes that it is not written with yet.
     fn write_part(&mut self, place: (usize, usize)) -> Result<()> {
-        let Some(edits) = self.edits.remove(&place) else { return Ok(()) };
+        let Some(part) = self.parts.get_mut(&place) else { return Ok(()) };
+        let Some(edits) = part.take_edits() else { return Ok(()) };
         self.edit_bytes -= edits.bytes();
-        let file = self.file(place)?;
-        let changed = edits.changed_rows();
-        let partition = self.table.partitions[place.0].range;
-        let came = if edits.deletes_all() { None } else { self.write_edited(&file, place.0, &edits)? };
-        self.rows += changed;
-        let gone = file.entry.file.clone();
-        self.done.insert(place, RewrittenPart { partition: partition.from, gone, came });
+        let file = match part.files() {
+            (found, None) => Arc::clone(found),
+            (_, Some(Came::File(_, file))) => Arc::clone(file),
+            (_, Some(Came::Nothing)) => return Ok(()),
+        };
+        let table = Arc::clone(&self.table);
+        // A file of this rewrite's own has none.
+        let superseded = table.partitions[place.0].superseded_of(&file);
+        let came = if edits.deletes_all() {
+            Came::Nothing
+        } else {
+            self.write_edited(&file, superseded, place.0, &edits)?
+        };
+        if let Came::File(path, _) = &came {
+            self.written.insert(path.clone());
+        }
+        let Some(part) = self.parts.get_mut(&place) else { return Ok(()) };
+        let before = part.mark_bytes();
+        let gone = part.written(&edits, superseded, came);
+        self.mark_bytes += part.mark_bytes() - before;
+        drop(file);
+        if let Some(path) = gone {
+            self.exclusive.core.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+            self.written.remove(&path);
+        }
         Ok(())
     }
 
     fn write_edited(
         &mut self,
         file: &Arc<PartFile>,
+        superseded: &[u32],
         partition: usize,
         edits: &PartEdits,
-    ) -> Result<Option<PartEntry>> {
+    ) -> Result<Came> {
         let table = Arc::clone(&self.table);
-        let superseded = table.partitions[partition].superseded_of(file);
         let partition = table.partitions[partition].range;
         let core = Arc::clone(&self.exclusive.core);
         let (schema, positions) = (self.table.schema(), file.entry.positions);
@@ -298,14 +342,27 @@ impl Rewrite {
             }
         }
         if rows == 0 {
-            return Ok(None);
+            return Ok(Came::Nothing);
         }
         let summary = writer.finish()?;
-        self.written.push(path);
         self.bytes += summary.file_bytes;
         let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
         let (partition, file, schema_version) = (partition.from, name, schema.version());
-        Ok(Some(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version }))
+        let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
+        Ok(Came::File(path, Arc::new(PartFile::new(entry, schema, &self.table.dir))))
+    }
+
+    /// The parts that were written anew, as the tape tells of them.
+    fn rewritten(&self) -> Vec<RewrittenPart> {
+        let of_part = |part: &ChangedPart| {
+            let (found, came) = part.files();
+            let came = match came? {
+                Came::Nothing => None,
+                Came::File(_, file) => Some(file.entry.clone()),
+            };
+            Some(RewrittenPart { partition: found.entry.partition, gone: found.entry.file.clone(), came })
+        };
+        self.parts.values().filter_map(of_part).collect()
     }
 
     /// Writes what is left to write, makes it stable and commits it in one frame.
@@ -314,9 +371,11 @@ impl Rewrite {
     /// [`EngineError::Io`], [`EngineError::Damaged`], [`EngineError::CommitTooLarge`]: nothing is stored
     /// then. [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(mut self) -> Result<Rewritten> {
-        let places: Vec<_> = self.edits.keys().copied().collect();
+        let places: Vec<_> = self.parts.keys().copied().collect();
         places.into_iter().try_for_each(|place| self.write_part(place))?;
-        let (rows, parts, bytes) = (self.rows, self.done.len(), self.bytes);
+        let rewritten = self.rewritten();
+        let rows = self.parts.values().map(ChangedPart::changed_rows).sum();
+        let (parts, bytes) = (rewritten.len(), self.bytes);
         if parts == 0 {
             return Ok(Rewritten { rows, parts, bytes, position: 0 });
         }
@@ -326,7 +385,6 @@ impl Rewrite {
             core.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
         }
         let writing = core.writing("DELETE or UPDATE")?;
-        let rewritten: Vec<RewrittenPart> = self.done.values().cloned().collect();
         let ticket = {
             let mut writer = lock(&self.exclusive.writer);
             let fate = writing.tape.fate();

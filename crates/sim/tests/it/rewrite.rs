@@ -2,11 +2,12 @@
 
 use crate::crash_images;
 use crate::ledger::{options, rows, schema};
-use crate::model::{Row, TABLE, World, batch, delete, random_rows, rows_of, table, update};
-use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
+use crate::model::{Row, TABLE, World, batch, check_table, delete, random_rows, rows_of, table, update};
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, StringArray};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tickstone_engine::{Engine, EngineError, Selection};
+use tickstone_engine::{Engine, EngineError, EngineOptions, Selection};
 use tickstone_model::TimeRange;
 use tickstone_sim::{CrashDisk, Random};
 
@@ -170,4 +171,110 @@ fn what_cannot_be_done_is_refused() {
     assert!(matches!(rewrite.delete(segment, &[row]), Err(EngineError::OtherRows { .. })), "another state's");
     drop(rewrite);
     world.engine = None;
+}
+
+/// A rewrite of rows in any order, some again and again, of which memory holds only a part, beside the same rows in
+/// a list. `budget` is the memory of the whole database.
+fn rewrite_in_disorder(seed: u64, budget: usize, dedup: bool) {
+    let disk = CrashDisk::new();
+    let options = EngineOptions { memory_budget_bytes: budget, slice_rows: 32, ..options() };
+    let engine = crash_images::open(&disk, options.clone()).unwrap();
+    let schema = if dedup { table().dedup(["ts", "symbol"]) } else { table() };
+    engine.create_table(schema.build().unwrap()).unwrap();
+    let mut random = Random::new(seed);
+    for first in [0, 150, 300] {
+        engine.append(TABLE, &batch(&random_rows(&mut random, first, 150)), None).unwrap();
+        engine.seal(None).unwrap();
+    }
+    let mut rewrite = engine.rewrite(TABLE).unwrap();
+    let state = Arc::clone(rewrite.table());
+    let segments = state.select(&Selection::default()).unwrap();
+    let found: Vec<Vec<(usize, Row)>> = segments.iter().map(|segment| rows_of(&state, segment)).collect();
+    let mut expected: Vec<Row> = found.iter().flatten().map(|(_, row)| row.clone()).collect();
+    let (mut deleted, mut changed) = (BTreeSet::<i64>::new(), BTreeSet::<i64>::new());
+    for step in 0..60 {
+        let place = random.below(segments.len() as u64) as usize;
+        let one_in = [1, 2, 5, 20][random.below(4) as usize];
+        let rows: Vec<&(usize, Row)> = found[place].iter().filter(|_| random.one_in(one_in)).collect();
+        let numbers: Vec<usize> = rows.iter().map(|(number, _)| *number).collect();
+        let ids: BTreeSet<i64> = rows.iter().map(|(_, row)| row.id).collect();
+        changed.extend(&ids);
+        if random.one_in(6) {
+            rewrite.delete(&segments[place], &numbers).unwrap();
+            deleted.extend(&ids);
+            continue;
+        }
+        let (price, tag) = (f64::from(step), format!("step {step}"));
+        let prices: ArrayRef = Arc::new(Float64Array::from(vec![price; 10_000]));
+        let tags: ArrayRef = Arc::new(StringArray::from(vec![tag.as_str(); rows.len()]));
+        rewrite.update(&segments[place], &numbers, 3, &prices.slice(5_000, rows.len())).unwrap();
+        rewrite.update(&segments[place], &numbers, 4, &tags).unwrap();
+        for row in expected.iter_mut().filter(|row| ids.contains(&row.id)) {
+            (row.px, row.tag) = (Some(price), Some(tag.clone()));
+        }
+    }
+    expected.retain(|row| !deleted.contains(&row.id));
+    let done = rewrite.commit().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    assert_eq!(done.rows, changed.len() as u64, "seed {seed}");
+    assert_eq!(done.position > 0, !changed.is_empty());
+    drop(segments);
+    let check = |engine: &Engine| {
+        let snapshot = engine.snapshot();
+        let table = snapshot.table(TABLE).unwrap();
+        assert_eq!(table.rows(), expected.len() as u64, "seed {seed}");
+        check_table(table, &expected, &mut Random::new(seed));
+    };
+    check(&engine);
+    drop(state);
+    engine.seal(None).unwrap();
+    drop(engine);
+    let parts = |disk: &CrashDisk| {
+        disk.files().iter().filter(|(path, _)| path.extension() == Some("part".as_ref())).count()
+    };
+    let engine = crash_images::open(&disk, options).unwrap();
+    check(&engine);
+    let named =
+        engine.snapshot().table(TABLE).unwrap().partitions().iter().map(|of| of.parts()).sum::<usize>();
+    assert_eq!(parts(&disk), named, "seed {seed}: parts written on the way are gone");
+}
+
+/// What a rewrite holds in memory has no say in what it does.
+#[test]
+fn changes_past_memory_are_made_in_any_order() {
+    // New ones each time: the message names the one that fails.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let seeds = (0..12).chain((0..12).map(|n| u64::from(now.subsec_nanos()) + n));
+    for (number, seed) in seeds.enumerate() {
+        // Room for nothing, for one part, for a few, for all of them.
+        let budget = [2_000, 12_000, 60_000, 1 << 30][number % 4];
+        rewrite_in_disorder(seed, budget, number % 3 == 0);
+    }
+}
+
+/// Values that are a small piece of a large batch count as what they are.
+#[test]
+fn small_pieces_of_large_batches_are_small() {
+    let disk = CrashDisk::new();
+    let options = EngineOptions { memory_budget_bytes: 200_000, ..options() };
+    let engine = crash_images::open(&disk, options).unwrap();
+    engine.create_table(table().build().unwrap()).unwrap();
+    let mut random = Random::new(5);
+    engine.append(TABLE, &batch(&random_rows(&mut random, 0, 400)), None).unwrap();
+    let mut rewrite = engine.rewrite(TABLE).unwrap();
+    let state = Arc::clone(rewrite.table());
+    let all: ArrayRef = Arc::new(Float64Array::from(vec![7.0; 100_000]));
+    for segment in state.select(&Selection::default()).unwrap() {
+        for (number, _) in rows_of(&state, &segment) {
+            rewrite.update(&segment, &[number], 3, &all.slice(number, 1)).unwrap();
+        }
+    }
+    let parts = state.partitions().iter().map(|of| of.parts() as u64).sum::<u64>();
+    let done = rewrite.commit().unwrap();
+    assert_eq!((done.rows, done.parts as u64), (400, parts));
+    let size: u64 = state.partitions().iter().map(|of| of.disk_bytes()).sum();
+    assert!(
+        done.bytes < 2 * size,
+        "{} bytes written for {size}: parts were written more than once",
+        done.bytes
+    );
 }
