@@ -81,6 +81,7 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
     }
     let clean = replay.clean_close && replay.dropped.is_empty();
     let dropped = replay.dropped.clone();
+    let with_more_symbols = std::mem::take(&mut replay.with_more_symbols);
     let recovered = Recovered { clean, ..replay.finish()? };
     if !clean {
         // A manifest that came back without the files it names would keep the database closed.
@@ -88,17 +89,19 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
             Manifest::remove(disk.as_ref(), id)?;
         }
         remove_unfinished_segments(disk.as_ref())?;
-        sync_folders(disk.as_ref(), &recovered)?;
+        sync_folders(disk.as_ref(), &recovered, &with_more_symbols)?;
     }
     Ok(recovered)
 }
 
 /// Makes the names of manifests and symbol files stable, and that what was removed is gone. Only what the last
 /// opening wrote can be otherwise: it did the same before it wrote anything, and all its manifests hold a
-/// position of its epoch.
-fn sync_folders(disk: &dyn Disk, recovered: &Recovered) -> Result<()> {
+/// position of its epoch. A symbol file that it replaced, and whose manifest it could not save, has more symbols than
+/// that relies on: they are not brought by frames again, so that the file must stay.
+fn sync_folders(disk: &dyn Disk, recovered: &Recovered, with_more_symbols: &HashSet<u32>) -> Result<()> {
     let last_opening = first_position(epoch_of(recovered.last_position));
-    let is_stable = |table: &TableSnapshot| table.opened_at < last_opening;
+    let is_stable =
+        |table: &TableSnapshot| table.opened_at < last_opening && !with_more_symbols.contains(&table.id);
     for id in list_tables(disk)? {
         if !recovered.snapshot.table_by_id(id).is_some_and(|table| is_stable(table)) {
             sync_if_there(disk, &table_dir(id))?;
@@ -159,6 +162,8 @@ pub(crate) struct Replay {
     next_table: u32,
     /// Tables whose own files cannot be read, and why: a DROP must follow.
     unreadable: BTreeMap<u32, EngineError>,
+    /// Tables with symbol files that have more than their manifests rely on.
+    with_more_symbols: HashSet<u32>,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
     unknown: HashSet<u32>,
     /// Tables whose CREATE is in the tape and whose first symbols, or parts, were in files that are gone, with
@@ -171,13 +176,22 @@ pub(crate) struct Replay {
     dropped: Vec<u32>,
 }
 
-/// A table as its files have it, and the highest epoch of an opening that wrote one of its parts; or the table's
-/// number, and why its files cannot be read.
-type LoadedTable = std::result::Result<(TableSnapshot, Option<u64>), (u32, EngineError)>;
+/// A table as its files have it.
+struct LoadedTable {
+    table: TableSnapshot,
+    /// The highest epoch of an opening that wrote one of its parts.
+    newest_epoch: Option<u64>,
+    /// Whether a symbol file has more than the manifest relies on: it was replaced after that.
+    has_more_symbols: bool,
+}
 
-/// Reads the manifests of these tables on all cores; tables without one are left out.
-fn load_tables(disk: &Arc<dyn Disk>, ids: &[u32]) -> Vec<LoadedTable> {
-    let load = |ids: &[u32]| -> Vec<LoadedTable> {
+/// Reads the manifests of these tables on all cores; tables without one are left out. Where a table's files cannot
+/// be read its number, and why.
+fn load_tables(
+    disk: &Arc<dyn Disk>,
+    ids: &[u32],
+) -> Vec<std::result::Result<LoadedTable, (u32, EngineError)>> {
+    let load = |ids: &[u32]| -> Vec<_> {
         let load = |id: &u32| load_table(disk, *id).map_err(|error| (*id, error)).transpose();
         ids.iter().filter_map(load).collect()
     };
@@ -197,19 +211,22 @@ fn load_tables(disk: &Arc<dyn Disk>, ids: &[u32]) -> Vec<LoadedTable> {
 }
 
 /// Reads a table's manifest and symbol files; `None` where it has no manifest.
-fn load_table(disk: &Arc<dyn Disk>, id: u32) -> Result<Option<(TableSnapshot, Option<u64>)>> {
+fn load_table(disk: &Arc<dyn Disk>, id: u32) -> Result<Option<LoadedTable>> {
     let Some(manifest) = Manifest::load(disk.as_ref(), id)? else { return Ok(None) };
     let mut dictionaries = vec![None; manifest.schema.columns().len()];
+    let mut has_more_symbols = false;
     for (column, count) in manifest.schema.symbol_columns().zip(&manifest.symbol_counts) {
         let path = symbols_path(id, manifest.schema.column_id(column));
         let dictionary = match count {
             0 => Dictionary::default(),
             _ => Dictionary::load(disk.as_ref(), &path, *count as usize)?,
         };
+        has_more_symbols |= dictionary.len() > *count as usize;
         dictionaries[column] = Some(Arc::new(dictionary));
     }
     let newest_epoch = manifest.newest_epoch();
-    Ok(Some((TableSnapshot::from_manifest(manifest, dictionaries, disk), newest_epoch)))
+    let table = TableSnapshot::from_manifest(manifest, dictionaries, disk);
+    Ok(Some(LoadedTable { table, newest_epoch, has_more_symbols }))
 }
 
 impl Replay {
@@ -217,9 +234,9 @@ impl Replay {
         let (mut snapshot, mut last_position) = (Snapshot::default(), 0);
         let ids = list_tables(disk.as_ref())?;
         let next_table = ids.iter().max().map_or(1, |id| id + 1);
-        let mut unreadable = BTreeMap::new();
+        let (mut unreadable, mut with_more_symbols) = (BTreeMap::new(), HashSet::new());
         for loaded in load_tables(disk, &ids) {
-            let (table, newest_epoch) = match loaded {
+            let LoadedTable { table, newest_epoch, has_more_symbols } = match loaded {
                 Ok(loaded) => loaded,
                 Err((id, error)) => {
                     unreadable.insert(id, error);
@@ -230,6 +247,9 @@ impl Replay {
             let opened_last = newest_epoch.map_or(0, first_position);
             last_position = last_position.max(table.opened_at).max(opened_last);
             snapshot.set_position(snapshot.position().max(table.opened_at));
+            if has_more_symbols {
+                with_more_symbols.insert(table.id);
+            }
             snapshot.add_table(table);
         }
         let disk = Arc::clone(disk);
@@ -242,6 +262,7 @@ impl Replay {
             last_position,
             next_table,
             unreadable,
+            with_more_symbols,
             unknown: HashSet::new(),
             incomplete: HashMap::new(),
             clean_close: true,

@@ -219,6 +219,7 @@ impl Replay {
             last_position: snapshot.position(),
             next_table: 0,
             unreadable: BTreeMap::new(),
+            with_more_symbols: HashSet::new(),
             unknown: HashSet::new(),
             incomplete: HashMap::new(),
             clean_close: false,

@@ -29,6 +29,7 @@ impl Replay {
             last_position: position,
             next_table,
             unreadable: BTreeMap::new(),
+            with_more_symbols: HashSet::new(),
             unknown: HashSet::new(),
             incomplete: HashMap::new(),
             clean_close: true,

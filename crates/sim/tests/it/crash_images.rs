@@ -398,3 +398,38 @@ fn files_of_a_dropped_table_are_not_missed() {
         }
     }
 }
+
+/// A session that replaces a symbol file and can save no manifest leaves symbols that the next one takes for stored:
+/// the next one makes them so before it relies on them.
+#[test]
+fn symbols_that_no_manifest_relies_on_yet_stay() {
+    let mut replaced = 0;
+    for seed in 0..200 {
+        let (disk, engine) = two_tables(seed, 1 << 20);
+        drop(engine);
+        // The manifests are older than the last frame.
+        let engine = open_faulty(&disk, 1 << 20).unwrap();
+        engine.append("trades", &rows(103, 3), None).unwrap();
+        drop(engine);
+        let engine = open_faulty(&disk, 1 << 20).unwrap();
+        // Symbols of rows that are never committed.
+        let mut staged = engine.begin();
+        staged.append("trades", &rows(1_000, 100)).unwrap();
+        let symbols = |disk: &FaultyDisk| disk.read(Path::new("tables/2/symbols-1")).unwrap().len();
+        let before = symbols(&disk);
+        disk.set_rates(FaultRates { sync_dir: 3, ..NO_TROUBLE });
+        let failed = engine.seal(Some("trades")).is_err();
+        disk.set_rates(FaultRates::default());
+        replaced += usize::from(failed && symbols(&disk) > before);
+        let next = disk.kill();
+        drop((staged, engine));
+        let engine = open_faulty(&next, 1 << 20).unwrap();
+        engine.append("trades", &rows(2_000, 50), Some(SyncPolicy::Always)).unwrap();
+        let expected = contents(&engine);
+        let after = next.power_cut([Kept::Nothing, Kept::Any][seed as usize % 2]);
+        drop(engine);
+        let engine = open_faulty(&after, 1 << 20).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(contents(&engine), expected, "seed {seed}");
+    }
+    assert!(replaced > 10, "{replaced}");
+}
