@@ -15,7 +15,7 @@ DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate fuzz miri asan arm test-python test-python-package bench clean
+.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate soak fuzz miri asan arm test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ test-planted: ## bugs planted in the engine, which the simulator must find
 
 simulate: ## the simulator for an hour, in release; ARGS="--seeds 1.. --minutes 600" for longer
 	$(CARGO) run --locked --release -p tickstone-sim -- $(or $(ARGS),--seeds 1.. --minutes 60)
+
+soak: ## the long forms of tests, each from where it ended the last time; SEEDS=20000 of the simulator
+	@CARGO="$(CARGO)" sh scripts/soak.sh simulator $(or $(SEEDS),20000)
 
 fuzz: ## every decoder on made-up bytes under AddressSanitizer, TIME=600 seconds each; needs nightly and cargo-fuzz
 	sh fuzz/seeds.sh

@@ -1,0 +1,44 @@
+#!/bin/sh
+# The long form of a test, from where it ended the last time: sh scripts/soak.sh simulator 20000
+#
+# What was run is remembered in build/soak, which is in no repository: it begins elsewhere on each machine. A seed
+# that failed is where the next run begins.
+set -eu
+
+cargo=${CARGO:-cargo}
+state=build/soak
+
+# The number in a file; a number of no meaning the first time.
+remembered() {
+	mkdir -p "$state"
+	[ -s "$state/$1" ] || od -An -N4 -tu4 /dev/urandom | tr -d ' ' > "$state/$1"
+	cat "$state/$1"
+}
+
+simulator() {
+	left=$1
+	"$cargo" build --locked --release -p tickstone-sim
+	program=${CARGO_TARGET_DIR:-target}/release/tickstone-sim
+	while [ "$left" -gt 0 ]; do
+		first=$(remembered simulator)
+		piece=$((left < 1000 ? left : 1000))
+		echo "==> seeds $first..$((first + piece)) of the simulator, $left to go"
+		if ! "$program" --seeds "$first..$((first + piece))" > "$state/simulator.log"; then
+			cat "$state/simulator.log"
+			failed=$(sed -n 's/^seed \([0-9]*\) failed.*/\1/p' "$state/simulator.log" | sort -n | sed -n 1p)
+			echo "${failed:-$first}" > "$state/simulator"
+			return 1
+		fi
+		tail -n 2 "$state/simulator.log"
+		echo $((first + piece)) > "$state/simulator"
+		left=$((left - piece))
+	done
+}
+
+case "${1:-}" in
+simulator) simulator "${2:-20000}" ;;
+*)
+	echo "usage: sh scripts/soak.sh simulator [SEEDS]" >&2
+	exit 2
+	;;
+esac
