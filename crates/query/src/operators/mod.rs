@@ -53,6 +53,7 @@ use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -75,10 +76,10 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     relations.insert(0, Arc::new(relation::Relations::default()));
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
-    let mut literals: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypedLiterals)];
-    literals.extend(builder.analyzer().take().unwrap_or_default().rules);
+    let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypedLiterals)];
+    analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
     let builder = builder
-        .with_analyzer_rules(literals)
+        .with_analyzer_rules(analysis)
         .with_config(config)
         .with_relation_planners(relations)
         .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))
@@ -102,6 +103,10 @@ fn with_our_rules(
 fn with_our_physical_rules(
     mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    // They find columns by name, not by place, so that a filter lands on the other side of a join
+    // (docs/decisions/0011-filters-of-physical-plans.md); no leaf of ours takes a physical filter.
+    let by_name = [FilterPushdown::new(), FilterPushdown::new_post_optimization()];
+    rules.retain(|rule| by_name.iter().all(|of| of.name() != rule.name()));
     let totals = rules.iter().position(|rule| rule.name() == AggregateStatistics::new().name());
     if let Some(totals) = totals {
         rules[totals] = Arc::new(settings::TotalsByStatistics::default());
