@@ -19,6 +19,7 @@ mod frame;
 mod functions;
 pub mod import;
 mod literals;
+mod multiset;
 mod operators;
 mod parameters;
 mod provider;

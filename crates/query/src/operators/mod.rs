@@ -44,6 +44,7 @@ pub(crate) use series_join::node::SeriesJoin;
 pub(crate) use settings::SessionSettings;
 
 use crate::literals::TypedLiterals;
+use crate::multiset::Multisets;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
@@ -76,7 +77,8 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     relations.insert(0, Arc::new(relation::Relations::default()));
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
-    let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TypedLiterals)];
+    let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(TypedLiterals), Arc::new(Multisets)];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
     let builder = builder
         .with_analyzer_rules(analysis)
