@@ -15,6 +15,7 @@ pub mod designated;
 pub mod dialect;
 mod error;
 pub mod export;
+mod floats;
 mod frame;
 mod functions;
 pub mod import;

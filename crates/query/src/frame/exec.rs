@@ -2,7 +2,7 @@
 
 use super::{Frame, TIME_ORDER};
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampNanosecondArray, UInt64Array,
 };
 use datafusion::arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -18,6 +18,7 @@ use datafusion::physical_plan::{
 };
 use std::fmt;
 use std::sync::Arc;
+use tickstone_model::with_one_nan;
 
 /// Reads a frame in one output partition.
 #[derive(Debug, Clone)]
@@ -62,6 +63,14 @@ impl FrameExec {
         }
         Ok(slices)
     }
+}
+
+/// The rows with the one NaN: a frame's may be any.
+fn one_nan(rows: &RecordBatch) -> Result<RecordBatch> {
+    let columns = rows.columns().iter().map(with_one_nan).collect();
+    // Also of no columns, whose rows count.
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    Ok(RecordBatch::try_new_with_options(rows.schema(), columns, &options)?)
 }
 
 /// Where a row of times goes: rows without a time after all others.
@@ -157,7 +166,8 @@ impl ExecutionPlan for FrameExec {
             return internal_err!("a frame has one output, not an output {partition}");
         }
         let slices = self.slices(context.session_config().batch_size())?;
-        let slices = futures::stream::iter(slices);
+        let slices =
+            futures::stream::iter(slices.into_iter().map(|slice| slice.and_then(|rows| one_nan(&rows))));
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), slices)))
     }
 

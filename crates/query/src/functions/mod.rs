@@ -24,6 +24,7 @@ mod neighbours;
 mod not_null;
 mod ohlc;
 mod pick;
+mod places;
 mod plain;
 mod quote;
 pub(crate) mod stride;
@@ -57,7 +58,8 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let wall: ScalarUDF = wall_time::WallTime::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);
-    quotes.chain([bucket, bar, wall]).chain(instants).chain(books).map(Arc::new).collect()
+    let places = places::Places::all().map(ScalarUDF::from);
+    quotes.chain([bucket, bar, wall]).chain(instants).chain(books).chain(places).map(Arc::new).collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {

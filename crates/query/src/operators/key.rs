@@ -14,6 +14,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::HashMap;
+use datafusion::common::utils::normalize_float_zero;
 use datafusion::error::Result;
 use std::sync::Arc;
 
@@ -289,7 +290,8 @@ impl ColumnCodes {
         };
         match &mut self.kind {
             Kind::Strings(_) => self.string_codes(array.as_string(), out),
-            Kind::Rows { .. } => self.row_codes(&array, out)?,
+            // 0.0 and -0.0 are one key.
+            Kind::Rows { .. } => self.row_codes(&normalize_float_zero(&array), out)?,
         }
         Ok(())
     }

@@ -43,6 +43,7 @@ pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
 pub(crate) use settings::SessionSettings;
 
+use crate::floats::OneNanOneZero;
 use crate::literals::TypedLiterals;
 use crate::multiset::Multisets;
 use datafusion::arrow::compute::SortOptions;
@@ -80,6 +81,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
         vec![Arc::new(TypedLiterals), Arc::new(Multisets)];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
+    analysis.push(Arc::new(OneNanOneZero));
     let builder = builder
         .with_analyzer_rules(analysis)
         .with_config(config)
