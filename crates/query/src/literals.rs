@@ -5,7 +5,7 @@
 //! The rule runs before types are made to agree. It reads such text as files are read (one set of rules for
 //! all input), so that a literal may leave out what a file's timestamp may, and besides the day and the
 //! month: a year or a month is its first instant. Text in other places is left to DataFusion. After `IN` without
-//! brackets it names an interval ([`interval`]).
+//! brackets it names an interval ([`interval`]). Numbers beside a DECIMAL keep their digits ([`decimal`]).
 
 use chrono::NaiveDate;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 use sqlparser::ast::BinaryOperator;
 use tickstone_wire::{parse_iso, parse_uuid};
 
+mod decimal;
 pub(crate) mod interval;
 
 const UUID_BYTES: i32 = 16;
@@ -55,6 +56,9 @@ impl AnalyzerRule for TypedLiterals {
 }
 
 fn read_literals(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Some(compared) = decimal::compared(&expr, schema) {
+        return Ok(Transformed::yes(compared));
+    }
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
             let (left, right) = match (wanted(&left, schema), wanted(&right, schema)) {

@@ -17,6 +17,7 @@ pub(crate) mod change;
 mod clause;
 mod copy;
 mod cursor;
+pub(crate) mod digits;
 mod distinct;
 mod error;
 pub(crate) mod marker;

@@ -5,6 +5,7 @@
 //! its columns, or a name the statement itself declares (alias, CTE). What matches nothing stays as it
 //! is, and planning says so.
 
+use super::digits::KeepDigits;
 use super::{AlterTable, CopySource, Partitions, Statement};
 use sqlparser::ast::{
     Expr, Ident, Insert, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
@@ -16,7 +17,8 @@ use std::ops::ControlFlow;
 /// Finds a table by its name in any case: its own spelling, and its columns'.
 pub(super) type Catalog<'a> = dyn Fn(&str) -> Option<(String, Vec<String>)> + 'a;
 
-/// Gives every unquoted name of a statement the spelling of what it refers to.
+/// Gives every unquoted name of a statement the spelling of what it refers to, and keeps the digits of its numbers
+/// ([`super::digits`]).
 ///
 /// `catalog` says what there is.
 pub fn resolve_names(statement: &mut Statement, catalog: &Catalog<'_>) {
@@ -39,9 +41,10 @@ pub fn resolve_names(statement: &mut Statement, catalog: &Catalog<'_>) {
 
 fn resolve(node: &mut impl VisitMut, catalog: &Catalog<'_>) {
     let mut spellings = Spellings::default();
-    // Neither visitor ever breaks off.
+    // No visitor ever breaks off.
     let _ = node.visit(&mut Collect { catalog, spellings: &mut spellings });
     let _ = node.visit(&mut Rewrite { spellings: &spellings });
+    let _ = node.visit(&mut KeepDigits);
 }
 
 /// What names a statement can refer to, by their lower-case form.

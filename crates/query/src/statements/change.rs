@@ -1,7 +1,7 @@
 //! DELETE and UPDATE: which rows change is found by a query, then the parts with them are written anew, in one
 //! commit.
 
-use super::insert::cast;
+use super::insert::{cast, keep_digits, selected};
 use crate::cast::no_such_column;
 use crate::dialect::{ChangeRows, Position};
 use crate::error::{QueryError, Result, from_arrow};
@@ -11,16 +11,18 @@ use arrow_select::take::take;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::UInt64Type;
 use futures::TryStreamExt;
+use sqlparser::ast;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::{EngineError, Rewrite};
-use tickstone_model::TableSchema;
+use tickstone_model::{ColumnType, TableSchema};
 
-pub(super) async fn run(session: &mut Session, change: ChangeRows) -> Result<Outcome> {
+pub(super) async fn run(session: &mut Session, mut change: ChangeRows) -> Result<Outcome> {
     let table = super::table(session, &change.table)?;
     let tag = if change.columns.is_empty() { "DELETE" } else { "UPDATE" };
     let columns = columns(table.schema(), &change.columns)?;
+    keep_decimals(&mut change.query, table.schema(), &columns);
     let name = table.schema().name().to_string();
     let mut rewrite = session.blocking(move |engine| engine.rewrite(&name)).await?;
     if rewrite.table().schema() != table.schema() {
@@ -38,6 +40,16 @@ pub(super) async fn run(session: &mut Session, change: ChangeRows) -> Result<Out
     drop(rows);
     let done = session.blocking(move |_| rewrite.commit()).await?;
     Ok(Outcome::rows(tag, done.rows))
+}
+
+/// Numbers that DECIMAL columns get, digit by digit. The first item of the query is the number of the row.
+fn keep_decimals(query: &mut ast::Query, schema: &TableSchema, columns: &[usize]) {
+    let ast::SetExpr::Select(select) = query.body.as_mut() else { return };
+    let is_decimal = |place: usize| {
+        let column = columns.get(place).map(|column| schema.columns()[*column].column_type);
+        matches!(column, Some(ColumnType::Decimal { .. }))
+    };
+    keep_digits(select.projection.iter_mut().skip(1).map(selected), is_decimal);
 }
 
 /// The columns of these names, which may change and are named once.

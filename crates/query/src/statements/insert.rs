@@ -4,6 +4,7 @@
 //! all of them become durable and visible together, or none.
 
 use crate::cast::{cast_exactly, check_times, no_such_column};
+use crate::dialect::digits::number;
 use crate::error::{QueryError, Result};
 use crate::session::{Outcome, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
@@ -28,8 +29,17 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
     let target = target(session, &insert)?;
     let mut source = insert.source.ok_or_else(|| QueryError::request("INSERT needs VALUES or a query"))?;
     match source.body.as_mut() {
-        ast::SetExpr::Values(values) => keep_as_written(&mut values.rows),
-        ast::SetExpr::Select(select) => rename_alike(&mut select.projection),
+        ast::SetExpr::Values(values) => {
+            let rows = values.rows.iter_mut();
+            rows.for_each(|row| {
+                keep_digits(row.content.iter_mut().map(Some), |place| target.is_decimal(place))
+            });
+            keep_as_written(&mut values.rows);
+        }
+        ast::SetExpr::Select(select) => {
+            keep_digits(select.projection.iter_mut().map(selected), |place| target.is_decimal(place));
+            rename_alike(&mut select.projection);
+        }
         _ => {}
     }
     let (_, stream) = session.start(ast::Statement::Query(source)).await?;
@@ -60,6 +70,27 @@ fn literal(expr: &ast::Expr) -> Option<(Kind, String)> {
             (Kind::Text, _) => None,
             (kind, digits) => Some((kind, format!("-{digits}"))),
         },
+        _ => None,
+    }
+}
+
+/// Makes numbers that a DECIMAL gets texts, as they were written: as doubles they would lose digits.
+pub(super) fn keep_digits<'a>(
+    values: impl Iterator<Item = Option<&'a mut ast::Expr>>,
+    is_decimal: impl Fn(usize) -> bool,
+) {
+    for (place, value) in values.enumerate() {
+        let Some(value) = value.filter(|_| is_decimal(place)) else { continue };
+        if let Some(digits) = number(value) {
+            *value = ast::Expr::value(ast::Value::SingleQuotedString(digits));
+        }
+    }
+}
+
+/// The expression of an item of SELECT.
+pub(super) fn selected(item: &mut ast::SelectItem) -> Option<&mut ast::Expr> {
+    match item {
+        ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } => Some(expr),
         _ => None,
     }
 }
@@ -156,6 +187,12 @@ impl Target {
             sources,
             width,
         }
+    }
+
+    /// Whether what comes in a place is for a DECIMAL.
+    fn is_decimal(&self, place: usize) -> bool {
+        let column = self.sources.iter().position(|source| *source == Some(place));
+        column.is_some_and(|column| matches!(self.columns[column].column_type, ColumnType::Decimal { .. }))
     }
 
     fn check_width(&self, schema: &SchemaRef) -> Result<()> {

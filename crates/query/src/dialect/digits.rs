@@ -1,0 +1,82 @@
+//! Numbers whose digits a double would lose: what is cast to a DECIMAL, and what is compared and has more digits than
+//! a double.
+//!
+//! The planner reads a number with a point as a double. Cast to a DECIMAL it becomes text here, which is cast digit by
+//! digit: `CAST('0.1' AS DECIMAL(30, 20))`. One of many digits in a comparison becomes such a cast; beside a double
+//! `crate::literals` makes it the nearest double after all.
+
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, UnaryOperator, Value, ValueWithSpan,
+    VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Every number of so many digits is told from its neighbours by a double.
+const DOUBLE_DIGITS: usize = 15;
+/// Most digits of a DECIMAL.
+const DECIMAL_DIGITS: usize = 38;
+
+/// See the file's header.
+pub(super) struct KeepDigits;
+
+impl VisitorMut for KeepDigits {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        match expr {
+            Expr::Cast { expr: of, data_type, .. } if is_decimal(data_type) => {
+                if let Some(digits) = number(of) {
+                    **of = Expr::value(Value::SingleQuotedString(digits));
+                }
+            }
+            Expr::BinaryOp { left, op: Eq | Gt | GtEq | Lt | LtEq | NotEq, right } => {
+                [left, right].into_iter().for_each(|side| keep(side));
+            }
+            Expr::Between { low, high, .. } => [low, high].into_iter().for_each(|side| keep(side)),
+            Expr::InList { list, .. } => list.iter_mut().for_each(keep),
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => {
+                [left, right].into_iter().for_each(|side| keep(side));
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_decimal(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal(_) | DataType::Numeric(_) | DataType::Dec(_))
+}
+
+/// The digits of a number as it was written, with its sign.
+pub(crate) fn number(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => Some(digits.clone()),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{}", number(expr)?)),
+        Expr::Nested(inner) => number(inner),
+        _ => None,
+    }
+}
+
+/// A number of many digits as a DECIMAL of just these.
+fn keep(expr: &mut Expr) {
+    let Some(text) = number(expr) else { return };
+    let digits = text.trim_start_matches('-');
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_plain = whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+    let significant = digits.trim_start_matches(['0', '.']).bytes().filter(u8::is_ascii_digit).count();
+    // A whole number of 64 bits is one as it is.
+    let is_whole = fraction.is_empty() && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok());
+    let precision = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
+    if !is_plain || is_whole || significant <= DOUBLE_DIGITS || precision > DECIMAL_DIGITS {
+        return;
+    }
+    let size = ExactNumberInfo::PrecisionAndScale(precision as u64, fraction.len() as i64);
+    *expr = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(Expr::value(Value::SingleQuotedString(text))),
+        data_type: DataType::Decimal(size),
+        array: false,
+        format: None,
+    };
+}

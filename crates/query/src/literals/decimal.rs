@@ -1,0 +1,185 @@
+//! Numbers beside a DECIMAL: compared digit by digit, as a value of the DECIMAL's own type.
+//!
+//! DataFusion compares a DECIMAL with a double as doubles, and with another DECIMAL as one of both their digits, which
+//! may be more than there are. A number that the column's type cannot hold lies between two that it can, or past all:
+//! `x < 0.125` is `x <= 0.12` of two digits after the point, and `x = 0.125` is never true.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
+
+/// A comparison with the numbers in it as what they are compared with; `None` where there is nothing to change.
+pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if super::is_comparison(*op) => {
+            match (Type::beside(right, left, schema), Type::beside(left, right, schema)) {
+                (Some(of), _) => of.comparison(left, *op, &digits(right)?),
+                (_, Some(of)) => of.comparison(right, op.swap()?, &digits(left)?),
+                _ => None,
+            }
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let of = Type::beside(low, expr, schema).or_else(|| Type::beside(high, expr, schema))?;
+            let (low, high) = (digits(low)?, digits(high)?);
+            let inside =
+                of.comparison(expr, Operator::GtEq, &low)?.and(of.comparison(expr, Operator::LtEq, &high)?);
+            Some(if *negated { Expr::Not(Box::new(inside)) } else { inside })
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let of = list.iter().find_map(|item| Type::beside(item, expr, schema))?;
+            let texts = list.iter().map(digits).collect::<Option<Vec<String>>>()?;
+            let list: Vec<Expr> = texts.iter().filter_map(|text| of.exact(text)).collect();
+            Some(match list.is_empty() {
+                true => unless_null(expr, *negated),
+                false => Expr::InList(InList { expr: expr.clone(), list, negated: *negated }),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// What a number is compared as.
+#[derive(Debug, Clone, Copy)]
+enum Type {
+    Double,
+    Decimal { precision: u8, scale: i8 },
+}
+
+impl Type {
+    /// What a number is compared as beside an expression; `None` where the planner does right by it. A double beside
+    /// a double is one already.
+    fn beside(number: &Expr, expr: &Expr, schema: &DFSchema) -> Option<Self> {
+        if digits(number).is_none() || matches!(expr, Expr::Literal(..) | Expr::Placeholder(_)) {
+            return None;
+        }
+        match expr.get_type(schema).ok()? {
+            DataType::Decimal128(precision, scale) if digits(expr).is_none() => {
+                Some(Self::Decimal { precision, scale })
+            }
+            DataType::Float64 | DataType::Float32 if !matches!(number, Expr::Literal(..)) => {
+                Some(Self::Double)
+            }
+            _ => None,
+        }
+    }
+
+    /// The number as a value of the type, where it is one.
+    fn exact(self, text: &str) -> Option<Expr> {
+        let value = match self {
+            Self::Double => ScalarValue::Float64(Some(text.parse().ok()?)),
+            Self::Decimal { precision, scale } => {
+                let floor = Floor::of(text, scale)?;
+                let holds = floor.exact && floor.value.unsigned_abs() < 10_u128.pow(precision.into());
+                holds.then_some(ScalarValue::Decimal128(Some(floor.value), precision, scale))?
+            }
+        };
+        Some(Expr::Literal(value, None))
+    }
+
+    fn comparison(self, expr: &Expr, op: Operator, text: &str) -> Option<Expr> {
+        use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+        if let Some(value) = self.exact(text) {
+            return Some(binary(expr, op, value));
+        }
+        let Self::Decimal { precision, scale } = self else { return None };
+        let of = |value: i128| Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), None);
+        let floor = Floor::of(text, scale)?.value;
+        let most = 10_i128.pow(precision.into()) - 1;
+        Some(match op {
+            Eq => unless_null(expr, false),
+            NotEq => unless_null(expr, true),
+            IsDistinctFrom => Expr::Literal(ScalarValue::Boolean(Some(true)), None),
+            IsNotDistinctFrom => Expr::Literal(ScalarValue::Boolean(Some(false)), None),
+            Lt | LtEq if floor < -most => binary(expr, Lt, of(-most)),
+            Lt | LtEq => binary(expr, LtEq, of(floor.min(most))),
+            Gt | GtEq if floor < -most => binary(expr, GtEq, of(-most)),
+            Gt | GtEq => binary(expr, Gt, of(floor.min(most))),
+            _ => return None,
+        })
+    }
+}
+
+fn binary(left: &Expr, op: Operator, right: Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr { left: Box::new(left.clone()), op, right: Box::new(right) })
+}
+
+/// This truth value, NULL where the expression is.
+fn unless_null(expr: &Expr, truth: bool) -> Expr {
+    binary(expr, if truth { Operator::Eq } else { Operator::NotEq }, expr.clone())
+}
+
+/// The digits of a number as it was written: a literal, or what `dialect::digits` made of one.
+fn digits(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) if value.is_finite() => Some(value.to_string()),
+        Expr::Literal(ScalarValue::Int64(Some(value)), _) => Some(value.to_string()),
+        Expr::Literal(ScalarValue::UInt64(Some(value)), _) => Some(value.to_string()),
+        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Decimal128(..)) => {
+            match expr.as_ref() {
+                Expr::Literal(value, _) => value.try_as_str().flatten().map(str::to_string),
+                _ => None,
+            }
+        }
+        Expr::Alias(alias) => digits(&alias.expr),
+        _ => None,
+    }
+}
+
+/// The largest value of so many digits after the point that is no larger than a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Floor {
+    /// In units of the last digit; 10^38 or more of either sign where it is past every DECIMAL.
+    value: i128,
+    /// Whether it is the number.
+    exact: bool,
+}
+
+impl Floor {
+    /// Past every DECIMAL.
+    const PAST: i128 = 10_i128.pow(38);
+
+    fn within(value: i128) -> i128 {
+        value.min(Self::PAST)
+    }
+
+    /// `None` where the text is no number.
+    fn of(text: &str, scale: i8) -> Option<Self> {
+        let (negative, text) = match text.trim().strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.trim()),
+        };
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+            None => (text, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        // How many of the digits are before the end of what is kept.
+        let kept = whole.len() as i64 + exponent + i64::from(scale);
+        let (mut value, mut exact) = (0_i128, true);
+        for (place, digit) in (0..).zip(&digits) {
+            if place >= kept {
+                exact &= *digit == b'0';
+            } else {
+                value = Self::within(value.saturating_mul(10).saturating_add(i128::from(digit - b'0')));
+            }
+        }
+        let zeros = kept - digits.len() as i64;
+        for _ in 0..zeros.clamp(0, 40) {
+            value = Self::within(value.saturating_mul(10));
+        }
+        let value = match (negative, exact) {
+            (false, _) => value,
+            (true, true) => -value,
+            (true, false) => -value - 1,
+        };
+        Some(Self { value, exact })
+    }
+}
+
+#[cfg(test)]
+mod tests;
