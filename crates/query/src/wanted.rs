@@ -251,7 +251,9 @@ impl<F: Future> Future for Within<F> {
 pub(crate) fn follow_tasks() {
     static ONCE: Once = Once::new();
     // Where another has the hook, tasks end when they yield: see the file's header.
-    ONCE.call_once(|| drop(set_join_set_tracer(&Follow)));
+    ONCE.call_once(|| {
+        let _ = set_join_set_tracer(&Follow);
+    });
 }
 
 struct Follow;

@@ -392,7 +392,11 @@ impl Stream for Watched {
             Poll::Ready(Some(Err(_))) if this.one.is_cancelled() => return this.cancelled(),
             Poll::Ready(Some(Err(_))) => match this.one.wanted.defect() {
                 Some(defect) => return this.failed(defect),
-                None => this.end(true),
+                // Where nobody waits for it any more, that is no failure of its own.
+                None => {
+                    let own = !this.one.wanted.is_over();
+                    this.end(own);
+                }
             },
             Poll::Ready(None) => this.end(false),
         }
