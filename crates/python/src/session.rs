@@ -21,12 +21,13 @@ use std::sync::{Arc, Mutex, TryLockError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tickstone_engine::Snapshot;
-use tickstone_model::ColumnType;
 use tickstone_query::append::Appender;
 use tickstone_query::dialect::{Statement as Parsed, parse, reads_several};
 use tickstone_query::export::{self, Format};
 use tickstone_query::import::Compression;
-use tickstone_query::{Frame as QueryFrame, Outcome, QueryError, QueryProgress, Session as QuerySession};
+use tickstone_query::{
+    Frame as QueryFrame, Outcome, QueryError, QueryProgress, Session as QuerySession, type_name,
+};
 use tokio::runtime::Handle;
 
 /// How long a plan made ahead may wait to be run: `now()` in it is the moment it was made.
@@ -407,10 +408,6 @@ fn export_format(path: &Path, format: Option<&str>, packed: Option<&str>) -> PyR
 
 /// Names and SQL types; a type that SQL here has no name for is named as Arrow does.
 pub(crate) fn columns(schema: &Schema) -> Vec<(String, String)> {
-    let column = |field: &Arc<arrow_schema::Field>| {
-        let data_type = field.data_type();
-        let sql = ColumnType::from_arrow(data_type).map(|column_type| column_type.to_string());
-        (field.name().clone(), sql.unwrap_or_else(|| data_type.to_string()))
-    };
-    schema.fields().iter().map(column).collect()
+    let fields = schema.fields().iter();
+    fields.map(|field| (field.name().clone(), type_name(field.data_type()))).collect()
 }

@@ -35,9 +35,10 @@ pub struct QueryError {
 }
 
 impl QueryError {
-    /// An error of this kind.
+    /// An error of this kind. Types in its texts, outside of quotes, become those of SQL: `Int64` is BIGINT.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), detail: None, hint: None, position: None, source: None }
+        let message = words::our_types(&message.into());
+        Self { kind, message, detail: None, hint: None, position: None, source: None }
     }
 
     /// A request that is wrong and will fail again.
@@ -53,13 +54,13 @@ impl QueryError {
     /// Adds what to do or write instead.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self { hint: Some(words::our_types(&hint.into())), ..self }
     }
 
     /// Adds more about it.
     #[must_use]
     pub fn detail(self, detail: impl Into<String>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
+        Self { detail: Some(words::our_types(&detail.into())), ..self }
     }
 
     /// Adds where in the text.
@@ -100,7 +101,7 @@ impl std::error::Error for QueryError {
 impl From<SqlError> for QueryError {
     fn from(error: SqlError) -> Self {
         let position = Position { line: error.line, column: error.column };
-        Self { hint: error.hint, ..Self::request(words::our_types(&error.message)).at(position) }
+        Self { hint: error.hint, ..Self::request(error.message).at(position) }
     }
 }
 
@@ -173,7 +174,10 @@ fn of_root(error: DataFusionError) -> QueryError {
     match error {
         DataFusionError::External(inner) => of_external(inner),
         DataFusionError::SchemaError(error, _) => of_schema(*error),
-        DataFusionError::Internal(message) => QueryError::new(ErrorKind::Report, clean(&message)),
+        DataFusionError::Internal(message) => of_internal(&clean(&message)),
+        DataFusionError::IoError(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            QueryError::new(ErrorKind::FreeSpace, format!("rows that memory has no room for: {error}"))
+        }
         DataFusionError::ResourcesExhausted(message) => out_of_memory(&message),
         DataFusionError::Plan(message) => of_plan(&clean(&message)),
         DataFusionError::NotImplemented(message)
@@ -191,9 +195,37 @@ fn of_root(error: DataFusionError) -> QueryError {
                 inner.downcast_ref::<QueryError>().map_or_else(unknown, Clone::clone)
             }
             DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
+            DataFusionError::Internal(message) => of_internal(&clean(message)),
             other => words::reworded(&clean(&other.strip_backtrace())),
         },
         other => QueryError::new(ErrorKind::Report, clean(&other.strip_backtrace())),
+    }
+}
+
+/// What DataFusion takes for its own defect: many of its functions say so of values and types they cannot take.
+fn of_internal(message: &str) -> QueryError {
+    const OF_VALUES: [&str; 16] = [
+        "nsupported data type",
+        "Unexpected data type",
+        "nexpected datatype",
+        "nexpected type",
+        "nexpected argument type",
+        "Unexpected scalar type",
+        "Invalid argument type",
+        "Unsupported data types",
+        "does not support",
+        "is not implemented for",
+        "failed to convert size",
+        "output size overflow",
+        "got invalid stride",
+        "indices are 1 based",
+        "Unable to cast",
+        "could not cast",
+    ];
+    let message = message.split("\nThis issue was likely caused by a bug").next().unwrap_or(message);
+    match OF_VALUES.iter().any(|words| message.contains(words)) {
+        true => words::reworded(message.trim_end_matches('.')),
+        false => QueryError::new(ErrorKind::Report, message),
     }
 }
 
@@ -225,7 +257,8 @@ fn of_external(error: Box<dyn std::error::Error + Send + Sync>) -> QueryError {
     };
     match error.downcast::<QueryError>() {
         Ok(error) => *error,
-        Err(error) => QueryError { source: None, ..QueryError::new(ErrorKind::Report, error.to_string()) },
+        // Of another library, which was given a value of the statement's: a regular expression, a date, a number.
+        Err(error) => words::reworded(&error.to_string()),
     }
 }
 
@@ -336,7 +369,7 @@ fn clean(message: &str) -> String {
 }
 
 /// What SQL calls a type, or what Arrow does where SQL has no name for it.
-pub(crate) fn type_name(data_type: &DataType) -> String {
+pub fn type_name(data_type: &DataType) -> String {
     let ours = ColumnType::from_arrow(data_type).map(|column_type| column_type.to_string());
     ours.unwrap_or_else(|| words::our_types(&data_type.to_string()))
 }

@@ -34,7 +34,7 @@ mod wanted;
 pub use database::{Database, DatabaseOptions};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;
-pub use error::{ErrorKind, QueryError, Result};
+pub use error::{ErrorKind, QueryError, Result, type_name};
 pub use frame::Frame;
 pub use functions::user::{
     AggregateState, Function, FunctionError, FunctionKind, FunctionResult, FunctionSignature, NullHandling,

@@ -53,3 +53,13 @@ fn memory_that_ran_out_says_what_to_free() {
     assert_eq!(error.kind, ErrorKind::FreeSpace);
     assert!(error.hint.is_some());
 }
+
+#[test]
+fn a_value_that_a_function_cannot_take_is_no_defect() {
+    let kind = |message: &str| QueryError::from(DataFusionError::Internal(message.to_string())).kind;
+    assert_eq!(kind("array_resize: failed to convert size to usize"), ErrorKind::FixRequest);
+    assert_eq!(kind("Unsupported data type Date32 for function ascii"), ErrorKind::FixRequest);
+    assert_eq!(kind("Field index out of bounds"), ErrorKind::Report);
+    let foreign: Box<dyn std::error::Error + Send + Sync> = "x".parse::<i32>().expect_err("no number").into();
+    assert_eq!(QueryError::from(DataFusionError::External(foreign)).kind, ErrorKind::FixRequest);
+}

@@ -67,9 +67,33 @@ const OF_WINDOWS: [&str; 21] = [
     "bollinger",
 ];
 
+/// What Arrow calls its arrays and types in Rust, before `Array` or `Type`, and the types of their values.
+const CLASSES: [(&str, &str); 19] = [
+    ("Int8", "TINYINT"),
+    ("Int16", "SMALLINT"),
+    ("Int32", "INT"),
+    ("Int64", "BIGINT"),
+    ("UInt8", "TINYINT UNSIGNED"),
+    ("UInt16", "SMALLINT UNSIGNED"),
+    ("UInt32", "INT UNSIGNED"),
+    ("UInt64", "BIGINT UNSIGNED"),
+    ("Float32", "FLOAT"),
+    ("Float64", "DOUBLE"),
+    ("Boolean", "BOOLEAN"),
+    ("String", "VARCHAR"),
+    ("LargeString", "VARCHAR"),
+    ("StringView", "VARCHAR"),
+    ("GenericString", "VARCHAR"),
+    ("Binary", "BINARY"),
+    ("Date32", "DATE"),
+    ("Decimal128", "DECIMAL"),
+    ("TimestampNanosecond", "TIMESTAMP"),
+];
+
 /// Arrow's names of types and ours, longer ones before those they contain.
-const TYPES: [(&str, &str); 28] = [
+const TYPES: [(&str, &str); 37] = [
     ("Dictionary(UInt32, Utf8)", "SYMBOL"),
+    ("FixedSizeBinary(16)", "UUID"),
     ("Timestamp(ns)", "TIMESTAMP"),
     ("Timestamp(µs)", "TIMESTAMP"),
     ("Timestamp(ms)", "TIMESTAMP"),
@@ -96,7 +120,15 @@ const TYPES: [(&str, &str); 28] = [
     ("Boolean", "BOOLEAN"),
     ("Date32", "DATE"),
     ("Decimal128", "DECIMAL"),
+    ("Decimal256", "DECIMAL"),
     ("Decimal", "DECIMAL"),
+    ("Date64", "DATE"),
+    ("Time64(ns)", "TIME"),
+    ("Time64(µs)", "TIME"),
+    ("Time32(ms)", "TIME"),
+    ("Time32(s)", "TIME"),
+    ("LargeBinary", "BINARY"),
+    ("BinaryView", "BINARY"),
 ];
 
 /// The error that a message is, in our words.
@@ -112,10 +144,10 @@ pub(super) fn reworded(message: &str) -> QueryError {
         no_moving_frame,
         correlated,
         not_of_this_type,
+        bad_pattern,
     ];
     let found = known.iter().find_map(|reads| reads(message));
-    let made = found.unwrap_or_else(|| QueryError::request(message));
-    QueryError { message: our_types(&made.message), hint: made.hint.map(|hint| our_types(&hint)), ..made }
+    found.unwrap_or_else(|| QueryError::request(message))
 }
 
 fn between<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
@@ -259,16 +291,34 @@ fn not_of_this_type(message: &str) -> Option<QueryError> {
     })
 }
 
-/// A text with Arrow's names of types as ours, and literals as they are written. What stands in quotes stays.
+/// A regular expression that is none.
+fn bad_pattern(message: &str) -> Option<QueryError> {
+    let (_, said) = message.split_once("regex parse error:")?;
+    let reason = said.rsplit("error:").next().map(str::trim).filter(|reason| !reason.is_empty())?;
+    let pattern = said.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let made = QueryError::request(format!("'{pattern}' is no regular expression: {reason}"));
+    Some(made.hint("a character that means something in patterns stands after a backslash"))
+}
+
+/// A text with Arrow's names of types as ours, and literals as they are written. What stands in quotes stays; an
+/// apostrophe within a word is none.
 pub(super) fn our_types(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let (mut rest, mut quoted) = (text, false);
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     while let Some(next) = rest.chars().next() {
-        quoted ^= next == '\'';
+        let is_apostrophe =
+            !quoted && made.ends_with(in_word) && rest[next.len_utf8()..].starts_with(char::is_alphabetic);
+        quoted ^= next == '\'' && !is_apostrophe;
         let starts = !quoted && !made.ends_with(in_word);
         let is = |arrow: &str| rest.strip_prefix(arrow).is_some_and(|after| !after.starts_with(in_word));
         let named = TYPES.iter().find(|(arrow, _)| starts && is(arrow));
+        let class = if starts { array_class(rest) } else { None };
+        if let Some((length, ours)) = class {
+            made.push_str(ours);
+            rest = &rest[length..];
+            continue;
+        }
         let Some((arrow, ours)) = named else {
             made.push(next);
             rest = &rest[next.len_utf8()..];
@@ -284,6 +334,23 @@ pub(super) fn our_types(text: &str) -> String {
         }
     }
     made
+}
+
+/// The type whose values a class of Arrow's holds, `Int64Array`, `arrow_array::types::Int64Type` or
+/// `PrimitiveArray<Int64Type>`, at the start of a text, and how long its name is.
+fn array_class(text: &str) -> Option<(usize, &'static str)> {
+    let in_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let path = &text[..text.find(|c: char| !in_path(c)).unwrap_or(text.len())];
+    let name = path.rsplit("::").next()?;
+    let after = &text[path.len()..];
+    if name == "PrimitiveArray" || name == "GenericByteArray" {
+        let (inside, _) = after.strip_prefix('<')?.split_once('>')?;
+        let (_, ours) = array_class(inside)?;
+        return Some((path.len() + inside.len() + 2, ours));
+    }
+    let stem = name.strip_suffix("Array").or_else(|| name.strip_suffix("Type"))?;
+    let known = CLASSES.iter().find(|(class, _)| *class == stem)?;
+    Some((path.len(), known.1))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ impl ColumnarFile {
         let (bytes, hash) = (raw.bytes(), raw.hash_all()?);
         drop(raw);
         let (schema, mut batches) = open(path, format, SAMPLE_ROWS)?;
-        let first = batches.next().transpose()?;
+        let first = batches.next().transpose().map_err(|error| undecodable(path, format, &error))?;
         let fields = schema
             .fields()
             .iter()
@@ -88,7 +89,7 @@ impl ColumnarFile {
                 }
             });
             for batch in &receiver {
-                let batch = batch?;
+                let batch = batch.map_err(|error| undecodable(&self.path, self.format, &error))?;
                 append(load, shape, self.cast(&batch, shape)?)?;
                 loaded.rows += batch.num_rows() as u64;
                 let share = total_rows.map_or(0.0, |total| loaded.rows as f64 / (total as f64).max(1.0));
@@ -121,18 +122,23 @@ impl ColumnarFile {
 fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batches)> {
     let mut file = RawFile::open(path)?.into_file();
     if format == FileFormat::Parquet {
-        let failed = |source| ImportError::Parquet { path: path.to_path_buf(), source };
+        let failed = |error: ParquetError| undecodable(path, format, &error);
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
         let schema = std::sync::Arc::clone(builder.schema());
         let reader = builder.with_batch_size(rows).build().map_err(failed)?;
         return Ok((schema, Box::new(reader)));
     }
+    let failed = |error: ArrowError| undecodable(path, format, &error);
     if is_ipc_file(&mut file, path)? {
-        let reader = FileReader::try_new_buffered(file, None)?;
+        let reader = FileReader::try_new_buffered(file, None).map_err(failed)?;
         return Ok((reader.schema(), Box::new(reader)));
     }
-    let reader = StreamReader::try_new(BufReader::new(file), None)?;
+    let reader = StreamReader::try_new(BufReader::new(file), None).map_err(failed)?;
     Ok((reader.schema(), Box::new(reader)))
+}
+
+fn undecodable(path: &Path, format: FileFormat, error: &dyn std::fmt::Display) -> ImportError {
+    ImportError::Undecodable { path: path.to_path_buf(), format, reason: error.to_string() }
 }
 
 fn is_ipc_file(file: &mut File, path: &Path) -> Result<bool> {

@@ -201,13 +201,35 @@ pub enum ImportError {
     /// The engine refused.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A Parquet file that is none.
-    #[error("{}: {source}", path.display())]
-    Parquet {
+    /// A Parquet or Arrow file that cannot be decoded: damaged, cut off or another format.
+    #[error("{} is damaged, or no {format} file: {reason}", path.display())]
+    Undecodable {
         /// The file.
         path: PathBuf,
+        /// What it was read as.
+        format: FileFormat,
         /// What the reader said.
-        source: parquet::errors::ParquetError,
+        reason: String,
+    },
+    /// Text that is no UTF-8, UTF-16 or what can be read as either.
+    #[error("{} is {encoding}, which is not read", path.display())]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        encoding: &'static str,
+    },
+    /// NDJSON without a single object.
+    #[error("{}, line {line}: '{text}' is not a JSON object: {what}", path.display())]
+    NoObject {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: u64,
+        /// The line, cut when long.
+        text: String,
+        /// What is wrong.
+        what: &'static str,
     },
     /// Arrow refused a batch.
     #[error(transparent)]
@@ -251,6 +273,10 @@ impl ImportError {
             ImportError::SameName { .. } => {
                 "rename one of them in the file's first line; names that differ in case only are alike"
                     .to_string()
+            }
+            ImportError::Encoding { .. } => "write it as UTF-8: iconv -t utf-8 FILE".to_string(),
+            ImportError::NoObject { .. } => {
+                "a line is one object with its keys and texts in double quotes: {\"price\": 1.5}".to_string()
             }
             ImportError::JsonArray { .. } => {
                 "import reads one object a line (ndjson), which `tickstone export` and COPY write with \

@@ -64,3 +64,24 @@ fn what_is_in_quotes_and_what_is_longer_stays() {
 fn a_message_that_is_not_known_stays() {
     check("something else", "something else");
 }
+
+#[test]
+fn classes_of_arrow_are_types_too() {
+    assert_eq!(our_types("could not cast to Int64Array"), "could not cast to BIGINT");
+    assert_eq!(our_types("an arrow_array::types::Int32Type, PrimitiveArray<Float64Type>"), "an INT, DOUBLE");
+    assert_eq!(our_types("Can't cast value 300 to type Int8"), "Can't cast value 300 to type TINYINT");
+    assert_eq!(
+        our_types("Can't cast string 'Int8' to type Int8"),
+        "Can't cast string 'Int8' to type TINYINT"
+    );
+    assert_eq!(our_types("MyArray, Array, Typed"), "MyArray, Array, Typed");
+}
+
+#[test]
+fn a_pattern_that_is_none_is_shown() {
+    check(
+        "regex parse error:\n    [\n    ^\nerror: unclosed character class",
+        "'[' is no regular expression: unclosed character class\n\
+         hint: a character that means something in patterns stands after a backslash",
+    );
+}
