@@ -13,6 +13,7 @@
 
 mod bad_rows;
 mod columnar;
+mod encoding;
 mod error;
 mod pipeline;
 mod report;

@@ -5,7 +5,7 @@ use super::shape::{FileField, FileFields, Shape};
 use super::source::{RawFile, ReadState};
 use super::{
     BadRowCollector, BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest,
-    Loaded, Result, append,
+    Loaded, Result, append, encoding,
 };
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -55,10 +55,20 @@ impl TextFile {
         request: &ImportRequest,
     ) -> Result<Self> {
         let (bytes, path) = (raw.bytes(), raw.path().to_path_buf());
-        let (mut reader, state) = raw.unpack(compression)?;
+        let (reader, state) = raw.unpack(compression)?;
         let mut head = Vec::new();
         let failed = |source| ImportError::Read { path: path.clone(), source };
-        let ended = fill(&mut *reader, &mut head, SAMPLE_BYTES).map_err(failed)?;
+        let reader = encoding::decoded(reader).map_err(failed)?;
+        let mut reader = reader.map_err(|encoding| ImportError::Encoding { path: path.clone(), encoding })?;
+        let mut ended = fill(&mut *reader, &mut head, SAMPLE_BYTES).map_err(failed)?;
+        // A header and a row, however long they are.
+        while !ended && records_in(&head, format, request) < 2 {
+            if head.len() > 2 * RECORD_BYTES_MAX {
+                return Err(ImportError::RecordTooLong { path, most: RECORD_BYTES_MAX });
+            }
+            let wanted = head.len() * 2;
+            ended = fill(&mut *reader, &mut head, wanted).map_err(failed)?;
+        }
         if head.starts_with(csv::BYTE_ORDER_MARK) {
             head.drain(..csv::BYTE_ORDER_MARK.len());
         }
@@ -67,7 +77,11 @@ impl TextFile {
                 return Err(ImportError::JsonArray { path });
             }
             FileFormat::Ndjson => {
-                let sample = ndjson::sample(whole(&head, ended, Layout::Ndjson), SAMPLE_ROWS);
+                let head = whole(&head, ended, Layout::Ndjson);
+                let sample = ndjson::sample(head, SAMPLE_ROWS);
+                if let (true, Some((line, text, what))) = (sample.is_empty(), ndjson::first_fault(head)) {
+                    return Err(ImportError::NoObject { path, line: line + 1, text, what });
+                }
                 let fields = sample.iter().map(FileField::of_sample).collect();
                 (Layout::Ndjson, Vec::new(), FileFields { fields, named: true })
             }
@@ -172,6 +186,17 @@ fn sample_csv(head: &mut Vec<u8>, ended: bool, request: &ImportRequest) -> (Layo
     let fields = samples.iter().map(FileField::of_sample).collect();
     let header = head.drain(..header_end).collect();
     (Layout::Csv { delimiter }, header, FileFields { fields, named })
+}
+
+/// How many whole records a sample begins with, counted up to two.
+fn records_in(head: &[u8], format: FileFormat, request: &ImportRequest) -> usize {
+    match format {
+        FileFormat::Ndjson => head.iter().filter(|byte| **byte == b'\n').take(2).count(),
+        _ => {
+            let delimiter = request.delimiter.unwrap_or_else(|| csv::sniff_delimiter(whole_csv(head, false)));
+            csv::record_count(head, delimiter, 2)
+        }
+    }
 }
 
 fn column_sample(index: usize, name: &str) -> ColumnSample {
