@@ -1,4 +1,4 @@
-//! CSV with a header: NULL is an empty field, the empty string a quoted one, and a field is quoted
+//! CSV with a header: NULL is an empty field, the empty string and no bytes a quoted one, and a field is quoted
 //! where it holds a comma, a quote or a line end, so that an import reads back what was written.
 
 use super::cell::{Cells, TimeStyle};
@@ -12,7 +12,7 @@ pub(crate) struct CsvWriter<W> {
     out: W,
     line: String,
     cell: String,
-    /// Which columns are text: only there the empty string is a value.
+    /// Which columns are of text or bytes: only there nothing between quotes is a value.
     text: Vec<bool>,
 }
 
@@ -73,6 +73,7 @@ fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_text(values),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => true,
         _ => false,
     }
 }

@@ -15,7 +15,8 @@ pub use file::{Written, detect, write_file};
 
 use crate::import::Compression;
 use crate::{ErrorKind, QueryError, Result};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, StructArray};
 use arrow_ipc::writer::FileWriter;
 use arrow_json::writer::{JsonArray, LineDelimited, Writer as JsonWriter, WriterBuilder as JsonOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
@@ -116,8 +117,8 @@ impl<'a> Encoder<'a> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             Encoder::Csv(writer) => writer.write(batch).map_err(write_error)?,
-            Encoder::Json(writer) => writer.write(batch)?,
-            Encoder::Ndjson(writer) => writer.write(batch)?,
+            Encoder::Json(writer) => writer.write(&json_batch(batch)?)?,
+            Encoder::Ndjson(writer) => writer.write(&json_batch(batch)?)?,
             Encoder::Parquet(writer) => writer.write(batch).map_err(parquet_error)?,
             Encoder::Arrow(writer) => writer.write(&plain_batch(batch)?)?,
         }
@@ -206,6 +207,60 @@ fn plain_batch(batch: &RecordBatch) -> std::result::Result<RecordBatch, ArrowErr
     let columns =
         schema.fields().iter().zip(batch.columns()).map(plain).collect::<std::result::Result<_, _>>()?;
     RecordBatch::try_new(schema, columns)
+}
+
+/// The batch with UUIDs as the texts they are known by, which JSON's writer has no word for.
+fn json_batch(batch: &RecordBatch) -> std::result::Result<RecordBatch, ArrowError> {
+    if !batch.columns().iter().any(|column| holds_uuids(column.data_type())) {
+        return Ok(batch.clone());
+    }
+    let columns = batch.columns().iter().map(uuids_as_text).collect::<std::result::Result<Vec<_>, _>>()?;
+    let fields =
+        batch.schema().fields().iter().zip(&columns).map(|(field, column)| {
+            Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
+        });
+    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
+}
+
+fn holds_uuids(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(16) => true,
+        DataType::List(field) => holds_uuids(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_uuids(field.data_type())),
+        _ => false,
+    }
+}
+
+fn uuids_as_text(array: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
+    let as_text = |field: &Arc<Field>, values: &ArrayRef| {
+        Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
+    };
+    match array.data_type() {
+        other if !holds_uuids(other) => Ok(Arc::clone(array)),
+        DataType::List(field) => {
+            let lists = array.as_list::<i32>();
+            let values = uuids_as_text(lists.values())?;
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            Ok(Arc::new(ListArray::try_new(as_text(field, &values), offsets, values, nulls)?))
+        }
+        DataType::Struct(fields) => {
+            let structs = array.as_struct();
+            let columns = structs.columns().iter().map(uuids_as_text);
+            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+            let fields = fields.iter().zip(&columns).map(|(field, values)| as_text(field, values));
+            let fields = fields.collect::<Vec<_>>().into();
+            Ok(Arc::new(StructArray::try_new(fields, columns, structs.nulls().cloned())?))
+        }
+        _ => {
+            let cells = Cells::new(array, TimeStyle::Full)?;
+            let text = |row: usize| {
+                let mut text = String::new();
+                cells.write(row, &mut text);
+                (!cells.is_null(row)).then_some(text)
+            };
+            Ok(Arc::new((0..array.len()).map(text).collect::<StringArray>()))
+        }
+    }
 }
 
 fn write_error(error: io::Error) -> QueryError {
