@@ -25,6 +25,7 @@ mod names;
 pub(crate) mod pivot;
 mod prepare;
 mod references;
+mod repeated;
 mod restructure;
 pub(crate) mod series_join;
 mod slips;
@@ -36,6 +37,7 @@ mod zone;
 pub use error::SqlError;
 pub use names::resolve_names;
 pub use references::{reads_several, tables_read};
+pub(crate) use repeated::{has_casts, name_casts, unique as unique_names};
 pub use statement::{
     AlterTable, ChangeRows, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
 };

@@ -45,6 +45,7 @@ fn resolve(node: &mut impl VisitMut, catalog: &Catalog<'_>) {
     let _ = node.visit(&mut Collect { catalog, spellings: &mut spellings });
     let _ = node.visit(&mut Rewrite { spellings: &spellings });
     let _ = node.visit(&mut KeepDigits);
+    super::repeated::place(node, catalog);
 }
 
 /// What names a statement can refer to, by their lower-case form.

@@ -3,6 +3,7 @@
 use super::plans::{self, KeptPlans, Known, PlanKey, Selections};
 use super::template::take_literals;
 use super::{Outcome, QueryProgress, Session};
+use crate::dialect;
 use crate::error::Result;
 use crate::frame::FrameTable;
 use crate::provider::SnapshotTable;
@@ -11,9 +12,10 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::default_table_source::DefaultTableSource;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::execution::context::SQLOptions;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -172,8 +174,7 @@ impl Session {
         wide: bool,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let state = if wide { &self.states.wide } else { &self.states.narrow };
-        let logical = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
-        read_only().verify_plan(&logical)?;
+        let logical = logical(state, statement).await?;
         if !plans::is_timeless(&logical)? {
             return Ok(None);
         }
@@ -189,14 +190,56 @@ impl Session {
     /// The physical plan of a query, and whether it is one for the wide state.
     async fn plan(&mut self, statement: ast::Statement) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         let state = &self.states.narrow;
-        let logical = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
-        read_only().verify_plan(&logical)?;
+        let logical = logical(state, statement).await?;
         let optimized = state.optimize(&logical)?;
         let wide = rows_read(&optimized)? >= self.database.options().wide_rows_min;
         let state = if wide { &self.states.wide } else { state };
         let plan = state.query_planner().create_physical_plan(&optimized, state).await?;
         Ok((plan, wide))
     }
+}
+
+/// The plan of a query, whose columns have different names.
+async fn logical(state: &SessionState, statement: ast::Statement) -> Result<LogicalPlan> {
+    let plan = |statement| state.statement_to_plan(PlannerStatement::Statement(Box::new(statement)));
+    let cast = dialect::has_casts(&statement).then(|| statement.clone());
+    let made = match (plan(statement).await, cast) {
+        // Planning has one name for two expressions that differ by a cast.
+        (Err(error), Some(mut cast)) if is_named_alike(&error) => {
+            dialect::name_casts(&mut cast);
+            plan(cast).await.map_err(|_| error)?
+        }
+        (made, _) => made?,
+    };
+    read_only().verify_plan(&made)?;
+    Ok(with_unique_names(made)?)
+}
+
+fn is_named_alike(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::SchemaError(error, _) => matches!(
+            **error,
+            SchemaError::DuplicateUnqualifiedField { .. } | SchemaError::DuplicateQualifiedField { .. }
+        ),
+        DataFusionError::Plan(message) => message.contains("require unique expression names"),
+        _ => false,
+    }
+}
+
+/// The same rows, columns of one name told apart: two tables that are joined may both have a `ts`.
+fn with_unique_names(plan: LogicalPlan) -> datafusion::common::Result<LogicalPlan> {
+    let names: Vec<&str> = plan.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    let unique = dialect::unique_names(&names, false);
+    if unique.iter().zip(&names).all(|(unique, name)| unique == name) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns().into_iter().zip(unique).map(|(column, name)| {
+        let is_same = column.name == name;
+        let column = Expr::Column(column);
+        if is_same { column } else { column.alias(name) }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 /// What the scan reads that numbers its rows.

@@ -1,11 +1,13 @@
 //! CREATE TABLE, with or without a query that fills it.
 
 use super::insert::{Target, store};
-use crate::dialect::CreateTable;
-use crate::error::{QueryError, Result};
+use crate::designated::Layout;
+use crate::dialect::{CreateTable, unique_names};
+use crate::error::{QueryError, Result, type_name};
 use crate::session::{Outcome, Session};
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Field, SchemaRef};
 use sqlparser::ast;
+use std::sync::Arc;
 use tickstone_engine::EngineError;
 use tickstone_model::{ColumnType, TableSchema, Ttl};
 
@@ -32,7 +34,9 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
 /// Makes the table, fills it with one commit, and takes it away again where that fails.
 async fn create_as(session: &mut Session, create: CreateTable, query: ast::Query) -> Result<Outcome> {
     let (plan, stream) = session.start(ast::Statement::Query(Box::new(query))).await?;
-    let schema = table_schema(&create, query_columns(&plan.schema())?)?;
+    let columns = query_columns(&plan.schema())?;
+    let create = laid_out(create, &Layout::of(&plan.schema()), &columns);
+    let schema = table_schema(&create, columns)?;
     let target = Target::all_columns(&schema);
     session.blocking(move |engine| engine.create_table(schema)).await?;
     match store(session, &target, stream).await {
@@ -45,16 +49,36 @@ async fn create_as(session: &mut Session, create: CreateTable, query: ast::Query
     }
 }
 
+/// The request, as its source is laid out where it says nothing itself.
+fn laid_out(create: CreateTable, source: &Layout, columns: &[(String, ColumnType)]) -> CreateTable {
+    let name = |index: usize| columns[index].0.clone();
+    let Some(timestamp) = source.timestamp.map(name) else { return create };
+    // Another time, other partitions.
+    if create.timestamp.as_ref().is_some_and(|given| !given.eq_ignore_ascii_case(&timestamp)) {
+        return create;
+    }
+    let are_symbols = |key: &&Vec<usize>| key.iter().all(|&index| columns[index].1 == ColumnType::Symbol);
+    let series = source.series.as_ref().filter(are_symbols);
+    CreateTable {
+        timestamp: Some(timestamp),
+        series: create.series.or_else(|| Some(series?.iter().map(|&index| name(index)).collect())),
+        partition_by: create.partition_by.or(source.partition_by),
+        ..create
+    }
+}
+
+/// Names and types of a query's columns; a name that a table would have twice is told apart.
 fn query_columns(schema: &SchemaRef) -> Result<Vec<(String, ColumnType)>> {
-    let column = |field: &std::sync::Arc<datafusion::arrow::datatypes::Field>| {
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let column = |(field, name): (&Arc<Field>, String)| {
         let column_type = ColumnType::from_arrow(field.data_type()).ok_or_else(|| {
-            let (name, data_type) = (field.name(), field.data_type());
-            QueryError::request(format!("column '{name}' is {data_type}, which a table cannot hold"))
+            let (name, found) = (field.name(), type_name(field.data_type()));
+            QueryError::request(format!("column '{name}' is {found}, which a table cannot hold"))
                 .hint("cast it to a type of a table, or leave it out")
         })?;
-        Ok((field.name().clone(), column_type))
+        Ok((name, column_type))
     };
-    schema.fields().iter().map(column).collect()
+    schema.fields().iter().zip(unique_names(&names, true)).map(column).collect()
 }
 
 fn table_schema(create: &CreateTable, columns: Vec<(String, ColumnType)>) -> Result<TableSchema> {

@@ -1,0 +1,71 @@
+//! Names of columns that come twice.
+
+use super::*;
+use crate::dialect::Statement as Parsed;
+use crate::dialect::{parse, resolve_names};
+
+/// The statement with its names resolved, over `t (ts, price)` and `u (ts, size)`.
+fn placed(sql: &str) -> String {
+    let catalog = |name: &str| {
+        let columns: &[&str] = match name.to_lowercase().as_str() {
+            "t" => &["ts", "price"],
+            "u" => &["ts", "size"],
+            _ => return None,
+        };
+        Some((name.to_lowercase(), columns.iter().map(|name| (*name).to_string()).collect()))
+    };
+    let mut statement = parse(sql).expect(sql).remove(0);
+    resolve_names(&mut statement, &catalog);
+    match statement {
+        Parsed::Query(query) => query.to_string(),
+        other => panic!("{other:?} is no query"),
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_gets_a_number() {
+    let check = |sql: &str, wanted: &str| assert_eq!(placed(sql), wanted, "{sql}");
+    check("SELECT price, price FROM t", "SELECT price, price AS \"price_1\" FROM t");
+    check(
+        "SELECT price, t.price, PRICE FROM t",
+        "SELECT price, t.price AS \"price_1\", price AS \"price_2\" FROM t",
+    );
+    check(
+        "SELECT price, price, 1 AS price_1 FROM t",
+        "SELECT price, price AS \"price_2\", 1 AS price_1 FROM t",
+    );
+    check("SELECT *, price FROM t", "SELECT *, price AS \"price_1\" FROM t");
+    check("SELECT price, * FROM t", "SELECT price, * FROM t");
+    check("SELECT t.*, size FROM t JOIN u ON true", "SELECT t.*, size FROM t JOIN u ON true");
+    check(
+        "SELECT sum(price), SUM(price::INT) FROM t",
+        "SELECT sum(price), SUM(price::INT) AS \"sum(price)_1\" FROM t",
+    );
+    check("SELECT 1 AS a, 2 AS a", "SELECT 1 AS a, 2 AS a");
+}
+
+#[test]
+fn a_star_in_a_sub_query_is_written_out() {
+    let check = |sql: &str, wanted: &str| assert_eq!(placed(sql), wanted, "{sql}");
+    let written =
+        "SELECT a.\"ts\", a.\"price\", b.\"ts\" AS \"ts_1\", b.\"size\" FROM t a JOIN u b ON true";
+    let written = written.replace("a.", "\"a\".").replace("b.", "\"b\".");
+    check("SELECT * FROM (SELECT * FROM t a JOIN u b ON true) q", &format!("SELECT * FROM ({written}) q"));
+    check(
+        "WITH q AS (SELECT * FROM t a JOIN u b ON true) SELECT * FROM q",
+        &format!("WITH q AS ({written}) SELECT * FROM q"),
+    );
+    check("SELECT * FROM t a JOIN u b ON true", "SELECT * FROM t a JOIN u b ON true");
+    let known = "SELECT * FROM (SELECT * FROM t JOIN u USING (ts)) q";
+    check(known, &known.replace("USING (ts)", "USING(ts)"));
+}
+
+#[test]
+fn names_become_unique_and_stay_what_they_were() {
+    let check =
+        |names: &[&str], is_folded: bool, wanted: &[&str]| assert_eq!(unique(names, is_folded), wanted);
+    check(&["a", "b"], false, &["a", "b"]);
+    check(&["a", "a", "a_1", "a"], false, &["a", "a_2", "a_1", "a_3"]);
+    check(&["a", "A"], false, &["a", "A"]);
+    check(&["a", "A"], true, &["a", "A_1"]);
+}
