@@ -1,11 +1,11 @@
 //! Python values as parameters of statements.
 
 use crate::error;
+use crate::rows::{self, decimal_class};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDate, PyDict, PyFloat, PyInt, PyList, PyString};
 use tickstone_query::{ParameterValue, Parameters};
 
-const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 /// `datetime.date(1970, 1, 1).toordinal()`.
 const EPOCH_ORDINAL: i32 = 719_163;
 
@@ -24,11 +24,15 @@ pub(crate) fn parameters(values: Option<&Bound<'_, PyAny>>) -> PyResult<Paramete
     positional.collect::<PyResult<_>>().map(Parameters::Positional)
 }
 
+/// A value as `tickstone.scalars.plain` leaves it.
 fn parameter(value: &Bound<'_, PyAny>) -> PyResult<ParameterValue> {
     if value.is_none() {
         return Ok(ParameterValue::Null);
     }
-    // A bool is an int, a datetime a date: the narrower comes first.
+    if let Some(own) = own(value)? {
+        return Ok(own);
+    }
+    // A bool is an int: the narrower comes first.
     if let Ok(truth) = value.cast::<PyBool>() {
         return Ok(ParameterValue::Boolean(truth.is_true()));
     }
@@ -44,33 +48,38 @@ fn parameter(value: &Bound<'_, PyAny>) -> PyResult<ParameterValue> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(ParameterValue::Bytes(bytes.as_bytes().to_vec()));
     }
-    let class = value.get_type();
-    let (module, name) = (class.module()?.to_string(), class.name()?.to_string());
-    match (module.split('.').next().unwrap_or_default(), name.as_str()) {
-        ("datetime", "datetime") => timestamp(value),
-        ("pandas", "Timestamp") => Ok(ParameterValue::Timestamp(value.getattr("value")?.extract()?)),
-        ("pandas", "NaTType" | "NAType") => Ok(ParameterValue::Null),
-        ("pandas", "Timedelta") => Ok(ParameterValue::Duration(value.getattr("value")?.extract()?)),
-        ("datetime", "date") => {
-            let ordinal: i32 = value.call_method0("toordinal")?.extract()?;
-            Ok(ParameterValue::Date(ordinal - EPOCH_ORDINAL))
-        }
-        ("datetime", "timedelta") => duration(value),
-        ("decimal", "Decimal") => {
-            let digits = value.call_method1("__format__", ("f",))?;
-            Ok(ParameterValue::Decimal(digits.extract()?))
-        }
-        ("uuid", "UUID") => Ok(ParameterValue::Text(value.str()?.to_string())),
-        ("numpy", "datetime64") => numpy_time(value, "datetime64[ns]").map(ParameterValue::Timestamp),
-        ("numpy", "timedelta64") => numpy_time(value, "timedelta64[ns]").map(ParameterValue::Duration),
-        ("numpy", "ndarray") => list(&value.call_method0("tolist")?),
-        ("numpy", _) => parameter(&value.call_method0("item")?),
-        _ if value.hasattr("__iter__")? => list(value),
-        _ => {
-            let message = format!("a {module}.{name} cannot be a parameter");
-            Err(error::request(&message, Some("convert it to a number, a text or a datetime")))
-        }
+    if let Ok(date) = value.cast::<PyDate>() {
+        let ordinal: i32 = date.call_method0("toordinal")?.extract()?;
+        return Ok(ParameterValue::Date(ordinal - EPOCH_ORDINAL));
     }
+    if let Ok(values) = value.cast::<PyList>() {
+        let values = values.iter().map(|value| parameter(&value));
+        return values.collect::<PyResult<_>>().map(ParameterValue::List);
+    }
+    if value.is_instance(&decimal_class(value.py())?)? {
+        let digits = value.call_method1("__format__", ("f",))?;
+        return Ok(ParameterValue::Decimal(digits.extract()?));
+    }
+    let class = value.get_type();
+    let message = format!("a {}.{} cannot be a parameter", class.module()?, class.name()?);
+    Err(error::request(&message, Some("convert it to a number, a text or a datetime")))
+}
+
+/// A value of a class of `tickstone.scalars`.
+fn own(value: &Bound<'_, PyAny>) -> PyResult<Option<ParameterValue>> {
+    let class = value.get_type();
+    if value.is_exact_instance_of::<PyInt>() || value.is_exact_instance_of::<PyString>() {
+        return Ok(None);
+    }
+    if class.module()?.to_str()? != "tickstone.scalars" {
+        return Ok(None);
+    }
+    Ok(Some(match class.name()?.to_str()? {
+        "Instant" => ParameterValue::Timestamp(value.extract()?),
+        "Length" => ParameterValue::Duration(value.extract()?),
+        "TimeOfDay" => ParameterValue::Time(value.extract()?),
+        _ => ParameterValue::Text(rows::uuid(value.py(), &value.extract::<Vec<u8>>()?)?.str()?.to_string()),
+    }))
 }
 
 fn integer(value: &Bound<'_, PyAny>) -> PyResult<ParameterValue> {
@@ -81,42 +90,4 @@ fn integer(value: &Bound<'_, PyAny>) -> PyResult<ParameterValue> {
             Err(_) => Err(error::request("a parameter is beyond 64 bits", Some("hand it over as a Decimal"))),
         },
     }
-}
-
-/// Nanoseconds since the epoch of a `datetime`; one without a zone is UTC.
-fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<ParameterValue> {
-    let offset = value.call_method0("utcoffset")?;
-    let offset_nanos = if offset.is_none() { 0 } else { duration_nanos(&offset)? };
-    let part = |name: &str| value.getattr(name)?.extract::<i64>();
-    let days = i64::from(value.call_method0("toordinal")?.extract::<i32>()? - EPOCH_ORDINAL);
-    let seconds = part("hour")? * 3_600 + part("minute")? * 60 + part("second")?;
-    let nanos = seconds * 1_000_000_000 + part("microsecond")? * 1_000;
-    let total = i128::from(days) * i128::from(NANOS_PER_DAY) + i128::from(nanos) - i128::from(offset_nanos);
-    i64::try_from(total).map(ParameterValue::Timestamp).map_err(|_| {
-        error::request(
-            "a datetime is outside of what nanoseconds can say",
-            Some("they reach from 1677 to 2262"),
-        )
-    })
-}
-
-fn duration(value: &Bound<'_, PyAny>) -> PyResult<ParameterValue> {
-    duration_nanos(value).map(ParameterValue::Duration)
-}
-
-fn duration_nanos(value: &Bound<'_, PyAny>) -> PyResult<i64> {
-    let part = |name: &str| value.getattr(name)?.extract::<i64>();
-    let (days, seconds, micros) = (part("days")?, part("seconds")?, part("microseconds")?);
-    let within = seconds * 1_000_000_000 + micros * 1_000;
-    let total = days.checked_mul(NANOS_PER_DAY).and_then(|nanos| nanos.checked_add(within));
-    total.ok_or_else(|| error::request("a timedelta is longer than 292 years", None))
-}
-
-fn numpy_time(value: &Bound<'_, PyAny>, unit: &str) -> PyResult<i64> {
-    value.call_method1("astype", (unit,))?.call_method1("astype", ("int64",))?.call_method0("item")?.extract()
-}
-
-fn list(values: &Bound<'_, PyAny>) -> PyResult<ParameterValue> {
-    let values = values.try_iter()?.map(|value| parameter(&value?));
-    values.collect::<PyResult<_>>().map(ParameterValue::List)
 }

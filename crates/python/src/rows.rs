@@ -2,16 +2,20 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Date32Type, Decimal128Type, Decimal256Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64NanosecondType, TimestampNanosecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 use pyo3::BoundObject;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDate, PyDateTime, PyDict, PyList, PyString, PyTuple, PyTzInfo};
+use pyo3::types::{
+    PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyList, PyString, PyTime, PyTuple, PyTzInfo,
+};
+use std::sync::Arc;
 use tickstone_query::export::{Cells, TimeStyle};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -105,20 +109,55 @@ fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
             let values = nanos.as_primitive::<arrow_array::types::DurationNanosecondType>();
             each(py, array, |row| timedelta(py, values.value(row)))
         }
+        DataType::Decimal256(_, _) => {
+            let values = array.as_primitive::<Decimal256Type>();
+            each(py, array, |row| decimal_class(py)?.call1((values.value_as_string(row),)))
+        }
+        DataType::Time64(TimeUnit::Nanosecond) => {
+            let values = array.as_primitive::<Time64NanosecondType>();
+            each(py, array, |row| time(py, values.value(row)))
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let values = array.as_primitive::<IntervalMonthDayNanoType>();
+            each(py, array, |row| interval(py, values.value(row)))
+        }
+        DataType::FixedSizeBinary(_) => {
+            let values = array.as_fixed_size_binary();
+            each(py, array, |row| Ok(PyBytes::new(py, values.value(row)).into_any()))
+        }
         DataType::List(_) => {
             let values = array.as_list::<i32>();
             each(py, array, |row| Ok(PyList::new(py, objects(py, &values.value(row))?)?.into_any()))
         }
         DataType::Struct(_) => structs(py, array),
+        DataType::Map(_, _) => maps(py, array),
         DataType::Null => Ok(vec![py.None().into_bound(py); array.len()]),
-        DataType::LargeUtf8 | DataType::Utf8View => {
-            objects(py, &arrow_cast::cast(array, &DataType::Utf8).map_err(cannot_show)?)
-        }
-        DataType::LargeBinary | DataType::BinaryView => {
-            objects(py, &arrow_cast::cast(array, &DataType::Binary).map_err(cannot_show)?)
-        }
-        _ => texts(py, array),
+        other => match plainer(other) {
+            Some(plainer) => objects(py, &arrow_cast::cast(array, &plainer).map_err(cannot_show)?),
+            None => texts(py, array),
+        },
     }
+}
+
+/// The type of the same values in the one form of them that [`objects`] reads.
+fn plainer(data_type: &DataType) -> Option<DataType> {
+    Some(match data_type {
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView => DataType::Binary,
+        DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field) => DataType::List(Arc::clone(field)),
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::Float16 => DataType::Float32,
+        DataType::Date64 => DataType::Date32,
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
+        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
+        DataType::RunEndEncoded(_, values) => values.data_type().clone(),
+        _ => return None,
+    })
 }
 
 fn cannot_show(error: ArrowError) -> PyErr {
@@ -174,6 +213,28 @@ fn structs<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     })
 }
 
+/// Maps as dicts; as lists of pairs where the keys cannot be those of a dict.
+fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
+    let maps = array.as_map();
+    let hashable = !maps.keys().data_type().is_nested();
+    let (keys, values) = (objects(py, maps.keys())?, objects(py, maps.values())?);
+    let bounds = |row: usize| -> std::ops::Range<usize> {
+        let offset = |at: usize| usize::try_from(maps.value_offsets()[at]).unwrap_or_default();
+        offset(row)..offset(row + 1)
+    };
+    each(py, array, |row| match hashable {
+        true => {
+            let dict = PyDict::new(py);
+            bounds(row).try_for_each(|at| dict.set_item(&keys[at], &values[at]))?;
+            Ok(dict.into_any())
+        }
+        false => {
+            let pairs = bounds(row).map(|at| (keys[at].clone(), values[at].clone()));
+            Ok(PyList::new(py, pairs)?.into_any())
+        }
+    })
+}
+
 /// Types without a Python counterpart of their own.
 fn texts<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     let options = FormatOptions::default();
@@ -215,6 +276,32 @@ fn civil(days: i64) -> (i32, u8, u8) {
     (i32::try_from(year).unwrap_or(1), narrow(month), narrow(day))
 }
 
+/// A `time`; nanoseconds below a microsecond are cut off.
+fn time(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
+    let (second, micros) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND / 1_000);
+    let part = |value: i64| u8::try_from(value).unwrap_or_default();
+    let micros = u32::try_from(micros).unwrap_or_default();
+    let (hour, minute) = (part(second / 3_600), part(second / 60 % 60));
+    Ok(PyTime::new(py, hour, minute, part(second % 60), micros, None)?.into_any())
+}
+
+/// A `timedelta`, its days of 24 hours; with months, which have no length, a `tickstone.Interval`.
+fn interval(py: Python<'_>, value: IntervalMonthDayNano) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    if value.months == 0 {
+        let micros = value.nanoseconds.div_euclid(1_000);
+        let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+        let days = i64::from(value.days) + seconds.div_euclid(SECONDS_PER_DAY);
+        let narrow = |value: i64| i32::try_from(value).unwrap_or_default();
+        let seconds = narrow(seconds.rem_euclid(SECONDS_PER_DAY));
+        let made = PyDelta::new(py, i32::try_from(days)?, seconds, narrow(micros), false)?;
+        return Ok(made.into_any());
+    }
+    let class = || py.import("tickstone.scalars")?.getattr("Interval").map(Bound::unbind);
+    let class = CLASS.get_or_try_init(py, class)?;
+    class.bind(py).call1((value.months, value.days, value.nanoseconds))
+}
+
 fn timedelta(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
     let (days, rest) = (
         nanos.div_euclid(SECONDS_PER_DAY * NANOS_PER_SECOND),
@@ -222,17 +309,17 @@ fn timedelta(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
     );
     let narrow = |value: i64| i32::try_from(value).unwrap_or_default();
     let (seconds, micros) = (rest / NANOS_PER_SECOND, rest % NANOS_PER_SECOND / 1_000);
-    let made = pyo3::types::PyDelta::new(py, narrow(days), narrow(seconds), narrow(micros), false)?;
+    let made = PyDelta::new(py, narrow(days), narrow(seconds), narrow(micros), false)?;
     Ok(made.into_any())
 }
 
-fn decimal_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn decimal_class(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || py.import("decimal")?.getattr("Decimal").map(Bound::unbind))?;
     Ok(class.bind(py).clone())
 }
 
-fn uuid<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn uuid<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let class = CLASS.get_or_try_init(py, || py.import("uuid")?.getattr("UUID").map(Bound::unbind))?;
     let fields = PyDict::new(py);

@@ -9,8 +9,10 @@ use crate::process::InProcess;
 use crate::rows;
 use crate::session::columns;
 use crate::wait::{is_main_thread, released, wait_and_tell};
-use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{IntervalMonthDayNano, IntervalMonthDayNanoType};
+use arrow_array::{ArrayRef, DurationNanosecondArray, RecordBatch, RecordBatchOptions, RecordBatchReader};
+use arrow_schema::{ArrowError, DataType, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use pyo3::prelude::*;
@@ -50,6 +52,8 @@ impl Feed {
         }
     }
 }
+
+const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
 /// How often Python is told how far a query is.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
@@ -222,6 +226,14 @@ impl Stream {
         stream_capsule(py, Box::new(Reader { source, schema }))
     }
 
+    /// As `__arrow_c_stream__`, with lengths of time in nanoseconds in the place of intervals of months, days and
+    /// nanoseconds, which few libraries know. A row that has months ends it.
+    fn duration_stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let source = Arc::clone(self.source.get()?);
+        let schema = with_durations(&source.schema);
+        stream_capsule(py, Box::new(Reader { source, schema }))
+    }
+
     /// At most `count` rows as tuples; fewer only at the end.
     fn rows<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
         let batches = py.detach(|| self.take(count))?;
@@ -277,6 +289,39 @@ fn can_cast(from: &SchemaRef, to: &SchemaRef) -> bool {
             .all(|(a, b)| a.name() == b.name() && arrow_cast::can_cast_types(a.data_type(), b.data_type()))
 }
 
+/// The columns with durations in the place of intervals.
+fn with_durations(schema: &SchemaRef) -> SchemaRef {
+    if !schema.fields().iter().any(|field| matches!(field.data_type(), DataType::Interval(_))) {
+        return Arc::clone(schema);
+    }
+    let fields = schema.fields().iter().map(|field| match field.data_type() {
+        DataType::Interval(_) => {
+            Arc::new(field.as_ref().clone().with_data_type(DataType::Duration(TimeUnit::Nanosecond)))
+        }
+        _ => Arc::clone(field),
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+}
+
+/// Intervals as nanoseconds, a day as 24 hours.
+fn durations(array: &ArrayRef, name: &str) -> Result<ArrayRef, ArrowError> {
+    let intervals = arrow_cast::cast(array, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+    let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+    let nanos = |value: IntervalMonthDayNano| match value.months {
+        0 => i64::from(value.days)
+            .checked_mul(NANOS_PER_DAY)
+            .and_then(|days| days.checked_add(value.nanoseconds))
+            .ok_or_else(|| format!("column '{name}' has an INTERVAL past 292 years")),
+        _ => Err(format!(
+            "column '{name}' has an INTERVAL with months, which have no length: cast it to VARCHAR, or read it \
+             with arrow() or fetchall()"
+        )),
+    };
+    let values: DurationNanosecondArray =
+        intervals.try_unary(|value| nanos(value).map_err(ArrowError::ComputeError))?;
+    Ok(Arc::new(values))
+}
+
 /// The stream as Arrow's C interface reads it. Foreign code calls it, holding the interpreter or not, from
 /// any thread.
 struct Reader {
@@ -290,7 +335,10 @@ impl Reader {
             return Ok(batch);
         }
         let columns = batch.columns().iter().zip(self.schema.fields());
-        let columns = columns.map(|(array, field)| arrow_cast::cast(array, field.data_type()));
+        let columns = columns.map(|(array, field)| match (array.data_type(), field.data_type()) {
+            (DataType::Interval(_), DataType::Duration(_)) => durations(array, field.name()),
+            (_, wanted) => arrow_cast::cast(array, wanted),
+        });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
@@ -315,7 +363,9 @@ impl Iterator for Reader {
         // A panic must not unwind into foreign code.
         let next = catch_unwind(AssertUnwindSafe(|| released(|| source.next())));
         match next {
-            Ok(Some(Ok(batch))) => Some(self.cast(batch)),
+            Ok(Some(Ok(batch))) => {
+                Some(self.cast(batch).map_err(|failed| self.told(error::request(&failed.to_string(), None))))
+            }
             Ok(Some(Err(raised))) => Some(Err(self.told(raised))),
             Ok(None) => None,
             Err(_) => Some(Err(ArrowError::ComputeError("the query was cut short".to_string()))),

@@ -35,6 +35,8 @@ pub enum ParameterValue {
     Timestamp(i64),
     /// Days since 1970-01-01.
     Date(i32),
+    /// A time of day, in nanoseconds since midnight.
+    Time(i64),
     /// A length of time in nanoseconds.
     Duration(i64),
     /// Values of an IN list: `IN ($1)`.
@@ -260,6 +262,11 @@ fn literal(value: &ParameterValue, placeholder: &ValueWithSpan, at: Position) ->
         ParameterValue::Date(days) => {
             let midnight = format_nanos(i64::from(*days) * 86_400_000_000_000);
             cast(DataType::Date, midnight.chars().take_while(|c| *c != 'T').collect())
+        }
+        ParameterValue::Time(nanos) => {
+            let text = format_nanos(*nanos);
+            let time = text.split_once('T').map_or("", |(_, time)| time.trim_end_matches('Z'));
+            cast(DataType::Time(None, TimezoneInfo::None), time.to_string())
         }
         ParameterValue::Duration(nanos) => interval(text(duration_text(*nanos))),
         ParameterValue::List(_) => {

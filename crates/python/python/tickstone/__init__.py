@@ -16,6 +16,7 @@ from tickstone._tickstone import __version__
 from tickstone.database import Database, FileReport, ImportProgress, ImportReport, Transaction, open
 from tickstone.errors import ClosedError, Error, ForkedError, SqlError, StorageError
 from tickstone.relation import Relation
+from tickstone.scalars import Interval
 from tickstone.table import Table
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "ForkedError",
     "ImportProgress",
     "ImportReport",
+    "Interval",
     "Relation",
     "SqlError",
     "StorageError",

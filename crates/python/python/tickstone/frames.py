@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, TypeGuard
 
 from tickstone.errors import Error
+from tickstone.scalars import column, is_exotic, library
 
 __all__ = ["as_stream", "caller", "is_frame", "is_rows", "lookup", "rows_with_names"]
 
@@ -66,30 +67,25 @@ def _of_pandas(frame: Any) -> object:
         import pyarrow
     except ImportError as error:
         raise ImportError("frames of pandas need pyarrow: pip install 'tickstone[pandas]'") from error
+    objects = {at: values for at in range(frame.shape[1]) if (values := _objects(frame.iloc[:, at])) is not None}
+    others = [at for at in range(frame.shape[1]) if at not in objects]
     with _readable("the frame"):
-        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+        table = pyarrow.Table.from_pandas(frame.iloc[:, others], preserve_index=False)
+    for at, values in objects.items():
+        name = str(frame.columns[at])
+        with _readable(f"column '{name}'"):
+            table = table.add_column(at, name, column(values))
+    return table
 
 
 def _of_columns(columns: dict[str, Any]) -> object:
-    try:
-        import pyarrow
-    except ImportError:
-        pass
-    else:
-        arrays = {}
-        for name, values in columns.items():
-            with _readable(f"column '{name}'"):
-                arrays[name] = values if _is_array(values) else pyarrow.array(_with_none(values))
-        with _readable("the columns"):
-            return pyarrow.table(arrays)
-    try:
-        import polars
-    except ImportError as error:
-        raise ImportError("dicts and rows need pyarrow or Polars: pip install 'tickstone[polars]'") from error
+    made = {}
+    for name, values in columns.items():
+        with _readable(f"column '{name}'"):
+            values = _objects(values) or values
+            made[name] = values if _is_array(values) else column(list(values))
     with _readable("the columns"):
-        return polars.DataFrame(
-            {name: values if _is_array(values) else _with_none(values) for name, values in columns.items()}
-        )
+        return library().table(made)
 
 
 def _is_array(values: Any) -> bool:
@@ -97,12 +93,12 @@ def _is_array(values: Any) -> bool:
     return any(hasattr(values, name) for name in ("__arrow_c_array__", "__arrow_c_stream__", "dtype"))
 
 
-def _with_none(values: Any) -> list[Any]:
-    """Values with None for what is missing to pandas, which pyarrow and Polars know only in arrays."""
-    pandas = sys.modules.get("pandas")
-    if pandas is None:
-        return list(values)
-    return [None if value is pandas.NaT or value is pandas.NA else value for value in values]
+def _objects(values: Any) -> list[Any] | None:
+    """The values of an array of Python objects that a library would have to guess at; its NaN is nothing."""
+    if str(getattr(values, "dtype", "")) not in ("object", "Object"):
+        return None
+    listed = [None if isinstance(value, float) and value != value else value for value in values]
+    return listed if is_exotic(listed) else None
 
 
 @contextmanager
@@ -110,8 +106,11 @@ def _readable(what: str) -> Iterator[None]:
     """Raises what pyarrow or Polars say of values they cannot read as an Error."""
     try:
         yield
-    except MemoryError:
+    except (MemoryError, ImportError):
         raise
+    except Error as error:
+        detail = error.message if error.detail is None else f"{error.message}; {error.detail}"
+        raise Error(f"{what} cannot be read", detail=detail, hint=error.hint) from error
     except Exception as error:
         raise Error(f"{what} cannot be read", detail="; ".join(map(str, error.args))) from error
 

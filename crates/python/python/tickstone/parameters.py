@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tickstone.errors import Error
+from tickstone.scalars import plain
 
 __all__ = ["Parameters", "parameters_of"]
 
@@ -25,7 +26,7 @@ def parameters_of(params: Parameters, named: Mapping[str, Any]) -> list[Any] | d
     if given is None:
         return None
     if isinstance(given, Mapping):
-        return {name: _value(value) for name, value in given.items()}
+        return {name: plain(value) for name, value in given.items()}
     try:
         # Text and bytes are one value each, though Python can go through them.
         values = None if isinstance(given, (str, bytes, bytearray, memoryview)) else iter(given)
@@ -36,16 +37,4 @@ def parameters_of(params: Parameters, named: Mapping[str, Any]) -> list[Any] | d
             f"params is a sequence for $1, $2, … or a mapping for :name, not {type(given).__name__}",
             hint="put a single value into a list: [value]",
         )
-    return [_value(value) for value in values]
-
-
-def _value(value: Any) -> Any:
-    """A value as the native half takes it."""
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes(value)
-    # NumPy's NaT is the only time that differs from itself.
-    if type(value).__name__ in ("datetime64", "timedelta64") and value != value:
-        return None
-    if type(value).__name__ == "ndarray" and value.ndim == 0:
-        return value[()]
-    return value
+    return [plain(value) for value in values]

@@ -110,35 +110,51 @@ class Relation:
             return self._cached
         if self._query is None:
             return pyarrow.table({})
-        table = self._read(lambda stream: pyarrow.RecordBatchReader.from_stream(stream).read_all())
+        return self._table(lambda stream: stream)
+
+    def _with_durations(self) -> pyarrow.Table:
+        """As `arrow()`, lengths of time in the place of intervals."""
+        held = self.arrow() if self._cached is not None or self._query is None else None
+        if held is not None and not any(str(type_) == "month_day_nano_interval" for type_ in held.schema.types):
+            return held
+        return self._table(_Durations)
+
+    def _table(self, source: Callable[[Stream], Any]) -> pyarrow.Table:
+        import pyarrow
+
+        table = self._read(lambda stream: pyarrow.RecordBatchReader.from_stream(source(stream)).read_all())
         self._rowcount = table.num_rows
         return table
 
     def polars(self) -> polars.DataFrame:
-        """All rows as a Polars DataFrame; a SYMBOL becomes a Categorical. Raises as `arrow()`."""
+        """All rows as a Polars DataFrame; a SYMBOL becomes a Categorical, an INTERVAL a Duration.
+
+        Raises as `arrow()`, and an Error where an INTERVAL has months, which have no length.
+        """
         import polars
 
         if self._query is None:
             return polars.DataFrame()
-        frame = self._read(lambda stream: polars.DataFrame(stream))
+        frame = self._read(lambda stream: polars.DataFrame(_Durations(stream)))
         self._rowcount = frame.height
         return frame
 
     def pandas(self) -> pandas.DataFrame:
-        """All rows as a pandas DataFrame; a SYMBOL becomes a category. Needs pyarrow. Raises as `arrow()`."""
-        frame: pandas.DataFrame = self.arrow().to_pandas()
+        """All rows as a pandas DataFrame; a SYMBOL becomes a category, an INTERVAL a timedelta. Needs pyarrow.
+        Raises as `polars()`."""
+        frame: pandas.DataFrame = self._with_durations().to_pandas()
         return frame
 
     def numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """All rows as one array a column, each of shape (rows,). Needs pyarrow.
 
-        Timestamps are `datetime64[ns]`, text and symbols objects; integers with NULLs are doubles with NaN.
-        Raises as `arrow()`.
+        Timestamps are `datetime64[ns]`, intervals `timedelta64[ns]`, text and symbols objects; integers with NULLs
+        are doubles with NaN. Raises as `polars()`.
         """
         import pyarrow
 
         arrays: dict[str, Any] = {}
-        table = self.arrow()
+        table = self._with_durations()
         for name, column in zip(table.column_names, table.columns, strict=True):
             if pyarrow.types.is_dictionary(column.type):
                 column = column.cast(column.type.value_type)
@@ -191,10 +207,10 @@ class Relation:
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that `fetchone()` and `fetchmany()` have left, as tuples.
 
-        NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC (nanoseconds below a microsecond are cut
-        off), a DECIMAL a Decimal. Columns of a registered frame that are of no SQL type are text: date64, time32,
-        time64, decimal256, maps, lists of a fixed length, and bytes of a fixed length other than 16, which are
-        a UUID. Raises as `arrow()`.
+        NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC, a TIME a time, an INTERVAL a timedelta
+        (nanoseconds below a microsecond are cut off), a DECIMAL a Decimal, a list a list, a MAP a dict. An INTERVAL
+        with months, which have no length, is a `tickstone.Interval`; a MAP whose keys are lists or structs is a list
+        of pairs; 16 bytes of a fixed length are a UUID. Raises as `arrow()`.
         """
         rows = self._fetch(_ALL_ROWS)
         # Whoever asks for all rows once more has the query run once more.
@@ -347,6 +363,16 @@ class Relation:
         if self._cached is not None:
             return Stream.over(self._cached)
         return self._need_query().stream(query_teller(self._database.progress))
+
+
+class _Durations:
+    """A stream with lengths of time in the place of intervals, which few libraries know."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._stream.duration_stream()
 
 
 def raise_own(stream: Stream, told: BaseException) -> NoReturn:
