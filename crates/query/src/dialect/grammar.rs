@@ -1,0 +1,158 @@
+//! The grammar that statements are read with: the parser's generic one, with an end to how much it may try.
+//!
+//! Where the parser meets what it does not expect it goes back and tries another reading, at each word and bracket
+//! around: `CAST(CAST(… wrong …))` is read twice as often for each CAST. So the places where an expression begins are
+//! counted (`parser_steps_max`), of which a text has fewer than words.
+
+use super::cursor::{Result, parser_error};
+use super::{Position, SqlError};
+use sqlparser::ast::Expr;
+use sqlparser::dialect::{Dialect, GenericDialect};
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::TokenWithSpan;
+use std::any::TypeId;
+use std::cell::Cell;
+
+/// Most beginnings of expressions for each word or sign, of those that are read again and again.
+const STEPS_PER_TOKEN: usize = 16;
+
+/// Most of a short text.
+const STEPS_MIN: usize = 20_000;
+
+/// The generic dialect, counting.
+#[derive(Debug)]
+pub(super) struct Grammar {
+    steps_max: usize,
+    steps: Cell<usize>,
+}
+
+impl Grammar {
+    /// For a text of so many tokens.
+    pub(super) fn new(tokens: usize) -> Self {
+        let steps_max = STEPS_MIN.max(tokens.saturating_mul(STEPS_PER_TOKEN));
+        Self { steps_max, steps: Cell::new(0) }
+    }
+
+    pub(super) fn parser(&self, tokens: Vec<TokenWithSpan>) -> Parser<'_> {
+        Parser::new(self).with_tokens_with_locations(tokens)
+    }
+
+    /// What the parser gave, or why it gave up.
+    pub(super) fn told<T>(&self, parsed: std::result::Result<T, ParserError>, end: Position) -> Result<T> {
+        parsed.map_err(|error| {
+            if !self.is_spent() {
+                return parser_error(error, end);
+            }
+            let max = self.steps_max;
+            SqlError::new(format!("the text can be read in more than {max} ways (parser_steps_max)"), end)
+                .hint("it is wrong somewhere within brackets, CAST or CASE that are nested deeply")
+        })
+    }
+
+    fn is_spent(&self) -> bool {
+        self.steps.get() > self.steps_max
+    }
+}
+
+/// Hands what the generic dialect says on.
+macro_rules! as_generic {
+    ($($name:ident,)*) => {
+        $(fn $name(&self) -> bool {
+            GenericDialect.$name()
+        })*
+    };
+}
+
+impl Dialect for Grammar {
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<GenericDialect>()
+    }
+
+    fn parse_prefix(&self, _parser: &mut Parser) -> Option<std::result::Result<Expr, ParserError>> {
+        self.steps.set(self.steps.get() + 1);
+        self.is_spent().then_some(Err(ParserError::RecursionLimitExceeded))
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        GenericDialect.is_delimited_identifier_start(ch)
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        GenericDialect.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        GenericDialect.is_identifier_part(ch)
+    }
+
+    as_generic! {
+        supports_unicode_string_literal,
+        supports_partition_by_after_order_by,
+        supports_array_join_syntax,
+        supports_group_by_expr,
+        supports_group_by_with_modifier,
+        supports_left_associative_joins_without_parens,
+        supports_connect_by,
+        supports_match_recognize,
+        supports_pipe_operator,
+        supports_start_transaction_modifier,
+        supports_window_function_null_treatment_arg,
+        supports_dictionary_syntax,
+        supports_window_clause_named_window_reference,
+        supports_parenthesized_set_variables,
+        supports_select_wildcard_except,
+        support_map_literal_syntax,
+        allow_extract_custom,
+        allow_extract_single_quotes,
+        supports_extract_comma_syntax,
+        supports_create_view_comment_syntax,
+        supports_parens_around_table_factor,
+        supports_values_as_table_factor,
+        supports_create_index_with_clause,
+        supports_explain_with_utility_options,
+        supports_limit_comma,
+        supports_update_order_by,
+        supports_from_first_select,
+        supports_projection_trailing_commas,
+        supports_asc_desc_in_column_definition,
+        supports_try_convert,
+        supports_bitwise_shift_operators,
+        supports_comment_on,
+        supports_load_extension,
+        supports_named_fn_args_with_assignment_operator,
+        supports_struct_literal,
+        supports_empty_projections,
+        supports_nested_comments,
+        supports_multiline_comment_hints,
+        supports_user_host_grantee,
+        supports_string_escape_constant,
+        supports_array_typedef_with_brackets,
+        supports_match_against,
+        supports_set_names,
+        supports_comma_separated_set_assignments,
+        supports_filter_during_aggregation,
+        supports_select_wildcard_exclude,
+        supports_data_type_signed_suffix,
+        supports_interval_options,
+        supports_quote_delimited_string,
+        supports_select_wildcard_replace,
+        supports_select_wildcard_ilike,
+        supports_select_wildcard_rename,
+        supports_optimize_table,
+        supports_install,
+        supports_detach,
+        supports_prewhere,
+        supports_with_fill,
+        supports_limit_by,
+        supports_interpolate,
+        supports_settings,
+        supports_select_format,
+        supports_comment_optimizer_hint,
+        supports_constraint_keyword_without_name,
+        supports_key_column_option,
+        supports_comma_separated_trim,
+        supports_cte_without_as,
+        supports_select_item_multi_column_alias,
+        supports_xml_expressions,
+    }
+}
