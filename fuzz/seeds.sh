@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson; do mkdir -p "corpus/$target"; done
+for target in frames change manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson sql; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     for table in "$db"/files/tables/*; do
@@ -37,3 +37,5 @@ printf 'ts,symbol,px,id,note\n2024-08-08T09:30:00Z,BTC-USD,61500.5,7,"a ""quoted
 printf '1723161253123;ETH-USD;1e-3;-5;x\r\n' > corpus/csv/semicolons
 printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\ud83d\\ude00","up":true,"x":[1,{"y":null}],"bids":[1.5,null],"tags":["a"]}\n' \
     > corpus/ndjson/rows
+# Each statement of the tests of SQL: what stands between two empty lines, without the words of the test.
+cat ../tests/sql/*.slt | awk -v RS= '/^(statement|query)/ { n++; sub(/^[^\n]*\n/, ""); sub(/\n----.*/, ""); print > ("corpus/sql/" n) }'

@@ -18,6 +18,8 @@ pub mod export;
 mod floats;
 mod frame;
 mod functions;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod import;
 mod literals;
 mod multiset;
@@ -26,6 +28,7 @@ mod parameters;
 mod provider;
 pub mod scan;
 mod session;
+mod stack;
 mod statements;
 #[cfg(test)]
 mod testing;

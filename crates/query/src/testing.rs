@@ -111,11 +111,12 @@ impl TestSession {
         let tables =
             self.context.catalog("datafusion").and_then(|c| c.schema("public")).expect("the default schema");
         let names = tables.table_names();
-        resolve_names(&mut statement, &|wanted| {
+        let tables = &|wanted: &str| {
             let name = names.iter().find(|name| name.eq_ignore_ascii_case(wanted))?;
             let columns = schema().fields().iter().map(|f| f.name().clone()).collect();
             Some((name.clone(), columns))
-        });
+        };
+        resolve_names(&mut statement, tables, &|_| None).unwrap_or_else(|e| panic!("{sql}: {e}"));
         statement
     }
 

@@ -18,12 +18,6 @@ pub(crate) const ROW_NUMBER: &str = "__row_number";
 
 /// DELETE FROM t [alias] [USING …] [WHERE …].
 pub(super) fn delete(delete: ast::Delete, position: Position) -> Result<Statement> {
-    let refused = [
-        (!delete.tables.is_empty(), "DELETE of several tables"),
-        (delete.returning.is_some() || delete.output.is_some(), "RETURNING"),
-        (!delete.order_by.is_empty() || delete.limit.is_some(), "ORDER BY and LIMIT in DELETE"),
-    ];
-    refuse(&refused, position)?;
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = delete.from;
     let [target] = <[TableWithJoins; 1]>::try_from(from)
         .map_err(|_| SqlError::new("DELETE names one table", position).hint("others come after USING"))?;
@@ -33,25 +27,12 @@ pub(super) fn delete(delete: ast::Delete, position: Position) -> Result<Statemen
 
 /// UPDATE t [alias] SET column = value, … [FROM …] [WHERE …].
 pub(super) fn update(update: ast::Update, position: Position) -> Result<Statement> {
-    let refused = [
-        (update.returning.is_some() || update.output.is_some(), "RETURNING"),
-        (update.or.is_some(), "UPDATE OR"),
-        (!update.order_by.is_empty() || update.limit.is_some(), "ORDER BY and LIMIT in UPDATE"),
-    ];
-    refuse(&refused, position)?;
     let others = match update.from {
         Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)) => from,
         None => Vec::new(),
     };
     let changed = changed(update.table, others, update.selection, &update.assignments, position)?;
     Ok(Statement::Change(Box::new(changed)))
-}
-
-fn refuse(clauses: &[(bool, &str)], position: Position) -> Result<()> {
-    match clauses.iter().find(|(there, _)| *there) {
-        Some((_, what)) => Err(SqlError::new(format!("{what} is not supported"), position)),
-        None => Ok(()),
-    }
 }
 
 fn changed(

@@ -455,7 +455,7 @@ impl Pass<'_> {
                 Token::RParen => depth += 1,
                 Token::LParen if depth == 0 => return Ok(()),
                 Token::LParen => depth -= 1,
-                token if depth == 0 && is_word(token, "SELECT") => return Ok(()),
+                token if depth == 0 && (is_word(token, "SELECT") || is_word(token, "UNION")) => return Ok(()),
                 token if depth == 0 && (is_word(token, "ORDER") || is_word(token, "LIMIT")) => {
                     return Err(SqlError::new(format!("{clause} stands before {token}"), position)
                         .hint(format!("write … FROM t WHERE … {clause} … ORDER BY … LIMIT …")));

@@ -1,9 +1,10 @@
 //! A place in a list of tokens, for the statements and clauses that are read by hand.
 
-use super::{Position, SqlError};
+use super::grammar::Grammar;
+use super::{Position, SqlError, limits, syntax};
 use sqlparser::ast::Expr;
 use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::{Parser, ParserError};
+use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 pub(super) type Result<T> = std::result::Result<T, SqlError>;
@@ -52,7 +53,7 @@ pub(super) fn position(location: Location) -> Option<Position> {
 pub(super) fn parser_error(error: ParserError, end: Position) -> SqlError {
     let text = match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
-        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_string(),
+        ParserError::RecursionLimitExceeded => limits::too_nested(),
     };
     let (message, place) = match text.rfind(" at Line: ") {
         Some(at) => (text[..at].to_string(), read_place(&text[at..])),
@@ -230,11 +231,27 @@ impl<'t> Cursor<'t> {
 
     /// An expression, as far as it goes.
     pub(super) fn expression(&mut self) -> Result<Expr> {
-        let dialect = GenericDialect {};
-        let mut parser = Parser::new(&dialect).with_tokens_with_locations(self.rest().to_vec());
-        let expr = parser.parse_expr().map_err(|e| parser_error(e, self.end))?;
-        self.skip(parser.index());
-        Ok(expr)
+        /// How far past an expression the parser may look to see that it ends.
+        const AHEAD: usize = 16;
+        let rest = self.rest();
+        // The parser takes tokens of its own: not all that follow, since there may be many expressions.
+        let mut length = 64;
+        loop {
+            let some = &rest[..length.min(rest.len())];
+            let grammar = Grammar::new(some.len());
+            let mut parser = grammar.parser(some.to_vec());
+            let parsed = parser.parse_expr();
+            let whole = some.len() == rest.len();
+            if !whole && (parsed.is_err() || parser.index() + AHEAD > some.len()) {
+                length = some.len() * 8;
+                continue;
+            }
+            let index = parser.index();
+            let mut expr = grammar.told(parsed, self.end)?;
+            syntax::check_expression(&mut expr, &some[..index.min(some.len())])?;
+            self.skip(index);
+            return Ok(expr);
+        }
     }
 }
 

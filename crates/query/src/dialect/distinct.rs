@@ -18,18 +18,27 @@ pub(super) fn join_words(tokens: &mut Vec<TokenWithSpan>) {
         (&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM][..], DISTINCT),
         (&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM][..], NOT_DISTINCT),
     ] {
-        let mut at = 0;
-        while at + words.len() <= tokens.len() {
-            let found = tokens[at..].iter().zip(words).all(
-                |(token, keyword)| matches!(&token.token, Token::Word(word) if word.keyword == *keyword),
-            );
-            if found {
-                let span = Span::new(tokens[at].span.start, tokens[at + words.len() - 1].span.end);
-                let token = TokenWithSpan::new(Token::CustomBinaryOperator(operator.to_string()), span);
-                tokens.splice(at..at + words.len(), [token]);
-            }
-            at += 1;
+        let is_here = |tokens: &[TokenWithSpan]| {
+            tokens.len() >= words.len()
+                && tokens.iter().zip(words).all(
+                    |(token, keyword)| matches!(&token.token, Token::Word(word) if word.keyword == *keyword),
+                )
+        };
+        if !(0..tokens.len()).any(|at| is_here(&tokens[at..])) {
+            continue;
         }
+        let (mut joined, mut at) = (Vec::with_capacity(tokens.len()), 0);
+        while at < tokens.len() {
+            if is_here(&tokens[at..]) {
+                let span = Span::new(tokens[at].span.start, tokens[at + words.len() - 1].span.end);
+                joined.push(TokenWithSpan::new(Token::CustomBinaryOperator(operator.to_string()), span));
+                at += words.len();
+            } else {
+                joined.push(tokens[at].clone());
+                at += 1;
+            }
+        }
+        *tokens = joined;
     }
 }
 

@@ -14,7 +14,7 @@ use std::any::TypeId;
 use std::cell::Cell;
 
 /// Most beginnings of expressions for each word or sign, of those that are read again and again.
-const STEPS_PER_TOKEN: usize = 16;
+const STEPS_PER_TOKEN: usize = 4;
 
 /// Most of a short text.
 const STEPS_MIN: usize = 20_000;

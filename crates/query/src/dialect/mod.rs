@@ -13,6 +13,8 @@
 
 mod advice;
 mod alter;
+mod calls;
+mod chains;
 pub(crate) mod change;
 mod clause;
 mod copy;
@@ -20,6 +22,8 @@ mod cursor;
 pub(crate) mod digits;
 mod distinct;
 mod error;
+mod grammar;
+mod limits;
 pub(crate) mod marker;
 mod names;
 pub(crate) mod pivot;
@@ -27,13 +31,17 @@ mod prepare;
 mod references;
 mod repeated;
 mod restructure;
+pub(crate) mod sample;
 pub(crate) mod series_join;
 mod slips;
 mod statement;
+mod syntax;
 mod table;
 mod view;
+mod work;
 mod zone;
 
+pub use calls::{Callable, CallableKind};
 pub use error::SqlError;
 pub use names::resolve_names;
 pub use references::{reads_several, tables_read};
@@ -44,11 +52,10 @@ pub use statement::{
 pub(crate) use view::VIEW_DEPTH_MAX;
 pub use view::expand_views;
 
-use cursor::{Cursor, Tokens, parser_error};
+use cursor::{Cursor, Tokens};
+use grammar::Grammar;
 use sqlparser::ast;
-use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::sync::Arc;
 
 /// Reads a text of any number of statements, separated by semicolons.
@@ -56,7 +63,7 @@ use std::sync::Arc;
 /// # Errors
 /// [`SqlError`] for the first statement that is none of the language.
 pub fn parse(sql: &str) -> Result<Vec<Statement>, SqlError> {
-    cursor::statements(sql)?.iter().map(|tokens| statement(tokens, sql)).collect()
+    cursor::statements(sql)?.iter().map(|tokens| on_stack(tokens, || statement(tokens, sql))).collect()
 }
 
 /// As [`parse`], each statement with its own part of the text.
@@ -64,8 +71,18 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, SqlError> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_with_texts(sql: &str) -> Result<Vec<(Arc<str>, Statement)>, SqlError> {
-    let one = |tokens: &Tokens| Ok((view::text_of(tokens, sql).into(), statement(tokens, sql)?));
-    cursor::statements(sql)?.iter().map(one).collect()
+    let statements = cursor::statements(sql)?;
+    let mut places = view::Places::of(sql);
+    let one = |tokens: &Tokens| {
+        let text = places.text_of(tokens).into();
+        on_stack(tokens, || Ok((text, statement(tokens, sql)?)))
+    };
+    statements.iter().map(one).collect()
+}
+
+/// Reads a statement where there is stack for the deepest tree that its tokens can make.
+fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
+    crate::stack::with_stack(limits::stack_bytes(tokens)?, read)
 }
 
 fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
@@ -153,17 +170,18 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
 fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     refuse_unsupported(tokens)?;
     let (mut cut, clauses) = clause::cut(tokens).map_err(|e| advice::advise(e, tokens))?;
-    distinct::join_words(&mut cut.tokens);
-    let dialect = GenericDialect {};
+    join_words(&mut cut.tokens);
     let length = cut.tokens.len();
-    let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
-    let mut parsed =
-        parser.parse_statement().map_err(|e| advice::advise(parser_error(e, cut.end), tokens))?;
+    let grammar = Grammar::new(length);
+    let mut parser = grammar.parser(cut.tokens.clone());
+    let parsed = parser.parse_statement();
+    let mut parsed = grammar.told(parsed, cut.end).map_err(|e| advice::advise(e, tokens))?;
     if parser.index() < length {
         let mut cursor = Cursor::new(&cut.tokens, 0, cut.end);
         cursor.skip(parser.index());
         return Err(advice::advise(cursor.expected("the end of the statement"), tokens));
     }
+    syntax::check_statement(&mut parsed, &tokens.tokens)?;
     distinct::place(&mut parsed);
     zone::place(&mut parsed);
     slips::mend(&mut parsed)?;
@@ -231,18 +249,26 @@ fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     Ok(())
 }
 
+/// Makes words that the parser does not know in this order such that it does.
+fn join_words(tokens: &mut Vec<TokenWithSpan>) {
+    distinct::join_words(tokens);
+    sample::join_words(tokens);
+}
+
 /// A query on its own, such as the one in CREATE TABLE … AS (…).
 fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
     let (mut cut, clauses) = clause::cut(tokens).map_err(|e| advice::advise(e, tokens))?;
-    distinct::join_words(&mut cut.tokens);
-    let dialect = GenericDialect {};
-    let mut parser = Parser::new(&dialect).with_tokens_with_locations(cut.tokens.clone());
-    let mut query = parser.parse_query().map_err(|e| advice::advise(parser_error(e, cut.end), tokens))?;
+    join_words(&mut cut.tokens);
+    let grammar = Grammar::new(cut.tokens.len());
+    let mut parser = grammar.parser(cut.tokens.clone());
+    let parsed = parser.parse_query();
+    let mut query = grammar.told(parsed, cut.end).map_err(|e| advice::advise(e, tokens))?;
     let mut cursor = Cursor::new(&cut.tokens, 0, cut.end);
     cursor.skip(parser.index());
     if !matches!(cursor.peek(), None | Some(Token::EOF)) {
         return Err(cursor.expected("the end of the query"));
     }
+    syntax::check_query(&mut query, &tokens.tokens)?;
     distinct::place(query.as_mut());
     zone::place(query.as_mut());
     slips::mend(query.as_mut())?;

@@ -5,8 +5,11 @@
 //! its columns, or a name the statement itself declares (alias, CTE). What matches nothing stays as it
 //! is, and planning says so.
 
+use super::calls::{self, Callables};
+use super::cursor::Result;
 use super::digits::KeepDigits;
-use super::{AlterTable, CopySource, Partitions, Statement};
+use super::work::Work;
+use super::{AlterTable, CopySource, Partitions, SqlError, Statement};
 use sqlparser::ast::{
     Expr, Ident, Insert, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, TableFactor, TableObject, TableWithJoins, VisitMut, VisitorMut,
@@ -20,32 +23,55 @@ pub(super) type Catalog<'a> = dyn Fn(&str) -> Option<(String, Vec<String>)> + 'a
 /// Gives every unquoted name of a statement the spelling of what it refers to, and keeps the digits of its numbers
 /// ([`super::digits`]).
 ///
-/// `catalog` says what there is.
-pub fn resolve_names(statement: &mut Statement, catalog: &Catalog<'_>) {
+/// `catalog` says what tables there are, `callables` what functions.
+///
+/// # Errors
+/// [`SqlError`] at a call with a clause that its function would not heed, and where planning would take too much work.
+pub fn resolve_names(
+    statement: &mut Statement,
+    catalog: &Catalog<'_>,
+    callables: &Callables<'_>,
+) -> Result<()> {
+    let names = Names { catalog, callables };
     match statement {
-        Statement::Query(node) | Statement::Insert(node) => resolve(node.as_mut(), catalog),
+        Statement::Query(node) | Statement::Insert(node) => names.resolve(node.as_mut()),
         Statement::CreateTable(table) => {
-            if let Some(query) = &mut table.query {
-                resolve(query.as_mut(), catalog);
-            }
+            table.query.as_mut().map_or(Ok(()), |query| names.resolve(query.as_mut()))
         }
-        Statement::CreateView(view) => resolve(view.query.as_mut(), catalog),
-        Statement::CopyTo { source: CopySource::Query(query), .. } => resolve(query.as_mut(), catalog),
-        Statement::Change(change) => resolve(change.query.as_mut(), catalog),
+        Statement::CreateView(view) => names.resolve(view.query.as_mut()),
+        Statement::CopyTo { source: CopySource::Query(query), .. } => names.resolve(query.as_mut()),
+        Statement::Change(change) => names.resolve(change.query.as_mut()),
         Statement::AlterTable { change: AlterTable::DropPartitions(Partitions::Where(query)), .. } => {
-            resolve(query.as_mut(), catalog);
+            names.resolve(query.as_mut())
         }
-        _ => {}
+        _ => Ok(()),
     }
 }
 
-fn resolve(node: &mut impl VisitMut, catalog: &Catalog<'_>) {
-    let mut spellings = Spellings::default();
-    // No visitor ever breaks off.
-    let _ = node.visit(&mut Collect { catalog, spellings: &mut spellings });
-    let _ = node.visit(&mut Rewrite { spellings: &spellings });
-    let _ = node.visit(&mut KeepDigits);
-    super::repeated::place(node, catalog);
+/// What names may refer to.
+struct Names<'a> {
+    catalog: &'a Catalog<'a>,
+    callables: &'a Callables<'a>,
+}
+
+impl Names<'_> {
+    fn resolve(&self, node: &mut impl VisitMut) -> Result<()> {
+        let mut spellings = Spellings::default();
+        let mut work = Work::new(self.callables);
+        // The first visitor never breaks off.
+        let _ =
+            node.visit(&mut Collect { catalog: self.catalog, spellings: &mut spellings, work: &mut work });
+        work.done()?;
+        if let ControlFlow::Break(error) =
+            node.visit(&mut Rewrite { spellings: &spellings, callables: self.callables })
+        {
+            return Err(error);
+        }
+        // It never breaks off.
+        let _ = node.visit(&mut KeepDigits);
+        super::repeated::place(node, self.catalog);
+        Ok(())
+    }
 }
 
 /// What names a statement can refer to, by their lower-case form.
@@ -112,12 +138,13 @@ impl Spellings {
     }
 }
 
-struct Collect<'a> {
+struct Collect<'a, 'w> {
     catalog: &'a Catalog<'a>,
     spellings: &'a mut Spellings,
+    work: &'a mut Work<'w>,
 }
 
-impl Collect<'_> {
+impl Collect<'_, '_> {
     /// Notes a table of the catalog; hands back its columns.
     fn table(&mut self, name: &ObjectName) -> Option<Vec<String>> {
         let ident = name.0.last()?.as_ident()?;
@@ -131,7 +158,7 @@ impl Collect<'_> {
     }
 }
 
-impl VisitorMut for Collect<'_> {
+impl VisitorMut for Collect<'_, '_> {
     type Break = ();
 
     fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
@@ -139,7 +166,23 @@ impl VisitorMut for Collect<'_> {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.work.leave_expr(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.work.leave_query(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.work.leave_select(select);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.work.enter_expr(expr);
         if let Some(alias) = super::series_join::horizon_alias(expr) {
             self.spellings.declare(alias);
         }
@@ -147,6 +190,7 @@ impl VisitorMut for Collect<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.work.enter_query(query);
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             self.spellings.declare(&cte.alias.name);
             cte.alias.columns.iter().for_each(|column| self.spellings.declare(&column.name));
@@ -164,6 +208,7 @@ impl VisitorMut for Collect<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        self.work.enter_factor(factor);
         super::pivot::names_made(factor).iter().for_each(|name| self.spellings.declare(name));
         let (alias, table) = match factor {
             TableFactor::Table { name, alias, args, .. } => (alias, args.is_none().then_some(&*name)),
@@ -187,6 +232,7 @@ impl VisitorMut for Collect<'_> {
 
 struct Rewrite<'a> {
     spellings: &'a Spellings,
+    callables: &'a Callables<'a>,
 }
 
 impl Rewrite<'_> {
@@ -200,25 +246,30 @@ impl Rewrite<'_> {
 }
 
 impl VisitorMut for Rewrite<'_> {
-    type Break = ();
+    type Break = SqlError;
 
-    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<SqlError> {
         if let Some(sqlparser::ast::ObjectNamePart::Identifier(ident)) = name.0.last_mut() {
             self.spellings.fix(ident);
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         match expr {
             Expr::Identifier(ident) => self.spellings.fix(ident),
             Expr::CompoundIdentifier(parts) => self.spellings.fix_qualified(parts),
+            Expr::Function(function) => {
+                if let Err(error) = calls::check(function, self.callables) {
+                    return ControlFlow::Break(error);
+                }
+            }
             _ => {}
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         for item in &mut select.projection {
             if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
             {
@@ -229,14 +280,14 @@ impl VisitorMut for Rewrite<'_> {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
             self.joins(table_with_joins);
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_statement(&mut self, statement: &mut sqlparser::ast::Statement) -> ControlFlow<()> {
+    fn pre_visit_statement(&mut self, statement: &mut sqlparser::ast::Statement) -> ControlFlow<SqlError> {
         if let sqlparser::ast::Statement::Insert(Insert { table, columns, .. }) = statement {
             if let TableObject::TableName(name) = table {
                 self.spellings.fix_name(name);

@@ -9,6 +9,7 @@ use super::table::table_names;
 use super::{CopySource, CreateView, SqlError, Statement, parse_query};
 use sqlparser::ast::{Ident, Query, TableAlias, TableFactor, VisitMut, VisitorMut};
 use sqlparser::tokenizer::Location;
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
 /// Most views that may be read through one another.
@@ -48,30 +49,62 @@ pub(super) fn drop_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
 
 /// The part of a text that some of its tokens are.
 pub(super) fn text_of<'a>(tokens: &Tokens, sql: &'a str) -> &'a str {
-    match (tokens.tokens.first(), tokens.tokens.last()) {
-        (Some(first), Some(last)) => &sql[byte_at(sql, first.span.start)..byte_at(sql, last.span.end)],
-        _ => "",
-    }
+    Places::of(sql).text_of(tokens)
 }
 
-/// Where a place in a text is, in bytes.
-fn byte_at(sql: &str, place: Location) -> usize {
-    let line =
-        sql.split_inclusive('\n').take(place.line.saturating_sub(1) as usize).map(str::len).sum::<usize>();
-    let rest = sql.get(line..).unwrap_or_default();
-    let column = rest.char_indices().nth(place.column.saturating_sub(1) as usize);
-    line + column.map_or(rest.len(), |(at, _)| at)
+/// Places of a text in bytes, asked for from first to last: the text is gone through once.
+pub(super) struct Places<'a> {
+    sql: &'a str,
+    /// The place that was asked for last, in bytes, and as line and column.
+    byte: usize,
+    at: Location,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(sql: &'a str) -> Self {
+        Self { sql, byte: 0, at: Location { line: 1, column: 1 } }
+    }
+
+    /// The part of the text that some of its tokens are.
+    pub(super) fn text_of(&mut self, tokens: &Tokens) -> &'a str {
+        match (tokens.tokens.first(), tokens.tokens.last()) {
+            (Some(first), Some(last)) => {
+                let begin = self.byte_at(first.span.start);
+                &self.sql[begin..self.byte_at(last.span.end)]
+            }
+            _ => "",
+        }
+    }
+
+    fn byte_at(&mut self, place: Location) -> usize {
+        for c in self.sql[self.byte..].chars() {
+            if self.at >= place {
+                break;
+            }
+            self.byte += c.len_utf8();
+            self.at = match c {
+                '\n' => Location { line: self.at.line + 1, column: 1 },
+                _ => Location { line: self.at.line, column: self.at.column + 1 },
+            };
+        }
+        self.byte
+    }
 }
 
 /// Finds a view by its name in any case: its own spelling and its query.
 pub(super) type Views<'a> = dyn Fn(&str) -> Option<(String, String)> + 'a;
+
+/// Most views that a statement may read, those that others read counted each time (`views_read_max`): their queries are
+/// read anew at each place.
+const VIEWS_READ_MAX: usize = 1_000;
 
 /// Puts the query of each view that a statement reads in its place. A name that WITH declares is no view's.
 ///
 /// # Errors
 /// [`SqlError`] at the view's name, where its query is none, or views are read through each other without end.
 pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> {
-    let mut expand = Expand { views, declared: Vec::new(), through: Vec::new() };
+    let read = Cell::new(0);
+    let mut expand = Expand { views, declared: Vec::new(), through: Vec::new(), read: &read };
     match statement {
         Statement::Query(node) | Statement::Insert(node) => expand.within(node.as_mut()),
         Statement::CreateTable(table) => {
@@ -94,6 +127,8 @@ struct Expand<'a> {
     declared: Vec<Vec<String>>,
     /// The views whose queries the walk is in.
     through: Vec<String>,
+    /// How many views were read so far, all together.
+    read: &'a Cell<usize>,
 }
 
 impl Expand<'_> {
@@ -124,19 +159,23 @@ impl Expand<'_> {
         if self.through.len() >= VIEW_DEPTH_MAX {
             return refuse(format!("view '{name}' is read through more than {VIEW_DEPTH_MAX} others"));
         }
+        self.read.set(self.read.get() + 1);
+        if self.read.get() > VIEWS_READ_MAX {
+            return refuse(format!("the statement reads more than {VIEWS_READ_MAX} views (views_read_max)"));
+        }
         let mut tokens = statements(text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: position });
         // What is wrong in it is wrong here.
         tokens.tokens.iter_mut().for_each(|token| token.span = ident.span);
         tokens.end = position;
         let mut query = parse_query(&tokens)?;
         let through = self.through.iter().cloned().chain([name.to_string()]).collect();
-        let mut inner = Expand { views: self.views, declared: Vec::new(), through };
+        let mut inner = Expand { views: self.views, declared: Vec::new(), through, read: self.read };
         inner.within(query.as_mut())?;
         Ok(query)
     }
 
     fn place(&self, factor: &mut TableFactor) -> Result<()> {
-        let TableFactor::Table { name, alias, args: None, .. } = factor else { return Ok(()) };
+        let TableFactor::Table { name, alias, args: None, sample, .. } = factor else { return Ok(()) };
         let [part] = name.0.as_slice() else { return Ok(()) };
         let Some(ident) = part.as_ident().filter(|ident| !self.is_declared(&ident.value)) else {
             return Ok(());
@@ -145,7 +184,8 @@ impl Expand<'_> {
         let subquery = self.query(ident, &spelling, &text)?;
         let name = Ident { value: spelling, quote_style: Some('"'), span: ident.span };
         let alias = alias.take().or(Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None }));
-        *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        let sample = sample.take();
+        *factor = TableFactor::Derived { lateral: false, subquery, alias, sample };
         Ok(())
     }
 }

@@ -37,7 +37,7 @@ const JOIN_STEPS: f64 = 0.3;
 const AGGREGATE_STEPS: f64 = 1.0 / 9.0;
 
 /// Steps of a condition for each pair of queries that it is carried down through.
-const CONDITION_STEPS: f64 = 60.0;
+const CONDITION_STEPS: f64 = 80.0;
 
 /// How many copies `coalesce(x, …)` makes of x.
 const COPIES: f64 = 3.0;

@@ -51,6 +51,38 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
 }
 
+/// Whether an aggregate takes each value once with DISTINCT, or gives the same with and without.
+pub(crate) fn heeds_distinct(aggregate: &str) -> bool {
+    const HEED: [&str; 20] = [
+        "approx_distinct",
+        "approx_median",
+        "array_agg",
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "count",
+        "count_distinct",
+        "max",
+        "median",
+        "min",
+        "percentile_cont",
+        "stddev",
+        "string_agg",
+        "sum",
+        "var",
+        "var_pop",
+    ];
+    HEED.contains(&aggregate) || aggregate == "stddev_pop"
+}
+
+/// Whether a function of windows heeds IGNORE NULLS.
+pub(crate) fn heeds_nulls(window: &str) -> bool {
+    ["first_value", "lag", "last_value", "lead", "nth_value"].contains(&window)
+}
+
 fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();

@@ -29,6 +29,7 @@ mod planning;
 mod reduce;
 mod relation;
 mod sample;
+mod sampling;
 mod series;
 mod series_join;
 mod settings;

@@ -2,8 +2,9 @@
 
 use crate::dialect::marker::{AsOfMarker, Marker, NbboMarker, planning_error};
 use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
+use crate::dialect::sample::Sample;
 use crate::dialect::series_join::SeriesJoinMarker;
-use crate::operators::{asof, latest, nbbo, pivot, sample, series_join};
+use crate::operators::{asof, latest, nbbo, pivot, sample, sampling, series_join};
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -21,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The table function that stands for a plan which is already made.
 const PLANNED: &str = "__planned";
 
-/// Plans SAMPLE BY, LATEST ON, our joins, nbbo, PIVOT and UNPIVOT; leaves every other relation to DataFusion.
+/// Plans SAMPLE BY, LATEST ON, our joins, nbbo, PIVOT, UNPIVOT and TABLESAMPLE; leaves every other relation to DataFusion.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     /// Plans on their way back into DataFusion's planner, by number; each is taken once.
@@ -137,6 +138,10 @@ impl RelationPlanner for Relations {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
         let planned = |plan| Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
+        let mut relation = relation;
+        if let Some(sample) = Sample::take(&mut relation).map_err(planning_error)? {
+            return planned(sampling::plan_sample(context.plan(relation)?, sample)?);
+        }
         match relation {
             TableFactor::Function { .. } => {
                 if let Some(plan) = self.take(&relation) {

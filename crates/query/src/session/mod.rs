@@ -22,6 +22,7 @@ use crate::Database;
 use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
+use crate::stack::OnEnoughStack;
 use crate::statements::prepare::{Prepared, elsewhere};
 use crate::wanted::Within;
 use datafusion::arrow::array::RecordBatch;
@@ -143,7 +144,7 @@ impl Session {
     pub async fn run_text(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
         let entered = self.database.running().enter(&statement, text, &self.memory);
         self.running = entered.as_ref().map(|entered| Arc::clone(entered.one()));
-        let done = self.run_entered(statement).await;
+        let done = OnEnoughStack::new(self.run_entered(statement)).await;
         self.running = None;
         let Some(entered) = entered else { return done };
         match done {
@@ -188,18 +189,18 @@ impl Session {
     /// Puts views' queries in their places, and gives names the spelling of what they refer to.
     ///
     /// # Errors
-    /// Where the query of a view is none.
+    /// Where the query of a view is none, and at a call with a clause that its function does not heed.
     pub(crate) fn prepare_names(&self, statement: &mut Statement) -> Result<()> {
         let snapshot = self.snapshot();
         dialect::expand_views(statement, &|name| {
             let schema = snapshot.table(name)?.schema();
             Some((schema.name().to_string(), schema.view()?.to_string()))
         })?;
-        dialect::resolve_names(statement, &|name| match snapshot.table(name) {
+        let tables = |name: &str| match snapshot.table(name) {
             Some(table) => Some(spelling(table)),
             None => self.pinned.frame(name).map(|frame| spelling_of_frame(&frame)),
-        });
-        Ok(())
+        };
+        Ok(dialect::resolve_names(statement, &tables, &|name| self.states.callable(name))?)
     }
 
     /// As [`Self::parse`], each statement with its own part of the text, for [`Self::run_text`].

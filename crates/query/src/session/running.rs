@@ -13,6 +13,7 @@ use super::QueryProgress;
 use super::memory::SessionMemory;
 use crate::dialect::Statement;
 use crate::error::{QueryError, Result};
+use crate::stack::on_enough_stack;
 use crate::wanted::{self, Wanted};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -369,7 +370,8 @@ impl Stream for Watched {
         if this.one.is_cancelled() {
             return this.cancelled();
         }
-        let next = match wanted::caught(Some(&this.one.wanted), || rows.poll_next_unpin(context)) {
+        let polled = || wanted::caught(Some(&this.one.wanted), || rows.poll_next_unpin(context));
+        let next = match on_enough_stack(polled) {
             Ok(next) => next,
             Err(defect) => return this.failed(defect),
         };

@@ -3,8 +3,10 @@
 use super::catalog::{PinnedCatalog, PinnedSnapshot};
 use super::memory::SessionMemory;
 use crate::Database;
+use crate::dialect::{Callable, CallableKind};
 use crate::error::Result;
 use crate::functions::user::FunctionSet;
+use crate::functions::{heeds_distinct, heeds_nulls};
 use crate::literals::UuidLiterals;
 use crate::operators::{self, SessionSettings};
 use datafusion::catalog::CatalogProviderList;
@@ -115,6 +117,24 @@ impl States {
     /// What a plan of the wide or the narrow state runs with.
     pub(super) fn task(&self, wide: bool) -> Arc<TaskContext> {
         Arc::clone(if wide { &self.wide_task } else { &self.narrow_task })
+    }
+
+    /// The function of a name in lower case.
+    pub(super) fn callable(&self, name: &str) -> Option<Callable> {
+        let state = &self.narrow;
+        if state.scalar_functions().contains_key(name) || state.higher_order_functions().contains_key(name) {
+            return Some(Callable { kind: CallableKind::Scalar, distinct: false, nulls: false });
+        }
+        let nulls = heeds_nulls(name);
+        if let Some(aggregate) = state.aggregate_functions().get(name) {
+            // A function of the user's own is told of DISTINCT.
+            let own = self.functions.iter().any(|function| function.name().eq_ignore_ascii_case(name));
+            let (distinct, nulls) =
+                (own || heeds_distinct(aggregate.name()), nulls || aggregate.supports_null_handling_clause());
+            return Some(Callable { kind: CallableKind::Aggregate, distinct, nulls });
+        }
+        let window = state.window_functions().contains_key(name);
+        window.then_some(Callable { kind: CallableKind::Window, distinct: false, nulls })
     }
 
     /// Starts a statement: `now()` is this moment.

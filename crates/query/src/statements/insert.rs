@@ -3,6 +3,7 @@
 //! Few rows go through the tape; from [`BULK_ROWS_MIN`] on they go straight into parts. Either way
 //! all of them become durable and visible together, or none.
 
+use super::conflict;
 use crate::cast::{cast_exactly, check_times, no_such_column};
 use crate::dialect::digits::number;
 use crate::error::{QueryError, Result};
@@ -25,7 +26,6 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
     let ast::Statement::Insert(insert) = statement else {
         return Err(QueryError::request("not an INSERT statement"));
     };
-    refuse_not_supported(&insert)?;
     let target = target(session, &insert)?;
     let mut source = insert.source.ok_or_else(|| QueryError::request("INSERT needs VALUES or a query"))?;
     match source.body.as_mut() {
@@ -144,20 +144,6 @@ fn rename_alike(items: &mut [ast::SelectItem]) {
     }
 }
 
-fn refuse_not_supported(insert: &ast::Insert) -> Result<()> {
-    let clauses = [
-        (insert.on.is_some(), "ON CONFLICT"),
-        (insert.returning.is_some(), "RETURNING"),
-        (insert.overwrite || insert.replace_into, "overwriting rows"),
-        (!insert.assignments.is_empty(), "INSERT … SET"),
-        (insert.partitioned.is_some(), "PARTITION in INSERT"),
-    ];
-    match clauses.iter().find(|(there, _)| *there) {
-        Some((_, what)) => Err(QueryError::not_supported(what)),
-        None => Ok(()),
-    }
-}
-
 /// A table and where each of its columns comes from.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -226,6 +212,7 @@ fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
     let name = name.ok_or_else(|| QueryError::request("INSERT needs the name of a table"))?;
     let table = super::table(session, &name)?;
     let schema = table.schema();
+    conflict::check(insert, schema)?;
     if insert.columns.is_empty() {
         return Ok(Target::all_columns(schema));
     }

@@ -3,6 +3,7 @@
 mod alter;
 mod change;
 mod config;
+mod conflict;
 mod copy;
 mod create;
 mod insert;

@@ -1,0 +1,40 @@
+//! SQL as a function of any text, for `fuzz/` and for the tests: no text may end the process, panic, or take longer than
+//! its length allows.
+
+use crate::dialect::{Statement, parse_with_texts};
+use crate::{Database, DatabaseOptions, Outcome};
+use std::sync::LazyLock;
+
+/// Tables of every kind of column, without rows.
+static TABLES: LazyLock<Option<Database>> = LazyLock::new(|| {
+    let options = DatabaseOptions { query_threads: Some(1), ..DatabaseOptions::default() };
+    let database = Database::in_memory(options).ok()?;
+    let mut session = database.session();
+    for sql in [
+        "CREATE TABLE trades (ts TIMESTAMP, symbol SYMBOL, price DOUBLE, size BIGINT, note VARCHAR, up BOOLEAN, amount DECIMAL(38, 6), day DATE, key UUID, bids DOUBLE[]) TIMESTAMP(ts)",
+        "CREATE TABLE quotes (ts TIMESTAMP, symbol SYMBOL, bid DOUBLE, ask DOUBLE) TIMESTAMP(ts) DEDUP UPSERT KEYS (ts, symbol)",
+    ] {
+        database.runtime().block_on(session.query(sql)).ok()?;
+    }
+    Some(database)
+});
+
+/// Reads a text and plans its queries; the message of a defect that it met.
+pub fn sql(text: &str) -> Option<String> {
+    let database = TABLES.as_ref()?;
+    let statements = parse_with_texts(text).ok()?;
+    let mut session = database.session();
+    for (_, statement) in statements.into_iter().take(4) {
+        if !matches!(statement, Statement::Query(_)) {
+            continue;
+        }
+        match database.runtime().block_on(session.run(statement)) {
+            // The rows are not asked for.
+            Ok(Outcome::Rows { .. } | Outcome::Done { .. }) => {}
+            // What a panic becomes (`Session::run`).
+            Err(error) if error.message.contains("met a defect") => return Some(error.to_string()),
+            Err(_) => {}
+        }
+    }
+    None
+}
