@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod clauses;
 mod database;
 mod memory;
+mod nesting;
 mod property;
 mod slt;
 mod states;
