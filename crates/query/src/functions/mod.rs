@@ -1,8 +1,10 @@
 //! Functions of market data.
 //!
-//! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); aggregates by time (first and last,
-//! ohlc and candle, twap, realized_vol), vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
-//! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants; the window
+//! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); arithmetic
+//! of whole numbers that is checked for overflow ([`checked`]); aggregates by time (first and last,
+//! ohlc and candle, twap, realized_vol), sum and avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
+//! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants, the fields
+//! and the median of differences of times; the window
 //! functions of returns and indicators; functions of the user's own ([`user`]). Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
@@ -32,6 +34,7 @@ mod time_bucket;
 pub(crate) mod user;
 mod vwap;
 mod wall_time;
+pub(crate) mod whole;
 
 pub(crate) use wall_time::AT_TIME_ZONE;
 
@@ -42,13 +45,15 @@ use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use std::sync::Arc;
 
-/// Adds the functions to a session, and the rule that gives some of them their time.
+/// Adds the functions to a session, the rule that gives some of them their time, and that which has whole numbers
+/// checked for overflow.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
     builder.scalar_functions().insert(growth::claiming(built_in)).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());
-    builder.with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
+    builder
+        .with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
 }
 
 /// Whether an aggregate takes each value once with DISTINCT, or gives the same with and without.
@@ -97,7 +102,9 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let plain = [ksum::KSUM, moments::SKEWNESS, moments::KURTOSIS, by_time::twap(), by_time::realized_vol()];
     let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
-    let all: [AggregateUDF; 16] = [
+    let all: [AggregateUDF; 18] = [
+        whole::WholeSum::sum().into(),
+        whole::WholeSum::avg().into(),
         correlation::Correlation::default().into(),
         extreme::Extreme::min().into(),
         extreme::Extreme::max().into(),

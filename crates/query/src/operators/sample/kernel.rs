@@ -1,7 +1,7 @@
 //! The aggregates of SAMPLE BY and GROUP BY, reduced run by run.
 //!
 //! Rows of one group mostly lie together, so that a sum is a sum over a slice, at the speed of memory.
-//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum also over integers);
+//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum and avg also over whole numbers);
 //! where rows come by series from parts, first and last look at the ends of runs only, and what statistics
 //! keep is taken from them for whole blocks. Any other aggregate is fed through its accumulator of groups,
 //! row by row.
@@ -72,8 +72,10 @@ impl Kernel {
             (name, [value, ..]) if by_ends => Kernel::Ends(Ends::new(name == "last", value)),
             ("count", [_]) if plain => Kernel::Count(Counts::default()),
             (name @ ("sum" | "avg"), [_]) if plain && doubles => Kernel::Sum(Sums::new(name == "avg", pair)),
-            ("sum", [DataType::Int64]) if plain => Kernel::IntegerSum(IntegerSums::new(false)),
-            ("sum", [DataType::UInt64]) if plain => Kernel::IntegerSum(IntegerSums::new(true)),
+            (name @ ("sum" | "avg"), [of @ (DataType::Int64 | DataType::UInt64)]) if plain => {
+                let unsigned = *of == DataType::UInt64;
+                Kernel::IntegerSum(IntegerSums::new(aggregate.name(), name == "avg", unsigned))
+            }
             (name @ ("min" | "max"), [_]) if plain && doubles => {
                 Kernel::Extreme(Extremes::new(name == "max"))
             }
@@ -220,7 +222,7 @@ impl Kernel {
         Ok(match self {
             Kernel::Count(counts) => counts.finish(),
             Kernel::Sum(sums) => sums.finish(),
-            Kernel::IntegerSum(sums) => sums.finish(),
+            Kernel::IntegerSum(sums) => sums.finish()?,
             Kernel::Extreme(extremes) => extremes.finish(),
             Kernel::Vwap(vwap) => vwap.finish(),
             Kernel::Moments(moments) => moments.finish(),

@@ -68,7 +68,7 @@ impl Shaped {
                     (arguments, pair) = (sides.to_vec(), Some(found));
                 }
             }
-            ("sum", [argument], [DataType::Int64 | DataType::UInt64]) if plain => {
+            ("sum" | "avg", [argument], [DataType::Int64 | DataType::UInt64]) if plain => {
                 if let Some(narrow) = widened(argument, input) {
                     arguments = vec![narrow];
                 }

@@ -7,13 +7,14 @@
 //! reads left columns too, the accumulator is given the rows of each window: as many steps as the windows have
 //! rows together.
 
-use super::kernels::{Counts, extreme, folded, summed, vwap};
+use super::kernels::{Counts, extreme, folded, summed, vwap, whole_sums};
 use super::rows::Matched;
 use super::windows::Windows;
+use crate::functions::whole::{finished, mean};
 use crate::operators::sample::kernel::accumulator;
 use crate::operators::window::fold::Fold;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int64Array, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, UInt32Array, new_null_array,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::compute::{concat, take};
@@ -95,7 +96,7 @@ impl Kernel {
         match (aggregate.fun().name(), types) {
             ("count", [_]) => Some(Kernel::Count),
             ("sum", [_]) if same && added => Some(Kernel::Sum),
-            ("avg", [DataType::Float64]) if same => Some(Kernel::Mean),
+            ("avg", [DataType::Float64 | DataType::Int64 | DataType::UInt64]) => Some(Kernel::Mean),
             ("min", [_]) if same && ordered => Some(Kernel::Extreme(false)),
             ("max", [_]) if same && ordered => Some(Kernel::Extreme(true)),
             ("vwap", [DataType::Float64, DataType::Float64]) => Some(Kernel::Vwap),
@@ -321,11 +322,19 @@ impl Aggregate {
                     windows.rows().map(|(a, b)| counts.within(a, b) as i64),
                 ))
             }
-            (Kernel::Sum, [values]) => match values.data_type() {
-                DataType::Int64 => summed::<Int64Type>(values, valid.as_ref(), windows),
-                DataType::UInt64 => summed::<UInt64Type>(values, valid.as_ref(), windows),
-                _ => summed::<Float64Type>(values, valid.as_ref(), windows),
-            },
+            (Kernel::Sum | Kernel::Mean, [values]) if values.data_type().is_integer() => {
+                let sums = match values.data_type() {
+                    DataType::UInt64 => whole_sums::<UInt64Type>(values, valid.as_ref(), windows),
+                    _ => whole_sums::<Int64Type>(values, valid.as_ref(), windows),
+                };
+                if kernel == Kernel::Sum {
+                    let name = self.lowered.aggregate.name();
+                    return finished(name, sums.into_iter(), values.data_type());
+                }
+                let means = sums.into_iter().map(|(sum, count)| (count > 0).then(|| mean(sum, count)));
+                Arc::new(means.collect::<Float64Array>())
+            }
+            (Kernel::Sum, [values]) => summed(values, valid.as_ref(), windows),
             (Kernel::Mean, [values]) => {
                 let fold = Fold { identity: 0.0, join: |a, b| a + b };
                 folded::<Float64Type>(values, valid.as_ref(), windows, &fold, |sum, count| sum / count as f64)

@@ -1,6 +1,7 @@
 //! The kernels of a WINDOW JOIN's aggregates.
 
 use super::windows::Windows;
+use crate::functions::whole::sums_fit;
 use crate::operators::window::fold::Fold;
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, PrimitiveArray};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -62,14 +63,34 @@ pub(super) fn folded<A: ArrowPrimitiveType>(
     Arc::new(PrimitiveArray::<A>::new(out.into(), nulls).with_data_type(argument.data_type().clone()))
 }
 
-/// Σ of each window's values.
-pub(super) fn summed<A: ArrowPrimitiveType>(
+/// Σ of each window's doubles.
+pub(super) fn summed(argument: &ArrayRef, valid: Option<&BooleanBuffer>, windows: &Windows) -> ArrayRef {
+    let fold = Fold { identity: 0.0, join: |a: f64, b: f64| a + b };
+    folded::<Float64Type>(argument, valid, windows, &fold, |sum, _| sum)
+}
+
+/// Σ and the number of each window's whole numbers, in 64 bits where no sum can be too large for them, else in 128.
+pub(super) fn whole_sums<A: ArrowPrimitiveType>(
     argument: &ArrayRef,
     valid: Option<&BooleanBuffer>,
     windows: &Windows,
-) -> ArrayRef {
-    let fold = Fold { identity: A::Native::ZERO, join: |a: A::Native, b: A::Native| a.add_wrapping(b) };
-    folded::<A>(argument, valid, windows, &fold, |sum, _| sum)
+) -> Vec<(i128, i64)>
+where
+    A::Native: Into<i128>,
+{
+    let counts = Counts::new(valid);
+    let values = argument.as_primitive::<A>().values();
+    let number =
+        |row: usize| if valid.is_none_or(|valid| valid.value(row)) { values[row] } else { A::Native::ZERO };
+    let counted = |start, end| counts.within(start, end) as i64;
+    let narrow: Vec<A::Native> = (0..values.len()).map(number).collect();
+    if sums_fit(&narrow) {
+        let fold = Fold { identity: A::Native::ZERO, join: |a: A::Native, b: A::Native| a.add_wrapping(b) };
+        return windows.fold(&narrow, &fold, |sum, start, end| (sum.into(), counted(start, end)));
+    }
+    let wide: Vec<i128> = narrow.into_iter().map(Into::into).collect();
+    windows
+        .fold(&wide, &Fold { identity: 0, join: |a, b| a + b }, |sum, start, end| (sum, counted(start, end)))
 }
 
 /// The largest value of each window, or the smallest.

@@ -6,6 +6,7 @@
 use super::fold::{Fold, Values};
 use super::frame::Frame;
 use crate::error::from_arrow;
+use crate::functions::whole::{finished, mean, sums_fit};
 use crate::scan::Reach;
 use arrow_select::concat::concat;
 use arrow_select::take::take;
@@ -72,11 +73,7 @@ impl Kernel {
     pub(super) fn evaluate(&self, rows: &Rows<'_>) -> Result<ArrayRef> {
         match self.how {
             How::Sum(frame) => self.sum(frame, rows),
-            How::Mean(frame) => {
-                let argument = self.argument(0, rows.batch)?;
-                let values = Counted::<Float64Type>::new(&argument, 0.0);
-                Ok(values.fold(rows, frame, |a, b| a + b, |sum, count| sum / count as f64))
-            }
+            How::Mean(frame) => self.mean(frame, rows),
             How::Count(frame) => self.count(frame, rows),
             How::Extreme(frame, largest) => self.extreme(frame, largest, rows),
             How::Vwap(frame) => self.vwap(frame, rows),
@@ -106,15 +103,64 @@ impl Kernel {
     }
 
     fn sum(&self, frame: Frame, rows: &Rows<'_>) -> Result<ArrayRef> {
-        fn of<A: ArrowPrimitiveType>(argument: &ArrayRef, frame: Frame, rows: &Rows<'_>) -> ArrayRef {
-            let zero = A::Native::ZERO;
-            Counted::<A>::new(argument, zero).fold(rows, frame, |a, b| a.add_wrapping(b), |sum, _| sum)
+        let argument = self.argument(0, rows.batch)?;
+        match argument.data_type() {
+            DataType::Int64 => self.whole_sum::<Int64Type>(&argument, frame, rows),
+            DataType::UInt64 => self.whole_sum::<UInt64Type>(&argument, frame, rows),
+            _ => {
+                let values = Counted::<Float64Type>::new(&argument, 0.0);
+                Ok(values.fold(rows, frame, |a, b| a + b, |sum, _| sum))
+            }
         }
+    }
+
+    /// The sums of whole numbers: in 64 bits where no sum can be too large for them, else in 128.
+    fn whole_sum<A: ArrowPrimitiveType>(
+        &self,
+        argument: &ArrayRef,
+        frame: Frame,
+        rows: &Rows<'_>,
+    ) -> Result<ArrayRef>
+    where
+        A::Native: Into<i128>,
+    {
+        let values = Counted::<A>::new(argument, A::Native::ZERO);
+        if sums_fit(&values.values) {
+            return Ok(values.fold(rows, frame, |a, b| a.add_wrapping(b), |sum, _| sum));
+        }
+        let sums = values.sums(rows, frame, |sum, count| (sum, count));
+        finished(self.called(), sums.into_iter(), argument.data_type())
+    }
+
+    /// The means of whole numbers.
+    fn whole_mean<A: ArrowPrimitiveType>(
+        &self,
+        argument: &ArrayRef,
+        frame: Frame,
+        rows: &Rows<'_>,
+    ) -> ArrayRef
+    where
+        A::Native: Into<i128>,
+    {
+        let values = Counted::<A>::new(argument, A::Native::ZERO);
+        let means = values.sums(rows, frame, |sum, count| (count > 0).then(|| mean(sum, count)));
+        Arc::new(Float64Array::from(means))
+    }
+
+    /// The function as the user knows it, without its window.
+    fn called(&self) -> &str {
+        plain_aggregate(&self.expr).map_or_else(|| self.expr.name(), AggregateFunctionExpr::name)
+    }
+
+    fn mean(&self, frame: Frame, rows: &Rows<'_>) -> Result<ArrayRef> {
         let argument = self.argument(0, rows.batch)?;
         Ok(match argument.data_type() {
-            DataType::Int64 => of::<Int64Type>(&argument, frame, rows),
-            DataType::UInt64 => of::<UInt64Type>(&argument, frame, rows),
-            _ => of::<Float64Type>(&argument, frame, rows),
+            DataType::Int64 => self.whole_mean::<Int64Type>(&argument, frame, rows),
+            DataType::UInt64 => self.whole_mean::<UInt64Type>(&argument, frame, rows),
+            _ => {
+                let values = Counted::<Float64Type>::new(&argument, 0.0);
+                values.fold(rows, frame, |a, b| a + b, |sum, count| sum / count as f64)
+            }
         })
     }
 
@@ -233,7 +279,7 @@ impl How {
         match (aggregate.fun().name(), types) {
             ("count", [_]) => Some(How::Count(frame)),
             ("sum", [_]) if same && added => Some(How::Sum(frame)),
-            ("avg", [DataType::Float64]) if same => Some(How::Mean(frame)),
+            ("avg", [DataType::Float64 | DataType::Int64 | DataType::UInt64]) => Some(How::Mean(frame)),
             ("min", [_]) if same && ordered => Some(How::Extreme(frame, false)),
             ("max", [_]) if same && ordered => Some(How::Extreme(frame, true)),
             ("vwap", [DataType::Float64, DataType::Float64]) => Some(How::Vwap(frame)),
@@ -371,6 +417,40 @@ impl<'a, A: ArrowPrimitiveType> Counted<'a, A> {
         });
         let nulls = self.nulls(rows, frame);
         Arc::new(PrimitiveArray::<A>::new(out.into(), nulls).with_data_type(self.data_type.clone()))
+    }
+
+    /// What `finish` makes of the fold of each row's frame and of how many values there are; `values` are the
+    /// argument's, in whatever type they are folded in.
+    fn folded<T: Copy, U>(
+        &self,
+        values: &[T],
+        rows: &Rows<'_>,
+        frame: Frame,
+        fold: Fold<T, impl Fn(T, T) -> T + Copy>,
+        finish: impl Fn(T, i64) -> U,
+    ) -> Vec<U> {
+        let mut out = Vec::with_capacity(values.len());
+        each_series(rows, |from, rows, times| {
+            let values = Values { values: &values[from..from + rows], times };
+            fold.over(values, frame, &mut out, |value, start, end| {
+                finish(value, counted(self.valid_before.as_deref(), from, start, end) as i64)
+            });
+        });
+        out
+    }
+
+    /// What `finish` makes of the sum of each row's frame and of how many values there are: the sums are added up in
+    /// 64 bits where none can be too large for them, else in 128.
+    fn sums<U>(&self, rows: &Rows<'_>, frame: Frame, finish: impl Fn(i128, i64) -> U) -> Vec<U>
+    where
+        A::Native: Into<i128>,
+    {
+        if sums_fit(&self.values) {
+            let fold = Fold { identity: self.identity, join: |a: A::Native, b: A::Native| a.add_wrapping(b) };
+            return self.folded(&self.values, rows, frame, fold, |sum, count| finish(sum.into(), count));
+        }
+        let values: Vec<i128> = self.values.iter().map(|value| (*value).into()).collect();
+        self.folded(&values, rows, frame, Fold { identity: 0, join: |a, b| a + b }, finish)
     }
 
     /// Which frames have values; `None` where all do.

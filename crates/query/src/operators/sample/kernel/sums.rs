@@ -2,13 +2,15 @@
 
 use super::fold;
 use super::pair::Pair;
+use crate::functions::whole::{finished, mean, signed_total, unsigned_total};
 use crate::operators::sample::rows::Rows;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt64Array};
-use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
+use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
 };
+use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
 use std::ops::AddAssign;
@@ -206,18 +208,23 @@ impl Sums {
     }
 }
 
-/// sum(x) of BIGINT, which wraps as DataFusion's does.
-#[derive(Debug, Default)]
+/// sum(x) or avg(x) of whole numbers, in 128 bits.
+#[derive(Debug)]
 pub(in super::super) struct IntegerSums {
-    sums: Vec<i64>,
+    /// As the user knows it, for the error of a sum that does not fit.
+    name: String,
+    sums: Vec<i128>,
     counts: Vec<i64>,
-    /// Whether the 64 bits of a sum are an unsigned number.
-    unsigned: bool,
+    mean: bool,
+    /// The type of a sum.
+    of: DataType,
 }
 
 impl IntegerSums {
-    pub(super) fn new(unsigned: bool) -> Self {
-        Self { sums: Vec::new(), counts: Vec::new(), unsigned }
+    /// avg(x) where `mean`, else sum(x); of BIGINT, or where `unsigned` of BIGINT UNSIGNED.
+    pub(super) fn new(name: &str, mean: bool, unsigned: bool) -> Self {
+        let of = if unsigned { DataType::UInt64 } else { DataType::Int64 };
+        Self { name: name.to_string(), sums: Vec::new(), counts: Vec::new(), mean, of }
     }
 
     pub(super) fn grow(&mut self, total: usize) {
@@ -225,44 +232,59 @@ impl IntegerSums {
         self.counts.resize(total, 0);
     }
 
-    fn add(&mut self, group: usize, rows: usize, sum: i64) {
+    fn add(&mut self, group: usize, rows: usize, sum: i128) {
         self.counts[group] += rows as i64;
-        self.sums[group] = self.sums[group].wrapping_add(sum);
+        self.sums[group] += sum;
     }
 
     pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
         match values.data_type() {
-            DataType::Int8 => self.of::<Int8Type>(values, rows, counted, i64::from, narrow),
-            DataType::Int16 => self.of::<Int16Type>(values, rows, counted, i64::from, narrow),
-            DataType::Int32 => self.of::<Int32Type>(values, rows, counted, i64::from, wide),
-            DataType::UInt8 => self.of::<UInt8Type>(values, rows, counted, i64::from, narrow),
-            DataType::UInt16 => self.of::<UInt16Type>(values, rows, counted, i64::from, narrow),
-            DataType::UInt32 => self.of::<UInt32Type>(values, rows, counted, i64::from, wide),
-            DataType::UInt64 => {
-                let total = |values: &[u64]| values.iter().fold(0, |sum: u64, v| sum.wrapping_add(*v)) as i64;
-                self.of::<UInt64Type>(values, rows, counted, |value| value as i64, total);
-            }
-            _ => {
-                let total = |values: &[i64]| values.iter().fold(0, |sum: i64, v| sum.wrapping_add(*v));
-                self.of::<Int64Type>(values, rows, counted, |value| value, total);
-            }
+            DataType::Int8 => self.narrow::<Int8Type>(values, rows, counted, narrow),
+            DataType::Int16 => self.narrow::<Int16Type>(values, rows, counted, narrow),
+            DataType::Int32 => self.narrow::<Int32Type>(values, rows, counted, wide),
+            DataType::UInt8 => self.narrow::<UInt8Type>(values, rows, counted, narrow),
+            DataType::UInt16 => self.narrow::<UInt16Type>(values, rows, counted, narrow),
+            DataType::UInt32 => self.narrow::<UInt32Type>(values, rows, counted, wide),
+            DataType::UInt64 => self.wide::<UInt64Type>(values, rows, counted, unsigned_total),
+            _ => self.wide::<Int64Type>(values, rows, counted, signed_total),
         }
     }
 
-    fn of<T: ArrowPrimitiveType>(
+    /// Values of up to 32 bits, of which those of a batch fit 64 together.
+    fn narrow<T: ArrowPrimitiveType>(
         &mut self,
         values: &ArrayRef,
         rows: &Rows<'_>,
         counted: Option<&BooleanBuffer>,
-        widen: impl Fn(T::Native) -> i64,
         total: impl Fn(&[T::Native]) -> i64,
-    ) {
+    ) where
+        T::Native: Into<i64>,
+    {
         let values = values.as_primitive::<T>().values();
         let one_by_one = rows.totals(
             counted,
-            |total: &mut Total<i64>, row| {
-                *total = Total { sum: total.sum.wrapping_add(widen(values[row])), rows: total.rows + 1 };
-            },
+            |total: &mut Total<i64>, row| total.add(values[row].into()),
+            |group, total| self.add(group, total.rows as usize, total.sum.into()),
+        );
+        if !one_by_one {
+            rows.runs(counted, |group, rows| self.add(group, rows.len(), total(&values[rows]).into()));
+        }
+    }
+
+    /// Values of 64 bits.
+    fn wide<T: ArrowPrimitiveType>(
+        &mut self,
+        values: &ArrayRef,
+        rows: &Rows<'_>,
+        counted: Option<&BooleanBuffer>,
+        total: impl Fn(&[T::Native]) -> i128,
+    ) where
+        T::Native: Into<i128>,
+    {
+        let values = values.as_primitive::<T>().values();
+        let one_by_one = rows.totals(
+            counted,
+            |total: &mut Total<i128>, row| total.add(values[row].into()),
             |group, total| self.add(group, total.rows as usize, total.sum),
         );
         if !one_by_one {
@@ -272,29 +294,30 @@ impl IntegerSums {
 
     pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
         if let Some(StatValue::Int(sum)) = block.stats.sum {
-            // The low 64 bits are what a wrapping sum of the values gives.
-            self.add(group, held(block), sum as i64);
+            self.add(group, held(block), sum);
         }
     }
 
     pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
-        for ((sum, count), &group) in theirs.sums.iter().zip(&theirs.counts).zip(groups) {
-            self.sums[group] = self.sums[group].wrapping_add(*sum);
-            self.counts[group] += count;
-        }
+        add_all(&mut self.sums, &theirs.sums, groups);
+        add_all(&mut self.counts, &theirs.counts, groups);
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
-        let (sums, seen) = (std::mem::take(&mut self.sums), seen(&self.counts));
-        if self.unsigned {
-            let bits = ScalarBuffer::<i64>::from(sums).into_inner();
-            return Arc::new(UInt64Array::new(bits.into(), seen));
+    /// The value of each group.
+    ///
+    /// # Errors
+    /// Where a sum does not fit its type.
+    pub(super) fn finish(&mut self) -> Result<ArrayRef> {
+        let sums = std::mem::take(&mut self.sums).into_iter().zip(self.counts.iter().copied());
+        if self.mean {
+            let means = sums.map(|(sum, count)| (count > 0).then(|| mean(sum, count)));
+            return Ok(Arc::new(means.collect::<Float64Array>()));
         }
-        Arc::new(Int64Array::new(sums.into(), seen))
+        finished(&self.name, sums, &self.of)
     }
 
     pub(super) fn size(&self) -> usize {
-        8 * (self.sums.capacity() + self.counts.capacity())
+        16 * self.sums.capacity() + 8 * self.counts.capacity()
     }
 }
 
@@ -304,9 +327,9 @@ fn narrow<T: Copy + Into<i32>>(values: &[T]) -> i64 {
     values.chunks(1 << 14).map(|values| i64::from(sum(values))).sum()
 }
 
-/// Values of 32 bits.
+/// Values of 32 bits, of which there are less than 2^31 in a batch.
 fn wide<T: Copy + Into<i64>>(values: &[T]) -> i64 {
-    values.iter().fold(0, |sum: i64, value| sum.wrapping_add((*value).into()))
+    values.iter().fold(0, |sum: i64, value| sum + (*value).into())
 }
 
 /// The integers that an argument widens to 64 bits before they are added, where that is all it does.
