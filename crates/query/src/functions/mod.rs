@@ -12,6 +12,7 @@
 mod book;
 pub(crate) mod bucket;
 mod by_time;
+mod checked;
 mod correlation;
 mod count_distinct;
 mod extreme;
@@ -54,6 +55,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.window_functions().get_or_insert_default().extend(windows());
     builder
         .with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
+        .with_analyzer_rule(Arc::new(checked::CheckOverflow))
 }
 
 /// Whether an aggregate takes each value once with DISTINCT, or gives the same with and without.

@@ -1,0 +1,94 @@
+//! Puts the checked operations in the place of the operators.
+
+use super::{Checked, Operation};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Runs after types were made to agree.
+#[derive(Debug)]
+pub(crate) struct CheckOverflow;
+
+impl AnalyzerRule for CheckOverflow {
+    fn name(&self) -> &str {
+        "check_overflow"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            let schema = match plan.inputs().as_slice() {
+                [] => DFSchema::clone(plan.schema()),
+                inputs => merge_schema(inputs),
+            };
+            // The functions have the names of the operators, so that no name changes.
+            plan.map_expressions(|expr| expr.transform_up(|expr| Ok(checked(expr, &schema))))
+        })?;
+        Ok(changed.data)
+    }
+}
+
+/// The checked operation in the place of an operator, whose sides have been looked at.
+fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let found = Operation::of(op).and_then(|operation| {
+                // The right side first: in a long sum it is what has no sides of its own.
+                let of = type_of(&right, schema).filter(|of| operation.takes(of))?;
+                (type_of(&left, schema)? == of).then_some((operation, of))
+            });
+            match found {
+                Some((operation, of)) => Transformed::yes(call(operation, of, vec![*left, *right])),
+                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            }
+        }
+        Expr::Negative(inner) => match type_of(&inner, schema).filter(|of| Operation::Negate.takes(of)) {
+            Some(of) => Transformed::yes(call(Operation::Negate, of, vec![*inner])),
+            None => Transformed::no(Expr::Negative(inner)),
+        },
+        other => Transformed::no(other),
+    }
+}
+
+impl Operation {
+    /// Whether values of this type are checked.
+    fn takes(self, of: &DataType) -> bool {
+        match self {
+            Operation::Add | Operation::Subtract => of.is_integer() || matches!(of, DataType::Duration(_)),
+            Operation::Multiply => of.is_integer(),
+            Operation::Negate => of.is_signed_integer() || matches!(of, DataType::Duration(_)),
+        }
+    }
+}
+
+fn call(operation: Operation, of: DataType, args: Vec<Expr>) -> Expr {
+    let function = ScalarUDF::new_from_impl(Checked::new(operation, of));
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args))
+}
+
+/// The type of an operand; `None` also for arithmetic that is still an operator and no difference of times: it is of
+/// no whole numbers. To find the type of every operator in a long sum anew would take the square of its length.
+fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+    if let Expr::ScalarFunction(function) = expr
+        && let Some(checked) = function.func.inner().downcast_ref::<Checked>()
+    {
+        return Some(checked.of.clone());
+    }
+    if let Expr::BinaryExpr(binary) = expr {
+        let mut first = &binary.left;
+        while let Expr::BinaryExpr(binary) = first.as_ref() {
+            first = &binary.left;
+        }
+        let first = first.get_type(schema).ok()?;
+        if !first.is_temporal() {
+            return None;
+        }
+    }
+    expr.get_type(schema).ok()
+}
