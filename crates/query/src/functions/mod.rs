@@ -15,6 +15,7 @@ mod by_time;
 mod checked;
 mod correlation;
 mod count_distinct;
+mod date_part;
 mod extreme;
 mod first_last;
 pub(crate) mod growth;
@@ -22,6 +23,7 @@ mod hidden_time;
 mod indicators;
 mod instant;
 mod ksum;
+mod median;
 mod moments;
 mod neighbours;
 mod not_null;
@@ -37,6 +39,7 @@ mod vwap;
 mod wall_time;
 pub(crate) mod whole;
 
+pub(crate) use date_part::ExtractFields;
 pub(crate) use wall_time::AT_TIME_ZONE;
 
 use crate::operators::BarStart;
@@ -95,18 +98,20 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
     let bar: ScalarUDF = BarStart::default().into();
     let wall: ScalarUDF = wall_time::WallTime::default().into();
+    let part: ScalarUDF = date_part::DatePart::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);
     let places = places::Places::all().map(ScalarUDF::from);
-    quotes.chain([bucket, bar, wall]).chain(instants).chain(books).chain(places).map(Arc::new).collect()
+    quotes.chain([bucket, bar, wall, part]).chain(instants).chain(books).chain(places).map(Arc::new).collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let plain = [ksum::KSUM, moments::SKEWNESS, moments::KURTOSIS, by_time::twap(), by_time::realized_vol()];
     let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
-    let all: [AggregateUDF; 18] = [
+    let all: [AggregateUDF; 19] = [
         whole::WholeSum::sum().into(),
         whole::WholeSum::avg().into(),
+        median::Median::default().into(),
         correlation::Correlation::default().into(),
         extreme::Extreme::min().into(),
         extreme::Extreme::max().into(),

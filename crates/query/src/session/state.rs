@@ -5,6 +5,7 @@ use super::memory::SessionMemory;
 use crate::Database;
 use crate::dialect::{Callable, CallableKind};
 use crate::error::Result;
+use crate::functions::ExtractFields;
 use crate::functions::user::FunctionSet;
 use crate::functions::{heeds_distinct, heeds_nulls};
 use crate::literals::UuidLiterals;
@@ -40,8 +41,8 @@ pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> 
 }
 
 fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    let first: Arc<dyn ExprPlanner> = Arc::new(UuidLiterals);
-    std::iter::once(first).chain(SessionStateDefaults::default_expr_planners()).collect()
+    let first: [Arc<dyn ExprPlanner>; 2] = [Arc::new(UuidLiterals), Arc::new(ExtractFields)];
+    first.into_iter().chain(SessionStateDefaults::default_expr_planners()).collect()
 }
 
 fn config(threads: usize) -> SessionConfig {
