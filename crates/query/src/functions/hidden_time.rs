@@ -45,9 +45,17 @@ fn add_time(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             None => return Ok(Transformed::no(plan)),
         },
     };
+    keeping_names(plan, |expr| expr.transform_up(|expr| add_argument(expr, time.as_ref())))
+}
+
+/// A plan whose expressions are changed; aggregates and window functions keep the names of their results.
+pub(super) fn keeping_names(
+    plan: LogicalPlan,
+    change: impl Fn(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
     let changed = plan.map_expressions(|expr| {
         let (qualifier, name) = expr.qualified_name();
-        let changed = expr.transform_up(|expr| add_argument(expr, time.as_ref()))?;
+        let changed = change(expr)?;
         let bare = |expr: &Expr| matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_));
         if !changed.transformed || !bare(&changed.data) {
             return Ok(changed);

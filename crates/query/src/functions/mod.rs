@@ -16,6 +16,7 @@ mod checked;
 mod correlation;
 mod count_distinct;
 mod date_part;
+mod exact;
 mod extreme;
 mod first_last;
 pub(crate) mod growth;
@@ -59,6 +60,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
         .with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
         .with_analyzer_rule(Arc::new(checked::CheckOverflow))
+        .with_analyzer_rule(Arc::new(exact::DeterministicSums))
 }
 
 /// Whether an aggregate takes each value once with DISTINCT, or gives the same with and without.

@@ -1,4 +1,4 @@
-//! Settings of one session that operators go by: `SET block_statistics = false`.
+//! Settings of one session that operators go by: `SET block_statistics = false`, `SET deterministic_sums = true`.
 
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
 use datafusion::common::{Result, extensions_options};
@@ -12,6 +12,8 @@ extensions_options! {
     pub(crate) struct SessionSettings {
         /// Whether count, sum, avg, min and max come from statistics where these say enough; if not, every value is read
         pub block_statistics: bool, default = true
+        /// Whether sums of doubles, and what is made of them, are the same to the last digit however rows are read
+        pub deterministic_sums: bool, default = false
     }
 }
 
