@@ -10,3 +10,4 @@ mod nesting;
 mod property;
 mod slt;
 mod states;
+mod sums;
