@@ -91,9 +91,15 @@ pub(crate) fn cast(
     if matches!((from, target), (DataType::Timestamp(_, _), DataType::Date32)) {
         check_midnight(array)?;
     }
+    if from.is_numeric() && *target == DataType::Date32 {
+        return Err("it is a number: a day is written DATE '2024-08-08'".to_string());
+    }
     let strict = |array: &ArrayRef, to: &DataType| {
         cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
     };
+    if from.is_numeric() && *target == DataType::Boolean {
+        check_truth(array)?;
+    }
     match target {
         // By way of text: its distinct values become a dictionary of its own.
         DataType::Dictionary(_, _) if !from.is_nested() => strict(&strict(array, &DataType::Utf8)?, target),
@@ -170,6 +176,15 @@ fn check_midnight(array: &ArrayRef) -> std::result::Result<(), String> {
     let midnights = cast(&cast(array, &DataType::Date32)?, array.data_type())?;
     match (0..array.len()).find(|&row| array.slice(row, 1) != midnights.slice(row, 1)) {
         Some(_) => Err("it has a time of day".to_string()),
+        None => Ok(()),
+    }
+}
+
+/// A number other than 0 and 1 is neither false nor true.
+fn check_truth(array: &ArrayRef) -> std::result::Result<(), String> {
+    let doubles = cast_with_options(array, &DataType::Float64, &STRICT).map_err(|error| error.to_string())?;
+    match doubles.as_primitive::<Float64Type>().iter().flatten().find(|value| ![0.0, 1.0].contains(value)) {
+        Some(value) => Err(format!("it is {value}")),
         None => Ok(()),
     }
 }
