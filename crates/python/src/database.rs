@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tickstone_engine::Snapshot;
 use tickstone_query::designated::marked_schema;
 use tickstone_query::{Database as Engine, DatabaseOptions, FunctionKind, NullHandling, QueryError};
 
@@ -96,6 +97,13 @@ pub(crate) fn raised<T>(result: tickstone_query::Result<T>) -> PyResult<T> {
     result.map_err(|error| error::of_query(&error, None))
 }
 
+impl Database {
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Arc<Snapshot>> {
+        let engine = self.shared.get()?.engine()?;
+        raised(py.detach(|| engine.snapshot()))
+    }
+}
+
 #[pymethods]
 impl Database {
     /// Opens a directory, or `:memory:`.
@@ -165,8 +173,8 @@ impl Database {
     }
 
     /// Names of the tables.
-    fn tables(&self) -> PyResult<Vec<String>> {
-        let snapshot = self.shared.get()?.engine()?.engine().snapshot();
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let snapshot = self.snapshot(py)?;
         Ok(snapshot
             .tables()
             .filter(|table| table.schema().view().is_none())
@@ -177,7 +185,7 @@ impl Database {
     /// Name, designated timestamp, series key, partition length, sync policy and row count of a table,
     /// `None` where there is none of this name.
     fn describe<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let snapshot = self.shared.get()?.engine()?.engine().snapshot();
+        let snapshot = self.snapshot(py)?;
         let Some(table) = snapshot.table(name) else { return Ok(None) };
         let schema = table.schema();
         let name_of = |index: usize| schema.columns()[index].name.clone();
@@ -196,7 +204,7 @@ impl Database {
 
     /// A table's Arrow schema as a capsule.
     fn table_schema<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyCapsule>> {
-        let snapshot = self.shared.get()?.engine()?.engine().snapshot();
+        let snapshot = self.snapshot(py)?;
         let table = snapshot.table(name);
         let table = table.ok_or_else(|| error::request(&format!("table '{name}' does not exist"), None))?;
         schema_capsule(py, &marked_schema(table.schema()))

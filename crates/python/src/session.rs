@@ -1,7 +1,7 @@
 //! [`Session`], [`Statement`] and [`Query`]: from a text to a stream that is ready to run.
 
 use crate::arrow::{Batches, Frame, schema_capsule};
-use crate::database::{Shared, User, lock};
+use crate::database::{Shared, User, lock, raised};
 use crate::defect::net;
 use crate::error;
 use crate::functions::check_outside;
@@ -221,7 +221,7 @@ fn plan(
     sql: &Arc<str>,
 ) -> PyResult<Planned> {
     let engine = cell.shared.engine()?;
-    let (snapshot, made) = (engine.engine().snapshot(), Instant::now());
+    let (snapshot, made) = (raised(engine.snapshot())?, Instant::now());
     let functions = engine.functions_version();
     drop(engine);
     match cell.run(statement, frames, sql)? {
@@ -311,7 +311,7 @@ impl Query {
     fn planned(&self, inner: &QueryInner) -> PyResult<Planned> {
         inner.cell.shared.check_open()?;
         let engine = inner.cell.shared.engine()?;
-        let (newest, functions) = (engine.engine().snapshot(), engine.functions_version());
+        let (newest, functions) = (raised(engine.snapshot())?, engine.functions_version());
         drop(engine);
         match lock(&inner.ahead.0).take() {
             Some(planned)

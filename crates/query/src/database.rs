@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use sysinfo::System;
-use tickstone_engine::{Engine, EngineOptions, ErrorKind, TableSnapshot};
+use tickstone_engine::{Engine, EngineOptions, ErrorKind, Snapshot, TableSnapshot};
 use tokio::runtime::{Builder, Runtime};
 
 /// How a database is opened.
@@ -91,10 +91,12 @@ impl Database {
         Self::over(engine, &options)
     }
 
-    /// Opens the database in a directory for reading only, as last synced.
+    /// Opens the database in a directory for reading only, also beside a process that writes it: each statement sees
+    /// what that had written when the statement began.
     ///
     /// # Errors
-    /// Where there is none, its files are damaged, or the disk fails.
+    /// Where there is none, its files are damaged, or the disk fails; of kind `retry` where they change faster than
+    /// they are read.
     pub fn open_read_only(path: impl AsRef<Path>, options: DatabaseOptions) -> Result<Self> {
         let engine = Engine::open_read_only(path.as_ref(), options.engine.clone())?;
         Self::over(engine, &options)
@@ -158,6 +160,15 @@ impl Database {
     /// The engine below: commits, loads and snapshots without SQL.
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// The newest state; beside another process that writes, with all that it has written by now.
+    ///
+    /// # Errors
+    /// As [`Self::open_read_only`]; none where this process writes.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        self.engine().refresh()?;
+        Ok(self.engine().snapshot())
     }
 
     /// A new session: its own transaction and settings.

@@ -69,6 +69,14 @@ impl QueryError {
         Self { position: Some(position), ..self }
     }
 
+    /// The table whose part was removed by another process before it was opened, where that is what happened.
+    pub(crate) fn table_of_part_gone(&self) -> Option<u32> {
+        match self.source.as_deref()?.downcast_ref::<EngineError>()? {
+            EngineError::PartGone { table, .. } => Some(*table),
+            _ => None,
+        }
+    }
+
     /// Adds what it came of.
     #[must_use]
     pub(crate) fn caused_by(self, source: Arc<dyn std::error::Error + Send + Sync>) -> Self {

@@ -44,7 +44,7 @@ def open(
 
     Args:
         path: the directory.
-        read_only: read the last state that was synced, beside another process that writes.
+        read_only: only read, also beside another process that writes: each query sees what was committed when it began.
         memory_budget: most bytes of rows not yet sealed; 1 GiB if None.
         query_memory: most bytes that running queries take together; three quarters of the memory of the machine, or of
             the container, if None.

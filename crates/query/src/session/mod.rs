@@ -175,7 +175,30 @@ impl Session {
         })
     }
 
-    async fn carry_out(&mut self, mut statement: Statement) -> Result<Outcome> {
+    /// Carries a statement out; where another process writes the database, on what that has written by now, and once
+    /// more where it removed parts before they were opened. All parts that a query reads are opened before it gives
+    /// rows.
+    async fn carry_out(&mut self, statement: Statement) -> Result<Outcome> {
+        if !self.engine().is_read_only() {
+            return self.carry_out_now(statement).await;
+        }
+        self.blocking(Engine::refresh).await?;
+        let mut gone = Vec::new();
+        loop {
+            let done = self.carry_out_now(statement.clone()).await;
+            let Some(table) = done.as_ref().err().and_then(QueryError::table_of_part_gone) else {
+                return done;
+            };
+            if gone.len() == Engine::READS_MAX {
+                return done;
+            }
+            gone.push(table);
+            let tables = gone.clone();
+            self.blocking(move |engine| engine.reread(&tables)).await?;
+        }
+    }
+
+    async fn carry_out_now(&mut self, mut statement: Statement) -> Result<Outcome> {
         self.pinned.renew();
         self.states.know(self.database.user_functions())?;
         self.states.begin();
@@ -243,7 +266,8 @@ impl Session {
     /// The names that a statement reads rows from and that neither the database nor a frame has. Names
     /// that WITH declares are among them.
     pub fn missing_tables(&self, statement: &Statement) -> Vec<String> {
-        let snapshot = self.engine().snapshot();
+        // Where the newest state cannot be read, the statement itself says why.
+        let snapshot = self.database.snapshot().unwrap_or_else(|_| self.engine().snapshot());
         let is_there = |name: &str| snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
         dialect::tables_read(self.executed(statement)).into_iter().filter(|name| !is_there(name)).collect()
     }

@@ -65,6 +65,41 @@ fn a_directory_keeps_its_rows_and_has_one_writer() {
 }
 
 #[test]
+fn a_session_opened_for_reading_follows_the_writer() {
+    let folder = std::env::temp_dir().join(format!("tickstone-follow-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let writer = Database::open(&folder, DatabaseOptions::default()).unwrap();
+    let mut writing = filled(&writer);
+    let reader = Database::open_read_only(&folder, DatabaseOptions::default()).unwrap();
+    let (mut reading, mut late) = (reader.session(), reader.session());
+    let count = "SELECT count(*) FROM t WHERE x > -1";
+    assert_eq!(number(&reader, &mut reading, count), 145);
+    for round in 1..=4 {
+        for statement in [
+            "INSERT INTO t VALUES ('2024-01-03T23:45:00', 'B', 7)",
+            "OPTIMIZE TABLE t",
+            "UPDATE t SET x = x + 1",
+            "CHECKPOINT",
+        ] {
+            query(&writer, &mut writing, statement);
+            assert_eq!(number(&reader, &mut reading, count), 145 + round, "after {statement}");
+        }
+        let total = "SELECT sum(x) FROM t";
+        let (expected, found) = (query(&writer, &mut writing, total), query(&reader, &mut late, total));
+        assert_eq!(expected, found);
+    }
+    query(&writer, &mut writing, "DROP TABLE t");
+    query(&writer, &mut writing, "CREATE TABLE t (ts TIMESTAMP, x BIGINT) TIMESTAMP(ts)");
+    query(&writer, &mut writing, "INSERT INTO t VALUES ('2024-01-01', 5)");
+    assert_eq!(number(&reader, &mut reading, count), 1);
+    assert_eq!(number(&reader, &mut reading, "SELECT max(x) FROM t"), 5);
+    drop((writing, writer));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let gone = reader.runtime().block_on(reading.query(count)).unwrap_err();
+    assert_eq!(gone.kind, ErrorKind::FixRequest, "{gone}");
+}
+
+#[test]
 fn explain_shows_what_a_scan_reads() {
     let database = open(&MemoryDisk::new());
     let mut session = filled(&database);
