@@ -11,6 +11,11 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Whether files were removed behind the engine's back.
+fn is_removed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle
+}
+
 /// What the caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -230,6 +235,7 @@ impl EngineError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             EngineError::Io { source, .. } if is_full(source) => ErrorKind::FreeSpace,
+            EngineError::Io { source, .. } if is_removed(source) => ErrorKind::FixRequest,
             EngineError::DiskFull { .. }
             | EngineError::MemoryFull { .. }
             | EngineError::RewriteTooLarge { .. } => ErrorKind::FreeSpace,

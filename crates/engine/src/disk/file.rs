@@ -1,19 +1,24 @@
 //! The real disk: one directory, locked while it is open.
 //!
 //! Invariants:
+//! - the directory is held by its handle: renamed or moved while it is open, it is still the one that is read and
+//!   written, and nothing is made under its old name;
+//! - what was removed behind the engine's back is not written on: a sync of such a file fails;
 //! - while a writing `FileDisk` lives, it holds the exclusive lock on `LOCK`; a second one is refused;
 //! - a map outlives the file's name, so a part that was removed stays readable to those who hold it;
 //! - a segment of the tape is never mapped while it is written: a full disk cuts it.
 
 #![allow(clippy::disallowed_methods, reason = "the one place that touches the file system")]
 
-use super::{AppendFile, DirEntry, Disk, FileBytes};
+use super::root::Root;
+use super::{AppendFile, DirEntry, Disk, FileBytes, refused};
 use crate::tape::segment::TAPE_DIR;
 use crate::{EngineError, Result};
 use memmap2::Mmap;
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +27,7 @@ const LOCK_FILE: &str = "LOCK";
 /// A directory of the file system. Read-only ones take no lock and refuse to write.
 #[derive(Debug)]
 pub struct FileDisk {
-    root: PathBuf,
+    root: Root,
     lock: Option<File>,
     growing: Growing,
 }
@@ -44,14 +49,10 @@ impl FileDisk {
         let root = root.into();
         fs::create_dir_all(&root).map_err(EngineError::io("create", &root))?;
         let path = root.join(LOCK_FILE);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(EngineError::io("open", &path))?;
+        let dir = Root::open(&root).map_err(EngineError::io("open", &root))?;
+        let lock = dir.lock(Path::new(LOCK_FILE)).map_err(EngineError::io("open", &path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { root, lock: Some(lock), growing: Arc::default() }),
+            Ok(()) => Ok(Self { root: dir, lock: Some(lock), growing: Arc::default() }),
             Err(TryLockError::WouldBlock) => Err(EngineError::Locked { path: root }),
             Err(TryLockError::Error(source)) => Err(EngineError::Io { action: "lock", path, source }),
         }
@@ -63,15 +64,20 @@ impl FileDisk {
     /// [`EngineError::Io`] where it is missing or no directory.
     pub fn open_read_only(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
-        fs::read_dir(&root).map_err(EngineError::io("open", &root))?;
+        let root = Root::open(&root).map_err(EngineError::io("open", &root))?;
         Ok(Self { root, lock: None, growing: Arc::default() })
     }
 
-    fn writable(&self, path: &Path) -> io::Result<PathBuf> {
-        if self.lock.is_none() {
-            return Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "opened read-only"));
-        }
-        Ok(self.root.join(path))
+    fn writable(&self) -> io::Result<&Root> {
+        if self.lock.is_some() { Ok(&self.root) } else { refused() }
+    }
+
+    fn read_all(&self, path: &Path, start: u64) -> io::Result<FileBytes> {
+        let mut file = self.root.read(path)?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(FileBytes::new(bytes))
     }
 }
 
@@ -80,9 +86,9 @@ impl Disk for FileDisk {
         // The writer may cut the tape's newest segment under a reader: a map would turn that into a signal.
         let cut_any_time = || self.lock.is_none() || guard(&self.growing).contains(path);
         if path.starts_with(TAPE_DIR) && cut_any_time() {
-            return Ok(FileBytes::new(fs::read(self.root.join(path))?));
+            return self.read_all(path, 0);
         }
-        let file = File::open(self.root.join(path))?;
+        let file = self.root.read(path)?;
         if file.metadata()?.len() == 0 {
             return Ok(FileBytes::new(Vec::new()));
         }
@@ -95,19 +101,11 @@ impl Disk for FileDisk {
     }
 
     fn read_from(&self, path: &Path, start: u64) -> io::Result<FileBytes> {
-        let mut file = File::open(self.root.join(path))?;
-        file.seek(SeekFrom::Start(start))?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(FileBytes::new(bytes))
+        self.read_all(path, start)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {
-        let full_path = self.writable(path)?;
-        if let Some(parent) = full_path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let file = OpenOptions::new().create_new(true).append(true).open(full_path)?;
+        let file = self.writable()?.create(path)?;
         let segment = path.starts_with(TAPE_DIR).then(|| {
             guard(&self.growing).insert(path.to_path_buf());
             (path.to_path_buf(), Arc::clone(&self.growing))
@@ -116,15 +114,11 @@ impl Disk for FileDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(self.writable(from)?, self.writable(to)?)
+        self.writable()?.rename(from, to)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, to) = (self.writable(from)?, self.writable(to)?);
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::hard_link(from, to).map_err(|error| match error.kind() {
+        self.writable()?.link(from, to).map_err(|error| match error.kind() {
             // A file system without links, another one below this folder, a file of another user, a full count.
             io::ErrorKind::PermissionDenied | io::ErrorKind::CrossesDevices | io::ErrorKind::TooManyLinks => {
                 io::Error::new(io::ErrorKind::Unsupported, error)
@@ -134,53 +128,34 @@ impl Disk for FileDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let path = self.writable(path)?;
-        let removed = match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(&path),
-            Ok(_) => fs::remove_file(&path),
-            Err(error) => Err(error),
-        };
-        match removed {
+        match self.writable()?.remove(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         }
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        let entries = match fs::read_dir(self.root.join(dir)) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
+        let entries = match self.root.list(dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            entries => entries?,
         };
-        let mut listed = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            let metadata = match entry.metadata() {
-                // It was removed meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                other => other?,
-            };
-            let is_dir = metadata.is_dir();
-            if let Ok(name) = entry.file_name().into_string() {
-                listed.push(DirEntry { name, is_dir, len: if is_dir { 0 } else { metadata.len() } });
-            }
+        if entries.is_empty() && self.root.is_removed() {
+            let what = "the database directory was removed while it was open";
+            return Err(io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what));
         }
+        let mut listed: Vec<DirEntry> =
+            entries.into_iter().map(|(name, is_dir, len)| DirEntry { name, is_dir, len }).collect();
         listed.sort();
         Ok(listed)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.writable(dir)?;
-        let mut at = Some(dir);
-        while let Some(folder) = at {
-            File::open(self.root.join(folder))?.sync_all()?;
-            at = folder.parent();
-        }
-        Ok(())
+        let root = self.writable()?;
+        dir.ancestors().try_for_each(|folder| root.read(folder)?.sync_all())
     }
 
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(self.writable(path)?)?;
+        let file = self.writable()?.write(path)?;
         file.set_len(len)?;
         file.sync_all()
     }
@@ -207,6 +182,10 @@ impl AppendFile for RealAppendFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync_data()?;
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed by another program"));
+        }
+        Ok(())
     }
 }

@@ -15,6 +15,7 @@ mod file;
 mod folder;
 mod memory;
 mod reading;
+mod root;
 
 pub use file::FileDisk;
 pub(crate) use folder::Folder;

@@ -27,6 +27,7 @@ use crate::tape::frame::{Frame, read_frame};
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -118,6 +119,12 @@ impl Reader {
 
     fn read_anew(&self, place: &mut Option<Place>, publisher: &Publisher, opened: &[u32]) -> Result<()> {
         let Whole { mut snapshot, place: read } = read_whole(&self.disk, opened)?;
+        // The newest segment always stays.
+        if place.is_some() && list_segments(self.disk.as_ref())?.is_empty() {
+            let what = "the files of the database were removed while it was open";
+            let source = io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what);
+            return Err(EngineError::io("read", TAPE_DIR)(source));
+        }
         snapshot.come_after(&publisher.snapshot());
         publisher.replace(snapshot);
         *place = read;

@@ -5,4 +5,5 @@
 mod golden;
 mod hold;
 mod lookup;
+mod moved;
 mod reader;
