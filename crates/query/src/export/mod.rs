@@ -215,8 +215,9 @@ fn json_batch(batch: &RecordBatch) -> std::result::Result<RecordBatch, ArrowErro
         return Ok(batch.clone());
     }
     let columns = batch.columns().iter().map(uuids_as_text).collect::<std::result::Result<Vec<_>, _>>()?;
+    let schema = batch.schema();
     let fields =
-        batch.schema().fields().iter().zip(&columns).map(|(field, column)| {
+        schema.fields().iter().zip(&columns).map(|(field, column)| {
             Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
         });
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)

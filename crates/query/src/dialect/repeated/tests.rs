@@ -47,8 +47,7 @@ fn a_name_that_is_taken_gets_a_number() {
 #[test]
 fn a_star_in_a_sub_query_is_written_out() {
     let check = |sql: &str, wanted: &str| assert_eq!(placed(sql), wanted, "{sql}");
-    let written =
-        "SELECT a.\"ts\", a.\"price\", b.\"ts\" AS \"ts_1\", b.\"size\" FROM t a JOIN u b ON true";
+    let written = "SELECT a.\"ts\", a.\"price\", b.\"ts\" AS \"ts_1\", b.\"size\" FROM t a JOIN u b ON true";
     let written = written.replace("a.", "\"a\".").replace("b.", "\"b\".");
     check("SELECT * FROM (SELECT * FROM t a JOIN u b ON true) q", &format!("SELECT * FROM ({written}) q"));
     check(
