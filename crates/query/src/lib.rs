@@ -9,6 +9,7 @@
 //! Enter at [`Database`], which the server, the command line and every binding open.
 
 pub mod append;
+mod bounds;
 mod cast;
 mod database;
 pub mod designated;

@@ -44,6 +44,7 @@ pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
 pub(crate) use settings::SessionSettings;
 
+use crate::bounds::WideFrames;
 use crate::floats::OneNanOneZero;
 use crate::literals::TypedLiterals;
 use crate::multiset::Multisets;
@@ -80,7 +81,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(TypedLiterals), Arc::new(Multisets)];
+        vec![Arc::new(TypedLiterals), Arc::new(Multisets), Arc::new(WideFrames)];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
     analysis.push(Arc::new(OneNanOneZero));
     let builder = builder

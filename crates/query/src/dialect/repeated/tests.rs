@@ -15,7 +15,7 @@ fn placed(sql: &str) -> String {
         Some((name.to_lowercase(), columns.iter().map(|name| (*name).to_string()).collect()))
     };
     let mut statement = parse(sql).expect(sql).remove(0);
-    resolve_names(&mut statement, &catalog);
+    resolve_names(&mut statement, &catalog, &|_| None).expect(sql);
     match statement {
         Parsed::Query(query) => query.to_string(),
         other => panic!("{other:?} is no query"),

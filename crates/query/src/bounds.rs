@@ -1,0 +1,98 @@
+//! Frames of windows whose bounds are past what a row's number or a key can be.
+//!
+//! DataFusion adds a number of rows in 64 bits and wraps around, refuses an offset that the key's type cannot hold, and
+//! lets a frame that begins past the end of the type begin at the first row. A frame over integers is therefore one over
+//! decimals, in which such sums fit, and a number of rows is no more than there can be. Times have intervals as bounds,
+//! whose sums are checked.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::WindowFunctionParams;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, cast,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Most rows that a frame is asked to reach: more than a partition has.
+const ROWS_MAX: u64 = i64::MAX.cast_unsigned();
+/// Every integer of 64 bits, and any bound added to it that is written with up to 37 digits.
+const KEY: DataType = DataType::Decimal128(38, 0);
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct WideFrames;
+
+impl AnalyzerRule for WideFrames {
+    fn name(&self) -> &str {
+        "wide_frames"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            let LogicalPlan::Window(window) = &plan else { return Ok(Transformed::no(plan)) };
+            let schema = merge_schema(&plan.inputs());
+            // The functions of a node have one order: where one of them needs a wider key, all get it.
+            let is_wide = window.window_expr.iter().any(|expr| is_over_integers(expr, &schema));
+            plan.map_expressions(|expr| {
+                let name = expr.qualified_name();
+                let changed = expr.transform_up(|expr| Ok(widened(expr, is_wide)))?;
+                Ok(if changed.transformed {
+                    changed.update_data(|expr| expr.alias_qualified(name.0, name.1))
+                } else {
+                    changed
+                })
+            })
+        })?;
+        Ok(changed.data)
+    }
+}
+
+/// Whether a window function has a frame of keys that are integers, and a bound that is added to them.
+fn is_over_integers(expr: &Expr, schema: &DFSchema) -> bool {
+    let call = match expr {
+        Expr::Alias(alias) => return is_over_integers(&alias.expr, schema),
+        Expr::WindowFunction(call) => call,
+        _ => return false,
+    };
+    let WindowFunctionParams { order_by, window_frame, .. } = &call.params;
+    let is_offset = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) => !value.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    let has_offset = is_offset(&window_frame.start_bound) || is_offset(&window_frame.end_bound);
+    let is_integer = |key: &SortExpr| key.expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+    window_frame.units == WindowFrameUnits::Range
+        && has_offset
+        && matches!(order_by.as_slice(), [key] if is_integer(key))
+}
+
+fn widened(expr: Expr, is_wide: bool) -> Transformed<Expr> {
+    let Expr::WindowFunction(mut call) = expr else { return Transformed::no(expr) };
+    let limited = call.params.window_frame.units != WindowFrameUnits::Range
+        && limit_rows(&mut call.params.window_frame);
+    if is_wide {
+        for key in &mut call.params.order_by {
+            key.expr = cast(key.expr.clone(), KEY);
+        }
+    }
+    let call = Expr::WindowFunction(call);
+    if limited || is_wide { Transformed::yes(call) } else { Transformed::no(call) }
+}
+
+fn limit_rows(frame: &mut WindowFrame) -> bool {
+    let mut changed = false;
+    for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+        let (WindowFrameBound::Preceding(ScalarValue::UInt64(Some(rows)))
+        | WindowFrameBound::Following(ScalarValue::UInt64(Some(rows)))) = bound
+        else {
+            continue;
+        };
+        changed |= *rows > ROWS_MAX;
+        *rows = ROWS_MAX.min(*rows);
+    }
+    changed
+}
