@@ -18,10 +18,12 @@ mod settle;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::{Column, DFSchema, JoinConstraint};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, SortExpr};
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, SortExpr,
+};
 use datafusion::optimizer::AnalyzerRule;
 use fresh::Columns;
 use settle::Settle;
@@ -167,7 +169,19 @@ fn change_expressions(plan: LogicalPlan, fresh: Columns) -> Result<Transformed<L
             _ => changed,
         })
     })?;
-    if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+    if changed.transformed {
+        changed.update_data(on_keys).map_data(LogicalPlan::recompute_schema)
+    } else {
+        Ok(changed)
+    }
+}
+
+/// A join with USING whose keys are no columns any more: names are resolved, it is one with ON.
+fn on_keys(plan: LogicalPlan) -> LogicalPlan {
+    match plan {
+        LogicalPlan::Join(join) => LogicalPlan::Join(Join { join_constraint: JoinConstraint::On, ..join }),
+        other => other,
+    }
 }
 
 fn is_aggregate(expr: &Expr) -> bool {
