@@ -212,17 +212,15 @@ class Making:
 
     # --- conditions
 
-    def condition(self, names: Sequence[str], depth: int = 2, queries: bool = False) -> Pieces:
-        """A condition on columns of these tables; `queries` may be in one of WHERE alone."""
+    def condition(self, names: Sequence[str], depth: int = 2) -> Pieces:
+        """A condition on columns of these tables."""
         rng = self.rng
         if depth and rng.random() < 0.5:
-            left, right = (self.condition(names, depth - 1, queries) for _ in range(2))
+            left, right = (self.condition(names, depth - 1) for _ in range(2))
             return ["(", *left, rng.choice([" AND ", " AND ", " OR "]), *right, ")"]
         kind = rng.choice(["double", "double", "integer", "integer", "text", "time"])
         column: Pieces = [self.column(kind, names)] if rng.random() < 0.7 else self.value(kind, names, 1)
         compare = rng.choice([" = ", " <> ", " < ", " <= ", " > ", " >= "])
-        if queries and rng.random() < 0.15:
-            return rng.choice([[*column, rng.choice([" IN (", " NOT IN ("]), *self.inner(kind), ")"], self.exists(names)])
         return rng.choice(
             [
                 lambda: [*column, compare, literal(rng, kind)],
@@ -254,8 +252,15 @@ class Making:
         return [f"{no}EXISTS (SELECT 1 FROM {self.rng.choice(TABLES)} e WHERE e.{key} = {self.rng.choice(names)}.{key})"]
 
     def where(self, names: Sequence[str]) -> Pieces:
-        """A WHERE, mostly."""
-        return [" WHERE ", *self.condition(names, queries=True)] if self.rng.random() < 0.75 else []
+        """A WHERE, mostly; queries are in it beside other conditions, not within them."""
+        rng, conditions = self.rng, []
+        if rng.random() < 0.7:
+            conditions.append(self.condition(names))
+        if rng.random() < 0.2:
+            kind = rng.choice(["double", "integer", "text", "time"])
+            listed: Pieces = [self.column(kind, names), rng.choice([" IN (", " NOT IN ("]), *self.inner(kind), ")"]
+            conditions.append(listed if rng.random() < 0.6 else self.exists(names))
+        return [" WHERE ", *joined(conditions, " AND ")] if conditions else []
 
     # --- what is read
 
