@@ -166,8 +166,8 @@ impl VisitorMut for Collect<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        self.work.leave_expr(expr);
+    fn post_visit_expr(&mut self, _expr: &mut Expr) -> ControlFlow<()> {
+        self.work.leave_expr();
         ControlFlow::Continue(())
     }
 

@@ -42,6 +42,9 @@ const CONDITION_STEPS: f64 = 80.0;
 /// How many copies `coalesce(x, …)` makes of x.
 const COPIES: f64 = 3.0;
 
+/// How many copies a condition of CASE becomes, and x in `x BETWEEN 1 AND 2`.
+const CONDITION_COPIES: f64 = 2.0;
+
 /// The count of a statement.
 pub(super) struct Work<'a> {
     callables: &'a Callables<'a>,
@@ -52,8 +55,8 @@ pub(super) struct Work<'a> {
     weight: f64,
     /// Nodes of the expression around, down to the next query.
     depth: usize,
-    /// The last arguments of the `coalesce` around, which are not copied, and how often they are planned.
-    last_arguments: Vec<(*const Expr, f64)>,
+    /// Expressions below those around that are not copied as the others are, and how often they are planned.
+    uncopied: HashMap<*const Expr, f64>,
     /// The last place that was known.
     near: Position,
 }
@@ -93,7 +96,7 @@ impl<'a> Work<'a> {
             weights: Vec::new(),
             weight: 1.0,
             depth: 0,
-            last_arguments: Vec::new(),
+            uncopied: HashMap::new(),
             near: Position::default(),
         }
     }
@@ -194,14 +197,17 @@ impl<'a> Work<'a> {
     pub(super) fn enter_expr(&mut self, expr: &Expr) {
         self.weights.push(self.weight);
         self.depth += 1;
-        if let Some((last, weight)) = self.last_arguments.last()
-            && std::ptr::eq(*last, expr)
-        {
-            self.weight = *weight;
+        if let Some(weight) = self.uncopied.remove(&std::ptr::from_ref(expr)) {
+            self.weight = weight;
         }
         match expr {
             Expr::Value(_) => return,
             Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => self.weight *= 2.0,
+            Expr::Between { low, high, .. } => self.copy([low, high].map(Box::as_ref), CONDITION_COPIES),
+            Expr::Case { conditions, else_result, .. } => {
+                let results = conditions.iter().map(|when| &when.result);
+                self.copy(results.chain(else_result.as_deref()), CONDITION_COPIES);
+            }
             Expr::Function(function) => {
                 self.enter_call(function);
                 self.add((self.depth * self.depth.saturating_sub(PLAIN_DEPTH)) as f64);
@@ -211,20 +217,20 @@ impl<'a> Work<'a> {
         self.add(self.depth.saturating_sub(PLAIN_DEPTH) as f64);
     }
 
-    pub(super) fn leave_expr(&mut self, expr: &Expr) {
+    /// What stands below the expression is planned so many times, but for these.
+    fn copy<'e>(&mut self, uncopied: impl IntoIterator<Item = &'e Expr>, copies: f64) {
+        self.uncopied.extend(uncopied.into_iter().map(|expr| (std::ptr::from_ref(expr), self.weight)));
+        self.weight *= copies;
+    }
+
+    pub(super) fn leave_expr(&mut self) {
         self.depth = self.depth.saturating_sub(1);
-        if let Expr::Function(function) = expr
-            && copied(function).is_some()
-        {
-            self.last_arguments.pop();
-        }
         self.weight = self.weights.pop().unwrap_or(1.0);
     }
 
     fn enter_call(&mut self, function: &Function) {
-        if let Some(last) = copied(function) {
-            self.last_arguments.push((last, self.weight));
-            self.weight *= COPIES;
+        if let Some(last) = last_of_coalesce(function) {
+            self.copy([last], COPIES);
         }
         let callable = simple_name(&function.name).and_then(|name| (self.callables)(&name.to_lowercase()));
         if callable.is_some_and(|callable| callable.kind != CallableKind::Scalar) {
@@ -244,12 +250,12 @@ fn chain_length(body: &SetExpr) -> usize {
 }
 
 /// The last argument of a call that becomes a CASE, which has the others twice or more.
-fn copied(function: &Function) -> Option<*const Expr> {
+fn last_of_coalesce(function: &Function) -> Option<&Expr> {
     let name = simple_name(&function.name)?;
     let named = ["coalesce", "nvl", "ifnull", "nvl2"].iter().any(|of| name.eq_ignore_ascii_case(of));
     let FunctionArguments::List(list) = &function.args else { return None };
     match list.args.last() {
-        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(last))) if named => Some(std::ptr::from_ref(last)),
+        Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(last))) if named => Some(last),
         _ => None,
     }
 }
