@@ -62,8 +62,10 @@ test-planted: ## bugs planted in the engine, which the simulator must find
 simulate: ## the simulator for an hour, in release; ARGS="--seeds 1.. --minutes 600" for longer
 	$(CARGO) run --locked --release -p tickstone-sim -- $(or $(ARGS),--seeds 1.. --minutes 60)
 
-soak: ## the long forms of tests, each from where it ended the last time; SEEDS=20000 of the simulator
+soak: build python-dev ## long forms of tests: SEEDS=20000 of the simulator, SECONDS=300 of readers, STATEMENTS=100000 against DuckDB
 	@CARGO="$(CARGO)" sh scripts/soak.sh simulator $(or $(SEEDS),20000)
+	@CARGO="$(CARGO)" sh scripts/soak.sh readers $(or $(SECONDS),300)
+	@TICKSTONE="$(abspath $(BIN))" VENV="$(VENV)" sh scripts/soak.sh statements $(or $(STATEMENTS),100000)
 
 fuzz: ## every decoder on made-up bytes under AddressSanitizer, TIME=600 seconds each; needs nightly and cargo-fuzz
 	sh fuzz/seeds.sh

@@ -1,5 +1,8 @@
 #!/bin/sh
-# The long form of a test, from where it ended the last time: sh scripts/soak.sh simulator 20000
+# The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, statements 100000
+#
+# simulator: so many seeds, from where it ended the last time; readers: so many seconds of processes that read beside
+# one that writes; statements: so many random ones against DuckDB (after `make python-dev`), with a new seed each time.
 #
 # What was run is remembered in build/soak, which is in no repository: it begins elsewhere on each machine. A seed
 # that failed is where the next run begins.
@@ -35,10 +38,20 @@ simulator() {
 	done
 }
 
+readers() {
+	TICKSTONE_BESIDE_SECONDS=$1 "$cargo" test --locked -p tickstone-sim --test it beside -- --nocapture
+}
+
+statements() {
+	TICKSTONE_STATEMENTS=$1 "${VENV:-.venv}/bin/python" -m pytest -s tests/oracle/test_statements.py
+}
+
 case "${1:-}" in
 simulator) simulator "${2:-20000}" ;;
+readers) readers "${2:-300}" ;;
+statements) statements "${2:-100000}" ;;
 *)
-	echo "usage: sh scripts/soak.sh simulator [SEEDS]" >&2
+	echo "usage: sh scripts/soak.sh simulator [SEEDS] | readers [SECONDS] | statements [NUMBER]" >&2
 	exit 2
 	;;
 esac
