@@ -89,7 +89,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     let numbers = Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
     refused(&database, &batch(vec![("ts", numbers)]), &["'ts'", "unit"]);
     let truths = Arc::new(BooleanArray::from(vec![true, false])) as ArrayRef;
-    refused(&database, &batch(vec![("ts", times()), ("price", truths)]), &["'price'", "Boolean"]);
+    refused(&database, &batch(vec![("ts", times()), ("price", truths)]), &["'price'", "BOOLEAN"]);
 }
 
 #[test]
