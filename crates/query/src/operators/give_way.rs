@@ -206,11 +206,11 @@ fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 /// The condition of a join, which looks; with `always`, also where it has none.
 fn condition(filter: Option<&JoinFilter>, always: bool) -> Option<JoinFilter> {
     if let Some(filter) = filter {
-        let looks = Heeded::new(Arc::clone(filter.expression()));
+        let looks = Heeded::over(Arc::clone(filter.expression()));
         return Some(JoinFilter::new(looks, filter.column_indices().to_vec(), Arc::clone(filter.schema())));
     }
     let holds = Literal::new(ScalarValue::Boolean(Some(true)));
-    always.then(|| JoinFilter::new(Heeded::new(Arc::new(holds)), Vec::new(), Arc::new(Schema::empty())))
+    always.then(|| JoinFilter::new(Heeded::over(Arc::new(holds)), Vec::new(), Arc::new(Schema::empty())))
 }
 
 /// An expression that looks, each time it is evaluated, whether its statement is wanted.
@@ -231,7 +231,7 @@ impl Hash for Heeded {
 }
 
 impl Heeded {
-    fn new(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    fn over(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         Arc::new(Self(expr))
     }
 }
@@ -268,7 +268,7 @@ impl PhysicalExpr for Heeded {
         self: Arc<Self>,
         mut children: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Self::new(children.swap_remove(0)))
+        Ok(Self::over(children.swap_remove(0)))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

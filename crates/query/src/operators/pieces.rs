@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for InPieces {
                 && is_large(filter.predicate())
             {
                 let terms = split_conjunction(filter.predicate()).into_iter().map(Arc::clone);
-                let terms = terms.map(|term| if is_large(&term) { Piecewise::new(term) } else { term });
+                let terms = terms.map(|term| if is_large(&term) { Piecewise::over(term) } else { term });
                 let filter = FilterExecBuilder::from(filter).with_predicate(conjunction(terms));
                 return Ok(Transformed::yes(Arc::new(filter.build()?)));
             }
@@ -236,7 +236,7 @@ impl Hash for Piecewise {
 }
 
 impl Piecewise {
-    fn new(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    fn over(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         Arc::new(Self(expr))
     }
 }
@@ -283,7 +283,7 @@ impl PhysicalExpr for Piecewise {
         self: Arc<Self>,
         mut children: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Self::new(children.swap_remove(0)))
+        Ok(Self::over(children.swap_remove(0)))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
