@@ -230,7 +230,7 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
     "a large number": ({"ts": [NOON], "a": [2**70]}, "column 'a' cannot be read"),
     "no column": ({"ts": 5}, "column 'ts' cannot be read"),
     "complex numbers": ({"ts": [NOON], "a": np.array([1j])}, "cannot be read"),
-    "pandas": (pd.DataFrame({"ts": [NOON], "a": [object()]}), "frame cannot be read"),
+    "pandas": (pd.DataFrame({"ts": [NOON], "a": [object()]}), "column 'a' cannot be read"),
     "a short tuple": ([(NOON, 1), (NOON,)], "row 2 has 1 values, and there are 2 columns"),
     "no time": ({"ts": [NOON, pd.NaT], "a": [1, 2]}, "row 2: the designated timestamp 'ts' is NULL"),
 }

@@ -62,7 +62,6 @@ def test_files_have_names_that_differ(two: tickstone.Database, tmp_path: Any, fo
         (f"SELECT ts_1 > ts AS later, x, y FROM ({JOINED})", ["later", "x", "y"], (True, 1, 2)),
         (f"WITH j AS ({JOINED}) SELECT symbol, symbol_1 FROM j", ["symbol", "symbol_1"], ("A", "A")),
         ("SELECT sum(x) AS p, sum(x::DOUBLE) AS q, sum(x::INT) AS r FROM a", ["p", "q", "r"], (1, 1.0, 1)),
-        ("SELECT x AS p, x::DOUBLE AS q, count(*) AS n FROM a GROUP BY x, x::DOUBLE", ["p", "q", "n"], (1, 1.0, 1)),
         ("SELECT sum(x) OVER (ORDER BY ts) AS p, sum(x::DOUBLE) OVER (ORDER BY ts) AS q FROM a", ["p", "q"], (1, 1.0)),
     ],
 )

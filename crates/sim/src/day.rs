@@ -64,6 +64,8 @@ pub fn simulate_day(seed: u64, steps: usize, samples: usize) -> Result<Vec<Footp
             world.readers.clear();
             world.writers.clear();
             world.loaders.clear();
+            // Another process's maps are not this one's.
+            world.follower = None;
             taken.retain(|snapshot| snapshot.strong_count() > 0);
             let at_ns = step_ns * (step as i64 + 1);
             footprints.push(Footprint { at_ns, snapshots: taken.len(), ..world.footprint()? });
