@@ -7,6 +7,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
@@ -27,8 +28,13 @@ impl AnalyzerRule for CheckOverflow {
                 [] => DFSchema::clone(plan.schema()),
                 inputs => merge_schema(inputs),
             };
-            // The functions have the names of the operators, so that no name changes.
-            plan.map_expressions(|expr| expr.transform_up(|expr| Ok(checked(expr, &schema))))
+            // The functions have the names of the operators; the FILTER of an aggregate is shown by another, though.
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|expr| Ok(checked(expr, &schema)))?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })
         })?;
         Ok(changed.data)
     }
