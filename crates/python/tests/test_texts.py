@@ -141,6 +141,13 @@ def test_a_users_mistake_is_no_defect(db: tickstone.Database, sql: str) -> None:
         assert not any(word in str(error) for word in words), error
 
 
+def test_a_name_of_an_arrow_type_that_is_none_is_no_defect(db: tickstone.Database) -> None:
+    """`arrow_cast` takes Arrow's names of types, so that its message has them."""
+    with pytest.raises(tickstone.Error, match="Nonsense") as raised:
+        db.sql("SELECT arrow_cast(1, 'Nonsense')").fetchall()
+    assert raised.value.kind == "fix request"
+
+
 def test_random_calls_are_no_defects(db: tickstone.Database) -> None:
     """Every scalar function with arguments of all types: wrong ones are the user's mistake."""
     names = [row[0] for row in db.sql("SHOW FUNCTIONS").fetchall() if str(row[0]).isidentifier()]
