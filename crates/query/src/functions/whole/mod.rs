@@ -2,12 +2,14 @@
 //!
 //! A sum is of 64 bits as its values are; one that does not fit them is an error, never a number that wrapped. What a
 //! sum was on its way does not count: only the whole of it has to fit. An average is the double nearest to sum / count;
-//! that of differences of times is cut off to whole units, as their division is. Everything else is DataFusion's.
+//! that of differences of times is cut off to whole units, as their division is. A sum of DECIMALs is DataFusion's, in
+//! 256 bits where 128 could wrap ([`wide`]). Everything else is DataFusion's.
 //!
 //! [`fit`] and [`mean`] say what a sum of 128 bits is to the user, for all who add up: kernels, windows, accumulators.
 
 mod distinct;
 mod groups;
+mod wide;
 
 use crate::error::type_name;
 use datafusion::arrow::array::{
@@ -80,6 +82,11 @@ impl WholeSum {
         let signature = Signature::one_of(signatures, Volatility::Immutable);
         Self { theirs: avg_udaf(), mean: true, signature }
     }
+
+    /// What DECIMALs are added up in that have no room in their own type. An average knows of that by itself.
+    fn room(&self, of: Option<&DataType>) -> Option<DataType> {
+        of.filter(|_| !self.mean).and_then(wide::room)
+    }
 }
 
 /// Whether sums of this type are ours.
@@ -113,6 +120,9 @@ impl AggregateUDFImpl for WholeSum {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if let Some(room) = self.room(argument(&args)) {
+            return wide::accumulator(&self.theirs, args, room, false);
+        }
         match argument(&args).filter(|of| is_whole(of)) {
             None => self.theirs.accumulator(args),
             Some(of) if args.is_distinct => Ok(Box::new(Distinct::new(Shape::new(args.name, of, self.mean)))),
@@ -122,6 +132,9 @@ impl AggregateUDFImpl for WholeSum {
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let of = args.input_fields.first().map(|field| field.data_type());
+        if let Some(room) = self.room(of) {
+            return wide::state_fields(&self.theirs, args, &room);
+        }
         if !of.is_some_and(is_whole) {
             return self.theirs.state_fields(args);
         }
@@ -141,6 +154,9 @@ impl AggregateUDFImpl for WholeSum {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        if let Some(room) = self.room(argument(&args)) {
+            return wide::groups_accumulator(&self.theirs, args, room);
+        }
         match argument(&args).filter(|of| is_whole(of)) {
             Some(of) => Ok(Box::new(Many::new(Shape::new(args.name, of, self.mean)))),
             None => self.theirs.create_groups_accumulator(args),
@@ -148,6 +164,9 @@ impl AggregateUDFImpl for WholeSum {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if let Some(room) = self.room(argument(&args)) {
+            return wide::accumulator(&self.theirs, args, room, true);
+        }
         match argument(&args) {
             Some(of) if is_whole(of) => self.accumulator(args),
             _ => self.theirs.create_sliding_accumulator(args),
