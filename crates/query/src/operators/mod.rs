@@ -47,6 +47,7 @@ pub(crate) use settings::SessionSettings;
 use crate::bounds::WideFrames;
 use crate::floats::OneNanOneZero;
 use crate::literals::TypedLiterals;
+use crate::membership::Membership;
 use crate::multiset::Multisets;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
@@ -81,7 +82,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(TypedLiterals), Arc::new(Multisets), Arc::new(WideFrames)];
+        vec![Arc::new(TypedLiterals), Arc::new(Multisets), Arc::new(WideFrames), Arc::new(Membership)];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
     analysis.push(Arc::new(OneNanOneZero));
     let builder = builder
@@ -125,6 +126,7 @@ fn with_our_physical_rules(
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::OrderOfScan));
+    rules.push(Arc::new(window::alike::KeysAlike));
     rules.push(Arc::new(pieces::InPieces));
     rules.push(Arc::new(give_way::GiveWay));
     rules

@@ -9,6 +9,7 @@
 //! are stored, so that nothing is sorted or dealt out: each core takes some series at a time, and a function
 //! runs over the slice of one series ([`kernel`]). What [`rule`] does not recognise stays DataFusion's.
 
+pub(super) mod alike;
 pub(super) mod exec;
 pub(super) mod fold;
 mod frame;
