@@ -23,6 +23,7 @@ mod functions;
 pub mod fuzz;
 pub mod import;
 mod literals;
+mod membership;
 mod multiset;
 mod operators;
 mod parameters;
