@@ -10,6 +10,7 @@
 
 use super::marker::call;
 use super::names::Catalog;
+use crate::functions::NAMED_CAST;
 use sqlparser::ast::{
     CastKind, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
     SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, Value,
@@ -220,8 +221,8 @@ pub(crate) fn has_casts(statement: &Statement) -> bool {
     visit_expressions(statement, cast).is_break()
 }
 
-/// Casts to types of tables as calls that say the type: planning leaves casts out of the names of what holds them, and
-/// takes two sums for one.
+/// Casts to types of tables as calls that say the type ([`NAMED_CAST`]): planning leaves casts out of the names of what
+/// holds them, and takes two sums, or two keys of a GROUP BY, for one.
 pub(crate) fn name_casts(statement: &mut Statement) {
     // The visitor never breaks off.
     let _ = visit_expressions_mut(statement, |expr| {
@@ -236,7 +237,7 @@ pub(crate) fn name_casts(statement: &mut Statement) {
             && !matches!(column_type, ColumnType::Symbol | ColumnType::Uuid | ColumnType::Array(_))
         {
             let name = Expr::value(Value::SingleQuotedString(column_type.edge_type().to_string()));
-            *expr = call("arrow_cast", vec![value, name]);
+            *expr = call(NAMED_CAST, vec![value, name]);
         }
         ControlFlow::Continue(())
     });

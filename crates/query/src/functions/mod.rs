@@ -26,6 +26,7 @@ mod instant;
 mod ksum;
 mod median;
 mod moments;
+mod named_cast;
 mod neighbours;
 mod not_null;
 mod ohlc;
@@ -41,6 +42,7 @@ mod wall_time;
 pub(crate) mod whole;
 
 pub(crate) use date_part::ExtractFields;
+pub(crate) use named_cast::NAMED_CAST;
 pub(crate) use wall_time::AT_TIME_ZONE;
 
 use crate::operators::BarStart;
@@ -104,7 +106,8 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);
     let places = places::Places::all().map(ScalarUDF::from);
-    quotes.chain([bucket, bar, wall, part]).chain(instants).chain(books).chain(places).map(Arc::new).collect()
+    let cast: ScalarUDF = named_cast::NamedCast::default().into();
+    quotes.chain([bucket, bar, wall, part, cast]).chain(instants).chain(books).chain(places).map(Arc::new).collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {

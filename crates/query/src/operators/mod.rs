@@ -19,6 +19,7 @@ mod gather;
 mod give_way;
 mod key;
 mod latest;
+mod missing_sorts;
 mod nbbo;
 mod order;
 mod pieces;
@@ -61,6 +62,7 @@ use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
+use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use std::sync::Arc;
 
@@ -126,6 +128,8 @@ fn with_our_physical_rules(
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::OrderOfScan));
+    let checked = rules.iter().position(|rule| rule.name() == SanityCheckPlan::new().name());
+    rules.insert(checked.unwrap_or(rules.len()), Arc::new(missing_sorts::MissingSorts));
     rules.push(Arc::new(window::alike::KeysAlike));
     rules.push(Arc::new(pieces::InPieces));
     rules.push(Arc::new(give_way::GiveWay));

@@ -51,8 +51,10 @@ impl PhysicalOptimizerRule for OrderOfScan {
 /// What takes the place of a sort that a scan can spare, or of a merge of sorted partitions of which there is one left.
 fn without_sort(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+        let properties = merge.input().equivalence_properties();
+        let sorted = properties.ordering_satisfy(merge.expr().iter().cloned())?;
         let one = merge.input().output_partitioning().partition_count() == 1;
-        return Ok(one.then(|| limited(Arc::clone(merge.input()), merge.fetch())));
+        return Ok((one && sorted).then(|| limited(Arc::clone(merge.input()), merge.fetch())));
     }
     let Some(sort) = plan.downcast_ref::<SortExec>() else { return Ok(None) };
     let Some(columns) = plain_columns(sort.expr()) else { return Ok(None) };

@@ -174,11 +174,11 @@ impl Session {
         wide: bool,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let state = if wide { &self.states.wide } else { &self.states.narrow };
-        let logical = logical(state, statement).await?;
-        if !plans::is_timeless(&logical)? {
+        let planned = logical(state, statement).await?;
+        if !plans::is_timeless(&planned.written)? {
             return Ok(None);
         }
-        let plan = state.query_planner().create_physical_plan(&state.optimize(&logical)?, state).await?;
+        let plan = state.query_planner().create_physical_plan(&planned.optimized, state).await?;
         Ok(Some(plan).filter(plans::can_be_kept))
     }
 
@@ -190,8 +190,7 @@ impl Session {
     /// The physical plan of a query, and whether it is one for the wide state.
     async fn plan(&mut self, statement: ast::Statement) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         let state = &self.states.narrow;
-        let logical = logical(state, statement).await?;
-        let optimized = state.optimize(&logical)?;
+        let optimized = logical(state, statement).await?.optimized;
         let wide = rows_read(&optimized)? >= self.database.options().wide_rows_min;
         let state = if wide { &self.states.wide } else { state };
         let plan = state.query_planner().create_physical_plan(&optimized, state).await?;
@@ -200,19 +199,33 @@ impl Session {
 }
 
 /// The plan of a query, whose columns have different names.
-async fn logical(state: &SessionState, statement: ast::Statement) -> Result<LogicalPlan> {
-    let plan = |statement| state.statement_to_plan(PlannerStatement::Statement(Box::new(statement)));
+struct Planned {
+    /// As the query says it.
+    written: LogicalPlan,
+    optimized: LogicalPlan,
+}
+
+async fn logical(state: &SessionState, statement: ast::Statement) -> Result<Planned> {
     let cast = dialect::has_casts(&statement).then(|| statement.clone());
-    let made = match (plan(statement).await, cast) {
+    match (planned(state, statement).await, cast) {
         // Planning has one name for two expressions that differ by a cast.
         (Err(error), Some(mut cast)) if is_named_alike(&error) => {
             dialect::name_casts(&mut cast);
-            plan(cast).await.map_err(|_| error)?
+            Ok(planned(state, cast).await.map_err(|_| error)?)
         }
-        (made, _) => made?,
-    };
-    read_only().verify_plan(&made)?;
-    Ok(with_unique_names(made)?)
+        (planned, _) => Ok(planned?),
+    }
+}
+
+async fn planned(
+    state: &SessionState,
+    statement: ast::Statement,
+) -> datafusion::common::Result<Planned> {
+    let written = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
+    read_only().verify_plan(&written)?;
+    let written = with_unique_names(written)?;
+    let optimized = state.optimize(&written)?;
+    Ok(Planned { written, optimized })
 }
 
 fn is_named_alike(error: &DataFusionError) -> bool {

@@ -1,0 +1,57 @@
+//! Sorts that DataFusion 55.2 takes away, or does not put, where an order is asked for.
+//!
+//! Where two columns of one input of a UNION are one, its rows are sorted by one of them, while those of the other inputs
+//! are sorted by both: a merge above asks for an order that the union cannot promise. And a rule that takes the order from
+//! below an aggregate does not tell the merge above it. Each ends in "does not satisfy order requirements" when the plan
+//! is checked. This rule sorts what is not in the order it should have.
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::LexOrdering;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use std::sync::Arc;
+
+/// Must run before the plan is checked, and after all rules that move sorts.
+#[derive(Debug)]
+pub(crate) struct MissingSorts;
+
+impl PhysicalOptimizerRule for MissingSorts {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            let mut sorted = false;
+            let mut inputs = Vec::new();
+            for (input, wanted) in plan.children().into_iter().zip(plan.required_input_ordering()) {
+                let mut input = Arc::clone(input);
+                if let Some(wanted) = wanted {
+                    let wanted = wanted.into_single();
+                    if !input.equivalence_properties().ordering_satisfy_requirement(wanted.clone())? {
+                        let sort = SortExec::new(LexOrdering::from(wanted), input);
+                        input = Arc::new(sort.with_preserve_partitioning(true));
+                        sorted = true;
+                    }
+                }
+                inputs.push(input);
+            }
+            Ok(match sorted {
+                true => Transformed::yes(plan.replace_children(inputs, super::recompute())?),
+                false => Transformed::no(plan),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "missing_sorts"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
