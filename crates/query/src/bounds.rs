@@ -3,12 +3,14 @@
 //! DataFusion adds a number of rows in 64 bits and wraps around, refuses an offset that the key's type cannot hold, and
 //! lets a frame that begins past the end of the type begin at the first row. A frame over integers is therefore one over
 //! decimals, in which such sums fit, and a number of rows is no more than there can be. Times have intervals as bounds,
-//! whose sums are checked.
+//! whose sums are checked; a number is one of days over a DATE, where DataFusion takes months, and refused over a
+//! TIMESTAMP.
 
+use crate::named::change_named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::WindowFunctionParams;
 use datafusion::logical_expr::utils::merge_schema;
@@ -37,15 +39,7 @@ impl AnalyzerRule for WideFrames {
             let schema = merge_schema(&plan.inputs());
             // The functions of a node have one order: where one of them needs a wider key, all get it.
             let is_wide = window.window_expr.iter().any(|expr| is_over_integers(expr, &schema));
-            plan.map_expressions(|expr| {
-                let name = expr.qualified_name();
-                let changed = expr.transform_up(|expr| Ok(widened(expr, is_wide)))?;
-                Ok(if changed.transformed {
-                    changed.update_data(|expr| expr.alias_qualified(name.0, name.1))
-                } else {
-                    changed
-                })
-            })
+            change_named(plan, |expr| expr.transform_up(|expr| widened(expr, is_wide, &schema)))
         })?;
         Ok(changed.data)
     }
@@ -70,17 +64,51 @@ fn is_over_integers(expr: &Expr, schema: &DFSchema) -> bool {
         && matches!(order_by.as_slice(), [key] if is_integer(key))
 }
 
-fn widened(expr: Expr, is_wide: bool) -> Transformed<Expr> {
-    let Expr::WindowFunction(mut call) = expr else { return Transformed::no(expr) };
-    let limited = call.params.window_frame.units != WindowFrameUnits::Range
-        && limit_rows(&mut call.params.window_frame);
+fn widened(expr: Expr, is_wide: bool, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+    let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;
+    let is_range = window_frame.units == WindowFrameUnits::Range;
+    let limited = match order_by.as_slice() {
+        [key] if is_range => count_days(window_frame, &key.expr, schema)?,
+        _ if is_range => false,
+        _ => limit_rows(window_frame),
+    };
     if is_wide {
-        for key in &mut call.params.order_by {
+        for key in order_by {
             key.expr = cast(key.expr.clone(), KEY);
         }
     }
     let call = Expr::WindowFunction(call);
-    if limited || is_wide { Transformed::yes(call) } else { Transformed::no(call) }
+    Ok(if limited || is_wide { Transformed::yes(call) } else { Transformed::no(call) })
+}
+
+/// Bounds that are numbers as days, over dates.
+fn count_days(frame: &mut WindowFrame, key: &Expr, schema: &DFSchema) -> Result<bool> {
+    let data_type = key.get_type(schema)?;
+    let is_date = matches!(data_type, DataType::Date32 | DataType::Date64);
+    if !is_date && !matches!(data_type, DataType::Timestamp(..)) {
+        return Ok(false);
+    }
+    let mut changed = false;
+    for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+        let (WindowFrameBound::Preceding(ScalarValue::Utf8(Some(text)))
+        | WindowFrameBound::Following(ScalarValue::Utf8(Some(text)))) = bound
+        else {
+            continue;
+        };
+        if text.trim().parse::<f64>().is_err() {
+            continue;
+        }
+        if !is_date || text.trim().parse::<u64>().is_err() {
+            let message = format!("a RANGE over times has a length as its bound, and {text} is a number");
+            let hint = "write INTERVAL '5 minutes' PRECEDING";
+            return Err(plan_datafusion_err!("{message}")
+                .with_diagnostic(Diagnostic::new_error(&message, None).with_help(hint, None)));
+        }
+        *text = format!("{} days", text.trim());
+        changed = true;
+    }
+    Ok(changed)
 }
 
 fn limit_rows(frame: &mut WindowFrame) -> bool {

@@ -9,9 +9,11 @@
 //! Enter at [`Database`], which the server, the command line and every binding open.
 
 pub mod append;
+mod approximate;
 mod bounds;
 mod cast;
 mod database;
+mod dates;
 pub mod designated;
 pub mod dialect;
 mod error;
@@ -22,11 +24,16 @@ mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod import;
+mod lengths;
 mod literals;
 mod membership;
 mod multiset;
+mod named;
+mod null_keys;
 mod operators;
+mod order_once;
 mod parameters;
+mod patterns;
 mod provider;
 pub mod scan;
 mod session;
@@ -35,6 +42,7 @@ mod statements;
 #[cfg(test)]
 mod testing;
 mod wanted;
+mod window_keys;
 
 pub use database::{Database, DatabaseOptions};
 /// Arrow, in the version that rows and the arguments of functions are in.

@@ -5,15 +5,17 @@
 //! The rule runs before types are made to agree. It reads such text as files are read (one set of rules for
 //! all input), so that a literal may leave out what a file's timestamp may, and besides the day and the
 //! month: a year or a month is its first instant. Text in other places is left to DataFusion. After `IN` without
-//! brackets it names an interval ([`interval`]). Numbers beside a DECIMAL keep their digits ([`decimal`]).
+//! brackets it names an interval ([`interval`]). Numbers beside a DECIMAL keep their digits
+//! ([`decimal`]).
 
+use crate::named::change_named;
 use chrono::NaiveDate;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
@@ -41,15 +43,7 @@ impl AnalyzerRule for TypedLiterals {
                 [] => DFSchema::clone(plan.schema()),
                 inputs => merge_schema(inputs),
             };
-            plan.map_expressions(|expr| {
-                // Renamed by nothing: a projection keeps the name its text gave it.
-                let name = expr.qualified_name();
-                let changed = expr.transform_up(|expr| read_literals(expr, &schema))?;
-                if !changed.transformed || changed.data.qualified_name() == name {
-                    return Ok(changed);
-                }
-                Ok(changed.update_data(|expr| expr.alias_qualified(name.0, name.1)))
-            })
+            change_named(plan, |expr| expr.transform_up(|expr| read_literals(expr, &schema)))
         })?;
         Ok(changed.data)
     }
@@ -88,8 +82,25 @@ fn read_literals(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             _ => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
         },
+        Expr::ScalarFunction(call) => Ok(places_as_wanted(call)),
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// `round(x, 2)` with its places in the type that the function takes: the type of its result goes by them, and where they
+/// are cast the planner knows them at one time and not at another.
+fn places_as_wanted(mut call: ScalarFunction) -> Transformed<Expr> {
+    let mut changed = false;
+    if matches!(call.func.name(), "round" | "trunc")
+        && let [_, Expr::Literal(places, _)] = call.args.as_mut_slice()
+        && let ScalarValue::Int64(Some(number)) = places
+        && let Ok(number) = i32::try_from(*number)
+    {
+        *places = ScalarValue::Int32(Some(number));
+        changed = true;
+    }
+    let call = Expr::ScalarFunction(call);
+    if changed { Transformed::yes(call) } else { Transformed::no(call) }
 }
 
 /// Reads texts that are compared with a UUID while a text is planned: the planner asks for the types of both sides of a

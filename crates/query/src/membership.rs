@@ -1,16 +1,27 @@
-//! `x IN (SELECT y …)` and `x NOT IN (SELECT y …)` as SQL has them: NULL where x equals no y and x or some y is NULL.
+//! `IN (SELECT …)`, `NOT IN (SELECT …)` and `EXISTS (SELECT …)` as SQL has them.
 //!
-//! DataFusion 55.2 makes a mark join of one below OR, NOT, CASE and the like, whose mark is true or false and never NULL:
-//! `NOT` of it takes rows that have none of the y, also beside a NULL. As a condition of its own, or one of several joined
-//! by AND, NOT IN is a join that knows of NULLs, but for one column only: a sub-query that reads columns of the query
-//! around it is refused there, or its NULLs count in rows it does not read. The rule says the third value in words that
-//! mark joins are right for, and leaves what never asks for it: no NULL can be, or NULL is as good as false.
+//! `x IN (SELECT y …)` is NULL where x equals no y and x or some y is NULL. DataFusion 55.2 makes a mark join of one below
+//! OR, NOT, CASE and the like, whose mark is true or false and never NULL: `NOT` of it takes rows that have none of the y,
+//! also beside a NULL. As a condition of its own, or one of several joined by AND, NOT IN is a join that knows of NULLs,
+//! but for one column only: a sub-query that reads columns of the query around it is refused there, or its NULLs count in
+//! rows it does not read. The rule says the third value in words that mark joins are right for, and leaves what never asks
+//! for it: no NULL can be, or NULL is as good as false.
+//!
+//! An aggregate without groups gives one row, also of no rows; the joins that DataFusion makes have none then. A sub-query
+//! of that kind which reads columns of the query around it becomes a scalar one, for which DataFusion knows ([`one_row`]).
+//! And outside of conditions, in the list of a SELECT, both become scalar ones that count rows: DataFusion has no join
+//! for them there ([`counted`]).
 
+mod counted;
+mod one_row;
+
+use crate::named::change_named;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery};
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
 };
@@ -28,16 +39,23 @@ impl AnalyzerRule for Membership {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Filter(filter) => {
-                let predicate = condition(filter.predicate, filter.input.schema(), true)?;
-                let changed = predicate.transformed;
-                let filter = Filter::try_new(predicate.data, filter.input)?;
-                Ok(Transformed::new_transformed(LogicalPlan::Filter(filter), changed))
+            LogicalPlan::Filter(filter) => filtered(filter),
+            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+                let schema = merge_schema(&plan.inputs());
+                change_named(plan, |expr| expr.transform_down(|expr| counted::counted(expr, &schema)))
             }
             other => Ok(Transformed::no(other)),
         })?;
         Ok(changed.data)
     }
+}
+
+fn filtered(filter: Filter) -> Result<Transformed<LogicalPlan>> {
+    let asked = filter.predicate.transform_down(one_row::asked)?;
+    let predicate = condition(asked.data, filter.input.schema(), true)?;
+    let changed = asked.transformed || predicate.transformed;
+    let filter = Filter::try_new(predicate.data, filter.input)?;
+    Ok(Transformed::new_transformed(LogicalPlan::Filter(filter), changed))
 }
 
 /// A condition where NULL is as good as false; `alone` where it is one of those joined by AND.
@@ -57,66 +75,112 @@ fn condition(expr: Expr, schema: &DFSchema, alone: bool) -> Result<Transformed<E
             condition(Expr::InSubquery(InSubquery { negated: !of.negated, ..of }), schema, alone)
         }
         Expr::InSubquery(of) if !of.negated => Ok(Transformed::no(Expr::InSubquery(of))),
-        Expr::InSubquery(of) if alone && of.subquery.outer_ref_columns.is_empty() => {
+        Expr::InSubquery(of) if alone && !is_correlated(&of.subquery) => {
             Ok(Transformed::no(Expr::InSubquery(of)))
         }
-        other => value(other, schema),
+        other => other.transform_down(|expr| match expr {
+            Expr::InSubquery(of) => three_valued(of, schema),
+            other => Ok(Transformed::no(other)),
+        }),
     }
 }
 
-/// An expression of which NULL and false are two things.
-fn value(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    expr.transform_down(|expr| match expr {
-        Expr::InSubquery(of) => three_valued(of, schema),
-        other => Ok(Transformed::no(other)),
-    })
+/// Whether a sub-query reads columns of the query around it.
+fn is_correlated(subquery: &Subquery) -> bool {
+    !subquery.outer_ref_columns.is_empty()
 }
 
+/// `IN` where NULL and false are two things.
 fn three_valued(of: InSubquery, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let found = of.subquery.subquery.schema();
-    // What has several columns, or reads what is not there, is refused by the planner.
-    let x_nulls = of.expr.nullable(schema);
-    let (Ok(x_nulls), 1) = (x_nulls, found.fields().len()) else {
-        return Ok(Transformed::no(Expr::InSubquery(of)));
+    let cases = match Nulls::of(&of, schema) {
+        Some(nulls) => nulls.cases(&of, |only| exists(&of.subquery, only))?,
+        // A join by several columns that knows of NULLs is refused, also where there can be none.
+        None if of.negated && is_correlated(&of.subquery) => {
+            let equal = y(&of).eq(outer(of.expr.as_ref().clone(), schema)?);
+            return Ok(Transformed::yes(!exists(&of.subquery, Some(equal))?));
+        }
+        None => return Ok(Transformed::no(Expr::InSubquery(of))),
     };
-    let y_nulls = found.field(0).is_nullable();
-    if !x_nulls && !y_nulls {
-        return Ok(Transformed::no(Expr::InSubquery(of)));
-    }
-    let y = Expr::Column(Column::from(found.qualified_field(0)));
-    let null = || Box::new(Expr::Literal(ScalarValue::Boolean(None), None));
-    let mut cases = Vec::new();
-    if y_nulls {
-        cases.push((Box::new(exists(&of.subquery, Some(y.is_null()))?), null()));
-    }
-    if x_nulls {
-        let unknown = of.expr.as_ref().clone().is_null().and(exists(&of.subquery, None)?);
-        cases.push((Box::new(unknown), null()));
-    }
     let negated = of.negated;
-    let is_in = Expr::InSubquery(InSubquery { negated: false, ..of });
-    cases.insert(0, (Box::new(is_in), Box::new(lit(!negated))));
-    let otherwise = Some(Box::new(lit(negated)));
-    let case = Expr::Case(Case { expr: None, when_then_expr: cases, else_expr: otherwise });
-    // The sub-query in it is not looked at again.
-    Ok(Transformed::new(case, true, TreeNodeRecursion::Jump))
+    Ok(whole(Expr::InSubquery(InSubquery { negated: false, ..of }), cases, negated))
+}
+
+/// `found` as IN or NOT IN, NULL in the cases that follow. What is in it is not looked at again.
+fn whole(found: Expr, mut cases: Vec<(Box<Expr>, Box<Expr>)>, negated: bool) -> Transformed<Expr> {
+    cases.insert(0, (Box::new(found), Box::new(lit(!negated))));
+    let case = Case { expr: None, when_then_expr: cases, else_expr: Some(Box::new(lit(negated))) };
+    Transformed::new(Expr::Case(case), true, TreeNodeRecursion::Jump)
+}
+
+/// Which sides of an IN may be NULL.
+struct Nulls {
+    x: bool,
+    y: bool,
+}
+
+impl Nulls {
+    /// `None` where neither may, and of what the planner refuses: several columns, or names that are not there.
+    fn of(of: &InSubquery, schema: &DFSchema) -> Option<Self> {
+        let found = of.subquery.subquery.schema();
+        let nulls = Self { x: of.expr.nullable(schema).ok()?, y: found.fields().first()?.is_nullable() };
+        (found.fields().len() == 1 && (nulls.x || nulls.y)).then_some(nulls)
+    }
+
+    /// When an IN that found nothing is NULL; `any` says whether the sub-query has a row, of those that a condition is
+    /// true for.
+    fn cases(
+        &self,
+        of: &InSubquery,
+        any: impl Fn(Option<Expr>) -> Result<Expr>,
+    ) -> Result<Vec<(Box<Expr>, Box<Expr>)>> {
+        let null = || Box::new(Expr::Literal(ScalarValue::Boolean(None), None));
+        let mut cases = Vec::new();
+        if self.y {
+            cases.push((Box::new(any(Some(y(of).is_null()))?), null()));
+        }
+        if self.x {
+            let unknown = of.expr.as_ref().clone().is_null().and(any(None)?);
+            cases.push((Box::new(unknown), null()));
+        }
+        Ok(cases)
+    }
+}
+
+/// The column of the sub-query.
+fn y(of: &InSubquery) -> Expr {
+    Expr::Column(Column::from(of.subquery.subquery.schema().qualified_field(0)))
 }
 
 /// Whether a sub-query has a row, of those that `only` is true for.
 fn exists(subquery: &Subquery, only: Option<Expr>) -> Result<Expr> {
+    let subquery = limited(subquery, only)?;
+    Ok(Expr::Exists(Exists { subquery, negated: false }))
+}
+
+/// The rows that `only` is true for, or one of them where one says as much as all: not where the first row has to agree
+/// with columns of the query around it, which is not known where the limit stands.
+fn limited(subquery: &Subquery, only: Option<Expr>) -> Result<Subquery> {
     let mut plan = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone());
     if let Some(only) = only {
         plan = plan.filter(only)?;
     }
-    // One row says as much as all, but which columns of the query around it the first row has to agree with is not
-    // known where the limit stands.
-    if subquery.outer_ref_columns.is_empty() {
-        plan = plan.limit(0, Some(1))?;
-    }
-    let subquery = Subquery {
-        subquery: Arc::new(plan.build()?),
-        outer_ref_columns: subquery.outer_ref_columns.clone(),
-        spans: subquery.spans.clone(),
+    let plan = plan.build()?;
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    let plan = match outer_ref_columns.is_empty() {
+        true => LogicalPlanBuilder::from(plan).limit(0, Some(1))?.build()?,
+        false => plan,
     };
-    Ok(Expr::Exists(Exists { subquery, negated: false }))
+    Ok(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: subquery.spans.clone() })
+}
+
+/// An expression as it is read from inside a sub-query.
+fn outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let changed = expr.transform_up(|expr| match expr {
+        Expr::Column(column) => {
+            let field = schema.field_from_column(&column)?;
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(Arc::clone(field), column)))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(changed.data)
 }

@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use fresh::Columns;
 use settle::Settle;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// See the file's header.
@@ -137,42 +138,60 @@ fn distinct(input: Arc<LogicalPlan>, fresh: &Columns) -> Result<Transformed<Logi
 
 fn change_expressions(plan: LogicalPlan, fresh: Columns) -> Result<Transformed<LogicalPlan>> {
     let input = Input::of(&plan, fresh);
-    // The others' expressions are no columns of what they yield.
-    let is_named = matches!(
-        plan,
-        LogicalPlan::Projection(_)
-            | LogicalPlan::Aggregate(_)
-            | LogicalPlan::Window(_)
-            | LogicalPlan::Extension(_)
-    );
-    let are_keys = matches!(plan, LogicalPlan::Sort(_) | LogicalPlan::Join(_));
+    let named = named_expressions(&plan);
+    let are_keys =
+        matches!(plan, LogicalPlan::Sort(_) | LogicalPlan::Join(_) | LogicalPlan::Distinct(Distinct::On(_)));
     let is_compared = !matches!(plan, LogicalPlan::Projection(_));
     let is_ours = matches!(plan, LogicalPlan::Extension(_));
+    let settled = |expr: Expr, is_named: bool| -> Result<Transformed<Expr>> {
+        let name = is_named.then(|| expr.qualified_name());
+        let changed = expr.rewrite(&mut Settle::new(&input, is_compared))?;
+        Ok(match name {
+            Some(name) if changed.transformed => {
+                changed.update_data(|expr| match expr.qualified_name() == name {
+                    true => expr,
+                    false => expr.alias_qualified(name.0, name.1),
+                })
+            }
+            _ => changed,
+        })
+    };
+    let mut at = 0;
     let changed = plan.map_expressions(|expr| {
+        let is_named = named.contains(&at);
+        at += 1;
         // Our operators compare their keys themselves.
         if is_ours && !is_aggregate(&expr) {
             return Ok(Transformed::no(expr));
         }
-        let name = is_named.then(|| expr.qualified_name());
-        let mut changed = expr.rewrite(&mut Settle::new(&input, is_compared))?;
-        if are_keys && !matches!(changed.data, Expr::Literal(..)) {
+        if let Expr::GroupingSet(sets) = expr {
+            // Each key of the sets is a column.
+            return Expr::GroupingSet(sets).map_children(|key| settled(key, is_named));
+        }
+        let mut changed = settled(expr, is_named)?;
+        if are_keys && !is_named && !matches!(changed.data, Expr::Literal(..)) {
             let key = input.key(changed.data.clone());
             changed.transformed |= key != changed.data;
             changed.data = key;
         }
-        Ok(match name {
-            Some(name) if changed.transformed && !matches!(changed.data, Expr::GroupingSet(_)) => changed
-                .update_data(|expr| match expr.qualified_name() == name {
-                    true => expr,
-                    false => expr.alias_qualified(name.0, name.1),
-                }),
-            _ => changed,
-        })
+        Ok(changed)
     })?;
     if changed.transformed {
         changed.update_data(on_keys).map_data(LogicalPlan::recompute_schema)
     } else {
         Ok(changed)
+    }
+}
+
+/// Which expressions of a plan are columns of what it yields.
+fn named_expressions(plan: &LogicalPlan) -> Range<usize> {
+    match plan {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Extension(_) => 0..usize::MAX,
+        LogicalPlan::Distinct(Distinct::On(on)) => on.on_expr.len()..on.on_expr.len() + on.select_expr.len(),
+        _ => 0..0,
     }
 }
 

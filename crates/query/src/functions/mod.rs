@@ -42,7 +42,7 @@ mod wall_time;
 pub(crate) mod whole;
 
 pub(crate) use date_part::ExtractFields;
-pub(crate) use named_cast::NAMED_CAST;
+pub(crate) use named_cast::{NAMED_CAST, named_cast};
 pub(crate) use wall_time::AT_TIME_ZONE;
 
 use crate::operators::BarStart;
@@ -107,7 +107,13 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let books = book::BookFunction::all().map(ScalarUDF::from);
     let places = places::Places::all().map(ScalarUDF::from);
     let cast: ScalarUDF = named_cast::NamedCast::default().into();
-    quotes.chain([bucket, bar, wall, part, cast]).chain(instants).chain(books).chain(places).map(Arc::new).collect()
+    quotes
+        .chain([bucket, bar, wall, part, cast])
+        .chain(instants)
+        .chain(books)
+        .chain(places)
+        .map(Arc::new)
+        .collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {

@@ -8,12 +8,18 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
 };
 use std::sync::Arc;
 
 /// Name of the function.
 pub(crate) const NAMED_CAST: &str = "__cast";
+
+/// The call that casts an expression.
+pub(crate) fn named_cast(expr: Expr, data_type: &DataType) -> Expr {
+    ScalarUDF::from(NamedCast::default()).call(vec![expr, lit(data_type.to_string())])
+}
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct NamedCast {

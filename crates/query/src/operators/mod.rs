@@ -14,6 +14,7 @@
 //! Enter at [`install`], which the session calls once.
 
 mod asof;
+mod conditions;
 mod fill;
 mod gather;
 mod give_way;
@@ -45,16 +46,22 @@ pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
 pub(crate) use settings::SessionSettings;
 
+use crate::approximate::Approximate;
 use crate::bounds::WideFrames;
+use crate::dates::TimesOfDates;
 use crate::floats::OneNanOneZero;
+use crate::lengths::LengthsCompared;
 use crate::literals::TypedLiterals;
 use crate::membership::Membership;
 use crate::multiset::Multisets;
+use crate::null_keys::NullKeys;
+use crate::order_once::OrderOnce;
+use crate::patterns::Patterns;
+use crate::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
-use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
@@ -84,9 +91,18 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(TypedLiterals), Arc::new(Multisets), Arc::new(WideFrames), Arc::new(Membership)];
+        vec![Arc::new(TypedLiterals), Arc::new(Patterns), Arc::new(TimesOfDates), Arc::new(Multisets)];
+    analysis.extend([
+        Arc::new(WideFrames) as Arc<dyn AnalyzerRule + Send + Sync>,
+        Arc::new(OrderOnce),
+        Arc::new(Membership),
+        Arc::new(NullKeys),
+        Arc::new(Approximate),
+        Arc::new(LengthsCompared),
+    ]);
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
     analysis.push(Arc::new(OneNanOneZero));
+    analysis.push(Arc::new(WindowKeys));
     let builder = builder
         .with_analyzer_rules(analysis)
         .with_config(config)
@@ -101,8 +117,12 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 fn with_our_rules(
     mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let after = rules.iter().position(|rule| rule.name() == PushDownFilter::new().name());
-    let place = after.map_or(rules.len(), |at| at + 1);
+    let carried = conditions::CarryDown::new();
+    let at = rules.iter().position(|rule| rule.name() == carried.name());
+    if let Some(at) = at {
+        rules[at] = Arc::new(carried);
+    }
+    let place = at.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
     rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
     rules

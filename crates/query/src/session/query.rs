@@ -217,10 +217,7 @@ async fn logical(state: &SessionState, statement: ast::Statement) -> Result<Plan
     }
 }
 
-async fn planned(
-    state: &SessionState,
-    statement: ast::Statement,
-) -> datafusion::common::Result<Planned> {
+async fn planned(state: &SessionState, statement: ast::Statement) -> datafusion::common::Result<Planned> {
     let written = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
     read_only().verify_plan(&written)?;
     let written = with_unique_names(written)?;

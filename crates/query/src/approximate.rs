@@ -1,0 +1,232 @@
+//! A DECIMAL beside a DOUBLE is compared and put together as a DOUBLE: what is exact beside what is approximate is
+//! approximate, as in SQL and as `+` has it.
+//!
+//! DataFusion 55.2 makes both a DECIMAL(30, 15), which takes 1e-20 for 0 and fails at 1e300, NaN and infinity. The rule
+//! runs before types are made to agree and casts the DECIMAL. Numbers that are written in the text are no doubles yet:
+//! beside a DECIMAL they keep their digits ([`crate::literals`]), as long as they have 15 of them on either side of the
+//! point.
+//!
+//! A cast that takes digits from a DECIMAL is hidden from the planner, which would compare the DECIMAL itself:
+//! `CAST(m AS BIGINT) = 2` is true of 2.4.
+
+use crate::functions::named_cast;
+use crate::named::change_named;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Union,
+    cast,
+};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Functions that give one of their arguments, or compare them.
+const ONE_OF: [&str; 9] =
+    ["coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least", "make_array", "make_list"];
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Approximate;
+
+impl AnalyzerRule for Approximate {
+    fn name(&self) -> &str {
+        "approximate"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            let plan = match plan {
+                LogicalPlan::Union(union) => return united(union),
+                LogicalPlan::Join(join) => joined(join)?,
+                other => Transformed::no(other),
+            };
+            plan.transform_data(|plan| {
+                let schema = match plan.inputs().as_slice() {
+                    [] => DFSchema::clone(plan.schema()),
+                    inputs => merge_schema(inputs),
+                };
+                change_named(plan, |expr| expr.transform_up(|expr| approximated(expr, &schema)))
+            })
+        })?;
+        Ok(changed.data)
+    }
+}
+
+/// What a value is beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Exact,
+    Approximate,
+    Other,
+}
+
+impl Kind {
+    fn of_type(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::Decimal128(..) | DataType::Decimal256(..) => Self::Exact,
+            DataType::Float64 | DataType::Float32 | DataType::Float16 => Self::Approximate,
+            _ => Self::Other,
+        }
+    }
+
+    fn of(expr: &Expr, schema: &DFSchema) -> Self {
+        match expr {
+            Expr::Literal(ScalarValue::Float64(Some(value)), _) if is_short(*value) => Self::Other,
+            Expr::Negative(inner) => Self::of(inner, schema),
+            Expr::Alias(alias) => Self::of(&alias.expr, schema),
+            _ => expr.get_type(schema).map_or(Self::Other, |data_type| Self::of_type(&data_type)),
+        }
+    }
+}
+
+/// Whether a number has a place among those of fifteen digits before and after the point.
+fn is_short(value: f64) -> bool {
+    const MOST: f64 = 1e15;
+    value == 0.0 || (value.abs() < MOST && value.abs() > 1.0 / MOST)
+}
+
+/// Whether some of these are DECIMALs and some DOUBLEs.
+fn are_mixed(kinds: impl Iterator<Item = Kind>) -> bool {
+    let (mut exact, mut approximate) = (false, false);
+    for kind in kinds {
+        exact |= kind == Kind::Exact;
+        approximate |= kind == Kind::Approximate;
+    }
+    exact && approximate
+}
+
+/// Casts DECIMALs where they stand beside DOUBLEs; says whether it did.
+fn cast_mixed<'a>(exprs: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
+    let mut exprs: Vec<&mut Expr> = exprs.into_iter().collect();
+    if !are_mixed(exprs.iter().map(|expr| Kind::of(expr, schema))) {
+        return false;
+    }
+    for expr in &mut exprs {
+        if Kind::of(expr, schema) == Kind::Exact {
+            **expr = cast(expr.clone(), DataType::Float64);
+        }
+    }
+    true
+}
+
+fn approximated(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::Cast(Cast { expr: value, field }) = &expr
+        && takes_digits(&value.get_type(schema)?, field.data_type())
+    {
+        return Ok(Transformed::yes(named_cast(value.as_ref().clone(), field.data_type())));
+    }
+    let changed = match &mut expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            cast_mixed([left.as_mut(), right.as_mut()], schema)
+        }
+        Expr::Between(Between { expr, low, high, .. }) => {
+            cast_mixed([expr.as_mut(), low.as_mut(), high.as_mut()], schema)
+        }
+        Expr::InList(InList { expr, list, .. }) => {
+            cast_mixed(std::iter::once(expr.as_mut()).chain(list.iter_mut()), schema)
+        }
+        Expr::Case(Case { expr, when_then_expr, else_expr }) => {
+            let (mut compared, mut given) = (Vec::new(), Vec::new());
+            for (when, then) in when_then_expr {
+                compared.push(when.as_mut());
+                given.push(then.as_mut());
+            }
+            let of_values = expr
+                .as_mut()
+                .is_some_and(|expr| cast_mixed(std::iter::once(expr.as_mut()).chain(compared), schema));
+            let given = given.into_iter().chain(else_expr.as_mut().map(|expr| expr.as_mut()));
+            cast_mixed(given, schema) || of_values
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if ONE_OF.contains(&func.name()) => {
+            let skipped = usize::from(func.name() == "nvl2");
+            cast_mixed(args.iter_mut().skip(skipped), schema)
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, .. })
+        | Expr::SetComparison(SetComparison { expr, subquery, .. }) => cast_subquery(expr, subquery, schema)?,
+        _ => false,
+    };
+    Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// Whether a cast gives several values one.
+fn takes_digits(from: &DataType, to: &DataType) -> bool {
+    let (DataType::Decimal128(_, digits) | DataType::Decimal256(_, digits)) = from else { return false };
+    match to {
+        DataType::Decimal128(_, kept) | DataType::Decimal256(_, kept) => kept < digits,
+        to => to.is_integer() && *digits > 0,
+    }
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn cast_subquery(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+    let found = subquery.subquery.schema();
+    let Some(field) = found.fields().first() else { return Ok(false) };
+    match (Kind::of(expr, schema), Kind::of_type(field.data_type())) {
+        (Kind::Exact, Kind::Approximate) => *expr = cast(expr.clone(), DataType::Float64),
+        (Kind::Approximate, Kind::Exact) => {
+            subquery.subquery = Arc::new(with_doubles(subquery.subquery.as_ref().clone(), &[true])?);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// The same columns under their names, some of them as DOUBLEs.
+fn with_doubles(plan: LogicalPlan, is_double: &[bool]) -> Result<LogicalPlan> {
+    let columns = plan.schema().iter().zip(is_double).map(|((qualifier, field), is_double)| {
+        let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        match is_double {
+            true => cast(column, DataType::Float64).alias_qualified(qualifier.cloned(), field.name()),
+            false => column,
+        }
+    });
+    let columns: Vec<Expr> = columns.collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
+    let kind = |input: &LogicalPlan, column: usize| {
+        let fields = input.schema().fields();
+        fields.get(column).map_or(Kind::Other, |field| Kind::of_type(field.data_type()))
+    };
+    let columns = 0..union.schema.fields().len();
+    let mixed: Vec<bool> =
+        columns.map(|column| are_mixed(union.inputs.iter().map(|input| kind(input, column)))).collect();
+    if !mixed.contains(&true) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    let inputs = union.inputs.into_iter().map(|input| {
+        let is_double: Vec<bool> =
+            (0..).zip(&mixed).map(|(column, mixed)| *mixed && kind(&input, column) == Kind::Exact).collect();
+        match is_double.contains(&true) {
+            true => Ok(Arc::new(with_doubles(Arc::unwrap_or_clone(input), &is_double)?)),
+            false => Ok(input),
+        }
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+}
+
+/// The keys of a join; its filter is an expression like any other.
+fn joined(mut join: Join) -> Result<Transformed<LogicalPlan>> {
+    let mut changed = false;
+    for (left, right) in &mut join.on {
+        let kinds = (Kind::of(left, join.left.schema()), Kind::of(right, join.right.schema()));
+        match kinds {
+            (Kind::Exact, Kind::Approximate) => *left = cast(left.clone(), DataType::Float64),
+            (Kind::Approximate, Kind::Exact) => *right = cast(right.clone(), DataType::Float64),
+            _ => continue,
+        }
+        changed = true;
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+}

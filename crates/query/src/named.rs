@@ -1,0 +1,33 @@
+//! Expressions of a plan that change and keep the names that their texts gave them.
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+/// The plan with its expressions changed, each under the name it had.
+///
+/// # Errors
+/// Those of `change`.
+pub(crate) fn change_named(
+    plan: LogicalPlan,
+    mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    // A condition has no name.
+    let is_named = !matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+    let has_types =
+        matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
+    let change: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>> = &mut change;
+    let changed = plan.map_expressions(|expr| {
+        let name = expr.qualified_name();
+        let changed = change(expr)?;
+        if !is_named || !changed.transformed || changed.data.qualified_name() == name {
+            return Ok(changed);
+        }
+        Ok(changed.update_data(|expr| expr.alias_qualified(name.0, name.1)))
+    })?;
+    if changed.transformed && has_types {
+        changed.map_data(LogicalPlan::recompute_schema)
+    } else {
+        Ok(changed)
+    }
+}

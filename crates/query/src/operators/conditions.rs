@@ -1,0 +1,62 @@
+//! Conditions that are carried down through a plan, but not below an aggregate that gives a row of no rows.
+//!
+//! DataFusion 55.2 carries a condition below an aggregate if all its columns are among the groups': also one without
+//! columns, such as `x = 2` over `SELECT 1 AS x, count(*) …`. Below an aggregate without groups, or with an empty set of
+//! them (ROLLUP, CUBE), it takes all rows away and the total of none is left.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
+use datafusion::optimizer::push_down_filter::PushDownFilter;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
+
+/// DataFusion's rule, which it takes the place of and whose name it has.
+#[derive(Debug)]
+pub(super) struct CarryDown(PushDownFilter);
+
+impl CarryDown {
+    pub(super) fn new() -> Self {
+        Self(PushDownFilter::new())
+    }
+}
+
+impl OptimizerRule for CarryDown {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(filter) = &plan else { return self.0.rewrite(plan, config) };
+        if !has_total(&filter.input) {
+            return self.0.rewrite(plan, config);
+        }
+        let conditions = split_conjunction_owned(filter.predicate.clone());
+        let (constant, others): (Vec<Expr>, Vec<Expr>) =
+            conditions.into_iter().partition(|condition| condition.column_refs().is_empty());
+        let (Some(constant), input) = (conjunction(constant), Arc::clone(&filter.input)) else {
+            return self.0.rewrite(plan, config);
+        };
+        let Some(others) = conjunction(others) else { return Ok(Transformed::no(plan)) };
+        let below = self.0.rewrite(LogicalPlan::Filter(Filter::try_new(others, input)?), config)?;
+        below.map_data(|below| Ok(LogicalPlan::Filter(Filter::try_new(constant, Arc::new(below))?)))
+    }
+}
+
+/// Whether a plan is an aggregate that gives a row of no rows.
+fn has_total(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Aggregate(aggregate) = plan else { return false };
+    match aggregate.group_expr.as_slice() {
+        [] => true,
+        keys => keys.iter().any(|key| matches!(key, Expr::GroupingSet(_))),
+    }
+}
