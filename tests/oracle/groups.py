@@ -61,8 +61,9 @@ class Groups(Sources):
             "text": [f"upper({column})"],
             "time": [f"date_trunc('day', {column})"],
             "boolean": [f"({column} IS NULL)"],
-            "double": [f"floor({column})"],
         }
+        if kind == "double" and self.may("GROUPING SETS of doubles"):
+            return f"floor({column})"
         return self.rng.choice([column, *expressions.get(kind, [])])
 
     def grouping(self, keys: Sequence[str]) -> str:
@@ -154,7 +155,9 @@ class Groups(Sources):
         """An order of the one table whose ties are equal rows."""
         rng = self.rng
         name = names[0]
-        keys = [rng.choice(["d", "n", "s", "m", "day", "b"]), "id", "ts", "n", "d", "s", "k", "u", "b", "m", "day", "r", "i", "h"]
+        keys = rng.sample(["d", "n", "s", "m", "day", "f", "k", "u", "r", "i", "h", "id", "ts"], 13)
+        if self.may("ORDER BY a key twice"):
+            keys.append(keys[0])
         return ", ".join(f"{name}.{key} {rng.choice(['ASC', 'DESC'])} NULLS {rng.choice(['FIRST', 'LAST'])}" for key in keys)
 
     def by_order(self, kind: str, names: Sequence[str], rows: Pieces) -> Pieces:
@@ -170,6 +173,12 @@ class Groups(Sources):
     def strings(self, names: Sequence[str], rows: Pieces) -> Pieces:
         """Texts one after the other."""
         column = self.column("text", names)
-        if self.rng.random() < 0.3:
+        if self.strung and not self.may("string_agg of two orders"):
+            return ["max(", column, ")", *rows]
+        self.strung = True
+        distinct = self.rng.random() < 0.3
+        if distinct and not self.may("string_agg DISTINCT of a SYMBOL"):
+            column = f"{self.rng.choice(names)}.s"
+        if distinct:
             return [f"string_agg(DISTINCT {column}, ',' ORDER BY {column} {self.rng.choice(['ASC', 'DESC'])})", *rows]
         return [f"string_agg({column}, ',' ORDER BY {column} {self.rng.choice(['ASC', 'DESC'])} NULLS LAST)", *rows]

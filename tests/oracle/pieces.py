@@ -23,7 +23,8 @@ TEXTS = ["", "a", "b", "B", "ab", "it's", "ü", "a_b", "7"]
 SYMBOLS = ["X", "Y", "Z"]
 DAYS = [datetime.date(*each) for each in ((2024, 3, 30), (2024, 3, 31), (2024, 2, 29), (2023, 12, 31), (1969, 7, 20))]
 
-#: The kind of each column; columns of one kind may differ in type.
+#: The kind of each column; columns of one kind may differ in type. No column is called as a table is: in queries that are
+#: correlated `b.f` would be the field f of a column b of theirs.
 COLUMNS = {
     "ts": "time",
     "k": "text",
@@ -32,7 +33,7 @@ COLUMNS = {
     "s": "text",
     "id": "integer",
     "u": "time",
-    "b": "boolean",
+    "f": "boolean",
     "m": "decimal",
     "day": "date",
     "r": "real",
@@ -150,7 +151,7 @@ def table(rng: random.Random) -> pa.Table:
             "s": pa.array(drawn(TEXTS), pa.string()),
             "id": pa.array(range(count), pa.int64()),
             "u": moments(drawn([-1000, 0, 0, 3, 4, 8, 30, 60])),
-            "b": pa.array(drawn([True, False]), pa.bool_()),
+            "f": pa.array(drawn([True, False]), pa.bool_()),
             "m": pa.array(drawn(DECIMALS), pa.decimal128(18, 3)),
             "day": pa.array(drawn(DAYS), pa.date32()),
             "r": pa.array(drawn(REALS), pa.float32()),

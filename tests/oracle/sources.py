@@ -7,7 +7,7 @@ from values import Values
 
 # One row of each group, with the columns of a table.
 GROUPED = (
-    "SELECT max(x.ts) AS ts, max(x.k) AS k, x.d, x.n, min(x.s) AS s, count(*) AS id, max(x.u) AS u, bool_or(x.b) AS b, "
+    "SELECT max(x.ts) AS ts, max(x.k) AS k, x.d, x.n, min(x.s) AS s, count(*) AS id, max(x.u) AS u, bool_or(x.f) AS f, "
     "max(x.m) AS m, min(x.day) AS day, max(x.r) AS r, min(x.i) AS i, max(x.h) AS h "
 )
 
@@ -55,7 +55,7 @@ class Sources(Values):
                 pieces += [" CROSS JOIN ", *self.source(), f" {name}"]
             elif join == "USING":
                 kind = rng.choice(["", "LEFT ", "RIGHT ", "FULL "])
-                keys = rng.choice(["n", "d", "n, k", "m", "day, b"])
+                keys = rng.choice(["n", "d", "n, k", "m", "day, f"])
                 if name != "b":
                     pieces += [f" {kind}JOIN ", *self.source(), f" {name} ", *self.on(names, name)]
                 elif rng.random() < 0.3:
@@ -68,7 +68,10 @@ class Sources(Values):
                 pieces += [Word(f" LEFT {join} JOIN ", f" {join} JOIN "), *self.source(), f" {name} ", *self.on(names, name)]
                 continue
             elif join == "LATERAL":
-                pieces += self.lateral(names, name)
+                lateral, comma = self.lateral(names, name)
+                if comma:
+                    return [*pieces, *lateral], [*names, name]
+                pieces += lateral
             elif join == "LESS":
                 kind, compare = rng.choice(["INNER", "LEFT", "RIGHT", "FULL"]), rng.choice(["<", ">=", "<>"])
                 key = rng.choice(["n", "d", "ts", "m", "day", "s"])
@@ -82,7 +85,7 @@ class Sources(Values):
         """A condition of a join: equal keys, of one type or two, perhaps more."""
         rng = self.rng
         other = rng.choice(names)
-        keys = [(each, each) for each in ("d", "n", "k", "s", "id", "ts", "m", "day", "b", "r", "u", "i")]
+        keys = [(each, each) for each in ("d", "n", "k", "s", "id", "ts", "m", "day", "f", "r", "u", "i")]
         key = rng.choice([*keys, ("n", "d"), ("i", "h"), ("n", "i"), ("r", "d"), ("m", "n"), ("s", "k"), ("day", "u")])
         sides = [f"{other}.{key[0]}", f"{name}.{key[1]}"]
         if rng.random() < 0.1:
@@ -93,16 +96,18 @@ class Sources(Values):
             equal += [" AND ", *self.condition([other, name], 0 if rng.random() < 0.7 else 1)]
         return equal
 
-    def lateral(self, names: Sequence[str], name: str) -> Pieces:
-        """A join with a query that reads what stands before it; one that gives all columns of a table."""
+    def lateral(self, names: Sequence[str], name: str) -> tuple[Pieces, bool]:
+        """A join with a query that reads what stands before it and gives all columns of a table; whether by a comma."""
         rng = self.rng
-        where: Pieces = [" WHERE ", *self.equal("x", names)]
+        where: Pieces = [" WHERE ", *self.equal("x", names, self.may("LATERAL by doubles"))]
         if rng.random() < 0.4:
             where += [" AND ", *self.condition(["x"], 0)]
-        if rng.random() < 0.5:
+        if rng.random() < 0.5 or not self.may("LATERAL that names its key"):
             listed = joined([f"x.{column}" for column in COLUMNS], ", ")
             query: Pieces = ["(SELECT ", *listed, f" FROM {rng.choice(TABLES)} x", *where, f") {name}"]
         else:
             grouped = GROUPED.replace("x.d, x.n,", "max(x.d) AS d, sum(x.n) AS n,")
             query = [f"({grouped}FROM {rng.choice(TABLES)} x", *where, f") {name}"]
-        return rng.choice([[" CROSS JOIN LATERAL ", *query], [" LEFT JOIN LATERAL ", *query, " ON TRUE"], [", LATERAL ", *query]])
+        if rng.random() < 0.3:
+            return [", LATERAL ", *query], True
+        return rng.choice([[" CROSS JOIN LATERAL ", *query], [" LEFT JOIN LATERAL ", *query, " ON TRUE"]]), False

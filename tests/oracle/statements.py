@@ -19,7 +19,7 @@ class Making(Windows):
     def statement(self) -> Statement:
         """One statement: a query, perhaps of sets, perhaps ordered by all its columns and cut off."""
         rng = self.rng
-        self.used, self.queries, self.below, self.tied = set(), False, 0, False
+        self.used, self.queries, self.below, self.tied, self.strung = set(), False, 0, False, False
         kinds = [self.kind() for _ in range(rng.randrange(1, 5))]
         makers = {
             self.select: 8,

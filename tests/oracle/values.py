@@ -40,6 +40,8 @@ class Values:
         self.below = 0
         #: Whether rows of the statement at hand may have one time.
         self.tied = False
+        #: Whether it has a string_agg.
+        self.strung = False
 
     def may(self, name: str) -> bool:
         """Whether a switch is on; the statement is known to use it."""
@@ -147,12 +149,16 @@ class Values:
             lambda: [
                 f"extract({rng.choice(['day', 'hour', 'minute'])} FROM (", *inner("time"), " - ", *inner("time"), "))",
             ],
-            lambda: ["(", *inner("date"), " - ", *inner("date"), ")"],
+            lambda: [*self.days(), *inner("date"), " - ", *inner("date"), ")"],
             lambda: ["CAST(", *inner("boolean"), " AS BIGINT)"],
             lambda: ["TRY_CAST(", *inner("text"), " AS BIGINT)"],
             lambda: ["TRY_CAST(floor(", self.column("double", names), f") AS {rng.choice(['BIGINT', 'INT', 'SMALLINT'])})"],
             lambda: ["CAST(CAST(", *inner(), " AS VARCHAR) AS BIGINT)"],
         ]
+
+    def days(self) -> Pieces:
+        """What stands before a difference of days."""
+        return ["("] if self.may("differences of days compared") else ["abs("]
 
     def of_double(self, names: Sequence[str], inner: Callable[..., Pieces]) -> Choices:
         rng = self.rng
@@ -189,13 +195,19 @@ class Values:
             lambda: ["(", *inner(), rng.choice([" + ", " - "]), *inner(), ")"],
             lambda: ["(", self.column("decimal", names), " * ", self.column("decimal", names), ")"],
             lambda: ["(", *inner(), " + ", *inner("integer"), ")"],
-            lambda: [rng.choice(["abs(", "(- ", "round(", "floor(", "ceil("]), *inner(), ")"],
-            lambda: ["round(", *inner(), ", 1)"],
+            lambda: [rng.choice(["abs(", "(- ", "floor(", "ceil("]), *inner(), ")"],
+            lambda: self.rounded(inner()),
             lambda: ["CAST(", *inner(), f" AS DECIMAL({rng.choice(['18, 1', '20, 4'])}))"],
             lambda: ["CAST(", *inner("integer"), " AS DECIMAL(18, 3))"],
             lambda: ["CAST(", *inner("real"), " AS DECIMAL(18, 2))"],
             lambda: ["coalesce(", *inner(), ", ", *inner("integer"), ")"],
         ]
+
+    def rounded(self, decimal: Pieces) -> Pieces:
+        """A DECIMAL of fewer digits."""
+        if self.may("round of a DECIMAL"):
+            return ["round(", *decimal, self.rng.choice([", 1)", ")"])]
+        return ["CAST(", *decimal, " AS DECIMAL(18, 2))"]
 
     def of_boolean(self, names: Sequence[str], inner: Callable[..., Pieces]) -> Choices:
         return [lambda: ["(", *self.condition(names, 1), ")"]]
@@ -235,7 +247,7 @@ class Values:
             lambda: [*column, rng.choice([" IS NULL", " IS NOT NULL"])],
             lambda: [*column, rng.choice([" IS DISTINCT FROM ", " IS NOT DISTINCT FROM "]), self.column(kind, names)],
             lambda: [*column, rng.choice([" IN (", " NOT IN ("]), *self.literals(kind), ")"],
-            lambda: [*column, rng.choice([" IN (", " NOT IN ("]), *self.value(kind, names, 1), ", ", literal(rng, kind), ")"],
+            lambda: [*column, rng.choice([" IN (", " NOT IN ("]), *self.member(kind, names), ", ", literal(rng, kind), ")"],
             lambda: [*column, rng.choice([" BETWEEN ", " NOT BETWEEN "]), literal(rng, kind), " AND ", *self.value(kind, names, 1)],
             lambda: [*column, " BETWEEN ", literal(rng, kind), " AND ", literal(rng, kind)],
             lambda: ["NOT (", *self.condition(names, 0), ")"],
@@ -249,7 +261,7 @@ class Values:
         if kind == "text":
             return [
                 lambda: [*column, rng.choice([" LIKE ", " NOT LIKE ", " ILIKE ", " NOT ILIKE "]), f"'{rng.choice(PATTERNS)}'"],
-                lambda: [*column, " LIKE concat(", self.column("text", names), ", '%')"],
+                lambda: self.like_a_column(column, names),
                 lambda: [rng.choice(["starts_with(", "ends_with(", "contains("]), *column, ", ", literal(rng, "text"), ")"],
                 lambda: [Word("regexp_like(", "regexp_matches("), *column, f", '{rng.choice(REGEXES)}')"],
                 lambda: self.similar(column),
@@ -279,11 +291,23 @@ class Values:
             return [lambda: [*column, " + INTERVAL '3 hours'", compare, self.column("time", names)]]
         return []
 
+    def like_a_column(self, column: Pieces, names: Sequence[str]) -> Pieces:
+        """LIKE a pattern that is not the same for all rows."""
+        if self.may("LIKE of two SYMBOLs"):
+            return [*column, " LIKE concat(", self.column("text", names), ", '%')"]
+        return [f"{self.rng.choice(names)}.s LIKE concat({self.rng.choice(names)}.s, '%')"]
+
     def similar(self, column: Pieces) -> Pieces:
         """SIMILAR TO a pattern that both systems read alike, or LIKE."""
         if self.may("SIMILAR TO"):
             return [*column, f" SIMILAR TO '{self.rng.choice(['a', 'a|b', '[A-Z]'])}'"]
         return [*column, " LIKE 'a'"]
+
+    def member(self, kind: str, names: Sequence[str]) -> Pieces:
+        """What is in a list after IN and no literal."""
+        if kind == "decimal" and not self.may("IN of DECIMALs of several scales"):
+            return [self.column(kind, names)]
+        return self.value(kind, names, 1)
 
     def literals(self, kind: str) -> Pieces:
         """A list of literals."""
@@ -311,9 +335,11 @@ class Values:
             return [*query, rng.choice([" UNION ", " UNION ALL ", " EXCEPT ", " INTERSECT "]), *other]
         return query
 
-    def equal(self, inner: str, names: Sequence[str]) -> Pieces:
+    def equal(self, inner: str, names: Sequence[str], doubles: bool = True) -> Pieces:
         """Equality of a column of the query within and one of that around it."""
-        key, other = self.rng.choice([("n", "n"), ("d", "d"), ("k", "k"), ("i", "n"), ("day", "day"), ("m", "m"), ("b", "b")])
+        key, other = self.rng.choice([("n", "n"), ("d", "d"), ("k", "k"), ("i", "n"), ("day", "day"), ("m", "m"), ("f", "f")])
+        if key == "d" and not doubles:
+            key = other = "n"
         return [f"{inner}.{key} = {self.rng.choice(names)}.{other}"]
 
     def listed_in(self, names: Sequence[str]) -> Pieces:
@@ -325,6 +351,8 @@ class Values:
             no = False
         column: Pieces = [self.column(kind, names)] if rng.random() < 0.7 else self.value(kind, names, 1)
         correlated = names if rng.random() < 0.3 else ()
+        if no and correlated and kind == "time" and not self.may("correlated NOT IN without NULL"):
+            correlated = ()
         return [*column, " NOT IN (" if no else " IN (", *self.inner(kind, correlated), ")"]
 
     def exists(self, names: Sequence[str]) -> Pieces:
