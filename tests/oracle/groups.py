@@ -140,7 +140,8 @@ class Groups(Sources):
                 lambda: ["round(", *call(self.spread(), of(rng.choice(["integer", "real"]))), ", 6)"],
                 lambda: ["round(", *call(rng.choice(["covar_pop", "covar_samp"]), of("integer"), of("integer")), ", 6)"],
                 lambda: [
-                    "round(", Word("", "nullif("), *call("corr", of("integer"), of("integer")), Word("", ", 'NaN'::DOUBLE)"), ", 6)",
+                    "round(", Word("", "nullif("), *call("corr", of("integer"), of("integer")),
+                    Word("", ", 'NaN'::DOUBLE)"), ", 6)",
                 ],
                 lambda: call("median", of(rng.choice(["integer", "double", "real"]))),
                 lambda: call("quantile_cont", of(rng.choice(["integer", "double"])), [rng.choice(["0.25", "0.5", "0.9"])]),

@@ -26,13 +26,19 @@ class Sources(Values):
             [
                 lambda: [name],
                 lambda: [f"(SELECT {listed} FROM {name} x", *self.where(["x"]), ")"],
-                lambda: [f"(SELECT DISTINCT {listed} FROM {name} x", *self.where(["x"]), ")"],
+                lambda: [f"(SELECT DISTINCT {self.distinct(listed)} FROM {name} x", *self.where(["x"]), ")"],
                 lambda: [f"({GROUPED}FROM {name} x", *self.where(["x"]), " GROUP BY x.d, x.n)"],
                 lambda: [f"(SELECT {listed} FROM {name} x ORDER BY x.id {rng.choice(['', 'DESC '])}LIMIT {rng.randrange(1, 9)})"],
                 lambda: self.two(name),
             ],
             [12, 4, 2, 2, 1, 1],
         )[0]()
+
+    def distinct(self, listed: str) -> str:
+        """What is selected DISTINCT."""
+        if self.may("date_trunc of what DISTINCT gives"):
+            return listed
+        return listed.replace("x.u", "coalesce(x.u, x.ts) AS u")
 
     def two(self, name: str) -> Pieces:
         """The rows of two tables."""
@@ -91,7 +97,8 @@ class Sources(Values):
         if rng.random() < 0.1:
             sides = [f"coalesce({sides[0]}, {other}.{key[0]})", f"greatest({sides[1]}, {name}.{key[1]})"]
         rng.shuffle(sides)
-        equal: Pieces = [f"ON {sides[0]} {'=' if rng.random() < 0.9 else 'IS NOT DISTINCT FROM'} {sides[1]}"]
+        compare = "IS NOT DISTINCT FROM" if rng.random() < 0.1 and self.may("joins by IS NOT DISTINCT FROM") else "="
+        equal: Pieces = [f"ON {sides[0]} {compare} {sides[1]}"]
         if rng.random() < 0.3:
             equal += [" AND ", *self.condition([other, name], 0 if rng.random() < 0.7 else 1)]
         return equal
@@ -100,7 +107,7 @@ class Sources(Values):
         """A join with a query that reads what stands before it and gives all columns of a table; whether by a comma."""
         rng = self.rng
         where: Pieces = [" WHERE ", *self.equal("x", names, self.may("LATERAL by doubles"))]
-        if rng.random() < 0.4:
+        if rng.random() < 0.4 and self.may("LATERAL of no row"):
             where += [" AND ", *self.condition(["x"], 0)]
         if rng.random() < 0.5 or not self.may("LATERAL that names its key"):
             listed = joined([f"x.{column}" for column in COLUMNS], ", ")

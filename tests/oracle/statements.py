@@ -33,14 +33,36 @@ class Making(Windows):
             self.with_tables: 2,
             self.recursive: 1,
             self.beside_queries: 1,
+            self.arrays: 1,
         }
-        pieces = rng.choices(list(makers), list(makers.values()))[0](kinds)
+        make = rng.choices(list(makers), list(makers.values()))[0]
+        pieces = make(kinds)
+        if make in (self.windows_of_groups, self.recursive):
+            # Whole numbers and texts, whatever was asked for.
+            kinds = [""] * len(kinds)
         ordered = rng.random() < 0.4
+        around: Pieces = [" WHERE ", *self.around(kinds)] if rng.random() < 0.2 else []
+        if ordered or around:
+            pieces = ["SELECT * FROM (", *pieces, ") q", *around]
         if ordered:
-            pieces = ["SELECT * FROM (", *pieces, ") q ORDER BY ", *joined(self.orders(kinds), ", ")]
+            pieces += [" ORDER BY ", *joined(self.orders(kinds), ", ")]
             if rng.random() < 0.5:
-                pieces.append(rng.choice([f" LIMIT {rng.randrange(1, 9)} OFFSET {rng.choice([0, 0, 2])}", " LIMIT 3", " OFFSET 1"]))
+                limit = f" LIMIT {rng.randrange(1, 9)} OFFSET {rng.choice([0, 0, 2])}"
+                pieces.append(rng.choice([limit, " LIMIT 3", " OFFSET 1"]))
         return Statement(pieces, ordered, frozenset(self.used))
+
+    def around(self, kinds: Sequence[str]) -> Pieces:
+        """A condition on the columns of a query, which may be looked at before it is whole."""
+        rng = self.rng
+        at = rng.randrange(len(kinds))
+        column, kind = f"q.c{at}", kinds[at]
+        made: Pieces = [column, rng.choice([" IS NULL", " IS NOT NULL"])]
+        if kind and rng.random() < 0.7:
+            compare = rng.choice([" = ", " < ", " >= ", " <> ", " IS DISTINCT FROM "])
+            made = rng.choice([[column, compare, literal(rng, kind)], [column, " IN (", *self.literals(kind), ")"]])
+        if rng.random() < 0.3:
+            return [*made, rng.choice([" OR ", " AND "]), *self.around(kinds)]
+        return made
 
     def orders(self, kinds: Sequence[str]) -> list[str]:
         """What is ordered by: all columns, sometimes an expression before them."""
@@ -77,6 +99,17 @@ class Making(Windows):
                 items.append(self.value(kind, names, 1))
         listed = joined([[*item, f" AS c{at}"] for at, item in enumerate(items)], ", ")
         return ["SELECT ", *listed, " FROM ", *relation, *self.where(names)]
+
+    def arrays(self, kinds: Sequence[str]) -> Pieces:
+        """Arrays of the rows of groups, and rows of them again; all of one order, as they are side by side."""
+        rng = self.rng
+        order = self.total(["a"])
+        columns = [self.column(kind, ["a"]) for kind in kinds]
+        made = [f"array_agg({column} ORDER BY {order}) AS g{at}" for at, column in enumerate(columns)]
+        listed = ", ".join(f"unnest(g{at}{rng.choice(['', '', '[1:2]'])}) AS c{at}" for at in range(len(kinds)))
+        groups = f" GROUP BY a.{rng.choice(['k', 'n', 'f'])}" if rng.random() < 0.7 else ""
+        grouped = [f"SELECT {', '.join(made)} FROM {rng.choice(TABLES)} a", *self.where(["a"]), groups]
+        return [f"SELECT {listed} FROM (", *grouped, ") g"]
 
     # --- sets
 

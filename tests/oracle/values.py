@@ -1,8 +1,8 @@
 """Random expressions and conditions: scalar functions, casts, CASE, comparisons, queries within conditions.
 
 What the two systems mean differently is left out: `sign(NaN)`, `substr` from the end, casts of fractions to whole
-numbers (Tickstone cuts off, DuckDB rounds), a division by zero (an error here, NULL there: hence `nullif`), text of
-times ('T' or a space), DECIMAL divided and averaged (a DECIMAL here, a DOUBLE there), a number with a point (a DOUBLE
+numbers (Tickstone cuts off, DuckDB rounds, and reads '2.5' as one), a division by zero (an error here, NULL there: hence `nullif`), text of
+times ('T' or a space), an array of NULLs as text (here empty, NULL there), DECIMAL divided and averaged (a DECIMAL here, a DOUBLE there), a number with a point (a DOUBLE
 here, a DECIMAL there: beside a DECIMAL it is cast).
 """
 
@@ -23,7 +23,7 @@ DATE_FIELDS = ["year", "quarter", "month", "week", "day", "dow", "isodow", "doy"
 UNITS = ["year", "quarter", "month", "week", "day", "hour", "minute"]
 SPANS = ["1 day", "3 hours", "1 month", "90 minutes", "1 month 2 days 3 hours", "1 week"]
 DAY_SPANS = ["1 day", "1 month", "2 weeks", "1 year"]
-PATTERNS = ["a%", "%b", "%b%", "_", "a_", "%", "", "_b", "%''%", r"a\_b", "A%"]
+PATTERNS = ["a%", "%b", "%b%", "_", "a_", "%", "", "_b", "%''%", "A%"]
 REGEXES = ["a", "^a", "b$", "^[ab]+$", "[A-Z]", "a|7", "^.$", "a.?b"]
 
 
@@ -123,6 +123,8 @@ class Values:
             lambda: ["split_part(", *inner(), ", 'b', ", rng.choice(["1", "2", "-1"]), ")"],
             lambda: [f"trim({rng.choice(['BOTH', 'LEADING', 'TRAILING'])} 'a' FROM ", *inner(), ")"],
             lambda: ["regexp_replace(", *inner(), rng.choice([", 'a', 'x')", ", '[ab]', 'x', 'g')", r", '(a)(b)', '\2\1')"])],
+            lambda: ["array_to_string([", *inner(), ", 'z', ", *inner(), "], '/')"],
+            lambda: ["array_to_string(array_append(['z', ", *inner(), "], ", *inner(), "), '/')"],
             lambda: ["chr(CAST(65 + abs(", *inner("integer"), " % 26) AS INT))"],
             lambda: ["CAST(", *inner(rng.choice(["integer", "date", "boolean", "decimal"])), " AS VARCHAR)"],
             # NaN has capitals here, and zero a sign.
@@ -151,9 +153,14 @@ class Values:
             ],
             lambda: [*self.days(), *inner("date"), " - ", *inner("date"), ")"],
             lambda: ["CAST(", *inner("boolean"), " AS BIGINT)"],
-            lambda: ["TRY_CAST(", *inner("text"), " AS BIGINT)"],
+            lambda: [f"TRY_CAST({rng.choice(names)}.s AS BIGINT)"],
             lambda: ["TRY_CAST(floor(", self.column("double", names), f") AS {rng.choice(['BIGINT', 'INT', 'SMALLINT'])})"],
             lambda: ["CAST(CAST(", *inner(), " AS VARCHAR) AS BIGINT)"],
+            lambda: ["[", *inner(), ", ", *inner(), rng.choice(["][1]", "][2]", "][-1]", "][3]"])],
+            lambda: [
+                Word("array_length(", "len("), "[", *inner(), ", ", *inner(), f", NULL][{rng.choice(['1:2', '2:3', '2:-1'])}])",
+            ],
+            lambda: [Word("array_max([", "list_max(["), *inner(), ", ", *inner(), "])"],
         ]
 
     def days(self) -> Pieces:
@@ -197,7 +204,7 @@ class Values:
             lambda: ["(", *inner(), " + ", *inner("integer"), ")"],
             lambda: [rng.choice(["abs(", "(- ", "floor(", "ceil("]), *inner(), ")"],
             lambda: self.rounded(inner()),
-            lambda: ["CAST(", *inner(), f" AS DECIMAL({rng.choice(['18, 1', '20, 4'])}))"],
+            lambda: ["CAST(", *inner(), " AS DECIMAL(20, 4))"],
             lambda: ["CAST(", *inner("integer"), " AS DECIMAL(18, 3))"],
             lambda: ["CAST(", *inner("real"), " AS DECIMAL(18, 2))"],
             lambda: ["coalesce(", *inner(), ", ", *inner("integer"), ")"],
@@ -207,7 +214,9 @@ class Values:
         """A DECIMAL of fewer digits."""
         if self.may("round of a DECIMAL"):
             return ["round(", *decimal, self.rng.choice([", 1)", ")"])]
-        return ["CAST(", *decimal, " AS DECIMAL(18, 2))"]
+        if self.may("conditions on a DECIMAL cast to fewer digits"):
+            return ["CAST(", *decimal, " AS DECIMAL(18, 1))"]
+        return ["floor(", *decimal, ")"]
 
     def of_boolean(self, names: Sequence[str], inner: Callable[..., Pieces]) -> Choices:
         return [lambda: ["(", *self.condition(names, 1), ")"]]
@@ -239,6 +248,7 @@ class Values:
         kind = rng.choice(["double", "integer", "integer", "text", "text", "time", "decimal", "date", "boolean", "real"])
         column: Pieces = [self.column(kind, names)] if rng.random() < 0.6 else self.value(kind, names, 1)
         compare = rng.choice([" = ", " <> ", " < ", " <= ", " > ", " >= "])
+        between = rng.choice([" BETWEEN ", " BETWEEN ", " NOT BETWEEN "])
         choices: Choices = [
             lambda: [*column, compare, literal(rng, kind)],
             lambda: [*column, compare, literal(rng, kind)],
@@ -248,8 +258,8 @@ class Values:
             lambda: [*column, rng.choice([" IS DISTINCT FROM ", " IS NOT DISTINCT FROM "]), self.column(kind, names)],
             lambda: [*column, rng.choice([" IN (", " NOT IN ("]), *self.literals(kind), ")"],
             lambda: [*column, rng.choice([" IN (", " NOT IN ("]), *self.member(kind, names), ", ", literal(rng, kind), ")"],
-            lambda: [*column, rng.choice([" BETWEEN ", " NOT BETWEEN "]), literal(rng, kind), " AND ", *self.value(kind, names, 1)],
-            lambda: [*column, " BETWEEN ", literal(rng, kind), " AND ", literal(rng, kind)],
+            lambda: [*column, between, literal(rng, kind), " AND ", *self.value(kind, names, 1)],
+            lambda: [*column, between, literal(rng, kind), " AND ", literal(rng, kind)],
             lambda: ["NOT (", *self.condition(names, 0), ")"],
         ]
         return rng.choice(choices + self.conditions_of(kind, column, names))()
@@ -261,6 +271,8 @@ class Values:
         if kind == "text":
             return [
                 lambda: [*column, rng.choice([" LIKE ", " NOT LIKE ", " ILIKE ", " NOT ILIKE "]), f"'{rng.choice(PATTERNS)}'"],
+                # A backslash escapes here as in PostgreSQL, in DuckDB only where that is said.
+                lambda: [*column, r" LIKE 'a\_b' ESCAPE '\'"],
                 lambda: self.like_a_column(column, names),
                 lambda: [rng.choice(["starts_with(", "ends_with(", "contains("]), *column, ", ", literal(rng, "text"), ")"],
                 lambda: [Word("regexp_like(", "regexp_matches("), *column, f", '{rng.choice(REGEXES)}')"],
@@ -273,8 +285,10 @@ class Values:
                 lambda: [*column, f" IS {rng.choice(['', 'NOT '])}{rng.choice(['TRUE', 'FALSE', 'UNKNOWN'])}"],
             ]
         if kind == "time":
+            days = ["1 day", "2 days"] if self.may("lengths of days") else []
+            length = rng.choice(["1 hour", "-90 minutes", "30 hours", *days])
             return [
-                lambda: [*column, " - ", self.column("time", names), compare, f"INTERVAL '{rng.choice(['1 hour', '-90 minutes', '1 day'])}'"],
+                lambda: [*column, " - ", self.column("time", names), compare, f"INTERVAL '{length}'"],
                 lambda: [*column, compare, self.column("date", names)],
                 lambda: [*column, compare, rng.choice(["'2024-03-31'", "'2024-03-31 03:00:00'"])],
             ]
@@ -351,7 +365,7 @@ class Values:
             no = False
         column: Pieces = [self.column(kind, names)] if rng.random() < 0.7 else self.value(kind, names, 1)
         correlated = names if rng.random() < 0.3 else ()
-        if no and correlated and kind == "time" and not self.may("correlated NOT IN without NULL"):
+        if correlated and kind == "time" and not self.may("correlated NOT IN without NULL"):
             correlated = ()
         return [*column, " NOT IN (" if no else " IN (", *self.inner(kind, correlated), ")"]
 

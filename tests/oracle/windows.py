@@ -34,8 +34,9 @@ NEAR = {
     "u": ["INTERVAL '45 minutes'", "INTERVAL '1 day'"],
     "day": ["INTERVAL '1 day'", "INTERVAL '40 days'"],
 }
-# Keys of partitions; those with an operator are expressions.
-PARTITIONS = ["k", "d", "n", "f", "day", "k, a.f", "n, a.k", "n % 2", "n IS NULL", "m", "i"]
+# Keys of partitions.
+PARTITIONS = ["k", "d", "n", "f", "day", "k, a.f", "n, a.k", "m", "i"]
+EXPRESSIONS = ["n % 2", "n IS NULL", "k IN ('X', 'Y')"]
 
 
 class Windows(Groups):
@@ -56,7 +57,8 @@ class Windows(Groups):
         rng = self.rng
         listed = [[*self.closed(self.reduced(kind), f" OVER {rng.choice('wv')}"), f" AS c{at}"] for at, kind in enumerate(kinds)]
         named = [f"{name} AS ({self.partition()}ORDER BY a.{rng.choice(['n', 'd', 's'])}, a.id)" for name in "wv"]
-        return ["SELECT ", *joined(listed, ", "), f" FROM {rng.choice(TABLES)} a", *self.where(["a"]), f" WINDOW {', '.join(named)}"]
+        source: Pieces = [f" FROM {rng.choice(TABLES)} a", *self.where(["a"])]
+        return ["SELECT ", *joined(listed, ", "), *source, f" WINDOW {', '.join(named)}"]
 
     def windows_of_groups(self, kinds: Sequence[str]) -> Pieces:
         """Windows over the rows that groups are."""
@@ -76,7 +78,9 @@ class Windows(Groups):
     def distinct_on(self, kinds: Sequence[str]) -> Pieces:
         """The first row of each key."""
         rng = self.rng
-        keys = rng.choice([["a.k"], ["a.n"], ["a.f", "a.k"], ["a.n % 2"], ["a.d"], ["a.day"]])
+        keys = rng.choice([["a.k"], ["a.n"], ["a.f", "a.k"], ["a.n % 2"], ["a.m"], ["a.day"]])
+        if rng.random() < 0.2 and self.may("DISTINCT ON of doubles"):
+            keys = ["a.d"]
         order = ", ".join(f"{key} {rng.choice(['ASC', 'DESC'])} NULLS {rng.choice(['FIRST', 'LAST'])}" for key in keys)
         listed = joined([[*self.first_value(kind), f" AS c{at}"] for at, kind in enumerate(kinds)], ", ")
         return [
@@ -92,7 +96,8 @@ class Windows(Groups):
 
     def partition(self) -> str:
         """PARTITION BY, mostly."""
-        return f"PARTITION BY a.{self.rng.choice(PARTITIONS)} " if self.rng.random() < 0.6 else ""
+        keys = [*PARTITIONS, *EXPRESSIONS] if self.may("windows by expressions") else PARTITIONS
+        return f"PARTITION BY a.{self.rng.choice(keys)} " if self.rng.random() < 0.6 else ""
 
     def reduced(self, kind: str) -> Pieces:
         """An aggregate that any frame takes."""
@@ -144,7 +149,8 @@ class Windows(Groups):
             choices += [[rng.choice(["percent_rank()", "cume_dist()"]), f" OVER ({by_key})"]]
             choices += [["median(", *self.value("integer", ["a"], 1), ")", rng.choice([f" OVER ({parts})", rows])]]
         if kind == "boolean":
-            choices += [[rng.choice(["bool_and(", "bool_or("]), *value, ")", rng.choice([f" OVER ({parts})", f" OVER ({total})"])]]
+            over = rng.choice([f" OVER ({parts})", f" OVER ({total})"])
+            choices += [[rng.choice(["bool_and(", "bool_or("]), *value, ")", over]]
         return rng.choice(choices)
 
     @staticmethod
