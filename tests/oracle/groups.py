@@ -22,7 +22,9 @@ class Groups(Sources):
         relation, names = self.relation()
         keys = [self.value(kind, names, 1) for kind in kinds[: rng.randrange(0, len(kinds) + 1)]]
         items = [[*key, f" AS c{at}"] for at, key in enumerate(keys)]
-        items += [[*self.aggregate(kind, names), f" AS c{at}"] for at, kind in list(enumerate(kinds))[len(keys) :]]
+        for at, kind in list(enumerate(kinds))[len(keys) :]:
+            constant = rng.random() < 0.1 and self.may("constants beside aggregates")
+            items.append([*([literal(rng, kind)] if constant else self.aggregate(kind, names)), f" AS c{at}"])
         pieces = ["SELECT ", *joined(items, ", "), " FROM ", *relation, *self.where(names)]
         if keys:
             by = [str(at + 1) for at in range(len(keys))]

@@ -10,6 +10,8 @@ import os
 SWITCHES = {
     # A NULL among the values is passed over.
     "NOT IN below OR": True,
+    # A condition on them goes below the aggregate, whose one row stays.
+    "constants beside aggregates": False,
     # All keys of a join are compared as one of them is: NULL with NULL, or not.
     "joins by IS NOT DISTINCT FROM": False,
     # The pattern is sought within the text.
