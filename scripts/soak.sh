@@ -2,7 +2,8 @@
 # The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, statements 100000
 #
 # simulator: so many seeds, from where it ended the last time; readers: so many seconds of processes that read beside
-# one that writes; statements: so many random ones against DuckDB (after `make python-dev`), with a new seed each time.
+# one that writes; statements: so many random ones against DuckDB (after `make python-dev`), with a new seed each time;
+# the last one is in build/soak/statement, should it end the process.
 #
 # What was run is remembered in build/soak, which is in no repository: it begins elsewhere on each machine. A seed
 # that failed is where the next run begins.
@@ -43,7 +44,8 @@ readers() {
 }
 
 statements() {
-	TICKSTONE_STATEMENTS=$1 "${VENV:-.venv}/bin/python" -m pytest -s tests/oracle/test_statements.py
+	mkdir -p "$state"
+	TICKSTONE_LAST="$PWD/$state/statement" TICKSTONE_STATEMENTS=$1 "${VENV:-.venv}/bin/python" -m pytest -s tests/oracle/test_statements.py
 }
 
 case "${1:-}" in

@@ -1,334 +1,79 @@
 """Random statements that Tickstone and DuckDB both understand, over tables with the same column names.
 
-A statement is a list of pieces: text, words that the two spell differently, and literals, so that the same statement
-is asked with its literals, with others and with parameters. All that is random comes from one `random.Random`.
+All that is random comes from one `random.Random`. Modules build on one another: `pieces` (what a statement is made
+of), `values` (expressions and conditions), `sources` (FROM), `groups`, `windows`, and here whole queries.
 """
 
-import datetime
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-import pyarrow as pa
+from pieces import TABLES, Literal, Pieces, Statement, joined, literal
+from windows import Windows
 
-# 2024-03-30T22:00:00Z, ns since the Unix epoch.
-START = 1_711_836_000_000_000_000
-HOUR = 3_600_000_000_000
-
-# Few values, so that rows meet: both zeros, NaN, infinities; small multiples of a power of two, whose sums are exact.
-DOUBLES = [0.0, -0.0, 1.0, 2.0, 2.5, -1.5, 50.0, float("nan"), float("inf"), float("-inf")]
-INTEGERS = [-3, -1, 0, 1, 1, 2, 3, 7]
-TEXTS = ["", "a", "b", "B", "ab", "it's", "ü"]
-SYMBOLS = ["X", "Y", "Z"]
-COLUMNS = {"ts": "time", "k": "text", "d": "double", "n": "integer", "s": "text", "id": "integer"}
-TABLES = ("t1", "t2", "t3")
+OPERATORS = ["UNION", "EXCEPT", "INTERSECT", "UNION ALL", "EXCEPT ALL", "INTERSECT ALL"]
 
 
-@dataclass(frozen=True)
-class Word:
-    """What the two systems spell differently."""
-
-    tick: str
-    duck: str
-
-
-@dataclass(frozen=True)
-class Literal:
-    """A literal that may be another of its kind, or a parameter."""
-
-    kind: str
-    value: Any
-
-    def text(self) -> str:
-        """As SQL writes it."""
-        if self.kind == "time":
-            return f"TIMESTAMP '{self.value.isoformat(sep=' ')}'"
-        if self.kind == "text":
-            return "'" + self.value.replace("'", "''") + "'"
-        return repr(self.value)
-
-
-Piece = str | Word | Literal
-Pieces = list[Piece]
-
-
-class Statement:
-    """A statement, and whether the order of its rows counts."""
-
-    def __init__(self, pieces: Pieces, ordered: bool):
-        self.pieces, self.ordered = pieces, ordered
-
-    def tick(self) -> str:
-        """As Tickstone has it."""
-        return "".join(each.tick if isinstance(each, Word) else self.text(each) for each in self.pieces)
-
-    def duck(self) -> str:
-        """As DuckDB has it."""
-        return "".join(each.duck if isinstance(each, Word) else self.text(each) for each in self.pieces)
-
-    @staticmethod
-    def text(piece: Piece) -> str:
-        """A piece that both spell alike."""
-        assert not isinstance(piece, Word)
-        return piece.text() if isinstance(piece, Literal) else piece
-
-    def with_parameters(self) -> tuple[str, list[Any]]:
-        """As Tickstone has it with `$1`, `$2`, … for its literals, and these."""
-        values: list[Any] = []
-        texts = []
-        for piece in self.pieces:
-            if isinstance(piece, Literal):
-                values.append(piece.value)
-                texts.append(f"${len(values)}")
-            else:
-                texts.append(piece.tick if isinstance(piece, Word) else piece)
-        return "".join(texts), values
-
-    def with_other_literals(self, rng: random.Random) -> "Statement":
-        """The same statement about other values."""
-        other = [literal(rng, each.kind) if isinstance(each, Literal) else each for each in self.pieces]
-        return Statement(other, self.ordered)
-
-
-def literal(rng: random.Random, kind: str) -> Literal:
-    """A literal of a kind."""
-    if kind == "time":
-        moment = datetime.datetime(2024, 3, 30, 22) + datetime.timedelta(hours=rng.randrange(30))
-        return Literal(kind, moment)
-    values: dict[str, Sequence[Any]] = {
-        "double": [value for value in DOUBLES if value - value == 0],
-        "integer": [*INTEGERS, 5],
-        "text": [*TEXTS, *SYMBOLS],
-    }
-    return Literal(kind, rng.choice(values[kind]))
-
-
-def table(rng: random.Random) -> pa.Table:
-    """Rows of a table, none to twelve: times unique, every other column with NULLs."""
-    count = rng.choice([0, 1, 3, 6, 9, 12])
-
-    def drawn(values: Sequence[Any]) -> list[Any]:
-        return [None if rng.random() < 0.15 else rng.choice(values) for _ in range(count)]
-
-    times = sorted(rng.sample(range(30 * 4), count))
-    return pa.table(
-        {
-            "ts": pa.array([START + at * HOUR // 4 for at in times], pa.timestamp("ns")),
-            "k": pa.array(drawn(SYMBOLS), pa.string()),
-            "d": pa.array(drawn(DOUBLES), pa.float64()),
-            "n": pa.array(drawn(INTEGERS), pa.int64()),
-            "s": pa.array(drawn(TEXTS), pa.string()),
-            "id": pa.array(range(count), pa.int64()),
-        }
-    )
-
-
-def joined(parts: Sequence[Pieces | str], separator: str) -> Pieces:
-    """Parts with a separator between them."""
-    pieces: Pieces = []
-    for at, part in enumerate(parts):
-        pieces += [separator] if at else []
-        pieces += [part] if isinstance(part, str) else part
-    return pieces
-
-
-class Making:
+class Making(Windows):
     """Makes statements."""
-
-    def __init__(self, rng: random.Random):
-        self.rng = rng
 
     def statement(self) -> Statement:
         """One statement: a query, perhaps of sets, perhaps ordered by all its columns and cut off."""
         rng = self.rng
-        kinds = [rng.choice(list(COLUMNS.values())) for _ in range(rng.randrange(1, 5))]
-        make = rng.choices([self.select, self.sets, self.grouped, self.windows, self.with_tables], [8, 3, 4, 2, 1])[0]
-        pieces = make(kinds)
-        if rng.random() < 0.4:
-            pieces = ["SELECT * FROM (", *pieces, ") q ORDER BY ", *joined([self.order(at) for at in range(len(kinds))], ", ")]
-            if rng.random() < 0.5:
-                pieces.append(f" LIMIT {rng.randrange(1, 9)} OFFSET {rng.choice([0, 0, 2])}")
-            return Statement(pieces, True)
-        return Statement(pieces, False)
-
-    def order(self, at: int) -> str:
-        """An item of ORDER BY."""
-        return f"c{at} {self.rng.choice(['ASC', 'DESC'])} NULLS {self.rng.choice(['FIRST', 'LAST'])}"
-
-    # --- values
-
-    def column(self, kind: str, names: Sequence[str]) -> str:
-        """A column of a kind, of one of the tables."""
-        of_kind = [column for column, of in COLUMNS.items() if of == kind]
-        return f"{self.rng.choice(names)}.{self.rng.choice(of_kind)}"
-
-    def value(self, kind: str, names: Sequence[str], depth: int = 2) -> Pieces:
-        """An expression of a kind."""
-        rng = self.rng
-        if depth == 0 or rng.random() < 0.55:
-            return [self.column(kind, names)]
-
-        def inner(of: str = kind) -> Pieces:
-            return self.value(of, names, depth - 1)
-
-        common = [
-            lambda: ["coalesce(", *inner(), ", ", *inner(), ")"],
-            lambda: ["nullif(", *inner(), ", ", *inner(), ")"],
-            lambda: ["CASE WHEN ", *self.condition(names, 1), " THEN ", *inner(), " ELSE ", *inner(), " END"],
-            lambda: ["CASE ", *inner("double"), " WHEN ", literal(rng, "double"), " THEN ", *inner(), " END"],
-            lambda: ["greatest(", *inner(), ", ", *inner(), ")"],
-            lambda: ["least(", *inner(), ", ", *inner(), ")"],
-        ]
-        of_kind: dict[str, list[Any]] = {
-            "time": [lambda: ["date_trunc('day', ", *inner(), ")"], lambda: ["date_trunc('hour', ", *inner(), ")"]],
-            "text": [
-                lambda: ["upper(", *inner(), ")"],
-                lambda: ["lower(", *inner(), ")"],
-                lambda: ["concat(", *inner(), ", ", literal(rng, "text"), ")"],
-                lambda: ["replace(", *inner(), ", 'a', 'bb')"],
-                lambda: ["substr(", *inner(), ", 2, 1)"],
-                lambda: ["(", *inner(), " || ", *inner(), ")"],
-                lambda: ["reverse(", *inner(), ")"],
-            ],
-            "integer": [
-                lambda: ["(", *inner(), rng.choice([" + ", " - ", " * "]), *inner(), ")"],
-                lambda: ["abs(", *inner(), ")"],
-                lambda: ["(- ", *inner(), ")"],
-                lambda: ["length(concat(", *inner("text"), ", ''))"],
-            ],
-            "double": [
-                lambda: ["(", *inner(), rng.choice([" + ", " - ", " * ", " / "]), *inner(), ")"],
-                lambda: ["(", *inner(), rng.choice([" + ", " - ", " * "]), literal(rng, "double"), ")"],
-                lambda: ["abs(", *inner(), ")"],
-                lambda: ["(- ", *inner(), ")"],
-                lambda: ["floor(", *inner(), ")"],
-                lambda: ["ceil(", *inner(), ")"],
-                lambda: ["sqrt(abs(", *inner(), "))"],
-                lambda: ["CAST(", *inner("integer"), " AS DOUBLE)"],
-            ],
+        self.used, self.queries, self.below, self.tied, self.strung = set(), False, 0, False, False
+        kinds = [self.kind() for _ in range(rng.randrange(1, 5))]
+        makers = {
+            self.select: 8,
+            self.sets: 3,
+            self.grouped: 4,
+            self.sets_of_groups: 2,
+            self.windows: 4,
+            self.named_windows: 1,
+            self.windows_of_groups: 1,
+            self.distinct_on: 1,
+            self.with_tables: 2,
+            self.recursive: 1,
+            self.beside_queries: 1,
+            self.arrays: 1,
         }
-        return rng.choice(common + of_kind[kind] * 2)()
+        make = rng.choices(list(makers), list(makers.values()))[0]
+        pieces = make(kinds)
+        if make in (self.windows_of_groups, self.recursive):
+            # Whole numbers and texts, whatever was asked for.
+            kinds = [""] * len(kinds)
+        ordered = rng.random() < 0.4
+        around: Pieces = [" WHERE ", *self.around(kinds)] if rng.random() < 0.2 else []
+        if ordered or around:
+            pieces = ["SELECT * FROM (", *pieces, ") q", *around]
+        if ordered:
+            pieces += [" ORDER BY ", *joined(self.orders(kinds), ", ")]
+            if rng.random() < 0.5:
+                limit = f" LIMIT {rng.randrange(1, 9)} OFFSET {rng.choice([0, 0, 2])}"
+                pieces.append(rng.choice([limit, " LIMIT 3", " OFFSET 1"]))
+        return Statement(pieces, ordered, frozenset(self.used))
 
-    # --- conditions
-
-    def condition(self, names: Sequence[str], depth: int = 2) -> Pieces:
-        """A condition on columns of these tables."""
+    def around(self, kinds: Sequence[str]) -> Pieces:
+        """A condition on the columns of a query, which may be looked at before it is whole."""
         rng = self.rng
-        if depth and rng.random() < 0.5:
-            left, right = (self.condition(names, depth - 1) for _ in range(2))
-            return ["(", *left, rng.choice([" AND ", " AND ", " OR "]), *right, ")"]
-        kind = rng.choice(["double", "double", "integer", "integer", "text", "time"])
-        column: Pieces = [self.column(kind, names)] if rng.random() < 0.7 else self.value(kind, names, 1)
-        compare = rng.choice([" = ", " <> ", " < ", " <= ", " > ", " >= "])
-        return rng.choice(
-            [
-                lambda: [*column, compare, literal(rng, kind)],
-                lambda: [*column, compare, literal(rng, kind)],
-                lambda: [literal(rng, kind), compare, *column],
-                lambda: [*column, compare, self.column(kind, names)],
-                lambda: [*column, rng.choice([" IS NULL", " IS NOT NULL"])],
-                lambda: [*column, rng.choice([" IS DISTINCT FROM ", " IS NOT DISTINCT FROM "]), self.column(kind, names)],
-                lambda: [*column, rng.choice([" IN (", " NOT IN ("]), *self.literals(kind), ")"],
-                lambda: [*column, " BETWEEN ", literal(rng, kind), " AND ", literal(rng, kind)],
-                lambda: ["NOT (", *self.condition(names, 0), ")"],
-            ]
-        )()
-
-    def literals(self, kind: str) -> Pieces:
-        """A list of literals."""
-        return joined([[literal(self.rng, kind)] for _ in range(self.rng.randrange(1, 6))], ", ")
-
-    def inner(self, kind: str) -> Pieces:
-        """A query of one column."""
-        name = self.rng.choice(TABLES)
-        where = [" WHERE ", *self.condition(["i"], 0)] if self.rng.random() < 0.5 else []
-        return ["SELECT ", self.column(kind, ["i"]), f" FROM {name} i", *where]
-
-    def exists(self, names: Sequence[str]) -> Pieces:
-        """Whether another table has such a row."""
-        key = self.rng.choice(["n", "d", "k"])
-        no = self.rng.choice(["", "NOT "])
-        return [f"{no}EXISTS (SELECT 1 FROM {self.rng.choice(TABLES)} e WHERE e.{key} = {self.rng.choice(names)}.{key})"]
-
-    def where(self, names: Sequence[str]) -> Pieces:
-        """A WHERE, mostly; queries are in it beside other conditions, not within them."""
-        rng, conditions = self.rng, []
-        if rng.random() < 0.7:
-            conditions.append(self.condition(names))
-        if rng.random() < 0.2:
-            kind = rng.choice(["double", "integer", "text", "time"])
-            listed: Pieces = [self.column(kind, names), rng.choice([" IN (", " NOT IN ("]), *self.inner(kind), ")"]
-            conditions.append(listed if rng.random() < 0.6 else self.exists(names))
-        return [" WHERE ", *joined(conditions, " AND ")] if conditions else []
-
-    # --- what is read
-
-    def source(self) -> Pieces:
-        """A table, or a query with the columns of one."""
-        rng, name = self.rng, self.rng.choice(TABLES)
-        columns = list(COLUMNS)
-        if rng.random() < 0.4:
-            rng.shuffle(columns)
-        listed = ", ".join(f"x.{column}" for column in columns)
-        return rng.choices(
-            [
-                lambda: [name],
-                lambda: [f"(SELECT {listed} FROM {name} x", *self.where(["x"]), ")"],
-                lambda: [f"(SELECT DISTINCT {listed} FROM {name} x", *self.where(["x"]), ")"],
-                lambda: [
-                    "(SELECT max(x.ts) AS ts, max(x.k) AS k, x.d, x.n, min(x.s) AS s, count(*) AS id ",
-                    f"FROM {name} x", *self.where(["x"]), " GROUP BY x.d, x.n)",
-                ],
-            ],
-            [6, 2, 1, 1],
-        )[0]()
-
-    def relation(self) -> tuple[Pieces, list[str]]:
-        """What FROM has: its pieces, and the names in it."""
-        rng = self.rng
-        pieces, names = [*self.source(), " a"], ["a"]
-        for name in ["b", "c"][: rng.choices([0, 1, 2], [2, 6, 2])[0]]:
-            join = rng.choice(["INNER", "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "USING", "COMMA"])
-            if join == "COMMA" and name != "b":
-                join = "INNER"
-            if join == "COMMA":
-                # What is joined after a comma sees only what stands after it.
-                return [*pieces, ", ", *self.source(), f" {name}"], [*names, name]
-            elif join == "CROSS":
-                pieces += [" CROSS JOIN ", *self.source(), f" {name}"]
-            elif join == "USING":
-                kind = rng.choice(["", "LEFT ", "RIGHT ", "FULL "])
-                keys = rng.choice(["n", "d", "n, k"])
-                if name != "b":
-                    pieces += [f" {kind}JOIN ", *self.source(), f" {name} ", *self.on(names, name)]
-                elif rng.random() < 0.3:
-                    columns = f"x.{keys[0]}, x.ts AS ts_{name}"
-                    pieces += [f" NATURAL {kind}JOIN (SELECT {columns} FROM {rng.choice(TABLES)} x) {name}0"]
-                    continue
-                else:
-                    pieces += [f" {kind}JOIN ", *self.source(), f" {name} USING ({keys})"]
-            elif join in ("SEMI", "ANTI"):
-                pieces += [Word(f" LEFT {join} JOIN ", f" {join} JOIN "), *self.source(), f" {name} ", *self.on(names, name)]
-                continue
-            else:
-                pieces += [f" {join} JOIN ", *self.source(), f" {name} ", *self.on(names, name)]
-            names.append(name)
-        return pieces, names
-
-    def on(self, names: Sequence[str], name: str, key: str | None = None) -> Pieces:
-        """A condition of a join: equal keys, perhaps more, sometimes none."""
-        rng = self.rng
-        other = rng.choice(names)
-        key = key or rng.choice(["d", "n", "k", "s", "id", "ts"])
-        sides = [f"{other}.{key}", f"{name}.{key}"]
-        rng.shuffle(sides)
-        equal: Pieces = [f"ON {sides[0]} = {sides[1]}"]
+        at = rng.randrange(len(kinds))
+        column, kind = f"q.c{at}", kinds[at]
+        made: Pieces = [column, rng.choice([" IS NULL", " IS NOT NULL"])]
+        if kind and rng.random() < 0.7:
+            compare = rng.choice([" = ", " < ", " >= ", " <> ", " IS DISTINCT FROM "])
+            made = rng.choice([[column, compare, literal(rng, kind)], [column, " IN (", *self.literals(kind), ")"]])
         if rng.random() < 0.3:
-            equal += [" AND ", *self.condition([other, name], 0 if rng.random() < 0.7 else 1)]
-        return equal
+            return [*made, rng.choice([" OR ", " AND "]), *self.around(kinds)]
+        return made
 
-    # --- queries
+    def orders(self, kinds: Sequence[str]) -> list[str]:
+        """What is ordered by: all columns, sometimes an expression before them."""
+        rng = self.rng
+        columns = [f"c{at}" for at in range(len(kinds))]
+        rng.shuffle(columns)
+        if rng.random() < 0.3:
+            at = rng.randrange(len(kinds))
+            expressions = {"integer": f"abs(c{at})", "double": f"floor(c{at})", "text": f"lower(c{at})", "boolean": f"NOT c{at}"}
+            columns.insert(0, expressions.get(kinds[at], f"c{at} IS NULL"))
+        return [f"{each} {rng.choice(['ASC', 'DESC'])} NULLS {rng.choice(['FIRST', 'LAST'])}" for each in columns]
 
     def listed(self, kinds: Sequence[str], names: Sequence[str]) -> Pieces:
         """What SELECT lists."""
@@ -340,103 +85,112 @@ class Making:
         distinct = "DISTINCT " if self.rng.random() < 0.15 else ""
         return [f"SELECT {distinct}", *self.listed(kinds, names), " FROM ", *relation, *self.where(names)]
 
-    def sets(self, kinds: Sequence[str]) -> Pieces:
-        """Two or three queries as sets."""
-        operators = ["UNION", "EXCEPT", "INTERSECT", "UNION ALL", "EXCEPT ALL", "INTERSECT ALL"]
-        pieces = ["(", *self.plain(kinds), f") {self.rng.choice(operators)} (", *self.plain(kinds), ")"]
-        if self.rng.random() < 0.3:
-            pieces = ["(", *pieces, f") {self.rng.choice(operators)} (", *self.plain(kinds), ")"]
+    def beside_queries(self, kinds: Sequence[str]) -> Pieces:
+        """A query whose columns are queries of one value, and conditions with queries where that is switched on."""
+        rng = self.rng
+        relation, names = self.relation()
+        items: list[Pieces] = []
+        for kind in kinds:
+            if kind in ("integer", "double", "text", "time") and rng.random() < 0.6:
+                items.append(self.scalar_query(kind, names))
+            elif kind == "boolean" and self.may("queries beside columns"):
+                items.append(["(", *self.with_query(names), ")"])
+            else:
+                items.append(self.value(kind, names, 1))
+        listed = joined([[*item, f" AS c{at}"] for at, item in enumerate(items)], ", ")
+        return ["SELECT ", *listed, " FROM ", *relation, *self.where(names)]
+
+    def arrays(self, kinds: Sequence[str]) -> Pieces:
+        """Arrays of the rows of groups, and rows of them again; all of one order, as they are side by side."""
+        rng = self.rng
+        order = self.total(["a"])
+        columns = [self.column(kind, ["a"]) for kind in kinds]
+        made = [f"array_agg({column} ORDER BY {order}) AS g{at}" for at, column in enumerate(columns)]
+        listed = ", ".join(f"unnest(g{at}{rng.choice(['', '', '[1:2]'])}) AS c{at}" for at in range(len(kinds)))
+        groups = f" GROUP BY a.{rng.choice(['k', 'n', 'f'])}" if rng.random() < 0.7 else ""
+        grouped = [f"SELECT {', '.join(made)} FROM {rng.choice(TABLES)} a", *self.where(["a"]), groups]
+        return [f"SELECT {listed} FROM (", *grouped, ") g"]
+
+    # --- sets
+
+    def sets(self, kinds: Sequence[str], depth: int = 2) -> Pieces:
+        """Queries as sets, nested."""
+        rng = self.rng
+        left, right = (
+            self.sets(kinds, depth - 1) if depth and rng.random() < 0.25 else self.plain(kinds) for _ in range(2)
+        )
         columns = ", ".join(f"c{at}" for at in range(len(kinds)))
-        return [f"SELECT {columns} FROM (", *pieces, ") u"]
+        return [f"SELECT {columns} FROM ((", *left, f") {rng.choice(OPERATORS)} (", *right, ")) u"]
 
     def plain(self, kinds: Sequence[str]) -> Pieces:
         """A query with little between the table and its rows, so that rows come more than once."""
-        if self.rng.random() < 0.3:
+        rng = self.rng
+        if rng.random() < 0.2:
             return self.select(kinds)
+        if rng.random() < 0.15:
+            return self.rows(kinds)
+        # Numbers of another type than the other side has.
+        others = {"double": ["double", "integer", "real"], "decimal": ["decimal", "integer"]}
+        kinds = [rng.choice(others.get(kind, [kind])) if rng.random() < 0.3 else kind for kind in kinds]
         listed = joined([[*self.value(kind, ["x"], 1), f" AS c{at}"] for at, kind in enumerate(kinds)], ", ")
-        return ["SELECT ", *listed, f" FROM {self.rng.choice(TABLES)} x", *self.where(["x"])]
+        return ["SELECT ", *listed, f" FROM {rng.choice(TABLES)} x", *self.where(["x"])]
 
-    def grouped(self, kinds: Sequence[str]) -> Pieces:
-        """Groups and their aggregates."""
-        rng = self.rng
-        relation, names = self.relation()
-        keys = [self.value(kind, names, 1) for kind in kinds[: rng.randrange(0, len(kinds) + 1)]]
-        items = [[*key, f" AS c{at}"] for at, key in enumerate(keys)]
-        items += [[*self.aggregate(kind, names), f" AS c{at}"] for at, kind in list(enumerate(kinds))[len(keys) :]]
-        pieces = ["SELECT ", *joined(items, ", "), " FROM ", *relation, *self.where(names)]
-        if keys:
-            pieces += [" GROUP BY ", *joined([str(at + 1) for at in range(len(keys))], ", ")]
-        if rng.random() < 0.3:
-            pieces += [" HAVING ", *self.aggregate("integer", names), rng.choice([" > ", " <= "]), literal(rng, "integer")]
-        return pieces
-
-    def aggregate(self, kind: str, names: Sequence[str]) -> Pieces:
-        """An aggregate that gives this kind."""
+    def rows(self, kinds: Sequence[str]) -> Pieces:
+        """Rows that are written out."""
         rng = self.rng
 
-        def of(kind: str) -> Pieces:
-            return self.value(kind, names, 1)
+        def row(nulls: bool) -> Pieces:
+            values = [["NULL"] if nulls and rng.random() < 0.2 else self.typed(literal(rng, kind)) for kind in kinds]
+            return ["(", *joined(values, ", "), ")"]
 
-        extreme = [rng.choice(["min(", "max("]), *of(kind), ")"]
-        if kind in ("time", "text"):
-            return extreme
-        if kind == "integer":
-            return rng.choice(
-                [
-                    extreme,
-                    ["count(*)"],
-                    ["count(", *of(rng.choice(list(COLUMNS.values()))), ")"],
-                    ["count(DISTINCT ", *of(rng.choice(["double", "integer", "text"])), ")"],
-                    ["sum(", *of("integer"), ")"],
-                    ["sum(DISTINCT ", *of("integer"), ")"],
-                    ["count(*) FILTER (WHERE ", *self.condition(names, 0), ")"],
-                ]
-            )
-        return rng.choice([extreme, ["sum(", *of("double"), ")"], ["avg(", *of("integer"), ")"], ["avg(", *of("double"), ")"]])
+        columns = ", ".join(f"c{at}" for at in range(len(kinds)))
+        listed = joined([row(at > 0) for at in range(rng.randrange(1, 4))], ", ")
+        return [f"SELECT {columns} FROM (VALUES ", *listed, f") v({columns})"]
 
-    def windows(self, kinds: Sequence[str]) -> Pieces:
-        """Window functions over one table; ties are broken by its id."""
-        rng = self.rng
-        listed = [[*self.window(kind), f" AS c{at}"] for at, kind in enumerate(kinds)]
-        return ["SELECT ", *joined(listed, ", "), f" FROM {rng.choice(TABLES)} a", *self.where(["a"])]
+    @staticmethod
+    def typed(value: Literal) -> Pieces:
+        """A literal of one type in both systems."""
+        types = {"double": "DOUBLE", "real": "REAL"}
+        return ["CAST(", value, f" AS {types[value.kind]})"] if value.kind in types else [value]
 
-    def window(self, kind: str) -> Pieces:
-        """A window function that gives this kind, or a column."""
-        rng = self.rng
-        parts = f"PARTITION BY a.{rng.choice(['k', 'd', 'n'])} " if rng.random() < 0.6 else ""
-        key, nulls = rng.choice(["d", "n", "s"]), rng.choice(["FIRST", "LAST"])
-        by_key = f"{parts}ORDER BY a.{key} {rng.choice(['ASC', 'DESC'])} NULLS {nulls}"
-        total = f"{by_key}, a.id"
-        frame = rng.choice(
-            ["", " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
-             " ROWS BETWEEN 1 FOLLOWING AND 3 FOLLOWING"]
-        )
-        value = self.value(kind, ["a"], 1)
-        over = f" OVER ({total}{frame})"
-        choices: list[Pieces] = [
-            [rng.choice(["min(", "max("]), *value, ")", over],
-            [rng.choice(["first_value(", "last_value("]), *value, ")", over],
-            [rng.choice(["lag(", "lead("]), *value, ", 1)", f" OVER ({total})"],
-        ]
-        if kind == "integer" and key != "s":
-            near, far = rng.choice(["2", "1", "9223372036854775806"]), rng.choice(["0", "1", "9223372036854775807"])
-            frame = f"RANGE BETWEEN {near} PRECEDING AND {far} FOLLOWING"
-            choices += [[rng.choice(["count(", "min(", "max("]), *self.value("integer", ["a"], 1), f") OVER ({by_key} {frame})"]]
-        if kind == "integer":
-            choices += [
-                [rng.choice(["rank()", "dense_rank()"]), f" OVER ({by_key})"],
-                [f"row_number() OVER ({total})"],
-                ["count(", *value, ")", over],
-                ["sum(", *value, ")", over],
-            ]
-        return rng.choice(choices)
+    # --- WITH
 
     def with_tables(self, kinds: Sequence[str]) -> Pieces:
-        """A query of a named one, read twice."""
+        """Queries with names, read twice and by one another."""
         rng = self.rng
         join = rng.choice(["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+        columns = ", ".join(f"c{at}" for at in range(len(kinds)))
+        named: Pieces = ["WITH w AS (", *rng.choice([self.select, self.grouped, self.plain])(kinds), ")"]
+        right = "w"
+        if rng.random() < 0.5:
+            named += [f", x({columns}) AS (SELECT {columns} FROM w {rng.choice(OPERATORS)} ", *self.plain(kinds), ")"]
+            right = "x"
         listed = joined([f"{rng.choice('pq')}.c{at} AS c{at}" for at in range(len(kinds))], ", ")
-        return ["WITH w AS (", *self.select(kinds), ") SELECT ", *listed, f" FROM w p {join} w q ON p.c0 = q.c0"]
+        return [*named, " SELECT ", *listed, f" FROM w p {join} {right} q ON p.c0 = q.c0"]
+
+    def recursive(self, kinds: Sequence[str]) -> Pieces:
+        """A query that reads itself: numbers that grow, with a text that does, or the ids that rows lead to."""
+        rng = self.rng
+        name, other = rng.choice(TABLES), rng.choice(TABLES)
+        union, end = rng.choice(["UNION", "UNION ALL"]), rng.randrange(3, 6)
+        made: Pieces = rng.choice(
+            [
+                [
+                    f"SELECT n AS x, CAST('' AS VARCHAR) AS p FROM {name} a", *self.where(["a"]),
+                    f" {union} SELECT x + 1, p || 'a' FROM r WHERE x < {end} AND length(p) < 6",
+                ],
+                [
+                    f"SELECT a.id AS x, a.s AS p FROM {name} a", *self.where(["a"]),
+                    f" {union} SELECT b.n, r.p FROM r JOIN {other} b ON b.id = r.x WHERE b.n > r.x",
+                ],
+                ["SELECT ", literal(rng, "integer"), f" AS x, 'a' AS p {union} SELECT x + 1, p || 'b' FROM r WHERE x < 8"],
+            ]
+        )
+        texts = [("r.x", "r.p")[kind == "text"] for kind in kinds]
+        if rng.random() < 0.3:
+            texts = [f"max({each})" for each in texts]
+        listed = ", ".join(f"{each} AS c{at}" for at, each in enumerate(texts))
+        return ["WITH RECURSIVE r(x, p) AS (", *made, f") SELECT {listed} FROM r"]
 
 
 def statements(rng: random.Random) -> Iterator[Statement]:
