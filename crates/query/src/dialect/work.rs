@@ -39,6 +39,15 @@ const AGGREGATE_STEPS: f64 = 1.0 / 9.0;
 /// Steps of a condition for each pair of queries that it is carried down through.
 const CONDITION_STEPS: f64 = 80.0;
 
+/// Steps of an item of a SELECT for each other one, whose names are compared: 10,000 items are planned.
+const ITEM_STEPS: f64 = 0.02;
+
+/// Steps of a WHEN for each other one of its CASE.
+const WHEN_STEPS: f64 = 0.002;
+
+/// Steps of an argument for each other one of its call.
+const ARGUMENT_STEPS: f64 = 0.000_3;
+
 /// How many copies `coalesce(x, …)` makes of x.
 const COPIES: f64 = 3.0;
 
@@ -173,6 +182,7 @@ impl<'a> Work<'a> {
         frame.levels = frame.levels.max(levels);
         let (levels, aggregates) = (levels as f64, std::mem::take(&mut frame.aggregates));
         self.add(SELECT_STEPS);
+        self.add(ITEM_STEPS * squared(select.projection.len()));
         self.add(JOIN_STEPS * (joins as f64).powi(3));
         self.add(AGGREGATE_STEPS * aggregates * aggregates);
         self.add(CONDITION_STEPS * levels * levels * conditions as f64);
@@ -205,6 +215,7 @@ impl<'a> Work<'a> {
             Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => self.weight *= 2.0,
             Expr::Between { low, high, .. } => self.copy([low, high].map(Box::as_ref), CONDITION_COPIES),
             Expr::Case { conditions, else_result, .. } => {
+                self.add(WHEN_STEPS * squared(conditions.len()));
                 let results = conditions.iter().map(|when| &when.result);
                 self.copy(results.chain(else_result.as_deref()), CONDITION_COPIES);
             }
@@ -229,6 +240,9 @@ impl<'a> Work<'a> {
     }
 
     fn enter_call(&mut self, function: &Function) {
+        if let FunctionArguments::List(list) = &function.args {
+            self.add(ARGUMENT_STEPS * squared(list.args.len()));
+        }
         if let Some(last) = last_of_coalesce(function) {
             self.copy([last], COPIES);
         }
@@ -237,6 +251,10 @@ impl<'a> Work<'a> {
             self.frame().aggregates += 1.0;
         }
     }
+}
+
+fn squared(count: usize) -> f64 {
+    (count as f64).powi(2)
 }
 
 /// How many set operations but UNION, whose chains are balanced, stand on each other.
