@@ -10,14 +10,12 @@
 //! `CAST(m AS BIGINT) = 2` is true of 2.4.
 
 use crate::functions::named_cast;
-use crate::named::change_named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Union,
     cast,
@@ -29,7 +27,7 @@ use std::sync::Arc;
 const ONE_OF: [&str; 9] =
     ["coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least", "make_array", "make_list"];
 
-/// See the file's header.
+/// Columns of unions and keys of joins. Runs before expressions are read ([`compared`]), which go by their types.
 #[derive(Debug)]
 pub(crate) struct Approximate;
 
@@ -39,19 +37,16 @@ impl AnalyzerRule for Approximate {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut has_changed = false;
         let changed = plan.transform_up_with_subqueries(|plan| {
-            let plan = match plan {
-                LogicalPlan::Union(union) => return united(union),
+            let changed = match plan {
+                LogicalPlan::Union(union) => united(union)?,
                 LogicalPlan::Join(join) => joined(join)?,
                 other => Transformed::no(other),
             };
-            plan.transform_data(|plan| {
-                let schema = match plan.inputs().as_slice() {
-                    [] => DFSchema::clone(plan.schema()),
-                    inputs => merge_schema(inputs),
-                };
-                change_named(plan, |expr| expr.transform_up(|expr| approximated(expr, &schema)))
-            })
+            has_changed |= changed.transformed;
+            // The columns of what is above have other types, too.
+            if has_changed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
         })?;
         Ok(changed.data)
     }
@@ -114,7 +109,11 @@ fn cast_mixed<'a>(exprs: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSche
     true
 }
 
-fn approximated(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// See the file's header.
+///
+/// # Errors
+/// Those of types that are not known.
+pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::Cast(Cast { expr: value, field }) = &expr
         && takes_digits(&value.get_type(schema)?, field.data_type())
     {

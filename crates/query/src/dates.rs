@@ -3,41 +3,20 @@
 //! DATE, as SQL has it. A DATE less another is a number of days, taken of numbers: DataFusion's analysis of bounds takes
 //! it for a length of time and refuses to compare it with a number.
 
-use crate::named::change_named;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
 
 /// See the file's header.
-#[derive(Debug)]
-pub(crate) struct TimesOfDates;
-
-impl AnalyzerRule for TimesOfDates {
-    fn name(&self) -> &str {
-        "times_of_dates"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            let schema = match plan.inputs().as_slice() {
-                [] => DFSchema::clone(plan.schema()),
-                inputs => merge_schema(inputs),
-            };
-            change_named(plan, |expr| expr.transform_up(|expr| Ok(as_time(expr, &schema))))
-        })?;
-        Ok(changed.data)
-    }
-}
-
-fn as_time(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+///
+/// # Errors
+/// None; the signature is that of all rules of [`crate::meanings`].
+pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) = &mut expr
     else {
-        return Transformed::no(expr);
+        return Ok(Transformed::no(expr));
     };
     let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
     if *op == Operator::Minus && is_date(left) && is_date(right) {
@@ -45,17 +24,17 @@ fn as_time(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let days = cast(cast(date.as_ref().clone(), DataType::Date32), DataType::Int32);
             **date = cast(days, DataType::Int64);
         }
-        return Transformed::yes(expr);
+        return Ok(Transformed::yes(expr));
     }
     let date = if is_date(left) && has_time_of_day(right, schema) {
         left
     } else if *op == Operator::Plus && is_date(right) && has_time_of_day(left, schema) {
         right
     } else {
-        return Transformed::no(expr);
+        return Ok(Transformed::no(expr));
     };
     **date = cast(date.as_ref().clone(), DataType::Timestamp(TimeUnit::Nanosecond, None));
-    Transformed::yes(expr)
+    Ok(Transformed::yes(expr))
 }
 
 /// Whether an interval may have a part that is no whole day.

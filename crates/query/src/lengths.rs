@@ -7,40 +7,19 @@
 
 mod nanoseconds;
 
-use crate::named::change_named;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList};
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, ScalarUDF};
 use nanoseconds::Nanoseconds;
 
 /// See the file's header.
-#[derive(Debug)]
-pub(crate) struct LengthsCompared;
-
-impl AnalyzerRule for LengthsCompared {
-    fn name(&self) -> &str {
-        "lengths_compared"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            let schema = match plan.inputs().as_slice() {
-                [] => DFSchema::clone(plan.schema()),
-                inputs => merge_schema(inputs),
-            };
-            change_named(plan, |expr| expr.transform_up(|expr| Ok(compared(expr, &schema))))
-        })?;
-        Ok(changed.data)
-    }
-}
-
-fn compared(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+///
+/// # Errors
+/// None; the signature is that of all rules of [`crate::meanings`].
+pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
             agree(vec![left.as_mut(), right.as_mut()], schema)
@@ -53,7 +32,7 @@ fn compared(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         _ => false,
     };
-    if changed { Transformed::yes(expr) } else { Transformed::no(expr) }
+    Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
 fn is_comparison(op: Operator) -> bool {

@@ -26,6 +26,7 @@ pub mod fuzz;
 pub mod import;
 mod lengths;
 mod literals;
+mod meanings;
 mod membership;
 mod multiset;
 mod named;

@@ -8,18 +8,14 @@
 //! brackets it names an interval ([`interval`]). Numbers beside a DECIMAL keep their digits
 //! ([`decimal`]).
 
-use crate::named::change_named;
 use chrono::NaiveDate;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 use sqlparser::ast::BinaryOperator;
 use tickstone_wire::{parse_iso, parse_uuid};
 
@@ -29,27 +25,10 @@ pub(crate) mod interval;
 const UUID_BYTES: i32 = 16;
 
 /// See the file's header.
-#[derive(Debug)]
-pub(crate) struct TypedLiterals;
-
-impl AnalyzerRule for TypedLiterals {
-    fn name(&self) -> &str {
-        "typed_literals"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            let schema = match plan.inputs().as_slice() {
-                [] => DFSchema::clone(plan.schema()),
-                inputs => merge_schema(inputs),
-            };
-            change_named(plan, |expr| expr.transform_up(|expr| read_literals(expr, &schema)))
-        })?;
-        Ok(changed.data)
-    }
-}
-
-fn read_literals(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+///
+/// # Errors
+/// Where a text is none of what is wanted.
+pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Some(compared) = decimal::compared(&expr, schema) {
         return Ok(Transformed::yes(compared));
     }

@@ -15,7 +15,7 @@
 mod counted;
 mod one_row;
 
-use crate::named::change_named;
+use crate::named::{change_named, has};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
@@ -40,7 +40,9 @@ impl AnalyzerRule for Membership {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|plan| match plan {
             LogicalPlan::Filter(filter) => filtered(filter),
-            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)
+                if has(&plan, |expr| matches!(expr, Expr::Exists(_) | Expr::InSubquery(_)))? =>
+            {
                 let schema = merge_schema(&plan.inputs());
                 change_named(plan, |expr| expr.transform_down(|expr| counted::counted(expr, &schema)))
             }

@@ -1,8 +1,21 @@
 //! Expressions of a plan that change and keep the names that their texts gave them.
 
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+
+/// Whether a part of an expression of a plan is so.
+///
+/// # Errors
+/// None of its own.
+pub(crate) fn has(plan: &LogicalPlan, is_so: fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found |= expr.exists(|expr| Ok(is_so(expr)))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
 
 /// The plan with its expressions changed, each under the name it had.
 ///

@@ -4,7 +4,7 @@
 //! is said of the one key goes for all. The rule says it by two keys that are never NULL, whether x is NULL and x or
 //! else a value of its type, so that every key is one of `=`.
 
-use crate::named::change_named;
+use crate::named::{change_named, has};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, TableReference};
@@ -26,7 +26,7 @@ impl AnalyzerRule for NullKeys {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Filter(_) | LogicalPlan::Join(_) => {
+            LogicalPlan::Filter(_) | LogicalPlan::Join(_) if has(&plan, is_null_key)? => {
                 let schema = merge_schema(&plan.inputs());
                 change_named(plan, |expr| expr.transform_down(|expr| as_keys(expr, &schema)))
             }
@@ -34,6 +34,10 @@ impl AnalyzerRule for NullKeys {
         })?;
         Ok(changed.data)
     }
+}
+
+fn is_null_key(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::IsNotDistinctFrom, .. }))
 }
 
 fn as_keys(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -9,40 +9,19 @@
 //! A SYMBOL that is LIKE the text of a column is compared as a text: Arrow's kernel for dictionaries panics where one has
 //! no values.
 
-use crate::named::change_named;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Like;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast, lit};
 
 /// See the file's header.
-#[derive(Debug)]
-pub(crate) struct Patterns;
-
-impl AnalyzerRule for Patterns {
-    fn name(&self) -> &str {
-        "patterns"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            let schema = match plan.inputs().as_slice() {
-                [] => DFSchema::clone(plan.schema()),
-                inputs => merge_schema(inputs),
-            };
-            change_named(plan, |expr| {
-                expr.transform_up(|expr| {
-                    as_expression(expr)?.transform_data(|expr| Ok(of_texts(expr, &schema)))
-                })
-            })
-        })?;
-        Ok(changed.data)
-    }
+///
+/// # Errors
+/// Where SIMILAR TO has a pattern that is not written in the text.
+pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    as_expression(expr)?.transform_data(|expr| Ok(of_texts(expr, schema)))
 }
 
 fn as_expression(expr: Expr) -> Result<Transformed<Expr>> {

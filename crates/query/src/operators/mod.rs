@@ -48,15 +48,12 @@ pub(crate) use settings::SessionSettings;
 
 use crate::approximate::Approximate;
 use crate::bounds::WideFrames;
-use crate::dates::TimesOfDates;
 use crate::floats::OneNanOneZero;
-use crate::lengths::LengthsCompared;
-use crate::literals::TypedLiterals;
+use crate::meanings::Meanings;
 use crate::membership::Membership;
 use crate::multiset::Multisets;
 use crate::null_keys::NullKeys;
 use crate::order_once::OrderOnce;
-use crate::patterns::Patterns;
 use crate::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
@@ -90,16 +87,15 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     relations.insert(0, Arc::new(relation::Relations::default()));
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
-    let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(TypedLiterals), Arc::new(Patterns), Arc::new(TimesOfDates), Arc::new(Multisets)];
-    analysis.extend([
-        Arc::new(WideFrames) as Arc<dyn AnalyzerRule + Send + Sync>,
+    let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(Approximate),
+        Arc::new(Meanings),
+        Arc::new(Multisets),
+        Arc::new(WideFrames),
         Arc::new(OrderOnce),
         Arc::new(Membership),
         Arc::new(NullKeys),
-        Arc::new(Approximate),
-        Arc::new(LengthsCompared),
-    ]);
+    ];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
     analysis.push(Arc::new(OneNanOneZero));
     analysis.push(Arc::new(WindowKeys));

@@ -212,7 +212,10 @@ fn limits_say_their_name_and_value() {
         (format!("SELECT {}", nested(200, "(", "1", ")")), "50 deep (nesting_max)"),
         (format!("SELECT {} FROM t", nested(20, "coalesce(", "x", ", d)")), "2000000 (planning_steps_max)"),
         (format!("SELECT {}", joined(20_000, "x AS y", ", ")), "2000000 (planning_steps_max)"),
-        (format!("SELECT CASE {} END", joined(40_000, "WHEN x = 1 THEN 2", " ")), "2000000 (planning_steps_max)"),
+        (
+            format!("SELECT CASE {} END", joined(40_000, "WHEN x = 1 THEN 2", " ")),
+            "2000000 (planning_steps_max)",
+        ),
         (format!("SELECT greatest({})", joined(100_000, "x", ", ")), "2000000 (planning_steps_max)"),
         (format!("SELECT {}", nested(40, "CAST(", "1 1", " AS BIGINT)")), "20000 ways (parser_steps_max)"),
     ] {
