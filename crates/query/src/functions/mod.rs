@@ -5,7 +5,8 @@
 //! ohlc and candle, twap, realized_vol), sum and avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
 //! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants, the fields
 //! and the median of differences of times; the window
-//! functions of returns and indicators; functions of the user's own ([`user`]). Each file's header has the definitions. Never touches storage.
+//! functions of returns and indicators; what functions are in windows ([`windowed`]); functions of the user's own
+//! ([`user`]). Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
@@ -39,6 +40,7 @@ pub(crate) mod user;
 mod vwap;
 mod wall_time;
 pub(crate) mod whole;
+mod windowed;
 
 pub(crate) use date_part::ExtractFields;
 pub(crate) use wall_time::AT_TIME_ZONE;
@@ -61,6 +63,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
         .with_analyzer_rule(Arc::new(checked::CheckOverflow))
         .with_analyzer_rule(Arc::new(exact::DeterministicSums))
+        .with_analyzer_rule(Arc::new(windowed::ForWindows))
 }
 
 /// Whether an aggregate takes each value once with DISTINCT, or gives the same with and without.
