@@ -34,6 +34,7 @@ mod pick;
 mod places;
 mod plain;
 mod quote;
+mod slow;
 pub(crate) mod stride;
 mod time_bucket;
 pub(crate) mod user;
@@ -56,7 +57,7 @@ use std::sync::Arc;
 /// checked for overflow.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
-    builder.scalar_functions().insert(growth::claiming(built_in)).extend(scalars());
+    builder.scalar_functions().insert(growth::claiming(slow::looking(built_in))).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());
     builder
