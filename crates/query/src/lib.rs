@@ -8,6 +8,7 @@
 //!
 //! Enter at [`Database`], which the server, the command line and every binding open.
 
+mod aggregates;
 pub mod append;
 mod approximate;
 mod bounds;
@@ -32,7 +33,6 @@ mod multiset;
 mod named;
 mod null_keys;
 mod operators;
-mod order_once;
 mod parameters;
 mod patterns;
 mod provider;

@@ -425,7 +425,7 @@ fn value_bytes(value: &ScalarValue) -> u64 {
 }
 
 /// Bytes of the rows of an array, not of what it shares with others.
-fn array_bytes(array: &ArrayRef) -> u64 {
+pub(super) fn array_bytes(array: &ArrayRef) -> u64 {
     if let Some(symbols) = array.as_any_dictionary_opt() {
         let mean = array_bytes(symbols.values()) / symbols.values().len().max(1) as u64;
         return mean.saturating_mul(array.len() as u64);

@@ -5,7 +5,8 @@
 //! ohlc and candle, twap, realized_vol), sum and avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
 //! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants, the fields
 //! and the median of differences of times; the window
-//! functions of returns and indicators; functions of the user's own ([`user`]). Each file's header has the definitions. Never touches storage.
+//! functions of returns and indicators; what functions are in windows ([`windowed`]); functions of the user's own
+//! ([`user`]). Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
@@ -34,12 +35,14 @@ mod pick;
 mod places;
 mod plain;
 mod quote;
+mod slow;
 pub(crate) mod stride;
 mod time_bucket;
 pub(crate) mod user;
 mod vwap;
 mod wall_time;
 pub(crate) mod whole;
+mod windowed;
 
 pub(crate) use date_part::ExtractFields;
 pub(crate) use named_cast::{NAMED_CAST, named_cast};
@@ -56,13 +59,14 @@ use std::sync::Arc;
 /// checked for overflow.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
-    builder.scalar_functions().insert(growth::claiming(built_in)).extend(scalars());
+    builder.scalar_functions().insert(growth::claiming(slow::looking(built_in))).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());
     builder
         .with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
         .with_analyzer_rule(Arc::new(checked::CheckOverflow))
         .with_analyzer_rule(Arc::new(exact::DeterministicSums))
+        .with_analyzer_rule(Arc::new(windowed::ForWindows))
 }
 
 /// Whether an aggregate takes each value once with DISTINCT, or gives the same with and without.
@@ -141,6 +145,16 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         approx_percentile_cont_udaf().as_ref().clone().with_aliases(["approx_quantile"]),
     ];
     all.into_iter().chain(plain).map(Arc::new).collect()
+}
+
+/// `min` of values of which NaN is the largest.
+pub(crate) fn smallest() -> Arc<AggregateUDF> {
+    Arc::new(extreme::Extreme::min().into())
+}
+
+/// `max` of values of which NaN is the largest.
+pub(crate) fn largest() -> Arc<AggregateUDF> {
+    Arc::new(extreme::Extreme::max().into())
 }
 
 fn windows() -> Vec<Arc<WindowUDF>> {

@@ -89,7 +89,11 @@ impl AggregateUDFImpl for PickFunction {
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let value_type = args.return_field.data_type().clone();
         Ok(match (self.pick, args.expr_fields) {
-            (Pick::Mode, _) => Box::new(Mode { counts: HashMap::new(), value_type }),
+            (Pick::Mode, _) => Box::new(Mode {
+                counts: HashMap::new(),
+                best: None,
+                value: ScalarValue::try_from(&value_type)?,
+            }),
             (pick, [_, by]) => Box::new(Arg {
                 greatest: pick == Pick::ArgMax,
                 value: ScalarValue::try_from(&value_type)?,
@@ -148,15 +152,29 @@ impl Accumulator for Arg {
 #[derive(Debug)]
 struct Mode {
     counts: HashMap<ScalarValue, i64>,
-    value_type: DataType,
+    /// Of values that only come the best is the one that it was, or the one that has just come.
+    best: Option<i64>,
+    /// That which is there as often, of its type where there is none yet.
+    value: ScalarValue,
 }
 
 impl Mode {
     fn add(&mut self, values: &ArrayRef, count: impl Fn(usize) -> i64) -> Result<()> {
         let nulls = values.logical_nulls();
         for row in 0..values.len() {
-            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-                *self.counts.entry(ScalarValue::try_from_array(values, row)?).or_default() += count(row);
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                continue;
+            }
+            let value = ScalarValue::try_from_array(values, row)?;
+            let entry = self.counts.entry(value.clone()).or_default();
+            *entry += count(row);
+            let better = match self.best {
+                None => true,
+                Some(best) if best == *entry => value.partial_cmp(&self.value) == Some(Ordering::Less),
+                Some(best) => *entry > best,
+            };
+            if better {
+                (self.best, self.value) = (Some(*entry), value);
             }
         }
         Ok(())
@@ -172,9 +190,7 @@ impl Accumulator for Mode {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let less = |a: &ScalarValue, b: &ScalarValue| a.partial_cmp(b).unwrap_or(Ordering::Equal);
-        let best = self.counts.iter().max_by(|a, b| a.1.cmp(b.1).then_with(|| less(b.0, a.0)));
-        best.map_or_else(|| ScalarValue::try_from(&self.value_type), |(value, _)| Ok(value.clone()))
+        Ok(self.value.clone())
     }
 
     fn size(&self) -> usize {
@@ -185,7 +201,7 @@ impl Accumulator for Mode {
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let (values, counts): (Vec<ScalarValue>, Vec<i64>) =
             self.counts.iter().map(|(v, n)| (v.clone(), *n)).unzip();
-        let values = ScalarValue::new_list_nullable(&values, &self.value_type);
+        let values = ScalarValue::new_list_nullable(&values, &self.value.data_type());
         let counts = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(counts.into_iter().map(Some))]);
         Ok(vec![ScalarValue::List(values), ScalarValue::List(Arc::new(counts))])
     }

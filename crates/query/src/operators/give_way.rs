@@ -2,7 +2,9 @@
 //! of them ends when it is cancelled in the midst of it, and does not keep a thread to itself.
 //!
 //! Between two batches [`GiveWayExec`] looks; inside a batch the condition of a join does ([`Heeded`]), which is asked
-//! for some thousand pairs of rows at a time, also where none of them fulfils it.
+//! for some thousand pairs of rows at a time, also where none of them fulfils it; and while the table of a hash join is
+//! made its keys do, which are worked out once more for each batch. Such keys are no columns to the optimizer, so that
+//! the node above says what the join was before ([`GiveWayExec::shown`]).
 
 use crate::wanted;
 use datafusion::arrow::array::RecordBatch;
@@ -19,7 +21,7 @@ use datafusion::physical_plan::coop::{CooperativeExec, make_cooperative};
 use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
-    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
+    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
@@ -30,8 +32,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Nodes that may yield any number of batches for one they read, and those that read a table in their scan's stead.
-const TIRELESS: [&str; 9] = [
+/// Nodes that may yield any number of batches for one they read, or after the last, and those that read a table in
+/// their scan's stead.
+const TIRELESS: [&str; 16] = [
+    "AggregateExec",
+    "AsOfJoinExec",
+    "BoundedWindowAggExec",
     "CrossJoinExec",
     "NestedLoopJoinExec",
     "HashJoinExec",
@@ -40,7 +46,11 @@ const TIRELESS: [&str; 9] = [
     "UnnestExec",
     "FillExec",
     "NbboExec",
+    "SeriesJoinExec",
     "SeriesWindowExec",
+    "SortExec",
+    "SortPreservingMergeExec",
+    "WindowAggExec",
 ];
 
 /// Must run after all rules that look for these nodes.
@@ -59,11 +69,11 @@ impl PhysicalOptimizerRule for GiveWay {
                 let ours = crate::scan::ScanExec::of(leaf.input()).is_some();
                 return Ok(match ours {
                     true => Transformed::no(plan),
-                    false => Transformed::yes(Arc::new(GiveWayExec::new(Arc::clone(leaf.input())))),
+                    false => Transformed::yes(Arc::new(GiveWayExec::new(Arc::clone(leaf.input()), None))),
                 });
             }
             Ok(match TIRELESS.contains(&plan.name()) {
-                true => Transformed::yes(Arc::new(GiveWayExec::new(heeding(plan)?))),
+                true => Transformed::yes(Arc::new(heeding(plan)?)),
                 false => Transformed::no(plan),
             })
         })
@@ -83,14 +93,17 @@ impl PhysicalOptimizerRule for GiveWay {
 #[derive(Debug, Clone)]
 pub(crate) struct GiveWayExec {
     input: Arc<dyn ExecutionPlan>,
+    /// The node as it was before its expressions came to look, where that changes what is known of its rows. It is
+    /// never run.
+    shown: Option<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
 }
 
 impl GiveWayExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        let properties = PlanProperties::clone(input.properties());
+    fn new(input: Arc<dyn ExecutionPlan>, shown: Option<Arc<dyn ExecutionPlan>>) -> Self {
+        let properties = PlanProperties::clone(shown.as_ref().unwrap_or(&input).properties());
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
-        Self { input, properties }
+        Self { input, shown, properties }
     }
 }
 
@@ -127,9 +140,12 @@ impl ExecutionPlan for GiveWayExec {
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
+        options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(children.swap_remove(0))))
+        let input = children.swap_remove(0);
+        let below = || input.children().into_iter().map(Arc::clone).collect();
+        let shown = self.shown.as_ref().map(|shown| Arc::clone(shown).replace_children(below(), options));
+        Ok(Arc::new(Self::new(input, shown.transpose()?)))
     }
 
     fn with_new_children(
@@ -178,18 +194,26 @@ impl RecordBatchStream for GivesWay {
     }
 }
 
-/// A join that looks while it works on one batch; another node as it is.
-fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+/// A node that gives way; a join looks while it works on one batch too.
+fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<GiveWayExec> {
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         let filter = condition(join.filter(), true);
-        return Ok(Arc::new(NestedLoopJoinExecBuilder::from(join).with_filter(filter).build()?));
+        let join = NestedLoopJoinExecBuilder::from(join).with_filter(filter).build()?;
+        return Ok(GiveWayExec::new(Arc::new(join), None));
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         // A semi join may pair any number of rows and yield none of the pairs.
         let pairs =
             matches!(join.join_type(), JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
         let filter = condition(join.filter(), !pairs && !join.null_aware);
-        return join.builder().with_filter(filter).build_exec();
+        let builder = join.builder().with_filter(filter);
+        if *join.partition_mode() != PartitionMode::CollectLeft {
+            // Its sides are dealt out by the keys as they are, and it asks for that when it is run.
+            return Ok(GiveWayExec::new(builder.build_exec()?, None));
+        }
+        let looks = |(left, right): &(_, _)| (Heeded::over(Arc::clone(left)), Arc::clone(right));
+        let keys = join.on().iter().map(looks).collect();
+        return Ok(GiveWayExec::new(builder.with_on(keys).build_exec()?, Some(plan)));
     }
     if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>()
         && join.filter().is_some()
@@ -198,9 +222,9 @@ fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let (filter, on) = (condition(join.filter().as_ref(), false), join.on().to_vec());
         let (options, nulls) = (join.sort_options().to_vec(), join.null_equality());
         let join = SortMergeJoinExec::try_new(left, right, on, filter, join.join_type(), options, nulls)?;
-        return Ok(Arc::new(join));
+        return Ok(GiveWayExec::new(Arc::new(join), None));
     }
-    Ok(plan)
+    Ok(GiveWayExec::new(plan, None))
 }
 
 /// The condition of a join, which looks; with `always`, also where it has none.

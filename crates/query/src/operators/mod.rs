@@ -46,6 +46,7 @@ pub(crate) use sample::exec::SampleByExec;
 pub(crate) use series_join::node::SeriesJoin;
 pub(crate) use settings::SessionSettings;
 
+use crate::aggregates::RightAggregates;
 use crate::approximate::Approximate;
 use crate::bounds::WideFrames;
 use crate::floats::OneNanOneZero;
@@ -53,7 +54,6 @@ use crate::meanings::Meanings;
 use crate::membership::Membership;
 use crate::multiset::Multisets;
 use crate::null_keys::NullKeys;
-use crate::order_once::OrderOnce;
 use crate::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
@@ -92,7 +92,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(Meanings),
         Arc::new(Multisets),
         Arc::new(WideFrames),
-        Arc::new(OrderOnce),
+        Arc::new(RightAggregates),
         Arc::new(Membership),
         Arc::new(NullKeys),
     ];

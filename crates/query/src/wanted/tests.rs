@@ -85,12 +85,15 @@ impl Planted {
         })
     }
 
-    /// The number of the statement under way.
-    fn running(&self) -> u64 {
+    /// The number of the statement under way; `None` where it is done already.
+    fn running(&self, done: impl Fn() -> bool) -> Option<u64> {
         let begun = Instant::now();
         loop {
             if let Some(one) = self.database.running().list().first() {
-                return one.id;
+                return Some(one.id);
+            }
+            if done() {
+                return None;
             }
             assert!(begun.elapsed() < PROMPT, "nothing runs");
             std::thread::sleep(Duration::from_millis(1));
@@ -115,12 +118,27 @@ impl Planted {
     }
 
     fn cancels(&self, sql: &str, threads: u64) {
+        let ended = self.cancelled(sql, threads);
+        ended.unwrap_or_else(|by_itself| panic!("{sql} ended before it was cancelled: {by_itself:?}"));
+    }
+
+    /// Cancels a statement after a while.
+    ///
+    /// # Errors
+    /// What it gave where it had ended by then.
+    fn cancelled(
+        &self,
+        sql: &str,
+        threads: u64,
+    ) -> std::result::Result<(), std::result::Result<u64, QueryError>> {
         std::thread::scope(|scope| {
             let running = scope.spawn(|| self.read(&mut self.database.session(), sql));
-            let id = self.running();
+            let id = self.running(|| running.is_finished());
             std::thread::sleep(Duration::from_millis(40));
             let before = self.batches.load(Ordering::SeqCst);
-            self.database.running().cancel(id).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            let Some(id) = id.filter(|id| self.database.running().cancel(*id).is_ok()) else {
+                return Err(running.join().unwrap());
+            };
             let told = Instant::now();
             let ended = running.join().unwrap();
             let error = ended.err().unwrap_or_else(|| panic!("it ended before it was cancelled: {sql}"));
@@ -129,8 +147,10 @@ impl Planted {
             self.answers(sql);
             let late = self.batches.load(Ordering::SeqCst) - before;
             assert!(late <= threads * LATE_PER_THREAD, "{late} batches after it was cancelled: {sql}");
-        });
+            Ok(())
+        })?;
         self.holds_nothing(sql);
+        Ok(())
     }
 }
 
@@ -138,7 +158,7 @@ impl Planted {
 const BIG: &str = "(SELECT slow(x.a) AS v, x.a AS a, x.ts AS ts, x.sym AS sym FROM n x CROSS JOIN n y) big";
 
 /// Each has another operator at work for long, over slow rows (`{BIG}`) or over rows of its own.
-const OPERATORS: [&str; 46] = [
+const OPERATORS: [&str; 69] = [
     "SELECT v + 1 FROM {BIG}",
     "SELECT a FROM {BIG} WHERE v < 0",
     "SELECT a FROM {BIG} WHERE v < 0 LIMIT 5",
@@ -162,6 +182,8 @@ const OPERATORS: [&str; 46] = [
     "SELECT v FROM {BIG} EXCEPT SELECT a FROM n",
     "SELECT count(*) FROM {BIG} JOIN n ON big.v = n.a",
     "SELECT count(*) FROM n JOIN {BIG} ON big.v = n.a",
+    // On two threads both sides are dealt out by their keys.
+    "SELECT count(*) FROM {BIG} JOIN (SELECT slow(x.a) AS w FROM n x CROSS JOIN n y) other ON big.v = other.w",
     "SELECT count(*) FROM n LEFT JOIN {BIG} ON big.v = n.a AND big.a < n.one",
     "SELECT count(*) FROM n WHERE a IN (SELECT v FROM {BIG})",
     "SELECT count(*) FROM n WHERE NOT EXISTS (SELECT 1 FROM {BIG} WHERE big.v = n.a)",
@@ -184,6 +206,35 @@ const OPERATORS: [&str; 46] = [
     "SELECT count(*) FROM n x JOIN n y ON x.one = y.one AND x.a + y.a < 0",
     "SELECT count(*) FROM n x WHERE EXISTS (SELECT 1 FROM n y WHERE x.one = y.one AND x.a + y.a < 0)",
     "SELECT count(*) FROM n x WHERE x.one IN (SELECT one FROM n y WHERE y.a + x.a < 0)",
+    // Those of time series: by series, and of other inputs in order of time.
+    "SELECT x.a, crawl(y.a) FROM n x ASOF JOIN n y ON (sym)",
+    "SELECT count(y.a) FROM n x ASOF JOIN n y ON (sym) WHERE crawl(x.a) > 0",
+    "SELECT count(*) FROM {BIG} ASOF JOIN n y MATCH_CONDITION (big.ts >= y.ts) ON big.sym = y.sym",
+    "SELECT count(*) FROM n y ASOF JOIN {BIG} MATCH_CONDITION (y.ts > big.ts) ON big.sym = y.sym",
+    "SELECT x.a, sum(crawl(y.a)) AS s FROM n x WINDOW JOIN n y ON (sym) RANGE BETWEEN 9s PRECEDING AND 9s FOLLOWING",
+    "SELECT x.a, sum(y.c) AS s FROM n x WINDOW JOIN (SELECT ts, sym, crawl(a) AS c FROM n) y ON (sym) \
+     RANGE BETWEEN 9s PRECEDING AND 9s FOLLOWING",
+    "SELECT crawl(h.offset + y.a) FROM n x HORIZON JOIN n y ON (sym) LIST (0, 1s, 5s) AS h",
+    "SELECT h.offset, avg(y.a) FROM (SELECT ts, sym, crawl(a) AS c FROM n) x HORIZON JOIN n y ON (sym) \
+     RANGE FROM 0s TO 5000s STEP 1s AS h GROUP BY h.offset",
+    "SELECT crawl(coalesce(x.a, y.a)) FROM n x SPLICE JOIN n y ON (sym)",
+    "SELECT count(*) FROM n x SPLICE JOIN (SELECT ts, sym, crawl(a) AS c FROM n) y ON (sym) WHERE y.c > 0",
+    "SELECT crawl(bid::BIGINT) FROM nbbo((SELECT ts, sym, sym AS venue, a::DOUBLE AS bid, a::DOUBLE AS ask FROM n), \
+     venue => venue, bid => bid, ask => ask)",
+    "SELECT max(bid) FROM nbbo((SELECT ts, sym, sym AS venue, crawl(a)::DOUBLE AS bid, a::DOUBLE AS ask FROM n), \
+     venue => venue, bid => bid, ask => ask)",
+    "SELECT * FROM (SELECT ts, sym, crawl(a) AS c FROM n) LATEST ON ts PARTITION BY sym",
+    "SELECT ts, sum(crawl(a)) FROM n SAMPLE BY 1s FILL(PREV)",
+    "SELECT sum(slow(s)) FROM (SELECT ts, sum(a) AS s FROM n SAMPLE BY 10T FILL(0))",
+    "SELECT ts, sym, crawl(s::BIGINT) FROM (SELECT ts, sym, avg(a) AS s FROM n SAMPLE BY 10T FILL(LINEAR))",
+    "SELECT ts, sum(crawl(a)) FROM n SAMPLE BY TICKS 10",
+    "SELECT * FROM (SELECT slow(x.a) AS v, x.a AS a, x.sym AS sym FROM n x CROSS JOIN n y) \
+     PIVOT (sum(v) FOR sym IN ('A', 'B') GROUP BY a)",
+    "SELECT max(value) FROM (SELECT slow(x.a) AS v, x.one AS w FROM n x CROSS JOIN n y) UNPIVOT (value FOR name IN (v, w))",
+    // What goes on for long once all rows are there: a partition, the table of a join, what is grouped or in order.
+    "SELECT approx_distinct(a) OVER (ORDER BY a ROWS BETWEEN UNBOUNDED PRECEDING AND 90000 FOLLOWING) FROM n",
+    "SELECT crawl(a) FROM n ORDER BY a % 1000",
+    "SELECT sum(crawl(s)) FROM (SELECT a, sum(one) AS s FROM n GROUP BY a)",
     // Rows that no table has.
     "SELECT sum(slow(value)) FROM generate_series(1, 1000000000000)",
     "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT slow(a) + 1 FROM r WHERE a < 1000000000) SELECT max(a) FROM r",
@@ -204,6 +255,71 @@ fn every_operator_ends_when_it_is_cancelled_on_one_thread() {
 #[test]
 fn every_operator_ends_when_it_is_cancelled_on_two_threads() {
     operators_end(2);
+}
+
+/// Arguments to try with a function, of rows that are slow.
+const ARGUMENTS: [&str; 18] = [
+    "v",
+    "v::DOUBLE",
+    "v::TEXT",
+    "v > 0",
+    "v::DOUBLE, 0.5",
+    "v, 3",
+    "v::DOUBLE, v::DOUBLE",
+    "v::TEXT, '1'",
+    "v::TEXT, 3",
+    "v::TEXT, '1', '2'",
+    "v::TEXT, 1, 2",
+    "make_array(v)",
+    "make_array(v), v",
+    "make_array(v), make_array(v)",
+    "make_array(v), 1, 1",
+    "ts",
+    "'day', ts",
+    "",
+];
+
+/// The statement with a call, with the arguments that the function takes. `None` where none of those is.
+fn with_function(planted: &Planted, session: &mut Session, name: &str, query: &str) -> Option<String> {
+    let quoted = format!("\"{name}\"");
+    ARGUMENTS.iter().find_map(|arguments| {
+        let sql = query.replace("CALL", &format!("{quoted}({arguments})")).replace("{BIG}", BIG);
+        planted.read(session, &format!("EXPLAIN {sql}")).is_ok().then_some(sql)
+    })
+}
+
+fn functions_end(threads: usize) {
+    let planted = planted(threads);
+    let state = planted.database.base_state();
+    let planned =
+        |name: &&String| !["slow", "crawl", "boom", "boom_sum", "boom_all"].contains(&name.as_str());
+    let mut names: Vec<(String, &str)> = Vec::new();
+    let mut with = |some: Vec<&String>, query| {
+        names.extend(some.into_iter().filter(planned).map(|name| (name.clone(), query)));
+    };
+    with(state.scalar_functions().keys().collect(), "SELECT CALL FROM {BIG}");
+    with(state.aggregate_functions().keys().collect(), "SELECT CALL FROM {BIG}");
+    with(state.aggregate_functions().keys().collect(), "SELECT CALL OVER (ORDER BY a) FROM {BIG}");
+    with(state.window_functions().keys().collect(), "SELECT CALL OVER (ORDER BY a) FROM {BIG}");
+    names.sort();
+    let (mut session, mut count) = (planted.database.session(), 0);
+    for (name, query) in &names {
+        if let Some(sql) = with_function(&planted, &mut session, name, query) {
+            // Some take other values than these: they fail by themselves.
+            count += usize::from(planted.cancelled(&sql, threads as u64).is_ok());
+        }
+    }
+    assert!(count * 2 > names.len(), "only {count} of {} functions were called", names.len());
+}
+
+#[test]
+fn every_function_ends_when_it_is_cancelled_on_one_thread() {
+    functions_end(1);
+}
+
+#[test]
+fn every_function_ends_when_it_is_cancelled_on_two_threads() {
+    functions_end(2);
 }
 
 #[test]

@@ -55,6 +55,15 @@ const FORMS: [(&str, &str, Made); 11] = [
     ("corr", "exact_corr", Made::Correlation),
 ];
 
+/// The exact accumulator of different doubles for the aggregate of this name, where it has one: whatever comes and
+/// goes, nothing is left of what is gone.
+pub(super) fn distinct(name: &str) -> Option<Box<dyn Accumulator>> {
+    let (.., made) = FORMS.iter().find(|(known, form, made)| {
+        (*known == name || *form == name) && *known != "ksum" && made.arguments() == 1
+    })?;
+    Some(Box::new(Distinct::new(State::new(*made))))
+}
+
 /// Groups whose states are measured, of all.
 const MEASURED_GROUPS: usize = 1_024;
 

@@ -1,0 +1,195 @@
+//! `median(x)` and `percentile_cont(x, p)` of frames that grow and move: as DataFusion's, which look through all values
+//! of a frame for each row, and to the same digit.
+
+use super::ranks::Ranks;
+use crate::functions::whole::reread;
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, PrimitiveArray,
+};
+use datafusion::arrow::datatypes::{
+    ArrowNativeType, DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type,
+    Float32Type, Float64Type, Int64Type,
+};
+use datafusion::common::{ScalarValue, internal_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::Accumulator;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where between two values a quantile lies, in parts of one: DataFusion's.
+const PARTS: f64 = 1_000_000.0;
+
+/// What is asked of the values.
+#[derive(Clone, Copy)]
+enum Asked<N> {
+    Median,
+    /// The part of the values below it, and what lies between two of them.
+    Part(f64, fn(N, N, f64) -> N),
+}
+
+/// The median of values of a type; `None` where there is none.
+pub(super) fn median(of: &DataType, distinct: bool) -> Option<Box<dyn Accumulator>> {
+    fn made<T: ArrowNumericType>(of: &DataType, distinct: bool) -> Option<Box<dyn Accumulator>> {
+        Some(Box::new(Quantile::<T>::new(Asked::Median, of, distinct)))
+    }
+    match of {
+        // These are whole numbers to it.
+        DataType::Int64 | DataType::Duration(_) => made::<Int64Type>(of, distinct),
+        DataType::Float16 => made::<Float16Type>(of, distinct),
+        DataType::Float32 => made::<Float32Type>(of, distinct),
+        DataType::Float64 => made::<Float64Type>(of, distinct),
+        DataType::Decimal32(..) => made::<Decimal32Type>(of, distinct),
+        DataType::Decimal64(..) => made::<Decimal64Type>(of, distinct),
+        DataType::Decimal128(..) => made::<Decimal128Type>(of, distinct),
+        DataType::Decimal256(..) => made::<Decimal256Type>(of, distinct),
+        _ => None,
+    }
+}
+
+/// The value that this part of the values lies below; `None` where the type has none.
+pub(super) fn quantile(of: &DataType, part: f64, distinct: bool) -> Option<Box<dyn Accumulator>> {
+    let doubles = |low: f64, high: f64, weight: f64| low + (high - low) * weight;
+    let singles = |low: f32, high: f32, weight: f64| {
+        (f64::from(low) + (f64::from(high) - f64::from(low)) * weight) as f32
+    };
+    match of {
+        DataType::Float32 => {
+            Some(Box::new(Quantile::<Float32Type>::new(Asked::Part(part, singles), of, distinct)))
+        }
+        DataType::Float64 => {
+            Some(Box::new(Quantile::<Float64Type>::new(Asked::Part(part, doubles), of, distinct)))
+        }
+        _ => None,
+    }
+}
+
+struct Quantile<T: ArrowNumericType> {
+    asked: Asked<T::Native>,
+    /// Of the values and of the result.
+    of: DataType,
+    distinct: bool,
+    /// Those that came and stand in no order yet: most frames that are asked about once are all rows of a partition.
+    fresh: Vec<T::Native>,
+    ranks: Ranks<T::Native>,
+    /// Whether it has been asked for before.
+    again: bool,
+}
+
+impl<T: ArrowNumericType> fmt::Debug for Quantile<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Quantile({}, {} values)", self.of, self.fresh.len() as u64 + self.ranks.len())
+    }
+}
+
+impl<T: ArrowNumericType> Quantile<T> {
+    fn new(asked: Asked<T::Native>, of: &DataType, distinct: bool) -> Self {
+        let (of, ranks) = (of.clone(), Ranks::new(distinct));
+        Self { asked, of, distinct, fresh: Vec::new(), ranks, again: false }
+    }
+
+    fn each(&self, values: &[ArrayRef], mut each: impl FnMut(T::Native)) -> Result<()> {
+        let Some(values) = values.first() else { return internal_err!("a quantile has an argument") };
+        let as_whole = matches!(self.of, DataType::Duration(_));
+        let values = if as_whole { reread(values, &DataType::Int64)? } else { Arc::clone(values) };
+        let Some(values) = values.as_primitive_opt::<T>() else {
+            return internal_err!("a quantile of {} was given {}", self.of, values.data_type());
+        };
+        match values.null_count() {
+            0 => values.values().iter().copied().for_each(each),
+            _ => values.iter().flatten().for_each(&mut each),
+        }
+        Ok(())
+    }
+
+    fn put_in_order(&mut self) {
+        let Self { fresh, ranks, .. } = self;
+        fresh.drain(..).for_each(|value| ranks.insert(value));
+    }
+
+    fn value(&mut self) -> Option<T::Native> {
+        if !self.again && !self.distinct && self.ranks.is_empty() {
+            self.again = true;
+            let (asked, values) = (self.asked, &mut self.fresh);
+            let len = values.len() as u64;
+            return asked.of(len, |rank| {
+                let at = usize::try_from(rank).ok().filter(|at| *at < values.len())?;
+                Some(*values.select_nth_unstable_by(at, |a, b| a.compare(*b)).1)
+            });
+        }
+        self.put_in_order();
+        self.asked.of(self.ranks.len(), |rank| self.ranks.at(rank))
+    }
+}
+
+impl<N: ArrowNativeTypeOp + ArrowNativeType> Asked<N> {
+    /// What is asked of so many values.
+    fn of(self, len: u64, mut at: impl FnMut(u64) -> Option<N>) -> Option<N> {
+        match self {
+            _ if len == 0 => None,
+            Self::Median if len.is_multiple_of(2) => Some(middle(at(len / 2 - 1)?, at(len / 2)?)),
+            Self::Median => at(len / 2),
+            Self::Part(part, between) => {
+                let place = part * (len - 1) as f64;
+                let (low, high) = (place.floor(), place.ceil());
+                let below = at(low as u64)?;
+                if low == high {
+                    return Some(below);
+                }
+                let parts = ((place - low) * PARTS) as usize;
+                Some(between(below, at(high as u64)?, parts as f64 / PARTS))
+            }
+        }
+    }
+}
+
+/// Half of the sum of two values, also where that is past what the type holds.
+fn middle<N: ArrowNativeTypeOp + ArrowNativeType>(low: N, high: N) -> N {
+    let two = N::usize_as(2);
+    if let Ok(sum) = low.add_checked(high) {
+        return sum.div_wrapping(two);
+    }
+    let halves = low.div_wrapping(two).add_wrapping(high.div_wrapping(two));
+    let left = low.mod_wrapping(two).add_wrapping(high.mod_wrapping(two));
+    halves.add_wrapping(left.div_wrapping(two))
+}
+
+impl<T: ArrowNumericType> Accumulator for Quantile<T> {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let mut fresh = std::mem::take(&mut self.fresh);
+        let came = self.each(values, |value| fresh.push(value));
+        self.fresh = fresh;
+        came
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.put_in_order();
+        let (mut ranks, mut known) = (std::mem::replace(&mut self.ranks, Ranks::new(self.distinct)), true);
+        let went = self.each(values, |value| known &= ranks.remove(value));
+        self.ranks = ranks;
+        match known {
+            true => went,
+            false => internal_err!("a value leaves a frame that it is not in"),
+        }
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let value: ArrayRef = Arc::new(PrimitiveArray::<T>::from_iter([self.value()]));
+        ScalarValue::try_from_array(&reread(&value, &self.of)?, 0)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.fresh.capacity() * size_of::<T::Native>() + self.ranks.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        super::no_state()
+    }
+
+    fn merge_batch(&mut self, _states: &[ArrayRef]) -> Result<()> {
+        super::no_state().map(|_| ())
+    }
+}
