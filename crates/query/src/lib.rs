@@ -26,6 +26,7 @@ mod functions;
 pub mod fuzz;
 pub mod import;
 mod lengths;
+mod lists;
 mod literals;
 mod meanings;
 mod membership;

@@ -5,7 +5,7 @@
 //! files say what for.
 
 use crate::named::change_named;
-use crate::{approximate, dates, lengths, literals, patterns};
+use crate::{approximate, dates, lengths, lists, literals, patterns};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -15,8 +15,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [fn(Expr, &DFSchema) -> Result<Transformed<Expr>>; 5] =
-    [literals::read, patterns::read, dates::as_time, approximate::compared, lengths::compared];
+const RULES: [fn(Expr, &DFSchema) -> Result<Transformed<Expr>>; 6] =
+    [literals::read, patterns::read, dates::as_time, approximate::compared, lengths::compared, lists::read];
 
 /// See the file's header.
 #[derive(Debug)]
