@@ -22,7 +22,9 @@ use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::error::is_full;
-use crate::manifest::{Manifest, TABLES_DIR, copy_path, list_tables, symbols_path, sync_if_there, table_dir};
+use crate::manifest::{
+    Manifest, TABLES_DIR, copy_path, list_tables, mend_copy, symbols_path, sync_if_there, table_dir,
+};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
 use crate::snapshot::{
     DroppedCell, Effect, LoadEffect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows,
@@ -94,7 +96,8 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
     Ok(recovered)
 }
 
-/// Makes the names of manifests and symbol files stable, and that what was removed is gone. Only what the last
+/// Makes the names of manifests and symbol files stable, and that what was removed is gone, and writes the copies
+/// that are missing. Only what the last
 /// opening wrote can be otherwise: it did the same before it wrote anything, and all its manifests hold a
 /// position of its epoch. A symbol file that it replaced, and whose manifest it could not save, has more symbols than
 /// that relies on: they are not brought by frames again, so that the file must stay.
@@ -103,8 +106,16 @@ fn sync_folders(disk: &dyn Disk, recovered: &Recovered, with_more_symbols: &Hash
     let is_stable =
         |table: &TableSnapshot| table.opened_at < last_opening && !with_more_symbols.contains(&table.id);
     for id in list_tables(disk)? {
-        if !recovered.snapshot.table_by_id(id).is_some_and(|table| is_stable(table)) {
-            sync_if_there(disk, &table_dir(id))?;
+        let table = recovered.snapshot.table_by_id(id);
+        if table.is_some_and(|table| is_stable(table)) {
+            continue;
+        }
+        sync_if_there(disk, &table_dir(id))?;
+        // A copy alone would look like a manifest that was lost: the file itself must be stable before it.
+        if let Some(table) = table {
+            let columns = table.schema.symbol_columns().map(|column| table.schema.column_id(column));
+            columns.map(|column| symbols_path(id, column)).try_for_each(|path| mend_copy(disk, &path))?;
+            mend_copy(disk, &Manifest::path(id))?;
         }
     }
     sync_if_there(disk, Path::new(TABLES_DIR))

@@ -1,7 +1,7 @@
 //! Bringing a directory to the state of a source.
 
 use super::source::Source;
-use super::{BackupSummary, RESTORE_FILE};
+use super::{BACKUP_TEXT, BackupSummary, RESTORE_FILE};
 use crate::check::Progress;
 use crate::disk::Disk;
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, sealed, symbols_path, table_dir};
@@ -74,9 +74,7 @@ impl<'a> Copying<'a> {
         self.stage_tape(&mut switch)?;
         self.drop_tables(&mut switch)?;
         match marker {
-            Some(marker) => {
-                self.stage(Path::new(marker), b"backup of a Tickstone database\n", &mut switch)?
-            }
+            Some(marker) => self.stage(Path::new(marker), BACKUP_TEXT, &mut switch)?,
             None => switch.remove(PathBuf::from(RESTORE_FILE)),
         }
         switch.commit(self.to)?;

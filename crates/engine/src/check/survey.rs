@@ -113,6 +113,17 @@ impl TapeCover {
     }
 }
 
+/// A manifest's or symbol file's copy that is not there.
+#[derive(Debug)]
+pub(crate) struct MissingCopy {
+    pub(crate) table: u32,
+    /// The table's name.
+    pub(crate) name: String,
+    /// Last position that the table's manifest holds.
+    pub(crate) saved_at: u64,
+    pub(crate) path: PathBuf,
+}
+
 /// A database, looked at.
 #[derive(Debug)]
 pub(crate) struct Survey {
@@ -125,6 +136,8 @@ pub(crate) struct Survey {
     pub(crate) tape: TapeTrouble,
     /// Folders of tables that nothing describes though they hold parts, and broken files nothing needs.
     pub(crate) strays: Vec<PathBuf>,
+    /// The file that tells a backup is to be written anew.
+    pub(crate) marker_is_damaged: bool,
 }
 
 impl Survey {
@@ -140,6 +153,7 @@ impl Survey {
         let mut look = Look::new(disk, options, progress)?;
         let found = tables::look(&mut look)?;
         let walked = tape::walk(&mut look, found)?;
+        tables::missing_copies(&mut look, &walked);
         parts::look(&mut look, &walked)?;
         files::look(&mut look, &walked)?;
         tape::lost_symbols(&mut look, &walked.snapshot);
@@ -150,6 +164,7 @@ impl Survey {
             tables: look.tables,
             tape: look.tape,
             strays: look.strays,
+            marker_is_damaged: look.marker_is_damaged,
         })
     }
 }
@@ -164,6 +179,10 @@ pub(crate) struct Look<'a> {
     pub(crate) tables: BTreeMap<u32, TableTrouble>,
     pub(crate) tape: TapeTrouble,
     pub(crate) strays: Vec<PathBuf>,
+    /// The file that tells a backup is not what it was.
+    pub(crate) marker_is_damaged: bool,
+    /// Copies that are not there.
+    pub(crate) missing_copies: Vec<MissingCopy>,
     /// Tables whose manifest had to be told from their parts.
     pub(crate) rebuilt: BTreeSet<u32>,
     bytes_total: u64,
@@ -183,6 +202,8 @@ impl<'a> Look<'a> {
             tables: BTreeMap::new(),
             tape: TapeTrouble::default(),
             strays: Vec::new(),
+            marker_is_damaged: false,
+            missing_copies: Vec::new(),
             rebuilt: BTreeSet::new(),
             bytes_total: 0,
         };

@@ -1,6 +1,7 @@
 //! Copies of everything that a repair changes or removes.
 
 use super::Job;
+use crate::backup::BACKUP_FILE;
 use crate::check::survey::PartTrouble;
 use crate::disk::Disk;
 use crate::switch::{STAGE_DIR, SWITCH_FILE};
@@ -22,6 +23,9 @@ impl Job<'_> {
         for trouble in self.survey.tables.values() {
             wanted.extend(trouble.files.iter().cloned());
             wanted.extend(trouble.parts.keys().cloned());
+        }
+        if self.survey.marker_is_damaged {
+            wanted.insert(PathBuf::from(BACKUP_FILE));
         }
         let tape = &self.survey.tape;
         wanted.extend(tape.segments.iter().chain(&tape.headers).map(|first| segment_path(*first)));
