@@ -15,7 +15,8 @@ use crate::part::{Density, Part, PositionRange};
 use crate::recent::{Run, fit_together, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
-use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
+use crate::tape::named::remove_released;
+use crate::tape::segment::{TAPE_DIR, list_segments};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -489,14 +490,10 @@ impl Core {
         for table in snapshot.tables() {
             self.save_manifest_of(table.id, pause)?;
         }
-        for first in &segments[..removable] {
-            let path = segment_path(*first);
-            self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            // One after the other: a power cut must not leave a hole between segments, nor rows without their DROP.
-            self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
-        }
+        // Those that have no name any more are passed over, whichever of them a power cut brings back.
+        self.writing("freeing the tape")?.names.release(segments[removable])?;
         // Only what cannot come back with a power cut need not be remembered.
-        self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        remove_released(self.disk.as_ref(), &segments[..removable])?;
         self.publisher.change(|next| next.forget_emptied(segments[removable]));
         Ok(())
     }

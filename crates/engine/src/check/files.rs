@@ -14,6 +14,7 @@ use crate::repair::aside::DAMAGED_DIR;
 use crate::snapshot::{TableSnapshot, part_path};
 use crate::switch::{self, STAGE_DIR, SWITCH_FILE, Switch};
 use crate::tape::change::PartEntry;
+use crate::tape::named::{TAPE_MANIFEST, UNFINISHED};
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
@@ -66,7 +67,7 @@ pub(crate) fn look_at_switch(look: &mut Look<'_>) -> Result<()> {
 pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for entry in list(look.disk.as_ref(), Path::new(""))? {
         match (entry.name.as_str(), entry.is_dir) {
-            (LOCK_FILE | SWITCH_FILE, false) | (TAPE_DIR | TABLES_DIR, true) => {}
+            (LOCK_FILE | SWITCH_FILE | TAPE_MANIFEST, false) | (TAPE_DIR | TABLES_DIR, true) => {}
             (BACKUP_FILE, false) => look_at_marker(look),
             (RESTORE_FILE, false) => {
                 let what = "a restore into this directory was not finished; begin it again";
@@ -88,6 +89,10 @@ pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
                 }
                 let what = "what a backup or repair that was cut short had made ready";
                 leftover(look, Path::new(STAGE_DIR), what);
+            }
+            (name, false) if copy_path(Path::new(TAPE_MANIFEST)) == Path::new(name) => {}
+            (name, false) if UNFINISHED.contains(&name) => {
+                leftover(look, Path::new(name), "a file that was left half written by a crash");
             }
             (name, _) => {
                 let what = "this is no part of a database";
@@ -122,6 +127,13 @@ fn tape_names(look: &mut Look<'_>) -> Result<()> {
         if !known.contains(&path) {
             look.add(Finding::new(Severity::Note, &path, "this is no segment of the tape"));
         }
+    }
+    for first in look.tape.found.released.clone() {
+        let what = "the tape has let go of this segment: parts and manifests hold what is in it";
+        let path = segment_path(first);
+        let bytes = look.disk.read(&path).map_or(0, |bytes| bytes.len() as u64);
+        look.begin_file(&path, bytes);
+        look.add(Finding::new(Severity::Leftover, path, what).remedy(Remedy::NextOpening));
     }
     Ok(())
 }

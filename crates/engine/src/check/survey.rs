@@ -5,12 +5,13 @@
 //! - every damage that is reported has its entry among the troubles, so that a repair misses none.
 
 use super::report::{Finding, Progress, Report};
-use super::{CheckOptions, files, parts, tables, tape};
+use super::{CheckOptions, files, names, parts, tables, tape};
 use crate::Result;
 use crate::disk::Disk;
 use crate::snapshot::Snapshot;
 use crate::switch;
 use crate::tape::change::PartEntry;
+use crate::tape::named::TapeFound;
 use crate::tape::segment::epoch_of;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -54,6 +55,14 @@ pub(crate) struct TapeTrouble {
     pub(crate) foreign: HashSet<(u64, u64)>,
     /// Tables that frames speak of and nothing describes, ascending.
     pub(crate) unknown: Vec<u32>,
+    /// Segments that must be there, as far as that is known, and those that are.
+    pub(crate) found: TapeFound,
+    /// Whether the tape manifest, or its copy, has to be written anew.
+    pub(crate) manifest: bool,
+    /// Segments that are missing, with the last position they held as far as that is known.
+    pub(crate) missing: BTreeMap<u64, u64>,
+    /// Segments whose last frames are missing, with the last position they held.
+    pub(crate) ends: BTreeMap<u64, u64>,
 }
 
 /// Which frames the tape holds, as far as it decides what may be taken from it.
@@ -81,6 +90,14 @@ pub(crate) struct TapeChange {
     pub(crate) position: u64,
     /// Whether it only adds parts.
     pub(crate) is_load: bool,
+}
+
+impl TapeTrouble {
+    /// First positions of the segments that are there and of those that are missing, ascending.
+    pub(crate) fn segments_all(&self) -> Vec<u64> {
+        let all: BTreeSet<u64> = self.found.segments.iter().chain(self.missing.keys()).copied().collect();
+        all.into_iter().collect()
+    }
 }
 
 impl TapeCover {
@@ -154,6 +171,7 @@ impl Survey {
         let found = tables::look(&mut look)?;
         let walked = tape::walk(&mut look, found)?;
         tables::missing_copies(&mut look, &walked);
+        names::missing_copy(&mut look, &walked);
         parts::look(&mut look, &walked)?;
         files::look(&mut look, &walked)?;
         tape::lost_symbols(&mut look, &walked.snapshot);

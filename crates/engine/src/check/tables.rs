@@ -153,7 +153,7 @@ pub(crate) fn unneeded_symbols(look: &mut Look<'_>, path: &Path) {
 }
 
 /// Counts a file that is there.
-fn note_file(look: &mut Look<'_>, path: &Path) {
+pub(crate) fn note_file(look: &mut Look<'_>, path: &Path) {
     if let Ok(bytes) = look.disk.read(path) {
         look.begin_file(path, bytes.len() as u64);
     }
@@ -183,7 +183,9 @@ pub(crate) fn missing_copies(look: &mut Look<'_>, walked: &Walked) {
     // That of a table that was dropped goes before its manifest.
     missing.retain(|copy| walked.snapshot.table_by_id(copy.table).is_some());
     for copy in missing {
+        // Earlier builds had no copies at first, and did not sync them.
         let died = !backup && !cover.closed && epoch_of(cover.last) <= epoch_of(copy.saved_at);
+        let died = died || look.tape.found.older;
         look.trouble(copy.table).rewrite = true;
         let severity = if died { Severity::Note } else { Severity::Damage };
         let remedy = if died { Remedy::NextOpening } else { Remedy::Copy };

@@ -46,3 +46,5 @@ mod shapes;
 mod simulation;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod stopped;
+#[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
+mod tape_manifest;
