@@ -548,9 +548,10 @@ impl Replay {
     /// Replays the tape.
     fn read_tape(&mut self, found: &TapeFound) -> Result<TapeRead> {
         let mut read = TapeRead { segments: Vec::new(), newest: None };
+        let disk = Arc::clone(&self.disk);
         for (index, first) in found.segments.iter().enumerate() {
             let newest = index + 1 == found.segments.len();
-            let segment = Segment::open(self.disk.clone().as_ref(), *first)?;
+            let segment = Segment::open(disk.as_ref(), *first)?;
             // A segment that was begun and no more says nothing of a close.
             self.clean_close = false;
             let mut named = NamedSegment::begun(*first, segment.began_ns());

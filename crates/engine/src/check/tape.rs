@@ -159,7 +159,7 @@ impl Walk {
     /// Compares what was found of a segment of so many bytes with what the tape manifest says of it.
     fn end_of_segment(&mut self, look: &mut Look<'_>, first: u64, bytes: u64) {
         let Some(named) = self.named else { return };
-        let lost = (named.last > 0).then(|| self.lost_before(Some(named.last + 1))).flatten();
+        let lost = (named.last > 0).then(|| self.lost_before(named.last.checked_add(1))).flatten();
         let short = named.shortfall(bytes);
         if lost.is_none() && short.is_none() {
             return;
@@ -170,7 +170,7 @@ impl Walk {
             look.tape.ends.insert(first, named.last);
         }
         if self.broken.is_some() {
-            self.settle(look, Some((first, named.last + 1)));
+            self.settle(look, Some((first, named.last.saturating_add(1))));
         } else {
             lost.into_iter().for_each(|lost| self.cover.add_lost(lost));
             let what = short.unwrap_or_else(|| format!("frames are missing at its end: {}", named.held()));

@@ -78,7 +78,7 @@ impl Job<'_> {
         });
         *chain = writer.chain;
         if tape.segments.contains(&first) || torn {
-            tape.ends.get(&first).into_iter().for_each(|last| writer.gap_before(last + 1));
+            tape.ends.get(&first).into_iter().for_each(|last| writer.gap_before(last.saturating_add(1)));
             writer.end(next, next_segment);
             *chain = writer.chain;
             return self.keep(first, writer, switch);

@@ -132,7 +132,8 @@ impl TapeManifest {
         for _ in 0..input.count(ENTRY_BYTES)? {
             let (first, bytes, last) = (input.u64()?, input.u64()?, input.u64()?);
             let (began_ns, ended_ns) = (input.i64()?, input.i64()?);
-            if first < begins || segments.last().is_some_and(|before| first <= before.first) {
+            let follows = |before: &NamedSegment| before.first.max(before.last) < first;
+            if first < begins || !segments.last().is_none_or(follows) {
                 return Err("segments that do not follow each other".to_string());
             }
             segments.push(NamedSegment { first, bytes, last, began_ns, ended_ns });
@@ -200,7 +201,7 @@ impl TapeFound {
         let begun = self.segments.last().map_or(0, |first| first.saturating_sub(1));
         let reached = last.unwrap_or(0).max(begun).max(self.named.settled);
         // In a restored database of earlier builds manifests hold the close, which the next opening cut off.
-        let reached = reached + u64::from(self.older);
+        let reached = reached.saturating_add(u64::from(self.older));
         (first_position(epoch_of(saved)) < saved && reached < saved).then(|| {
             format!(
                 "frames are missing: the tape ends with position {reached:#x}, tables hold those up to {saved:#x}"
@@ -288,10 +289,10 @@ impl Names {
     /// Whether there is a copy; written now where there was none. Without one the end is no clean close.
     pub(crate) fn is_copied(&self) -> bool {
         let mut now = lock(&self.now);
-        if !now.copied {
-            if let Ok(copied) = now.named.save(self.disk.as_ref()) {
-                (now.copied, now.saved) = (copied, now.named.clone());
-            }
+        if !now.copied
+            && let Ok(copied) = now.named.save(self.disk.as_ref())
+        {
+            (now.copied, now.saved) = (copied, now.named.clone());
         }
         now.copied
     }
