@@ -220,8 +220,8 @@ pub(crate) struct Replay {
     /// The last position that some manifest holds.
     saved: u64,
     next_table: u32,
-    /// Tables whose own files cannot be read, and why: a DROP must follow.
-    unreadable: BTreeMap<u32, EngineError>,
+    /// Tables whose own files cannot be read: a DROP must follow.
+    unreadable: BTreeMap<u32, Unreadable>,
     /// Tables with symbol files that have more than their manifests rely on.
     with_more_symbols: HashSet<u32>,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
@@ -234,6 +234,13 @@ pub(crate) struct Replay {
     /// Bytes of its segment that were stable when the last frame was written.
     close_proof: u64,
     dropped: Vec<u32>,
+}
+
+/// Files of a table that cannot be read.
+struct Unreadable {
+    error: EngineError,
+    /// The last frame replayed that makes or drops a table of this number dropped it.
+    dropped: bool,
 }
 
 /// A table as its files have it.
@@ -299,7 +306,7 @@ impl Replay {
             let LoadedTable { table, newest_epoch, has_more_symbols } = match loaded {
                 Ok(loaded) => loaded,
                 Err((id, error)) => {
-                    unreadable.insert(id, error);
+                    unreadable.insert(id, Unreadable { error, dropped: false });
                     continue;
                 }
             };
@@ -409,6 +416,10 @@ impl Replay {
             }
             Change::Create { table: id, schema } => {
                 self.next_table = self.next_table.max(id + 1);
+                if let Some(unreadable) = self.unreadable.get_mut(&id) {
+                    // The number was that of a table dropped before, whose folder was gone for good by now.
+                    unreadable.dropped = false;
+                }
                 if self.snapshot.table_by_id(id).is_some() {
                     return Ok(None);
                 }
@@ -417,7 +428,9 @@ impl Replay {
             Change::Drop { table: id } => {
                 // Also of a table that is gone: a power cut could still bring it back.
                 self.dropped.push(id);
-                self.unreadable.remove(&id);
+                if let Some(unreadable) = self.unreadable.get_mut(&id) {
+                    unreadable.dropped = true;
+                }
                 self.unknown.remove(&id);
                 self.incomplete.remove(&id);
                 if table(self, id).is_none() {
@@ -591,9 +604,9 @@ impl Replay {
         }
     }
 
-    fn finish(mut self) -> Result<(Snapshot, u64, u32)> {
-        if let Some((_, error)) = self.unreadable.pop_first() {
-            return Err(error);
+    fn finish(self) -> Result<(Snapshot, u64, u32)> {
+        if let Some(unreadable) = self.unreadable.into_values().find(|table| !table.dropped) {
+            return Err(unreadable.error);
         }
         if let Some((id, what)) = self.incomplete.iter().next() {
             return Err(EngineError::damaged(table_dir(*id), 0, what));
