@@ -161,6 +161,8 @@ fn sync_folders(
         // A copy alone would look like a manifest that was lost: the file itself must be stable before it.
         if let Some(table) = table {
             let columns = table.schema.symbol_columns().map(|column| table.schema.column_id(column));
+            // The manifest may still rely on symbols of columns dropped since.
+            let columns = columns.chain(table.retired_columns.iter().copied());
             columns.map(|column| symbols_path(id, column)).try_for_each(|path| mend_copy(disk, &path))?;
             mend_copy(disk, &Manifest::path(id))?;
         }

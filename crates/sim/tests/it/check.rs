@@ -1,6 +1,7 @@
 //! `check`: silent on a whole database, and never silent on a damaged one.
 
 use crate::ledger::{contents, options, rows, schema};
+use crate::model::{TABLE, batch, random_rows, table};
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampNanosecondArray};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -91,6 +92,26 @@ fn a_whole_database_has_no_findings() {
     assert_eq!(report.bytes, bytes as u64, "every byte is read once");
     assert_eq!(report.files as usize, disk.files().len());
     assert!(report.to_string().ends_with("all is as it was written"));
+}
+
+/// The manifest relies on a dropped column's symbols until the next one is saved: their copy is made anew after a
+/// crash, as others are.
+#[test]
+fn copies_of_what_a_dropped_column_left_are_made_anew() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    engine.create_table(table().build().unwrap()).unwrap();
+    engine.append(TABLE, &batch(&random_rows(&mut Random::new(1), 0, 40)), None).unwrap();
+    engine.seal(None).unwrap();
+    engine.alter_table(TABLE, &AlterTable::DropColumn("tag".to_string())).unwrap();
+    let crashed = copy(&disk);
+    drop(engine);
+    let lost = Path::new("tables/1/symbols-4.copy");
+    crashed.remove(lost).unwrap();
+    drop(open(&crashed).unwrap());
+    assert!(crashed.read(lost).is_ok());
+    let report = look(&crashed);
+    assert!(report.findings.is_empty(), "{report}");
 }
 
 /// Flips bytes of every file, one at a time: `check` names the file, and reading gives an error or the rows
