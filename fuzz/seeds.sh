@@ -3,12 +3,13 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson sql; do mkdir -p "corpus/$target"; done
+for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson sql; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     for table in "$db"/files/tables/*; do
         [ ! -e "$table/manifest" ] || cp "$table/manifest" "corpus/manifest/$name-$(basename "$table")"
     done
+    [ ! -e "$db/files/tape-manifest" ] || cp "$db/files/tape-manifest" "corpus/tape_manifest/$name"
     cp "$db"/files/tables/1/symbols-1 "corpus/symbols/$name"
     for part in "$db"/files/tables/1/*/*.part; do cp "$part" "corpus/part_types/$name-$(basename "$part")"; done
     # Table 2 is shapes, in the database of arrays books.

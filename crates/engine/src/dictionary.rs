@@ -119,11 +119,12 @@ impl Dictionary {
         Ok(())
     }
 
-    /// Writes the first `count` symbols to a file (docs/formats/manifest.md), under a temporary name first.
+    /// Writes the first `count` symbols to a file (docs/formats/manifest.md), under a temporary name first. Whether
+    /// its copy was written, too.
     ///
     /// # Errors
     /// [`EngineError::Io`]; the file before it stays.
-    pub(crate) fn save(&self, disk: &dyn Disk, path: &Path, count: usize) -> Result<()> {
+    pub(crate) fn save(&self, disk: &dyn Disk, path: &Path, count: usize) -> Result<bool> {
         crate::manifest::replace_with_copy(disk, path, self.encode(count))
     }
 

@@ -22,6 +22,7 @@ use crate::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::switch;
 use crate::tape::change::{Change, NewSymbols, encode_change};
 use crate::tape::fate::Ticket;
+use crate::tape::named::Names;
 use crate::tape::segment::{epoch_of, first_position};
 use crate::tape::writer::{Tape, TapeOptions};
 use crate::transaction::Transaction;
@@ -123,6 +124,7 @@ enum Role {
 #[derive(Debug)]
 pub(crate) struct Writing {
     pub(crate) tape: Tape<Effect>,
+    pub(crate) names: Arc<Names>,
     catalog: Mutex<Catalog>,
     pub(crate) maintenance: Arc<Maintenance>,
     pub(crate) compaction: Arc<Compaction>,
@@ -276,7 +278,8 @@ impl Engine {
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         switch::finish(disk.as_ref())?;
-        let Recovered { mut snapshot, last_position, next_table, clean } = recovery::for_writing(&disk)?;
+        let Recovered { mut snapshot, last_position, next_table, clean, names } =
+            recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
@@ -290,6 +293,7 @@ impl Engine {
             Arc::clone(&disk),
             Arc::clone(&clock),
             Arc::clone(&publisher) as Arc<_>,
+            Arc::clone(&names),
             epoch,
             tape_options,
         )?;
@@ -301,6 +305,7 @@ impl Engine {
         let catalog = Mutex::new(Catalog { writers, next_table });
         let writing = Writing {
             tape,
+            names,
             catalog,
             maintenance: Arc::new(Maintenance::new()),
             compaction: Arc::default(),
@@ -679,12 +684,19 @@ impl Drop for Core {
                 let _ = self.save_manifest(table.id);
             }
             // The next opening makes stable, and sweeps, what was not.
-            if writing.maintenance.unsure.load(Ordering::Relaxed) || !writing.maintenance.is_swept() {
+            let unsure = writing.maintenance.unsure.load(Ordering::Relaxed);
+            if unsure || !writing.maintenance.is_swept() || !writing.names.is_copied() {
                 return;
             }
             let (kind, payload) = encode_change(&Change::Close);
             // Where the tape has stopped, every writer was told; there is nothing to close then.
-            let _ = writing.tape.end_with(kind, &payload, Effect::Nothing);
+            if writing.tape.end_with(kind, &payload, Effect::Nothing).is_ok()
+                && let Some(mut newest) = writing.tape.newest()
+            {
+                newest.last = newest.last.saturating_sub(1);
+                // Where this fails, less of the tape is known to be missing where it is.
+                let _ = writing.names.promise(newest);
+            }
         }
     }
 }

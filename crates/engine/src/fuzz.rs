@@ -10,6 +10,7 @@ use crate::manifest::{Manifest, unpack};
 use crate::part::{ColumnBound, ColumnPoints, Part, StatValue};
 use crate::tape::change::decode_change;
 use crate::tape::frame::{classify_tail, read_frame};
+use crate::tape::named::{TAPE_MANIFEST, TapeManifest};
 use std::path::Path;
 use std::sync::Arc;
 use tickstone_model::{ColumnType, TableSchema, TimeRange};
@@ -57,6 +58,11 @@ pub fn manifest(bytes: &[u8]) {
     if let Ok(Some(manifest)) = checksum::passed_over(|| Manifest::load(&holding(&path, bytes), table)) {
         unpack(&manifest.parts).for_each(drop);
     }
+}
+
+/// A tape manifest.
+pub fn tape_manifest(bytes: &[u8]) {
+    let _ = checksum::passed_over(|| TapeManifest::load(&holding(Path::new(TAPE_MANIFEST), bytes)));
 }
 
 /// A symbol file.

@@ -15,7 +15,8 @@ use crate::part::{Density, Part, PositionRange};
 use crate::recent::{Run, fit_together, merge_runs, runs_to_merge};
 use crate::snapshot::{PartFile, PartitionSnapshot, Snapshot, Source, TableDir, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
-use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
+use crate::tape::named::remove_released;
+use crate::tape::segment::{TAPE_DIR, list_segments};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,8 +52,8 @@ pub(crate) struct Maintenance {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Folders of dropped tables whose manifests may still be there: the tape keeps their DROP until then.
     pub(crate) dropped: Mutex<Vec<Arc<TableDir>>>,
-    /// Set once a manifest could not be saved: its name may be there without being stable, so that the end
-    /// must not count as a clean close, after which nothing is made stable again.
+    /// Set once a manifest, or the copy of one, could not be saved: its name may be there without being stable, so
+    /// that the end must not count as a clean close, after which nothing is made stable again.
     pub(crate) unsure: AtomicBool,
     /// Held by the one who makes or releases a hold, before any other lock.
     pub(crate) holding: Mutex<()>,
@@ -399,7 +400,8 @@ impl Core {
         self.writing("saving a manifest")?.tape.sync(snapshot.position())?;
         let manifest = table.to_manifest(snapshot.position());
         self.save_symbols(table, &manifest.symbol_counts)?;
-        manifest.save(self.disk.as_ref())?;
+        let copied = manifest.save(self.disk.as_ref())?;
+        self.note_copied(copied);
         table.note_saved();
         for column_id in &table.retired_columns {
             let path = symbols_path(id, *column_id);
@@ -417,11 +419,19 @@ impl Core {
             let column_id = table.schema.column_id(column);
             if table.dir.saved_symbols(column_id) < *count {
                 let path = symbols_path(table.id, column_id);
-                dictionary.save(self.disk.as_ref(), &path, *count as usize)?;
+                let copied = dictionary.save(self.disk.as_ref(), &path, *count as usize)?;
+                self.note_copied(copied);
                 table.dir.note_saved_symbols(column_id, *count);
             }
         }
         Ok(())
+    }
+
+    /// Notes whether a copy was written: the next opening writes what was not.
+    fn note_copied(&self, copied: bool) {
+        if let (false, Ok(writing)) = (copied, self.writing("saving a manifest")) {
+            writing.maintenance.unsure.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Where the tape begins; what was before is gone for good.
@@ -480,14 +490,10 @@ impl Core {
         for table in snapshot.tables() {
             self.save_manifest_of(table.id, pause)?;
         }
-        for first in &segments[..removable] {
-            let path = segment_path(*first);
-            self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            // One after the other: a power cut must not leave a hole between segments, nor rows without their DROP.
-            self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
-        }
+        // Those that have no name any more are passed over, whichever of them a power cut brings back.
+        self.writing("freeing the tape")?.names.release(segments[removable])?;
         // Only what cannot come back with a power cut need not be remembered.
-        self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        remove_released(self.disk.as_ref(), &segments[..removable])?;
         self.publisher.change(|next| next.forget_emptied(segments[removable]));
         Ok(())
     }

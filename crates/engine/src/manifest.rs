@@ -2,8 +2,8 @@
 //! (docs/formats/manifest.md).
 //!
 //! Invariants:
-//! - a manifest is replaced as a whole: new file, sync, rename, sync of the folder; only then its copy,
-//!   which is there for a repair and is never relied on;
+//! - a manifest is replaced as a whole: new file, sync, rename, sync of the folder; only then, likewise, its
+//!   copy, which is there for a repair and is never relied on;
 //! - it names only parts, and relies only on symbols, that are on stable storage already;
 //! - it holds the effect of every CREATE, TRUNCATE and bulk load of its table up to `saved_at`, and
 //!   of rows exactly those within its parts' positions.
@@ -11,6 +11,7 @@
 use crate::checksum;
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::disk::{Disk, FileBytes};
+use crate::error::is_full;
 use crate::part::PositionRange;
 use crate::snapshot::{History, Retirement, SchemaVersion};
 use crate::tape::change::{
@@ -130,11 +131,11 @@ impl Manifest {
         table_dir(table).join(MANIFEST_FILE)
     }
 
-    /// Replaces the table's manifest.
+    /// Replaces the table's manifest. Whether its copy was replaced, too.
     ///
     /// # Errors
     /// [`EngineError::Io`]; the manifest before it stays.
-    pub(crate) fn save(&self, disk: &dyn Disk) -> Result<()> {
+    pub(crate) fn save(&self, disk: &dyn Disk) -> Result<bool> {
         replace_with_copy(disk, &Self::path(self.table), self.encode())
     }
 
@@ -423,24 +424,54 @@ pub(crate) fn copy_path(path: &Path) -> PathBuf {
     path.with_extension(COPY_EXTENSION)
 }
 
-/// Replaces a small file as [`replace_file`] does, then the copy of it that a repair may take.
+/// Replaces a small file as [`replace_file`] does, then the copy of it that a repair may take. Whether the copy
+/// was: nothing relies on it, but where it was not the end must not count as a clean close, so that the next
+/// opening writes it ([`mend_copy`]).
 ///
 /// # Errors
-/// [`EngineError::Io`] where the file could not be replaced. A copy that cannot be written is no error:
-/// it is not relied on, and `tickstone check` tells of one that is broken.
-pub(crate) fn replace_with_copy(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<()> {
+/// [`EngineError::Io`] where the file could not be replaced.
+pub(crate) fn replace_with_copy(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<bool> {
     let copy = sealed(bytes.clone());
     replace_file(disk, path, bytes)?;
-    let _ = write_copy(disk, path, &copy);
-    Ok(())
+    Ok(write_copy(disk, path, &copy).is_ok())
 }
 
-/// Not synced: a power cut that breaks the copy has left the file itself whole.
+/// Writes the copy of a file whose own name is stable. It gets its name when it is whole.
 fn write_copy(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension("copy.tmp");
     disk.remove(&temporary)?;
-    disk.create(&temporary)?.append(bytes)?;
-    disk.rename(&temporary, &copy_path(path))
+    let mut file = disk.create(&temporary)?;
+    file.append(bytes)?;
+    file.sync()?;
+    disk.rename(&temporary, &copy_path(path))?;
+    if cfg!(feature = "planted-unsynced-rename") {
+        return Ok(());
+    }
+    disk.sync_dir(path.parent().unwrap_or(Path::new("")))
+}
+
+/// Writes the copy of a file anew where a crash came between the two. The file, which may be missing, has a stable
+/// name.
+///
+/// # Errors
+/// [`EngineError::Io`]; a full disk is none.
+pub(crate) fn mend_copy(disk: &dyn Disk, path: &Path) -> Result<()> {
+    let bytes = match disk.read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(EngineError::io("read", path))?,
+    };
+    let copy = copy_path(path);
+    if disk.read(&copy).is_ok_and(|copy| *copy == *bytes) {
+        return Ok(());
+    }
+    // The very bytes that are copied: another reading gave others, perhaps.
+    if !is_sealed(&bytes) {
+        return Err(EngineError::damaged(path, 0, "the checksum does not match"));
+    }
+    match write_copy(disk, path, &bytes) {
+        Err(error) if is_full(&error) => Ok(()),
+        other => other.map_err(EngineError::io("write", copy)),
+    }
 }
 
 /// `bytes` and their CRC-32C.
@@ -448,6 +479,11 @@ pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let crc = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     bytes
+}
+
+/// Whether bytes end with the CRC-32C of those before.
+fn is_sealed(bytes: &[u8]) -> bool {
+    bytes.split_last_chunk().is_some_and(|(body, crc)| checksum::matches(body, u32::from_le_bytes(*crc)))
 }
 
 /// Replaces a small file atomically; appends the CRC-32C of `bytes` to it.

@@ -22,20 +22,23 @@ use crate::dedup::{Keys, batch_without};
 use crate::dictionary::Dictionary;
 use crate::disk::Disk;
 use crate::error::is_full;
-use crate::manifest::{Manifest, TABLES_DIR, copy_path, list_tables, symbols_path, sync_if_there, table_dir};
+use crate::manifest::{
+    Manifest, TABLES_DIR, copy_path, list_tables, mend_copy, symbols_path, sync_if_there, table_dir,
+};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
 use crate::snapshot::{
     DroppedCell, Effect, LoadEffect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows,
 };
-use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
+use crate::tape::change::{Change, KIND_CLOSE, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
+use crate::tape::named::{NamedSegment, Names, TapeFound, TapeManifest, UNFINISHED, remove_released};
 use crate::tape::segment::{
-    Segment, TAPE_DIR, epoch_of, first_position, list_segments, position_after, segment_path,
+    Segment, SegmentEnd, TAPE_DIR, epoch_of, first_position, position_after, segment_path,
 };
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use surveying::ids_used;
 use tickstone_model::{RowBatch, TimeRange};
@@ -59,6 +62,8 @@ pub(crate) struct Recovered {
     pub(crate) next_table: u32,
     /// Whether no file can be there that nothing names.
     pub(crate) clean: bool,
+    /// Which segments of the tape there must be.
+    pub(crate) names: Arc<Names>,
 }
 
 /// Recovers, and cuts a torn tail.
@@ -66,45 +71,100 @@ pub(crate) struct Recovered {
 /// # Errors
 /// [`EngineError::Damaged`], [`EngineError::NewerFormat`], [`EngineError::Io`].
 pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
+    let found = TapeFound::look(disk.as_ref())?;
+    found.check_complete()?;
     let mut replay = Replay::from_manifests(disk)?;
-    let segments = list_segments(disk.as_ref())?;
-    for (index, first) in segments.iter().enumerate() {
-        let segment = Segment::open(disk.as_ref(), *first)?;
-        // A segment that was begun and no more says nothing of a close.
-        replay.clean_close = false;
-        let end = segment.read(index + 1 == segments.len(), |frame| replay.frame(first, frame))?;
-        replay.last_position = replay.last_position.max(*first);
-        if index + 1 == segments.len() {
-            replay.clean_close &= !end.torn && replay.close_proof + CLOSE_BYTES == end.good_bytes as u64;
-            settle(disk.as_ref(), *first, segment, end.good_bytes, replay.clean_close)?;
-        }
-    }
+    let read = replay.read_tape(&found)?;
+    replay.check_reach(&found)?;
+    let settled = replay.chain.unwrap_or(0).max(replay.saved);
+    let names = Arc::new(settle_tape(disk, &found, read, settled, replay.clean_close)?);
     let clean = replay.clean_close && replay.dropped.is_empty();
     let dropped = replay.dropped.clone();
     let with_more_symbols = std::mem::take(&mut replay.with_more_symbols);
-    let recovered = Recovered { clean, ..replay.finish()? };
+    let (snapshot, last_position, next_table) = replay.finish()?;
+    let recovered = Recovered { snapshot, last_position, next_table, clean, names };
     if !clean {
         // A manifest that came back without the files it names would keep the database closed.
         for id in dropped.into_iter().filter(|id| recovered.snapshot.table_by_id(*id).is_none()) {
             Manifest::remove(disk.as_ref(), id)?;
         }
         remove_unfinished_segments(disk.as_ref())?;
-        sync_folders(disk.as_ref(), &recovered, &with_more_symbols)?;
+    }
+    if !clean || found.older {
+        sync_folders(disk.as_ref(), &recovered, |table| {
+            !found.older && !with_more_symbols.contains(&table.id)
+        })?;
     }
     Ok(recovered)
 }
 
-/// Makes the names of manifests and symbol files stable, and that what was removed is gone. Only what the last
+/// A tape that was read to its end.
+#[derive(Debug)]
+struct TapeRead {
+    /// What there is of each segment; of the newest without a close at its end.
+    segments: Vec<NamedSegment>,
+    newest: Option<(Segment, SegmentEnd)>,
+}
+
+/// Makes what was read of the tape stable, cuts the rest of it off, and says so in the tape manifest. What that
+/// promises is taken back before it is cut, and promised anew once it is stable.
+fn settle_tape(
+    disk: &Arc<dyn Disk>,
+    found: &TapeFound,
+    read: TapeRead,
+    settled: u64,
+    clean: bool,
+) -> Result<Names> {
+    let mut segments = read.segments;
+    if read.newest.as_ref().is_some_and(|(_, end)| end.good_bytes == 0) {
+        segments.pop();
+    }
+    let begins = segments.first().map_or(0, |segment| segment.first).max(found.named.begins);
+    let settled = settled.max(found.named.settled);
+    let names = Names::new(disk, TapeManifest { begins, settled, segments }, found.named.clone());
+    if clean {
+        names.save()?;
+    }
+    if let (Some((segment, end)), Some(first)) = (read.newest, found.segments.last()) {
+        settle(disk.as_ref(), *first, segment, end.good_bytes, clean)?;
+    }
+    if !clean {
+        match names.save() {
+            // A full disk must not keep the database closed: what the manifest promises is there.
+            Err(EngineError::Io { source, .. }) if is_full(&source) => {}
+            saved => saved?,
+        }
+    }
+    remove_released(disk.as_ref(), &found.released)?;
+    Ok(names)
+}
+
+/// Makes the names of manifests and symbol files stable, and that what was removed is gone, and writes the copies
+/// that are missing. Only what the last
 /// opening wrote can be otherwise: it did the same before it wrote anything, and all its manifests hold a
 /// position of its epoch. A symbol file that it replaced, and whose manifest it could not save, has more symbols than
-/// that relies on: they are not brought by frames again, so that the file must stay.
-fn sync_folders(disk: &dyn Disk, recovered: &Recovered, with_more_symbols: &HashSet<u32>) -> Result<()> {
+/// that relies on: they are not brought by frames again, so that the file must stay; such tables are not `known_stable`.
+/// Earlier builds did not sync copies.
+fn sync_folders(
+    disk: &dyn Disk,
+    recovered: &Recovered,
+    known_stable: impl Fn(&TableSnapshot) -> bool,
+) -> Result<()> {
     let last_opening = first_position(epoch_of(recovered.last_position));
-    let is_stable =
-        |table: &TableSnapshot| table.opened_at < last_opening && !with_more_symbols.contains(&table.id);
+    let is_stable = |table: &TableSnapshot| table.opened_at < last_opening && known_stable(table);
     for id in list_tables(disk)? {
-        if !recovered.snapshot.table_by_id(id).is_some_and(|table| is_stable(table)) {
-            sync_if_there(disk, &table_dir(id))?;
+        let table = recovered.snapshot.table_by_id(id);
+        if table.is_some_and(|table| is_stable(table)) {
+            continue;
+        }
+        sync_if_there(disk, &table_dir(id))?;
+        // A copy alone would look like a manifest that was lost: the file itself must be stable before it.
+        if let Some(table) = table {
+            let columns = table.schema.symbol_columns().map(|column| table.schema.column_id(column));
+            // The manifest may still rely on symbols of columns dropped since.
+            let columns = columns.chain(table.retired_columns.iter().copied());
+            columns.map(|column| symbols_path(id, column)).try_for_each(|path| mend_copy(disk, &path))?;
+            mend_copy(disk, &Manifest::path(id))?;
         }
     }
     sync_if_there(disk, Path::new(TABLES_DIR))
@@ -159,9 +219,11 @@ pub(crate) struct Replay {
     /// Rows that no part holds, of the frames replayed while surveying.
     rows_seen: u64,
     last_position: u64,
+    /// The last position that some manifest holds.
+    saved: u64,
     next_table: u32,
-    /// Tables whose own files cannot be read, and why: a DROP must follow.
-    unreadable: BTreeMap<u32, EngineError>,
+    /// Tables whose own files cannot be read: a DROP must follow.
+    unreadable: BTreeMap<u32, Unreadable>,
     /// Tables with symbol files that have more than their manifests rely on.
     with_more_symbols: HashSet<u32>,
     /// Tables with frames but neither manifest nor CREATE: a DROP must follow.
@@ -174,6 +236,13 @@ pub(crate) struct Replay {
     /// Bytes of its segment that were stable when the last frame was written.
     close_proof: u64,
     dropped: Vec<u32>,
+}
+
+/// Files of a table that cannot be read.
+struct Unreadable {
+    error: EngineError,
+    /// The last frame replayed that makes or drops a table of this number dropped it.
+    dropped: bool,
 }
 
 /// A table as its files have it.
@@ -231,7 +300,7 @@ fn load_table(disk: &Arc<dyn Disk>, id: u32) -> Result<Option<LoadedTable>> {
 
 impl Replay {
     fn from_manifests(disk: &Arc<dyn Disk>) -> Result<Self> {
-        let (mut snapshot, mut last_position) = (Snapshot::default(), 0);
+        let (mut snapshot, mut last_position, mut saved) = (Snapshot::default(), 0, 0);
         let ids = list_tables(disk.as_ref())?;
         let next_table = ids.iter().max().map_or(1, |id| id + 1);
         let (mut unreadable, mut with_more_symbols) = (BTreeMap::new(), HashSet::new());
@@ -239,7 +308,7 @@ impl Replay {
             let LoadedTable { table, newest_epoch, has_more_symbols } = match loaded {
                 Ok(loaded) => loaded,
                 Err((id, error)) => {
-                    unreadable.insert(id, error);
+                    unreadable.insert(id, Unreadable { error, dropped: false });
                     continue;
                 }
             };
@@ -247,6 +316,7 @@ impl Replay {
             let opened_last = newest_epoch.map_or(0, first_position);
             last_position = last_position.max(table.opened_at).max(opened_last);
             snapshot.set_position(snapshot.position().max(table.opened_at));
+            saved = table.opened_at.max(saved);
             if has_more_symbols {
                 with_more_symbols.insert(table.id);
             }
@@ -260,6 +330,7 @@ impl Replay {
             surveying: false,
             rows_seen: 0,
             last_position,
+            saved,
             next_table,
             unreadable,
             with_more_symbols,
@@ -347,6 +418,10 @@ impl Replay {
             }
             Change::Create { table: id, schema } => {
                 self.next_table = self.next_table.max(id + 1);
+                if let Some(unreadable) = self.unreadable.get_mut(&id) {
+                    // The number was that of a table dropped before, whose folder was gone for good by now.
+                    unreadable.dropped = false;
+                }
                 if self.snapshot.table_by_id(id).is_some() {
                     return Ok(None);
                 }
@@ -355,7 +430,9 @@ impl Replay {
             Change::Drop { table: id } => {
                 // Also of a table that is gone: a power cut could still bring it back.
                 self.dropped.push(id);
-                self.unreadable.remove(&id);
+                if let Some(unreadable) = self.unreadable.get_mut(&id) {
+                    unreadable.dropped = true;
+                }
                 self.unknown.remove(&id);
                 self.incomplete.remove(&id);
                 if table(self, id).is_none() {
@@ -483,9 +560,55 @@ impl Replay {
         }
     }
 
-    fn finish(mut self) -> Result<Recovered> {
-        if let Some((_, error)) = self.unreadable.pop_first() {
-            return Err(error);
+    /// Replays the tape.
+    fn read_tape(&mut self, found: &TapeFound) -> Result<TapeRead> {
+        let mut read = TapeRead { segments: Vec::new(), newest: None };
+        let disk = Arc::clone(&self.disk);
+        for (index, first) in found.segments.iter().enumerate() {
+            let newest = index + 1 == found.segments.len();
+            let segment = Segment::open(disk.as_ref(), *first)?;
+            // A segment that was begun and no more says nothing of a close.
+            self.clean_close = false;
+            let mut named = NamedSegment::begun(*first, segment.began_ns());
+            let end = segment.read(newest, found.named.segment(*first), |frame| {
+                if frame.header.kind != KIND_CLOSE {
+                    (named.last, named.ended_ns) = (frame.header.position, frame.header.received_ns);
+                }
+                self.frame(first, frame)
+            })?;
+            named.bytes = end.good_bytes as u64;
+            self.last_position = self.last_position.max(*first);
+            if newest {
+                self.clean_close &= !end.torn && self.close_proof + CLOSE_BYTES == named.bytes;
+                if self.clean_close {
+                    named.bytes -= CLOSE_BYTES;
+                }
+                read.newest = Some((segment, end));
+            }
+            read.segments.push(named);
+        }
+        Ok(read)
+    }
+
+    /// The tape must reach the last frame that some manifest holds: it was stable before.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`].
+    fn check_reach(&self, found: &TapeFound) -> Result<()> {
+        match found.shortfall(self.chain, self.saved) {
+            None => Ok(()),
+            Some(what) => {
+                let newest = found.segments.last();
+                let path = newest.map_or(PathBuf::from(TAPE_DIR), |first| segment_path(*first));
+                let what = format!("{what}; `tickstone check --repair` goes on without them");
+                Err(EngineError::damaged(path, 0, what))
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(Snapshot, u64, u32)> {
+        if let Some(unreadable) = self.unreadable.into_values().find(|table| !table.dropped) {
+            return Err(unreadable.error);
         }
         if let Some((id, what)) = self.incomplete.iter().next() {
             return Err(EngineError::damaged(table_dir(*id), 0, what));
@@ -505,7 +628,7 @@ impl Replay {
         let mut snapshot = self.snapshot;
         snapshot.merge_replayed_runs()?;
         let (last_position, next_table) = (self.last_position, self.next_table);
-        Ok(Recovered { snapshot, last_position, next_table, clean: false })
+        Ok((snapshot, last_position, next_table))
     }
 }
 
@@ -622,8 +745,11 @@ pub(crate) fn lost_manifest(disk: &dyn Disk, table: u32) -> Result<bool> {
     Ok(has(&copy_path(&manifest)) && !has(&manifest))
 }
 
-/// Removes segments of the tape that were being written again when a crash came.
+/// Removes segments of the tape, and tape manifests, that were being written when a crash came.
 fn remove_unfinished_segments(disk: &dyn Disk) -> Result<()> {
+    for path in UNFINISHED.map(Path::new) {
+        disk.remove(path).map_err(EngineError::io("remove", path))?;
+    }
     let tape = Path::new(TAPE_DIR);
     let mut removed = false;
     for entry in disk.list(tape).map_err(EngineError::io("list", TAPE_DIR))? {

@@ -143,16 +143,9 @@ pub(crate) fn check_crashed(disk: &FaultyDisk) -> Result<(), Failure> {
 /// After a clean end a check finds nothing; but files that could not be removed, where there `may_be` some.
 pub(crate) fn check_clean(disk: &FaultyDisk, may_be: bool) -> Result<(), Failure> {
     let report = report(disk)?;
-    // Copies of small files and their names are not synced: a power cut may have broken one that was not written
-    // since, or kept it from its name.
-    let is_copy = |path: &Path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.ends_with(".copy") || name.ends_with(".copy.tmp")
-    };
-    let of_copies = |finding: &Finding| is_copy(&finding.path) && finding.severity != Severity::Damage;
     // A file that could not be removed stays until an opening after a crash.
     let left = |finding: &Finding| may_be && finding.severity == Severity::Leftover;
-    if report.findings.iter().all(|finding| of_copies(finding) || left(finding)) {
+    if report.findings.iter().all(left) {
         Ok(())
     } else {
         Err(format!("a check after a clean end: {report}"))
@@ -162,13 +155,11 @@ pub(crate) fn check_clean(disk: &FaultyDisk, may_be: bool) -> Result<(), Failure
 /// A check names the file that was damaged.
 pub(crate) fn check_names(disk: &FaultyDisk, path: &Path) -> Result<(), Failure> {
     let report = report(disk)?;
-    // On copies nothing relies, on a symbol file a manifest that may not have been saved yet.
-    let small = path.extension().is_some_and(|name| name == "copy")
-        || path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("symbols-"));
-    let named = report.findings.iter().any(|finding| finding.path == path) && (report.damaged || small);
-    // Parts that left by a frame of the tape stay until the next manifest; nobody looks at them.
-    let is_part = |path: &Path| path.extension().is_some_and(|name| name == "part");
-    let parts = disk.files().iter().filter(|(path, _)| is_part(path)).count() as u64;
-    let named = named || (is_part(path) && parts > report.parts);
+    // On a symbol file a manifest that may not have been saved yet relies.
+    let small = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("symbols-"));
+    // Parts that left by a frame of the tape stay until the next manifest.
+    let is_part = path.extension().is_some_and(|name| name == "part");
+    let named =
+        report.findings.iter().any(|finding| finding.path == path) && (report.damaged || small || is_part);
     if named { Ok(()) } else { Err(format!("a check does not name {}: {report}", path.display())) }
 }

@@ -7,7 +7,9 @@ use crate::holds;
 use crate::model::State;
 use crate::table::{Trouble, compare, read_all, same_tables};
 use crate::world::{Failure, World};
+use std::path::PathBuf;
 use tickstone_engine::Engine;
+use tickstone_engine::disk::Disk;
 
 /// How a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +181,7 @@ impl World {
         drop(self.open(&at_rest).map_err(|error| format!("a copy cannot be opened: {error}"))?);
         let at_rest = at_rest.kill();
         let files = at_rest.files();
+        self.check_missing_tape(&at_rest, &files)?;
         // A hold is looked at by itself.
         let files: Vec<_> = files
             .into_iter()
@@ -198,5 +201,23 @@ impl World {
             })?;
         }
         Ok(())
+    }
+
+    /// Removes a segment of the tape, whichever: a check names it, and nothing opens.
+    fn check_missing_tape(&self, at_rest: &FaultyDisk, files: &[(PathBuf, usize)]) -> Result<(), Failure> {
+        // Chance of its own, so that seeds keep their meaning.
+        let mut random = Random::new(at_rest.hash());
+        let tape: Vec<_> = files.iter().filter(|(path, _)| path.starts_with("tape")).collect();
+        if tape.is_empty() {
+            return Ok(());
+        }
+        let (path, _) = tape[random.below(tape.len() as u64) as usize];
+        let damaged = at_rest.fork(random.next_u64());
+        damaged.remove(path).map_err(|error| error.to_string())?;
+        check_names(&damaged, path)?;
+        match self.open(&damaged) {
+            Ok(_) => Err(format!("opens without {}", path.display())),
+            Err(_) => Ok(()),
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Bringing a directory to the state of a source.
 
 use super::source::Source;
-use super::{BackupSummary, RESTORE_FILE};
+use super::{BACKUP_TEXT, BackupSummary, RESTORE_FILE};
 use crate::check::Progress;
 use crate::disk::Disk;
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, sealed, symbols_path, table_dir};
 use crate::snapshot::{PartFile, TableSnapshot};
 use crate::switch::Switch;
+use crate::tape::named::{TAPE_MANIFEST, TapeManifest};
 use crate::tape::segment::{list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
@@ -74,9 +75,7 @@ impl<'a> Copying<'a> {
         self.stage_tape(&mut switch)?;
         self.drop_tables(&mut switch)?;
         match marker {
-            Some(marker) => {
-                self.stage(Path::new(marker), b"backup of a Tickstone database\n", &mut switch)?
-            }
+            Some(marker) => self.stage(Path::new(marker), BACKUP_TEXT, &mut switch)?,
             None => switch.remove(PathBuf::from(RESTORE_FILE)),
         }
         switch.commit(self.to)?;
@@ -159,6 +158,13 @@ impl<'a> Copying<'a> {
             self.stage(&path, piece.bytes(), switch)?;
             self.step(&path, piece.bytes().len() as u64);
         }
+        let begins = source.tape.first().map_or(0, |piece| piece.first);
+        let segments = source.tape.iter().map(|piece| piece.named).collect();
+        // A reader may have seen a close that was cut off meanwhile.
+        let names = TapeManifest { begins, settled: source.snapshot.position(), segments };
+        let (path, bytes) = (Path::new(TAPE_MANIFEST), sealed(names.encode()));
+        self.stage(path, &bytes, switch)?;
+        self.stage(&copy_path(path), &bytes, switch)?;
         let known: BTreeSet<u64> = source.tape.iter().map(|piece| piece.first).collect();
         let gone = list_segments(self.to)?.into_iter().filter(|first| !known.contains(first));
         gone.for_each(|first| switch.remove(segment_path(first)));

@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 /// Tells a backup from a database that is not to be overwritten.
 pub(crate) const BACKUP_FILE: &str = "BACKUP";
+/// What is in it.
+pub(crate) const BACKUP_TEXT: &[u8] = b"backup of a Tickstone database\n";
 /// Says that a restore into this directory was begun and not finished.
 pub(crate) const RESTORE_FILE: &str = "RESTORE";
 const LOCK_FILE: &str = "LOCK";

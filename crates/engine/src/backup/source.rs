@@ -5,6 +5,7 @@ use crate::engine::{Core, Engine};
 use crate::recovery;
 use crate::snapshot::Snapshot;
 use crate::switch;
+use crate::tape::named::{NamedSegment, TapeFound};
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, list_segments};
 use crate::{EngineError, Result};
@@ -13,6 +14,8 @@ use std::sync::Arc;
 /// A segment of the tape, as far as it is copied.
 pub(super) struct TapePiece {
     pub(super) first: u64,
+    /// What a tape manifest says of it.
+    pub(super) named: NamedSegment,
     bytes: FileBytes,
     end: usize,
 }
@@ -44,7 +47,8 @@ impl Source {
         let _pause = writing.maintenance.pause();
         let snapshot = core.publisher.snapshot();
         writing.tape.sync(snapshot.position())?;
-        let tape = tape_up_to(disk.as_ref(), &snapshot)?;
+        let segments = TapeFound::look(disk.as_ref())?.segments;
+        let tape = tape_up_to(disk.as_ref(), &snapshot, segments)?;
         Ok(Self { disk, snapshot, tape })
     }
 
@@ -55,7 +59,9 @@ impl Source {
             engine.refresh()?;
             let disk = switch::settled(&engine.core.disk)?;
             let snapshot = engine.snapshot();
-            let tape = match tape_up_to(disk.as_ref(), &snapshot) {
+            // Also those that the writer lets go of just now: the state may have their rows in memory.
+            let segments = list_segments(disk.as_ref())?;
+            let tape = match tape_up_to(disk.as_ref(), &snapshot, segments) {
                 Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                     continue;
                 }
@@ -74,33 +80,40 @@ impl Source {
     pub(super) fn of_closed(disk: &Arc<dyn Disk>) -> Result<Self> {
         let disk = switch::settled(disk)?;
         let snapshot = Arc::new(recovery::read_only(&disk)?);
-        let tape = tape_up_to(disk.as_ref(), &snapshot)?;
+        let segments = TapeFound::look(disk.as_ref())?.segments;
+        let tape = tape_up_to(disk.as_ref(), &snapshot, segments)?;
         Ok(Self { disk, snapshot, tape })
     }
 }
 
 /// The segments with frames that no part and no manifest of the snapshot holds, and the one it ends in: each
 /// up to the snapshot's position. Held open, they outlive their names.
-fn tape_up_to(disk: &dyn Disk, snapshot: &Snapshot) -> Result<Vec<TapePiece>> {
+fn tape_up_to(disk: &dyn Disk, snapshot: &Snapshot, mut segments: Vec<u64>) -> Result<Vec<TapePiece>> {
     let oldest = snapshot.oldest_run().unwrap_or(u64::MAX);
     let needed_from = oldest.min(snapshot.position());
-    let mut segments = list_segments(disk)?;
     segments.retain(|first| *first <= snapshot.position());
     let needless = segments.windows(2).take_while(|pair| pair[1] <= needed_from).count();
     let mut pieces = Vec::new();
     for first in segments.into_iter().skip(needless) {
         let segment = Segment::open(disk, first)?;
+        if !segment.check_header(true)? {
+            // It was being begun when a crash came.
+            continue;
+        }
         let bytes = segment.contents().clone();
         let mut end = SEGMENT_HEADER_BYTES.min(bytes.len());
+        let mut named = NamedSegment::begun(first, segment.began_ns());
         scan(&bytes, first, true, |item| {
             if let Item::Frame(at, frame) = item
                 && frame.header.position <= snapshot.position()
                 && at == end
             {
                 end = at + frame.size();
+                (named.last, named.ended_ns) = (frame.header.position, frame.header.received_ns);
             }
         });
-        pieces.push(TapePiece { first, bytes, end });
+        named.bytes = end as u64;
+        pieces.push(TapePiece { first, named, bytes, end });
     }
     Ok(pieces)
 }

@@ -6,7 +6,7 @@ use super::survey::Look;
 use super::tables::{broken_file, unneeded_symbols};
 use super::tape::Walked;
 use crate::backup::hold::{HOLD_DIR, is_held};
-use crate::backup::{BACKUP_FILE, RESTORE_FILE};
+use crate::backup::{BACKUP_FILE, BACKUP_TEXT, RESTORE_FILE};
 use crate::disk::{DirEntry, Disk};
 use crate::manifest::{Manifest, TABLES_DIR, copy_path, symbols_path, table_dir};
 use crate::part::{Part, PartSummary, PositionRange};
@@ -14,6 +14,7 @@ use crate::repair::aside::DAMAGED_DIR;
 use crate::snapshot::{TableSnapshot, part_path};
 use crate::switch::{self, STAGE_DIR, SWITCH_FILE, Switch};
 use crate::tape::change::PartEntry;
+use crate::tape::named::{TAPE_MANIFEST, UNFINISHED};
 use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
@@ -66,7 +67,8 @@ pub(crate) fn look_at_switch(look: &mut Look<'_>) -> Result<()> {
 pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for entry in list(look.disk.as_ref(), Path::new(""))? {
         match (entry.name.as_str(), entry.is_dir) {
-            (LOCK_FILE | SWITCH_FILE | BACKUP_FILE, false) | (TAPE_DIR | TABLES_DIR, true) => {}
+            (LOCK_FILE | SWITCH_FILE | TAPE_MANIFEST, false) | (TAPE_DIR | TABLES_DIR, true) => {}
+            (BACKUP_FILE, false) => look_at_marker(look),
             (RESTORE_FILE, false) => {
                 let what = "a restore into this directory was not finished; begin it again";
                 look.add(Finding::new(Severity::Damage, RESTORE_FILE, what).loses(None, None));
@@ -88,6 +90,10 @@ pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
                 let what = "what a backup or repair that was cut short had made ready";
                 leftover(look, Path::new(STAGE_DIR), what);
             }
+            (name, false) if copy_path(Path::new(TAPE_MANIFEST)) == Path::new(name) => {}
+            (name, false) if UNFINISHED.contains(&name) => {
+                leftover(look, Path::new(name), "a file that was left half written by a crash");
+            }
             (name, _) => {
                 let what = "this is no part of a database";
                 look.add(Finding::new(Severity::Note, name, what));
@@ -96,6 +102,18 @@ pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     }
     tape_names(look)?;
     table_names(look, walked)
+}
+
+/// The file that says that this is a backup.
+fn look_at_marker(look: &mut Look<'_>) {
+    let path = Path::new(BACKUP_FILE);
+    let bytes = look.disk.read(path);
+    look.begin_file(path, bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
+    if !bytes.is_ok_and(|bytes| *bytes == *BACKUP_TEXT) {
+        let what = "it is not what a backup writes there";
+        look.marker_is_damaged = true;
+        look.add(Finding::new(Severity::Damage, path, what).remedy(Remedy::Rebuild));
+    }
 }
 
 fn leftover(look: &mut Look<'_>, path: &Path, what: &str) {
@@ -109,6 +127,13 @@ fn tape_names(look: &mut Look<'_>) -> Result<()> {
         if !known.contains(&path) {
             look.add(Finding::new(Severity::Note, &path, "this is no segment of the tape"));
         }
+    }
+    for first in look.tape.found.released.clone() {
+        let what = "the tape has let go of this segment: parts and manifests hold what is in it";
+        let path = segment_path(first);
+        let bytes = look.disk.read(&path).map_or(0, |bytes| bytes.len() as u64);
+        look.begin_file(&path, bytes);
+        look.add(Finding::new(Severity::Leftover, path, what).remedy(Remedy::NextOpening));
     }
     Ok(())
 }
@@ -166,7 +191,21 @@ fn files_of_table(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot) -
             }
         }
     }
+    retired_parts(look, table);
     Ok(())
+}
+
+/// Parts that left the table by a frame, and that its manifest still names: nobody reads them any more.
+fn retired_parts(look: &mut Look<'_>, table: &TableSnapshot) {
+    for part in &table.retired {
+        let Ok(bytes) = part.read() else { continue };
+        look.begin_file(&part.path, bytes.len() as u64);
+        if let Err(error) = part.open_bytes(bytes).and_then(|part| part.check()) {
+            let finding = broken_file(&part.path, error).of_table(table.schema.name());
+            let what = format!("{}; but the part has left the table", finding.what);
+            look.add(Finding { severity: Severity::Note, what, ..finding }.remedy(Remedy::Swept));
+        }
+    }
 }
 
 /// A file in a partition's folder that the table does not have.

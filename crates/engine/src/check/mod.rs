@@ -12,6 +12,7 @@
 //! Enter at [`check`].
 
 mod files;
+mod names;
 mod parts;
 mod rebuild;
 mod report;

@@ -26,6 +26,8 @@ pub enum Remedy {
     Swept,
     /// The file is written anew from its copy; nothing is lost.
     FromCopy,
+    /// It is the copy of a file that is whole, and is written anew from that; nothing is lost.
+    Copy,
     /// The file is written anew from what the other files say.
     Rebuild,
     /// The rows that are whole go into a new part; the damaged one is put aside.
@@ -51,6 +53,7 @@ impl Remedy {
             Remedy::NextOpening => "the next opening for writing settles it",
             Remedy::Swept => "it goes with the next opening after a crash or a repair",
             Remedy::FromCopy => "a repair writes it anew from its copy, nothing is lost",
+            Remedy::Copy => "a repair writes this copy anew, nothing is lost",
             Remedy::Rebuild => "a repair rebuilds it from the other files",
             Remedy::KeepRows => "a repair keeps all other rows of the file",
             Remedy::Adopt => "a repair gives it back to the table",

@@ -5,12 +5,13 @@
 //! - every damage that is reported has its entry among the troubles, so that a repair misses none.
 
 use super::report::{Finding, Progress, Report};
-use super::{CheckOptions, files, parts, tables, tape};
+use super::{CheckOptions, files, names, parts, tables, tape};
 use crate::Result;
 use crate::disk::Disk;
 use crate::snapshot::Snapshot;
 use crate::switch;
 use crate::tape::change::PartEntry;
+use crate::tape::named::TapeFound;
 use crate::tape::segment::epoch_of;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -54,6 +55,14 @@ pub(crate) struct TapeTrouble {
     pub(crate) foreign: HashSet<(u64, u64)>,
     /// Tables that frames speak of and nothing describes, ascending.
     pub(crate) unknown: Vec<u32>,
+    /// Segments that must be there, as far as that is known, and those that are.
+    pub(crate) found: TapeFound,
+    /// Whether the tape manifest, or its copy, has to be written anew.
+    pub(crate) manifest: bool,
+    /// Segments that are missing, with the last position they held as far as that is known.
+    pub(crate) missing: BTreeMap<u64, u64>,
+    /// Segments whose last frames are missing, with the last position they held.
+    pub(crate) ends: BTreeMap<u64, u64>,
 }
 
 /// Which frames the tape holds, as far as it decides what may be taken from it.
@@ -81,6 +90,14 @@ pub(crate) struct TapeChange {
     pub(crate) position: u64,
     /// Whether it only adds parts.
     pub(crate) is_load: bool,
+}
+
+impl TapeTrouble {
+    /// First positions of the segments that are there and of those that are missing, ascending.
+    pub(crate) fn segments_all(&self) -> Vec<u64> {
+        let all: BTreeSet<u64> = self.found.segments.iter().chain(self.missing.keys()).copied().collect();
+        all.into_iter().collect()
+    }
 }
 
 impl TapeCover {
@@ -113,6 +130,17 @@ impl TapeCover {
     }
 }
 
+/// A manifest's or symbol file's copy that is not there.
+#[derive(Debug)]
+pub(crate) struct MissingCopy {
+    pub(crate) table: u32,
+    /// The table's name.
+    pub(crate) name: String,
+    /// Last position that the table's manifest holds.
+    pub(crate) saved_at: u64,
+    pub(crate) path: PathBuf,
+}
+
 /// A database, looked at.
 #[derive(Debug)]
 pub(crate) struct Survey {
@@ -125,6 +153,8 @@ pub(crate) struct Survey {
     pub(crate) tape: TapeTrouble,
     /// Folders of tables that nothing describes though they hold parts, and broken files nothing needs.
     pub(crate) strays: Vec<PathBuf>,
+    /// The file that tells a backup is to be written anew.
+    pub(crate) marker_is_damaged: bool,
 }
 
 impl Survey {
@@ -140,6 +170,8 @@ impl Survey {
         let mut look = Look::new(disk, options, progress)?;
         let found = tables::look(&mut look)?;
         let walked = tape::walk(&mut look, found)?;
+        tables::missing_copies(&mut look, &walked);
+        names::missing_copy(&mut look, &walked);
         parts::look(&mut look, &walked)?;
         files::look(&mut look, &walked)?;
         tape::lost_symbols(&mut look, &walked.snapshot);
@@ -150,6 +182,7 @@ impl Survey {
             tables: look.tables,
             tape: look.tape,
             strays: look.strays,
+            marker_is_damaged: look.marker_is_damaged,
         })
     }
 }
@@ -164,6 +197,10 @@ pub(crate) struct Look<'a> {
     pub(crate) tables: BTreeMap<u32, TableTrouble>,
     pub(crate) tape: TapeTrouble,
     pub(crate) strays: Vec<PathBuf>,
+    /// The file that tells a backup is not what it was.
+    pub(crate) marker_is_damaged: bool,
+    /// Copies that are not there.
+    pub(crate) missing_copies: Vec<MissingCopy>,
     /// Tables whose manifest had to be told from their parts.
     pub(crate) rebuilt: BTreeSet<u32>,
     bytes_total: u64,
@@ -183,6 +220,8 @@ impl<'a> Look<'a> {
             tables: BTreeMap::new(),
             tape: TapeTrouble::default(),
             strays: Vec::new(),
+            marker_is_damaged: false,
+            missing_copies: Vec::new(),
             rebuilt: BTreeSet::new(),
             bytes_total: 0,
         };

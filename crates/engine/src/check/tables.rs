@@ -2,11 +2,13 @@
 
 use super::rebuild;
 use super::report::{Finding, Remedy, Severity};
-use super::survey::Look;
+use super::survey::{Look, MissingCopy};
+use super::tape::Walked;
+use crate::backup::BACKUP_FILE;
 use crate::dictionary::Dictionary;
 use crate::manifest::{Manifest, copy_path, list_tables, symbols_path};
 use crate::snapshot::TableSnapshot;
-use crate::tape::segment::first_position;
+use crate::tape::segment::{epoch_of, first_position};
 use crate::{EngineError, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +57,11 @@ fn manifest(look: &mut Look<'_>, id: u32) -> Result<Option<Manifest>> {
     let from_copy = Manifest::load_from(disk.as_ref(), id, &copy);
     let problem = match Manifest::load(disk.as_ref(), id) {
         Ok(Some(manifest)) => {
-            broken_copy(look, id, &copy, from_copy.err());
+            match from_copy {
+                Ok(Some(_)) => {}
+                Ok(None) => missing_copy(look, &manifest, &copy),
+                Err(error) => broken_copy(look, &manifest, &copy, error),
+            }
             return Ok(Some(manifest));
         }
         Ok(None) => match &from_copy {
@@ -104,8 +110,13 @@ fn symbols(look: &mut Look<'_>, manifest: &Manifest, column: usize, count: usize
     let error = match Dictionary::load(disk.as_ref(), &path, count) {
         Ok(dictionary) => {
             // An older copy with fewer symbols is what a crash between the two leaves.
-            let older = Dictionary::load(disk.as_ref(), &copy, 0);
-            broken_copy(look, manifest.table, &copy, older.err());
+            match Dictionary::load(disk.as_ref(), &copy, 0) {
+                Ok(_) => {}
+                Err(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                    missing_copy(look, manifest, &copy);
+                }
+                Err(error) => broken_copy(look, manifest, &copy, error),
+            }
             return Ok(dictionary);
         }
         Err(error @ EngineError::NewerFormat { .. }) => return Err(error),
@@ -142,23 +153,44 @@ pub(crate) fn unneeded_symbols(look: &mut Look<'_>, path: &Path) {
 }
 
 /// Counts a file that is there.
-fn note_file(look: &mut Look<'_>, path: &Path) {
+pub(crate) fn note_file(look: &mut Look<'_>, path: &Path) {
     if let Ok(bytes) = look.disk.read(path) {
         look.begin_file(path, bytes.len() as u64);
     }
 }
 
-/// Notes a copy that cannot be read. It is not synced, so a power cut may have torn it.
-fn broken_copy(look: &mut Look<'_>, id: u32, copy: &Path, error: Option<EngineError>) {
-    match error {
-        None => {}
-        Some(EngineError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
-        Some(error) => {
-            let mut finding = broken_file(copy, error).remedy(Remedy::Rebuild);
-            finding.severity = Severity::Note;
-            look.trouble(id).rewrite = true;
-            look.add(finding);
-        }
+/// Reports a copy that cannot be read: it got its name when it was whole.
+fn broken_copy(look: &mut Look<'_>, manifest: &Manifest, copy: &Path, error: EngineError) {
+    let trouble = look.trouble(manifest.table);
+    trouble.rewrite = true;
+    trouble.files.push(copy.to_path_buf());
+    look.add(broken_file(copy, error).of_table(manifest.schema.name()).remedy(Remedy::Copy));
+}
+
+/// Notes a copy that is not there, until the tape has told whether a crash came before it was written.
+fn missing_copy(look: &mut Look<'_>, manifest: &Manifest, copy: &Path) {
+    let name = manifest.schema.name().to_string();
+    let (table, saved_at, path) = (manifest.table, manifest.saved_at, copy.to_path_buf());
+    look.missing_copies.push(MissingCopy { table, name, saved_at, path });
+}
+
+/// Reports the copies that are not there. A file that was written in the last epoch, which did not end with a close,
+/// may have none yet.
+pub(crate) fn missing_copies(look: &mut Look<'_>, walked: &Walked) {
+    let cover = &walked.cover;
+    let backup = look.disk.read(Path::new(BACKUP_FILE)).is_ok();
+    let mut missing = std::mem::take(&mut look.missing_copies);
+    // That of a table that was dropped goes before its manifest.
+    missing.retain(|copy| walked.snapshot.table_by_id(copy.table).is_some());
+    for copy in missing {
+        // Earlier builds had no copies at first, and did not sync them.
+        let died = !backup && !cover.closed && epoch_of(cover.last) <= epoch_of(copy.saved_at);
+        let died = died || look.tape.found.older;
+        look.trouble(copy.table).rewrite = true;
+        let severity = if died { Severity::Note } else { Severity::Damage };
+        let remedy = if died { Remedy::NextOpening } else { Remedy::Copy };
+        let finding = Finding::new(severity, copy.path, "the file is missing: it is the copy of another");
+        look.add(finding.of_table(&copy.name).remedy(remedy));
     }
 }
 

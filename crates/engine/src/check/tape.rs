@@ -9,10 +9,9 @@ use crate::recovery::Replay;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::tape::change::{KIND_CLOSE, KIND_GAP, Scope, scope_of};
 use crate::tape::frame::Frame;
+use crate::tape::named::NamedSegment;
 use crate::tape::scan::{Item, scan};
-use crate::tape::segment::{
-    SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, epoch_of, list_segments, position_after, segment_path,
-};
+use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, epoch_of, position_after, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -31,22 +30,31 @@ pub(crate) struct Walked {
 
 /// Replays all of the tape that can be.
 pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
-    let segments = list_segments(look.disk.as_ref())?;
-    if segments.is_empty() && !found.tables.is_empty() {
+    super::names::look(look)?;
+    let (segments, named) = (look.tape.segments_all(), look.tape.found.named.clone());
+    if look.tape.found.segments.is_empty() && look.tape.missing.is_empty() && !found.tables.is_empty() {
         let what = "there is no segment of the tape, though there are tables";
         look.add(Finding::new(Severity::Damage, TAPE_DIR, what).loses(None, None).remedy(Remedy::Rebuild));
     }
     let replay = Replay::surveying(&look.disk, found.tables, found.position);
     // The name of the oldest segment tells its first position: what is missing there is lost as well.
     let chain = segments.first().map(|first| first.saturating_sub(1));
-    let mut walk = Walk { replay, chain, next_segment: None, broken: None, cover: TapeCover::default() };
+    let (next_segment, named_segment) = (None, None);
+    let cover = TapeCover::default();
+    let mut walk = Walk { replay, chain, next_segment, named: named_segment, broken: None, cover };
     for (index, first) in segments.iter().enumerate() {
-        walk.segment(look, *first, segments.get(index + 1).copied())?;
+        walk.next_segment = segments.get(index + 1).copied();
+        walk.named = named.segment(*first).copied();
+        match (look.tape.missing.contains_key(first), walk.named) {
+            (true, Some(named)) => walk.missing(look, &named),
+            _ => walk.segment(look, *first)?,
+        }
     }
     walk.settle(look, None);
+    walk.reach(look, found.position);
     walk.unknown_tables(look);
-    let last_position =
-        walk.cover.last.max(found.position).max(found.opened_last).max(segments.last().copied().unwrap_or(0));
+    let held = walk.cover.last.max(walk.chain.unwrap_or(0)).max(segments.last().copied().unwrap_or(0));
+    let last_position = held.max(found.position).max(found.opened_last);
     let snapshot = walk.replay.snapshot().clone();
     look.report.tables = snapshot.tables().filter(|table| table.schema().view().is_none()).count() as u64;
     look.report.rows += walk.replay.rows_seen();
@@ -68,6 +76,8 @@ struct Walk {
     chain: Option<u64>,
     /// First position of the segment after the one at hand.
     next_segment: Option<u64>,
+    /// What the tape manifest says of the segment at hand.
+    named: Option<NamedSegment>,
     /// Damage after it, until the next whole frame tells which positions are lost.
     broken: Option<Broken>,
     cover: TapeCover,
@@ -83,9 +93,8 @@ struct Broken {
 }
 
 impl Walk {
-    fn segment(&mut self, look: &mut Look<'_>, first: u64, next: Option<u64>) -> Result<()> {
-        let (path, newest) = (segment_path(first), next.is_none());
-        self.next_segment = next;
+    fn segment(&mut self, look: &mut Look<'_>, first: u64) -> Result<()> {
+        let (path, newest) = (segment_path(first), self.next_segment.is_none());
         let segment = match Segment::open(look.disk.as_ref(), first) {
             Ok(segment) => segment,
             Err(error) => {
@@ -98,6 +107,11 @@ impl Walk {
         look.begin_file(&path, 0);
         match segment.check_header(newest) {
             Ok(true) => {}
+            Ok(false) if self.named.is_some() => {
+                look.tape.headers.insert(first);
+                self.end_of_segment(look, first, segment.contents().len() as u64);
+                return Ok(());
+            }
             Ok(false) => {
                 let what = "the segment's header was not written to its end: nothing was in it yet";
                 look.tape.headers.insert(first);
@@ -124,7 +138,65 @@ impl Walk {
             done = end;
         });
         look.step(&path, (bytes.len() - done.min(bytes.len())) as u64);
+        self.end_of_segment(look, first, bytes.len() as u64);
         Ok(())
+    }
+
+    /// A segment that must be there and is not.
+    fn missing(&mut self, look: &mut Look<'_>, named: &NamedSegment) {
+        self.settle(look, None);
+        let next = self.next_segment.filter(|next| epoch_of(*next) == epoch_of(named.first));
+        let last = named.last.max(named.first).max(next.map_or(0, |next| next - 1));
+        look.tape.missing.insert(named.first, last);
+        self.cover.add_lost((named.first, last));
+        self.cover.closed = false;
+        self.chain = Some(last);
+        let what = format!("the segment is missing: {}", named.held());
+        let finding = Finding::new(Severity::Damage, segment_path(named.first), what).loses(None, None);
+        look.add(finding.remedy(Remedy::KeepFrames));
+    }
+
+    /// Compares what was found of a segment of so many bytes with what the tape manifest says of it.
+    fn end_of_segment(&mut self, look: &mut Look<'_>, first: u64, bytes: u64) {
+        let Some(named) = self.named else { return };
+        let lost = (named.last > 0).then(|| self.lost_before(named.last.checked_add(1))).flatten();
+        let short = named.shortfall(bytes);
+        if lost.is_none() && short.is_none() {
+            return;
+        }
+        look.tape.segments.insert(first);
+        self.cover.closed = false;
+        if lost.is_some() {
+            look.tape.ends.insert(first, named.last);
+        }
+        if self.broken.is_some() {
+            self.settle(look, Some((first, named.last.saturating_add(1))));
+        } else {
+            lost.into_iter().for_each(|lost| self.cover.add_lost(lost));
+            let what = short.unwrap_or_else(|| format!("frames are missing at its end: {}", named.held()));
+            let finding = Finding::new(Severity::Damage, segment_path(first), what);
+            // Without the last frame of all, which only says that the database was closed, nothing is lost.
+            let finding = if lost.is_some() { finding.loses(None, None) } else { finding };
+            look.add(finding.at(bytes, None).remedy(Remedy::KeepFrames));
+        }
+        self.chain = self.chain.max(lost.map(|(_, last)| last));
+    }
+
+    /// The tape must reach the last frame that a manifest holds.
+    fn reach(&mut self, look: &mut Look<'_>, saved: u64) {
+        let found = &look.tape.found;
+        let Some(newest) = found.segments.last().copied() else { return };
+        if let Some(what) = found.shortfall(self.chain, saved).filter(|_| self.cover.found_lost.is_empty()) {
+            let expected = self.chain.map_or(saved, |last| position_after(last, saved));
+            self.cover.add_lost((expected.min(saved), saved));
+            let finding = Finding::new(Severity::Damage, segment_path(newest), what).loses(None, None);
+            look.add(finding.remedy(Remedy::KeepFrames));
+        }
+    }
+
+    /// Bytes of the segment at hand that are no torn write, wherever they are broken.
+    fn least_bytes(&self) -> u64 {
+        self.named.map_or(0, |named| named.bytes)
     }
 
     fn item(&mut self, look: &mut Look<'_>, segment: u64, path: &Path, item: Item<'_>) {
@@ -133,7 +205,7 @@ impl Walk {
                 look.report.frames += 1;
                 self.frame(look, segment, path, at, &frame);
             }
-            Item::Broken { extent, reason, torn: true, .. } => {
+            Item::Broken { extent, reason, torn: true, .. } if self.least_bytes() <= extent.start as u64 => {
                 let what = format!(
                     "the last write was cut short ({reason}): nothing of it was acknowledged under sync 'always'"
                 );

@@ -120,6 +120,11 @@ fn manifests_of_any_bytes() {
 }
 
 #[test]
+fn tape_manifests_of_any_bytes() {
+    check("tape manifest", &[golden("../../db-5/files/tape-manifest")], tape_manifest);
+}
+
+#[test]
 fn symbol_files_of_any_bytes() {
     check("symbols", &[golden("tables/1/symbols-1")], symbols);
 }

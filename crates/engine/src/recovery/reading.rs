@@ -24,6 +24,7 @@ use crate::publisher::Publisher;
 use crate::snapshot::Snapshot;
 use crate::switch::{self, Switch};
 use crate::tape::frame::{Frame, read_frame};
+use crate::tape::named::TapeFound;
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -118,13 +119,14 @@ impl Reader {
     }
 
     fn read_anew(&self, place: &mut Option<Place>, publisher: &Publisher, opened: &[u32]) -> Result<()> {
-        let Whole { mut snapshot, place: read } = read_whole(&self.disk, opened)?;
+        let whole = read_whole(&self.disk, opened);
         // The newest segment always stays.
         if place.is_some() && list_segments(self.disk.as_ref())?.is_empty() {
             let what = "the files of the database were removed while it was open";
             let source = io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what);
             return Err(EngineError::io("read", TAPE_DIR)(source));
         }
+        let Whole { mut snapshot, place: read } = whole?;
         snapshot.come_after(&publisher.snapshot());
         publisher.replace(snapshot);
         *place = read;
@@ -224,6 +226,7 @@ impl Replay {
             surveying: false,
             rows_seen: 0,
             last_position: snapshot.position(),
+            saved: 0,
             next_table: 0,
             unreadable: BTreeMap::new(),
             with_more_symbols: HashSet::new(),
@@ -285,10 +288,13 @@ fn may_pass(error: &EngineError) -> bool {
 fn try_whole(disk: &Arc<dyn Disk>, opened: &[u32]) -> Result<Option<Whole>> {
     let under_way = Switch::load(disk.as_ref())?;
     let settled = switch::settled(disk)?;
-    let begins = list_segments(settled.as_ref())?.first().copied();
+    let found = TapeFound::look(settled.as_ref())?;
+    found.check_complete()?;
+    let begins = found.segments.first().copied();
     let mut replay = Replay::from_manifests(&settled)?;
     replay.open_parts(opened)?;
-    let segments = list_segments(settled.as_ref())?;
+    let found = found.with(list_segments(settled.as_ref())?);
+    let segments = &found.segments;
     if segments.first().copied() != begins {
         return Ok(None);
     }
@@ -300,7 +306,7 @@ fn try_whole(disk: &Arc<dyn Disk>, opened: &[u32]) -> Result<Option<Whole>> {
             let position = place.as_ref().and_then(|place| place.position);
             place = Some(Place::after_header(&segment, *first, position));
         }
-        segment.read(newest, |frame| {
+        segment.read(newest, found.named.segment(*first), |frame| {
             replay.frame(first, frame)?;
             if !replay.clean_close
                 && let Some(place) = &mut place
@@ -310,9 +316,10 @@ fn try_whole(disk: &Arc<dyn Disk>, opened: &[u32]) -> Result<Option<Whole>> {
             Ok(())
         })?;
     }
+    replay.check_reach(&found)?;
     // Those that frames brought, too.
     replay.open_parts(opened)?;
-    let mut snapshot = replay.finish()?.snapshot;
+    let (mut snapshot, ..) = replay.finish()?;
     snapshot.let_go_of_retired();
     // Files seen through a switch are under other names once it is done.
     let place = place.filter(|_| under_way.is_none());
@@ -323,7 +330,7 @@ fn try_whole(disk: &Arc<dyn Disk>, opened: &[u32]) -> Result<Option<Whole>> {
 /// Path, length, and what it ends with: manifests and symbol files have their checksums there.
 type FileNow = (PathBuf, u64, Vec<u8>);
 
-/// What tells whether files were replaced: all but parts, and how long segments of the tape are.
+/// What tells whether files were replaced (the tape manifest is among those of the first folder): all but parts, and how long segments of the tape are.
 fn files_now(disk: &dyn Disk) -> Result<Vec<FileNow>> {
     const END_BYTES: u64 = 4;
     let mut files = Vec::new();

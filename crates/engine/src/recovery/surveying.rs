@@ -27,6 +27,7 @@ impl Replay {
             surveying: true,
             rows_seen: 0,
             last_position: position,
+            saved: 0,
             next_table,
             unreadable: BTreeMap::new(),
             with_more_symbols: HashSet::new(),

@@ -1,9 +1,12 @@
 //! Copies of everything that a repair changes or removes.
 
 use super::Job;
+use crate::backup::BACKUP_FILE;
 use crate::check::survey::PartTrouble;
 use crate::disk::Disk;
+use crate::manifest::copy_path;
 use crate::switch::{STAGE_DIR, SWITCH_FILE};
+use crate::tape::named::TAPE_MANIFEST;
 use crate::tape::segment::{list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
@@ -23,7 +26,14 @@ impl Job<'_> {
             wanted.extend(trouble.files.iter().cloned());
             wanted.extend(trouble.parts.keys().cloned());
         }
+        if self.survey.marker_is_damaged {
+            wanted.insert(PathBuf::from(BACKUP_FILE));
+        }
         let tape = &self.survey.tape;
+        if tape.manifest {
+            let path = PathBuf::from(TAPE_MANIFEST);
+            wanted.extend([copy_path(&path), path]);
+        }
         wanted.extend(tape.segments.iter().chain(&tape.headers).map(|first| segment_path(*first)));
         if !tape.unknown.is_empty() {
             // Their rows stand in whole frames, anywhere in it, and are dropped with it.

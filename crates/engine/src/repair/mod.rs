@@ -19,13 +19,14 @@ mod tables;
 mod tape;
 
 use crate::Result;
+use crate::backup::{BACKUP_FILE, BACKUP_TEXT};
 use crate::check::survey::Survey;
 use crate::check::{CheckOptions, Progress, Report};
 use crate::disk::Disk;
 use crate::switch::{self, Switch};
 use crate::tape::segment::epoch_of;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a repair did.
@@ -101,6 +102,9 @@ impl Job<'_> {
         let mut switch = Switch::begin(self.disk)?;
         self.mend_tables(&mut switch)?;
         self.mend_tape(&mut switch)?;
+        if self.survey.marker_is_damaged {
+            switch.stage(self.disk, Path::new(BACKUP_FILE), BACKUP_TEXT)?;
+        }
         for stray in &self.survey.strays {
             switch.remove(stray.clone());
         }

@@ -67,7 +67,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn stage_with_copy(&self, path: &Path, bytes: Vec<u8>, switch: &mut Switch) -> Result<()> {
+    pub(super) fn stage_with_copy(&self, path: &Path, bytes: Vec<u8>, switch: &mut Switch) -> Result<()> {
         let bytes = sealed(bytes);
         let copy: PathBuf = copy_path(path);
         switch.stage(self.disk, path, &bytes)?;

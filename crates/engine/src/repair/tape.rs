@@ -1,5 +1,7 @@
 //! Segments written anew with every frame that can be replayed, and gap frames where some are lost.
 //!
+//! A segment that is missing is one gap. The tape manifest is written anew with all of them.
+//!
 //! A gap frame keeps the promise that positions follow each other: it stands for those that are lost. The
 //! repaired tape ends with a segment of a new epoch, so that no position and no name is used twice.
 
@@ -8,50 +10,114 @@ use crate::check::survey::TapeTrouble;
 use crate::switch::Switch;
 use crate::tape::change::{Change, KIND_GAP, encode_change};
 use crate::tape::frame::{END_MARKER, Frame, FrameHeader};
+use crate::tape::named::{NamedSegment, TAPE_MANIFEST, TapeManifest};
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{
-    SEGMENT_HEADER_BYTES, Segment, first_position, list_segments, position_after, segment_header,
-    segment_path,
+    SEGMENT_HEADER_BYTES, Segment, first_position, position_after, segment_header, segment_path,
 };
 use crate::{EngineError, Result};
+use std::path::Path;
 
 impl Job<'_> {
-    /// Stages the segments that have trouble, and the one that ends the tape.
+    /// Stages the segments that have trouble, the one that ends the tape, and the tape manifest.
     pub(super) fn mend_tape(&mut self, switch: &mut Switch) -> Result<()> {
-        let survey = self.survey;
-        let segments = list_segments(self.disk)?;
+        let tape = &self.survey.tape;
+        let segments = tape.segments_all();
         let mut chain = segments.first().map(|first| first.saturating_sub(1));
+        let mut named = Vec::new();
         for (index, first) in segments.iter().enumerate() {
-            let newest = index + 1 == segments.len();
-            let Ok(segment) = Segment::open(self.disk, *first) else {
-                switch.remove(segment_path(*first));
-                continue;
+            let kept = match tape.missing.get(first) {
+                Some(last) => self.stand_in(*first, *last, &mut chain, switch)?,
+                None => self.mend_segment(*first, &segments[index + 1..], &mut chain, switch)?,
             };
-            let later = &segments[index + 1..];
-            let next = self.first_frame_after(later);
-            let next_segment = later.iter().copied().find(|first| Segment::open(self.disk, *first).is_ok());
-            let mut writer = SegmentWriter::new(*first, chain, &survey.tape);
-            let mut torn = survey.tape.headers.contains(first);
-            scan(segment.contents(), *first, newest, |item| match item {
-                Item::Frame(_, frame) => writer.frame(&frame),
-                Item::Broken { torn: true, .. } => torn = true,
-                Item::Broken { header, .. } => writer.broken = header.map(|header| header.position),
-            });
-            chain = writer.chain;
-            if survey.tape.segments.contains(first) || torn {
-                writer.end(next, next_segment);
-                chain = writer.chain;
-                let SegmentWriter { name, frames, lost, .. } = writer;
-                self.done.positions_lost.extend(lost);
-                self.stage_segment(*first, name, &frames, switch)?;
-            } else if newest {
-                // What was read must be stable before a manifest relies on it.
-                let (path, bytes) = (segment_path(*first), segment.contents().len() as u64);
-                drop(segment);
-                self.disk.truncate(&path, bytes).map_err(EngineError::io("sync", &path))?;
-            }
+            named.extend(kept);
         }
-        self.stage_end(switch)
+        named.push(self.stage_end(switch)?);
+        for first in &tape.found.released {
+            switch.remove(segment_path(*first));
+        }
+        self.stage_names(named, switch)
+    }
+
+    /// Stages a gap in the place of a segment that is missing.
+    fn stand_in(
+        &mut self,
+        first: u64,
+        last: u64,
+        chain: &mut Option<u64>,
+        switch: &mut Switch,
+    ) -> Result<Option<NamedSegment>> {
+        let mut writer = SegmentWriter::new(first, *chain, &self.survey.tape);
+        writer.gap(first, last);
+        *chain = writer.chain;
+        self.keep(first, writer, switch)
+    }
+
+    /// Stages a segment where it has trouble; `None` where nothing is left of it.
+    fn mend_segment(
+        &mut self,
+        first: u64,
+        later: &[u64],
+        chain: &mut Option<u64>,
+        switch: &mut Switch,
+    ) -> Result<Option<NamedSegment>> {
+        let tape = &self.survey.tape;
+        let Ok(segment) = Segment::open(self.disk, first) else {
+            switch.remove(segment_path(first));
+            return Ok(None);
+        };
+        let newest = later.is_empty();
+        let next = self.first_frame_after(later);
+        let next_segment = later.iter().copied().find(|first| Segment::open(self.disk, *first).is_ok());
+        let mut writer = SegmentWriter::new(first, *chain, tape);
+        let mut torn = tape.headers.contains(&first);
+        scan(segment.contents(), first, newest, |item| match item {
+            Item::Frame(_, frame) => writer.frame(&frame),
+            Item::Broken { torn: true, .. } => torn = true,
+            Item::Broken { header, .. } => writer.broken = header.map(|header| header.position),
+        });
+        *chain = writer.chain;
+        if tape.segments.contains(&first) || torn {
+            tape.ends.get(&first).into_iter().for_each(|last| writer.gap_before(last.saturating_add(1)));
+            writer.end(next, next_segment);
+            *chain = writer.chain;
+            return self.keep(first, writer, switch);
+        }
+        let bytes = segment.contents().len() as u64;
+        let (last, began_ns) = (chain.unwrap_or(0), segment.began_ns());
+        if newest {
+            // What was read must be stable before a manifest relies on it.
+            let path = segment_path(first);
+            drop(segment);
+            self.disk.truncate(&path, bytes).map_err(EngineError::io("sync", &path))?;
+        }
+        Ok(Some(NamedSegment { first, bytes, last, began_ns, ended_ns: began_ns }))
+    }
+
+    /// Stages what a writer has put together in the place of a segment.
+    fn keep(
+        &mut self,
+        old: u64,
+        writer: SegmentWriter<'_>,
+        switch: &mut Switch,
+    ) -> Result<Option<NamedSegment>> {
+        let SegmentWriter { name, frames, lost, chain, .. } = writer;
+        self.done.positions_lost.extend(lost);
+        self.stage_segment(old, name, &frames, switch)?;
+        let known = self.survey.tape.found.named.segment(old);
+        let (began_ns, ended_ns) = known.map_or((0, 0), |known| (known.began_ns, known.ended_ns));
+        let bytes = (SEGMENT_HEADER_BYTES + frames.len()) as u64;
+        let named = NamedSegment { first: name, bytes, last: chain.unwrap_or(0), began_ns, ended_ns };
+        Ok((!frames.is_empty()).then_some(named))
+    }
+
+    /// Stages the tape manifest and its copy.
+    fn stage_names(&self, segments: Vec<NamedSegment>, switch: &mut Switch) -> Result<()> {
+        let begins = segments.first().map_or(0, |segment| segment.first);
+        // The last one is of a new epoch: manifests hold no later position.
+        let settled = segments.last().map_or(0, |segment| segment.last);
+        let bytes = TapeManifest { begins, settled, segments }.encode();
+        self.stage_with_copy(Path::new(TAPE_MANIFEST), bytes, switch)
     }
 
     fn stage_segment(&self, old: u64, name: u64, frames: &[u8], switch: &mut Switch) -> Result<()> {
@@ -81,7 +147,7 @@ impl Job<'_> {
 
     /// A segment of a new epoch: tables that nothing describes are dropped. It does not end as a close
     /// does, so that the next opening removes what nothing names any more.
-    fn stage_end(&self, switch: &mut Switch) -> Result<()> {
+    fn stage_end(&self, switch: &mut Switch) -> Result<NamedSegment> {
         let first = first_position(self.epoch()) + 1;
         let mut writer = SegmentWriter::new(first, None, &self.survey.tape);
         let end = first + self.survey.tape.unknown.len() as u64;
@@ -89,7 +155,9 @@ impl Job<'_> {
         for (change, position) in drops.chain([Change::Gap { first: end }]).zip(first..) {
             writer.write(&change, position);
         }
-        self.stage_segment(first, first, &writer.frames, switch)
+        self.stage_segment(first, first, &writer.frames, switch)?;
+        let bytes = (SEGMENT_HEADER_BYTES + writer.frames.len()) as u64;
+        Ok(NamedSegment { first, bytes, last: end, began_ns: 0, ended_ns: 0 })
     }
 }
 

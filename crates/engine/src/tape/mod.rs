@@ -5,6 +5,8 @@
 //!                                                        -> segment of frames (segment, frame)
 //! ```
 //!
+//! Which segments there must be stands outside the tape, in its manifest (named).
+//!
 //! Owns the tape's files, positions and epochs, group commit and the reading of segments at recovery.
 //! Never knows what a table holds beyond column types. Enter at [`writer::Tape`]; docs/formats/tape.md
 //! has the bytes.
@@ -12,6 +14,7 @@
 pub(crate) mod change;
 pub(crate) mod fate;
 pub(crate) mod frame;
+pub(crate) mod named;
 mod rows;
 pub(crate) mod scan;
 pub(crate) mod segment;

@@ -6,6 +6,7 @@
 //! - positions within the tape only grow, within an epoch by one from frame to frame.
 
 use super::frame::{Frame, Tail, classify_tail, read_frame};
+use super::named::NamedSegment;
 use crate::disk::{Disk, FileBytes};
 use crate::{EngineError, Result};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,9 @@ pub(crate) const TAPE_DIR: &str = "tape";
 /// First bytes of a segment.
 const MAGIC: &[u8; 8] = b"TKTAPE\0\0";
 /// The format version this build writes, and the newest it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The first version whose segments stand in a tape manifest before they have frames.
+const VERSION_NAMED: u32 = 2;
 /// Bytes before the first frame.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 40;
 const SUFFIX: &str = ".tape";
@@ -92,16 +95,23 @@ impl Segment {
         self.bytes.get(..count).unwrap_or(&self.bytes)
     }
 
-    /// Calls `visit` with each frame in order.
+    /// Calls `visit` with each frame in order. `named` is what the tape manifest says of the segment.
     ///
     /// # Errors
-    /// Damage, a torn tail anywhere but in the newest segment, a newer format, or what `visit` returns.
+    /// Damage, a torn tail anywhere but in the newest segment or within what is promised of it, a newer format, or
+    /// what `visit` returns.
     pub(crate) fn read(
         &self,
         newest: bool,
+        named: Option<&NamedSegment>,
         mut visit: impl FnMut(&Frame<'_>) -> Result<()>,
     ) -> Result<SegmentEnd> {
+        let whole = |good_bytes: usize| match named.and_then(|named| named.shortfall(good_bytes as u64)) {
+            Some(what) => Err(EngineError::damaged(&self.path, good_bytes as u64, what)),
+            None => Ok(()),
+        };
         let torn = |good_bytes| {
+            whole(good_bytes)?;
             if newest {
                 return Ok(SegmentEnd { good_bytes, torn: true });
             }
@@ -129,7 +139,21 @@ impl Segment {
             visit(&frame)?;
             at += frame.size();
         }
+        whole(at)?;
         Ok(SegmentEnd { good_bytes: at, torn: false })
+    }
+
+    /// When it was begun, as its header says (ns since the Unix epoch); 0 where that is not whole.
+    pub(crate) fn began_ns(&self) -> i64 {
+        let bytes = self.bytes.get(24..32).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| i64::from_le_bytes(*bytes))
+    }
+
+    /// Whether its header says that it stands in a tape manifest.
+    pub(crate) fn is_named(&self) -> bool {
+        let version = self.bytes.get(8..12).and_then(|bytes| bytes.first_chunk());
+        self.check_header(true).unwrap_or(false)
+            && version.is_some_and(|version| u32::from_le_bytes(*version) >= VERSION_NAMED)
     }
 
     /// Its bytes.

@@ -14,10 +14,11 @@
 //!   is known only after reopening;
 //! - but a write for which there was no space is cut off again, at once: its frames and those behind them are
 //!   refused, and the next ones take their positions. A sync that finds no space is a failed sync;
-//! - a segment is synced before the next is begun.
+//! - a segment is synced before the next is begun, and named in the tape manifest before it gets a frame.
 
 use super::fate::{Fate, Ticket};
 use super::frame::{END_MARKER, FrameHeader, HEADER_BYTES, MAX_PAYLOAD_BYTES, TRAILER_BYTES};
+use super::named::{NamedSegment, Names};
 use super::segment::{SEGMENT_HEADER_BYTES, TAPE_DIR, first_position, segment_header, segment_path};
 use crate::clock::Clock;
 use crate::disk::{AppendFile, Disk};
@@ -108,11 +109,13 @@ impl<E: Send + 'static> Tape<E> {
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         publisher: Arc<dyn Publish<E>>,
+        names: Arc<Names>,
         epoch: u64,
         options: TapeOptions,
     ) -> Result<Self> {
         let next_position = first_position(epoch) + 1;
-        let writer = Writer { disk, clock: Arc::clone(&clock), publisher, options, open: None };
+        let (open, closed, writers_clock) = (None, None, Arc::clone(&clock));
+        let writer = Writer { disk, clock: writers_clock, publisher, names, options, open, closed };
         let latch = Latch {
             writer: Some(writer),
             buffer: Vec::new(),
@@ -239,13 +242,15 @@ impl<E: Send + 'static> Tape<E> {
         }
     }
 
-    /// Returns once every frame up to `position`, which must be written, is on stable storage.
+    /// Returns once every frame up to `position`, which a snapshot shows, is on stable storage; with `u64::MAX` those
+    /// that are written.
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`].
     pub(crate) fn sync(&self, position: u64) -> Result<()> {
         let mut latch = self.shared.lock();
-        let wanted = position.min(latch.written);
+        // A frame is in the snapshot a moment before it counts as written.
+        let wanted = if position == u64::MAX { latch.written } else { position };
         latch.sync_wanted = latch.sync_wanted.max(wanted);
         while latch.synced < wanted {
             latch.check()?;
@@ -303,6 +308,14 @@ impl<E: Send + 'static> Tape<E> {
                 writer.cut_unsynced();
             }
         })
+    }
+
+    /// What is stable of the newest segment, where all of it is; `None` where there is none, or while it is written.
+    pub(crate) fn newest(&self) -> Option<NamedSegment> {
+        let latch = self.shared.lock();
+        let open = latch.writer.as_ref()?.open.as_ref()?;
+        let now_ns = self.shared.clock.now_ns();
+        (open.synced_bytes == open.bytes).then(|| open.named(latch.written, now_ns))
     }
 
     /// How many syncs of rows the writer has made.
@@ -448,10 +461,21 @@ struct Group<E> {
 /// The segment being written.
 #[derive(Debug)]
 struct OpenSegment {
+    /// Its first position.
+    first: u64,
+    began_ns: i64,
     path: PathBuf,
     file: Box<dyn AppendFile>,
     bytes: usize,
     synced_bytes: usize,
+}
+
+impl OpenSegment {
+    /// What the tape manifest says of it once all is stable; `last` is the position of its last frame.
+    fn named(&self, last: u64, ended_ns: i64) -> NamedSegment {
+        let (first, bytes, began_ns) = (self.first, self.bytes as u64, self.began_ns);
+        NamedSegment { first, bytes, last, began_ns, ended_ns }
+    }
 }
 
 /// What it takes to write: held by one thread at a time.
@@ -460,8 +484,11 @@ struct Writer<E> {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     publisher: Arc<dyn Publish<E>>,
+    names: Arc<Names>,
     options: TapeOptions,
     open: Option<OpenSegment>,
+    /// The segment before the next one, until that is named.
+    closed: Option<NamedSegment>,
 }
 
 impl<E: Send + 'static> Writer<E> {
@@ -557,10 +584,12 @@ impl<E: Send + 'static> Writer<E> {
     ) -> std::result::Result<&mut OpenSegment, Unwritten> {
         if self.open.as_ref().is_some_and(|open| open.bytes >= self.options.segment_bytes) {
             self.sync_to(shared, position - 1)?;
-            self.open = None;
+            let now_ns = self.clock.now_ns();
+            self.closed = self.open.take().map(|open| open.named(position - 1, now_ns));
         }
         if self.open.is_none() {
             self.open = Some(self.begin_segment(position)?);
+            self.closed = None;
         }
         Ok(self.open.as_mut().expect("set above"))
     }
@@ -573,7 +602,8 @@ impl<E: Send + 'static> Writer<E> {
             Err(source) if is_full(&source) => return Err(full(source)),
             Err(source) => return Err(EngineError::io("create", &path)(source).into()),
         };
-        match file.append(&segment_header(position, self.clock.now_ns())) {
+        let began_ns = self.clock.now_ns();
+        match file.append(&segment_header(position, began_ns)) {
             Ok(()) => {}
             Err(source) if is_full(&source) => {
                 // The next try makes it again under the same name.
@@ -585,8 +615,17 @@ impl<E: Send + 'static> Writer<E> {
         }
         file.sync().map_err(EngineError::io("begin", &path))?;
         self.disk.sync_dir(Path::new(TAPE_DIR)).map_err(EngineError::io("sync", TAPE_DIR))?;
+        match self.names.begin(NamedSegment::begun(position, began_ns), self.closed) {
+            Ok(()) => {}
+            Err(EngineError::Io { source, .. }) if is_full(&source) && self.names.is_unchanged() => {
+                drop(file);
+                self.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+                return Err(full(source));
+            }
+            Err(error) => return Err(error.into()),
+        }
         let bytes = SEGMENT_HEADER_BYTES;
-        Ok(OpenSegment { path, file, bytes, synced_bytes: bytes })
+        Ok(OpenSegment { first: position, began_ns, path, file, bytes, synced_bytes: bytes })
     }
 }
 

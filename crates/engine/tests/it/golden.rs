@@ -12,6 +12,7 @@ use arrow_array::*;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tickstone_engine::check::{CheckOptions, check};
 use tickstone_engine::disk::{Disk, MemoryDisk};
 use tickstone_engine::{Clock, ColumnPoints, Dictionary, Engine, EngineOptions, ImportSource, Selection};
 use tickstone_model::{AlterTable, Column, ColumnType, ElementType, TableSchema, TimeRange};
@@ -471,6 +472,26 @@ fn golden_databases_are_read() {
         assert_eq!(looked_up > 100, expected.contains("table orders"), "{}", dir.display());
         // And again: opening for writing leaves what the next opening reads.
         assert_eq!(dump(&open(&disk)), expected, "{} opened twice", dir.display());
+    }
+}
+
+/// The first opening for writing makes the tape manifest of a database that has none, and copies.
+#[test]
+fn golden_databases_check_clean() {
+    for (dir, disk) in databases() {
+        let look = || {
+            let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+            check(&disk, &CheckOptions::default(), &mut |_| {}).unwrap()
+        };
+        let report = look();
+        assert!(report.is_clean(), "{}: {report}", dir.display());
+        let older = disk.read(Path::new("tape-manifest")).is_err();
+        assert_eq!(older, (1..=4).any(|number| dir.ends_with(format!("db-{number}"))), "{}", dir.display());
+        drop(open(&disk));
+        assert_eq!(look().findings, [], "{}", dir.display());
+        let removed = disk.list(Path::new("tape")).unwrap().remove(0).name;
+        disk.remove(&Path::new("tape").join(&removed)).unwrap();
+        assert!(look().to_string().contains(&removed));
     }
 }
 

@@ -399,6 +399,30 @@ fn files_of_a_dropped_table_are_not_missed() {
     }
 }
 
+/// A DROP in the tape excuses the files of the table that it dropped, not those of a later one with its number.
+#[test]
+fn a_drop_does_not_excuse_a_later_table_of_its_number() {
+    let (disk, engine) = two_tables(0, 600);
+    // The tape lets go of the CREATE: after the DROP the number is free.
+    engine.seal(None).unwrap();
+    engine.drop_table("trades").unwrap();
+    drop(engine);
+    let engine = open_faulty(&disk, 600).unwrap();
+    engine.create_table(schema("later")).unwrap();
+    engine.append("later", &rows(0, 20), None).unwrap();
+    // Its rows are in parts, and the DROP still in the tape.
+    drop(engine.rewrite("later").unwrap());
+    let expected = contents(&engine);
+    let after = disk.kill();
+    drop(engine);
+    let manifest = Path::new("tables/2/manifest");
+    assert!(after.flip(manifest, 20, 1));
+    let error = open_faulty(&after, 600).expect_err("a manifest that cannot be read");
+    assert!(error.to_string().starts_with("tables/2/manifest is damaged"), "{error}");
+    after.flip(manifest, 20, 1);
+    assert_eq!(contents(&open_faulty(&after, 600).unwrap()), expected);
+}
+
 /// A session that replaces a symbol file and can save no manifest leaves symbols that the next one takes for stored:
 /// the next one makes them so before it relies on them.
 #[test]

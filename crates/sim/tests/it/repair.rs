@@ -52,7 +52,7 @@ fn kept(engine: &Engine, name: &str) -> (BTreeSet<i64>, usize) {
 }
 
 /// The rows of both tables, by table; tables of other names must not be there.
-fn all_kept(disk: &CrashDisk) -> (BTreeMap<String, BTreeSet<i64>>, usize) {
+pub(crate) fn all_kept(disk: &CrashDisk) -> (BTreeMap<String, BTreeSet<i64>>, usize) {
     let engine = open(disk).unwrap_or_else(|error| panic!("after a repair: {error}"));
     let mut all = BTreeMap::new();
     let mut placeholders = 0;

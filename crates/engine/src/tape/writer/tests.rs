@@ -1,5 +1,6 @@
 use super::*;
 use crate::disk::{AppendFile, DirEntry, FileBytes, MemoryDisk};
+use crate::tape::named::TapeManifest;
 use crate::tape::segment::{Segment, list_segments};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,7 +79,9 @@ fn start(disk: &SlowDisk, segment_bytes: usize) -> (Tape<u32>, Arc<Collected>) {
     let collected = Arc::new(Collected::default());
     let options = TapeOptions { segment_bytes, sync_interval: Duration::from_millis(5), background: true };
     let publisher = Arc::clone(&collected) as Arc<dyn Publish<u32>>;
-    (Tape::start(Arc::new(disk.clone()), Arc::new(Still), publisher, 1, options).unwrap(), collected)
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let names = Arc::new(Names::new(&disk, TapeManifest::default(), TapeManifest::default()));
+    (Tape::start(disk, Arc::new(Still), publisher, names, 1, options).unwrap(), collected)
 }
 
 /// Positions of the frames on the disk, in order.
@@ -86,7 +89,7 @@ fn positions(disk: &SlowDisk) -> Vec<u64> {
     let mut positions = Vec::new();
     for first in list_segments(disk).unwrap() {
         let segment = Segment::open(disk, first).unwrap();
-        let end = segment.read(false, |frame| {
+        let end = segment.read(false, None, |frame| {
             positions.push(frame.header.position);
             Ok(())
         });
@@ -165,8 +168,9 @@ impl Publish<u32> for Panics {
 fn a_thread_that_panics_while_it_leads_stops_the_tape() {
     let options =
         TapeOptions { segment_bytes: 1 << 20, sync_interval: Duration::from_millis(5), background: true };
-    let tape =
-        Tape::start(Arc::new(MemoryDisk::default()), Arc::new(Still), Arc::new(Panics), 1, options).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
+    let names = Arc::new(Names::new(&disk, TapeManifest::default(), TapeManifest::default()));
+    let tape = Tape::start(Arc::clone(&disk), Arc::new(Still), Arc::new(Panics), names, 1, options).unwrap();
     tape.wait(&tape.append(1, b"kept", 0, SyncPolicy::Always).unwrap()).unwrap();
     let panicked = std::thread::scope(|scope| {
         let leads = scope.spawn(|| tape.wait(&tape.append(1, b"lost", 1, SyncPolicy::Interval).unwrap()));
