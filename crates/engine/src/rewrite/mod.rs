@@ -4,6 +4,7 @@
 //! Invariants:
 //! - a rewrite has its table for itself: commits wait, its rows are all in parts, and nobody replaces those;
 //! - the manifest on stable storage names exactly the parts it works on, so that its frame can be replayed;
+//! - of a row that was superseded there is one with its time that nobody superseded: DELETE takes both;
 //! - until the frame is on stable storage nothing names the new parts: a crash leaves orphans, which the
 //!   next start removes. Parts that no row of changes keep their files;
 //! - what it holds in memory is within its share of the budget: changes past that are written, and a part that is
@@ -284,9 +285,13 @@ impl Rewrite {
 
     /// Writes one part with the changes that it is not written with yet.
     fn write_part(&mut self, place: (usize, usize)) -> Result<()> {
-        let Some(part) = self.parts.get_mut(&place) else { return Ok(()) };
-        let Some(edits) = part.take_edits() else { return Ok(()) };
+        let Some(edits) = self.parts.get_mut(&place).and_then(ChangedPart::take_edits) else { return Ok(()) };
         self.edit_bytes -= edits.bytes();
+        self.write_with(place, &edits)
+    }
+
+    fn write_with(&mut self, place: (usize, usize), edits: &PartEdits) -> Result<()> {
+        let Some(part) = self.parts.get(&place) else { return Ok(()) };
         let file = match part.files() {
             (found, None) => Arc::clone(found),
             (_, Some(Came::File(_, file))) => Arc::clone(file),
@@ -298,19 +303,53 @@ impl Rewrite {
         let came = if edits.deletes_all() {
             Came::Nothing
         } else {
-            self.write_edited(&file, superseded, place.0, &edits)?
+            self.write_edited(&file, superseded, place.0, edits)?
         };
         if let Came::File(path, _) = &came {
             self.written.insert(path.clone());
         }
         let Some(part) = self.parts.get_mut(&place) else { return Ok(()) };
         let before = part.mark_bytes();
-        let gone = part.written(&edits, superseded, came);
+        let gone = part.written(edits, superseded, came);
         self.mark_bytes += part.mark_bytes() - before;
         drop(file);
         if let Some(path) = gone {
             self.exclusive.core.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
             self.written.remove(&path);
+        }
+        Ok(())
+    }
+
+    /// Writes the other parts with superseded rows of partitions that lose rows: these may be the ones that replaced
+    /// them. Without them nobody has the times of those any more, which would still count as the newest of the table
+    /// for its time to live.
+    fn write_without_superseded(&mut self) -> Result<()> {
+        let table = Arc::clone(&self.table);
+        let loses = |part: &ChangedPart, superseded: &[u32]| {
+            let (found, came) = part.files();
+            let left = match came {
+                Some(Came::File(_, file)) => file.entry.rows,
+                Some(Came::Nothing) => 0,
+                None => return false,
+            };
+            left + (superseded.len() as u64) < found.entry.rows
+        };
+        let changed = self.parts.iter().filter(|((partition, _), part)| {
+            loses(part, table.partitions[*partition].superseded_of(part.files().0))
+        });
+        let partitions: BTreeSet<usize> = changed.map(|((partition, _), _)| *partition).collect();
+        for partition in partitions {
+            let found = &table.partitions[partition];
+            for (source, of) in found.sources.iter().enumerate() {
+                let (place, Some(file)) = ((partition, source), of.part()) else { continue };
+                if !self.parts.contains_key(&place) && !found.superseded_of(file).is_empty() {
+                    let mut part = ChangedPart::new(Arc::clone(file));
+                    part.close();
+                    let none = PartEdits::new(part.rows());
+                    self.parts.insert(place, part);
+                    self.write_with(place, &none)?;
+                }
+            }
         }
         Ok(())
     }
@@ -373,6 +412,7 @@ impl Rewrite {
     pub fn commit(mut self) -> Result<Rewritten> {
         let places: Vec<_> = self.parts.keys().copied().collect();
         places.into_iter().try_for_each(|place| self.write_part(place))?;
+        self.write_without_superseded()?;
         let rewritten = self.rewritten();
         let rows = self.parts.values().map(ChangedPart::changed_rows).sum();
         let (parts, bytes) = (rewritten.len(), self.bytes);

@@ -57,6 +57,11 @@ impl ChangedPart {
         Self { found, came: None, edits: PartEdits::new(rows), marks, counted: 0 }
     }
 
+    /// Rows of the newest file.
+    pub(super) fn rows(&self) -> usize {
+        self.edits.rows()
+    }
+
     /// Bytes of memory that changes take that are not written.
     pub(super) fn edit_bytes(&self) -> usize {
         self.edits.bytes()
