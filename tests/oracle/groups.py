@@ -146,7 +146,11 @@ class Groups(Sources):
                     Word("", ", 'NaN'::DOUBLE)"), ", 6)",
                 ],
                 lambda: call("median", of(rng.choice(["integer", "double", "real"]))),
-                lambda: call("quantile_cont", of(rng.choice(["integer", "double"] if "quantiles between infinities" in ON else ["integer"])), [rng.choice(["0.25", "0.5", "0.9"])]),
+                lambda: call(
+                    "quantile_cont",
+                    of("double" if self.may("quantiles between infinities") else "integer"),
+                    [rng.choice(["0.25", "0.5", "0.9"])],
+                ),
             ]
         return rng.choice(choices)()
 

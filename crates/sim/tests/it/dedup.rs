@@ -1,13 +1,13 @@
 //! DEDUP UPSERT KEYS: the last row of each key is there, before and after a power cut.
 
 use crate::crash_images;
-use crate::ledger::{DAY, options};
+use crate::ledger::options;
 use crate::model::{Row, TABLE, batch, random_rows, rows_of, table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineOptions, Selection, SystemClock};
-use tickstone_model::{SyncPolicy, TableSchema, Ttl};
-use tickstone_sim::{CrashDisk, Random, StepClock};
+use tickstone_model::{SyncPolicy, TableSchema};
+use tickstone_sim::{CrashDisk, Random};
 
 fn schema() -> TableSchema {
     table().dedup(["symbol", "ts"]).build().unwrap()
@@ -145,38 +145,6 @@ fn what_a_deleted_row_replaced_does_not_come_back() {
         let engine = crash_images::open(&disk, options()).unwrap();
         assert_eq!(contents(&engine), []);
     }
-}
-
-/// A deleted row takes along those that it replaced: their times are not the newest of the table any more, and nothing
-/// is past its time to live by them.
-#[test]
-fn what_a_deleted_row_replaced_makes_no_row_old() {
-    const HOUR: i64 = DAY / 24;
-    let disk = CrashDisk::new();
-    let open = || {
-        let clock = Arc::new(StepClock::new(100 * DAY));
-        Engine::open_on(Arc::new(disk.clone()), clock, options()).unwrap()
-    };
-    let engine = open();
-    let schema = table().dedup(["symbol", "ts"]).ttl(Ttl::parse("4 hours").ok()).build().unwrap();
-    engine.create_table(schema).unwrap();
-    let row =
-        |id: i64, symbol: &'static str, ts: i64| Row { ts, symbol: Some(symbol), id, px: None, tag: None };
-    let kept = row(1, "B", 5 * DAY);
-    // Of one part a row is replaced, of another all are.
-    engine.append(TABLE, &batch(&[row(0, "A", 5 * DAY + 5 * HOUR), kept.clone()]), None).unwrap();
-    engine.seal(None).unwrap();
-    for id in 2..4 {
-        engine.append(TABLE, &batch(&[row(id, "A", 5 * DAY + 5 * HOUR)]), None).unwrap();
-        engine.seal(None).unwrap();
-    }
-    assert_eq!(crate::model::delete(&engine, tickstone_model::TimeRange::ALL, |row| row.id == 3), 1);
-    // Its day ends less than four hours before the newest row.
-    let late = row(4, "A", 4 * DAY + 23 * HOUR);
-    engine.append(TABLE, &batch(&[late.clone()]), None).unwrap();
-    assert_eq!(contents(&engine), [kept.clone(), late.clone()]);
-    drop(engine);
-    assert_eq!(contents(&open()), [kept, late]);
 }
 
 /// A row that was synced is replaced by one that was not, and the tape lets go of the first: a power cut leaves one of
