@@ -14,8 +14,11 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
+/// An expression over columns of a schema, in other words where it needs them.
+type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
+
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [fn(Expr, &DFSchema) -> Result<Transformed<Expr>>; 6] =
+const RULES: [Rule; 6] =
     [literals::read, patterns::read, dates::as_time, approximate::compared, lengths::compared, lists::read];
 
 /// See the file's header.
