@@ -10,6 +10,7 @@
 //! `CAST(m AS BIGINT) = 2` is true of 2.4.
 
 use crate::functions::named_cast;
+use crate::literals::is_comparison;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -17,8 +18,7 @@ use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Union,
-    cast,
+    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, Union, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
@@ -159,11 +159,6 @@ fn takes_digits(from: &DataType, to: &DataType) -> bool {
         DataType::Decimal128(_, kept) | DataType::Decimal256(_, kept) => kept < digits,
         to => to.is_integer() && *digits > 0,
     }
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 fn cast_subquery(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {

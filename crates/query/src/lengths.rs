@@ -7,12 +7,13 @@
 
 mod nanoseconds;
 
+use crate::literals::is_comparison;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, ScalarUDF};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, ScalarUDF};
 use nanoseconds::Nanoseconds;
 
 /// See the file's header.
@@ -33,11 +34,6 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
         _ => false,
     };
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
-}
-
-fn is_comparison(op: Operator) -> bool {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// Makes numbers of lengths of which some are INTERVALs; says whether it did.

@@ -103,7 +103,8 @@ impl ExprPlanner for UuidLiterals {
     }
 }
 
-fn is_comparison(op: Operator) -> bool {
+/// Whether an operator compares its sides.
+pub(crate) fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
