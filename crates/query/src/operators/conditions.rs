@@ -1,4 +1,5 @@
-//! Conditions that are carried down through a plan, but not below an aggregate that gives a row of no rows.
+//! Conditions: carried down through a plan, but not below an aggregate that gives a row of no rows; and bracketed so that
+//! many of them are a tree of little depth.
 //!
 //! DataFusion 55.2 carries a condition below an aggregate if all its columns are among the groups': also one without
 //! columns, such as `x = 2` over `SELECT 1 AS x, count(*) …`. Below an aggregate without groups, or with an empty set of
@@ -7,7 +8,7 @@
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, lit};
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -50,6 +51,65 @@ impl OptimizerRule for CarryDown {
         let below = self.0.rewrite(LogicalPlan::Filter(Filter::try_new(others, input)?), config)?;
         below.map_data(|below| Ok(LogicalPlan::Filter(Filter::try_new(constant, Arc::new(below))?)))
     }
+}
+
+/// Many conditions joined by AND as a tree of little depth: DataFusion hangs one below the other, and working out ten
+/// thousand of them calls itself as often.
+#[derive(Debug)]
+pub(super) struct Balanced;
+
+/// Conditions that may hang one below the other.
+const CHAIN_MAX: usize = 64;
+
+impl OptimizerRule for Balanced {
+    fn name(&self) -> &str {
+        "balanced_conditions"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Filter(filter) if is_chain(&filter.predicate) => {
+                let predicate = balanced(split_conjunction_owned(filter.predicate));
+                Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+            }
+            LogicalPlan::Join(mut join) if join.filter.as_ref().is_some_and(is_chain) => {
+                join.filter = join.filter.map(|filter| balanced(split_conjunction_owned(filter)));
+                Ok(Transformed::yes(LogicalPlan::Join(join)))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+/// Whether so many conditions hang one below the other, on the left or on the right.
+fn is_chain(expr: &Expr) -> bool {
+    let depth = |down: fn(&BinaryExpr) -> &Expr| {
+        let (mut depth, mut at) = (0, expr);
+        while let Expr::BinaryExpr(both) = at
+            && both.op == Operator::And
+            && depth <= CHAIN_MAX
+        {
+            (depth, at) = (depth + 1, down(both));
+        }
+        depth
+    };
+    depth(|both| &both.left) > CHAIN_MAX || depth(|both| &both.right) > CHAIN_MAX
+}
+
+fn balanced(mut conditions: Vec<Expr>) -> Expr {
+    if conditions.len() > 2 {
+        let right = conditions.split_off(conditions.len() / 2);
+        return balanced(conditions).and(balanced(right));
+    }
+    conditions.into_iter().reduce(Expr::and).unwrap_or_else(|| lit(true))
 }
 
 /// Whether a plan is an aggregate that gives a row of no rows.

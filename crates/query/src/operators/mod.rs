@@ -121,6 +121,7 @@ fn with_our_rules(
     let place = at.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
     rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
+    rules.push(Arc::new(conditions::Balanced));
     rules
 }
 

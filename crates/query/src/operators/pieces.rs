@@ -8,9 +8,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::utils::conjunction;
-use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::logical_expr::{ColumnarValue, Operator};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
@@ -51,10 +51,11 @@ impl PhysicalOptimizerRule for InPieces {
             if let Some(filter) = plan.downcast_ref::<FilterExec>()
                 && is_large(filter.predicate())
             {
-                let terms = split_conjunction(filter.predicate()).into_iter().map(Arc::clone);
-                let terms = terms.map(|term| if is_large(&term) { Piecewise::over(term) } else { term });
-                let filter = FilterExecBuilder::from(filter).with_predicate(conjunction(terms));
-                return Ok(Transformed::yes(Arc::new(filter.build()?)));
+                let predicate = Arc::clone(filter.predicate()).transform_down(large_in_pieces)?;
+                if predicate.transformed {
+                    let filter = FilterExecBuilder::from(filter).with_predicate(predicate.data);
+                    return Ok(Transformed::yes(Arc::new(filter.build()?)));
+                }
             }
             Ok(Transformed::no(plan))
         })
@@ -68,6 +69,17 @@ impl PhysicalOptimizerRule for InPieces {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Of what AND joins, the large ones in pieces. The brackets stay: thousands of conditions one below the other would be
+/// as many calls of each other.
+fn large_in_pieces(expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn PhysicalExpr>>> {
+    if expr.downcast_ref::<BinaryExpr>().is_some_and(|both| *both.op() == Operator::And) {
+        return Ok(Transformed::no(expr));
+    }
+    let large = is_large(&expr);
+    let expr = if large { Piecewise::over(expr) } else { expr };
+    Ok(Transformed::new(expr, large, TreeNodeRecursion::Jump))
 }
 
 fn is_large(expr: &Arc<dyn PhysicalExpr>) -> bool {

@@ -191,12 +191,20 @@ fn times_of_long_texts() {
     });
 }
 
+/// Terms that differ.
+fn counted(count: usize, term: &str, between: &str) -> String {
+    let terms: Vec<String> = (0..count).map(|number| format!("{term}{}", number + 5)).collect();
+    terms.join(between)
+}
+
 #[test]
 fn chains_that_mean_the_same_in_any_brackets_have_no_limit_of_depth() {
     let database = database();
     for sql in [
         format!("SELECT 1 FROM t WHERE {}", joined(2_000, "x = 1", " OR ")),
         format!("SELECT 1 FROM t WHERE {}", joined(2_000, "x <> 5", " AND ")),
+        format!("SELECT 1 FROM t WHERE {}", counted(20_000, "x <> ", " AND ")),
+        format!("SELECT 1 FROM t a JOIN t b ON {}", counted(5_000, "a.x + b.x <> ", " AND ")),
         joined(400, "SELECT x FROM t", " UNION ALL "),
         joined(400, "SELECT x FROM t", " UNION "),
     ] {
