@@ -101,45 +101,55 @@ impl Accumulator for LookingAccumulator {
 
 /// An evaluator that looks before each row, or before all of a partition at once.
 #[derive(Debug)]
-pub(super) struct LookingEvaluator(pub(super) Box<dyn PartitionEvaluator>);
+pub(super) struct LookingEvaluator {
+    of: Box<dyn PartitionEvaluator>,
+    /// Whether it is asked for whole partitions only.
+    whole: bool,
+}
+
+impl LookingEvaluator {
+    pub(super) fn over(of: Box<dyn PartitionEvaluator>, whole: bool) -> Self {
+        Self { of, whole }
+    }
+}
 
 impl PartitionEvaluator for LookingEvaluator {
     fn memoize(&mut self, state: &mut WindowAggState) -> Result<()> {
-        self.0.memoize(state)
+        self.of.memoize(state)
     }
 
     fn get_range(&self, row: usize, rows: usize) -> Result<Range<usize>> {
-        self.0.get_range(row, rows)
+        self.of.get_range(row, rows)
     }
 
     fn is_causal(&self) -> bool {
-        self.0.is_causal()
+        self.of.is_causal()
     }
 
     fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         wanted::look()?;
-        self.0.evaluate_all(values, rows)
+        self.of.evaluate_all(values, rows)
     }
 
     fn evaluate(&mut self, values: &[ArrayRef], range: &Range<usize>) -> Result<ScalarValue> {
         wanted::look()?;
-        self.0.evaluate(values, range)
+        self.of.evaluate(values, range)
     }
 
     fn evaluate_all_with_rank(&self, rows: usize, ranks: &[Range<usize>]) -> Result<ArrayRef> {
         wanted::look()?;
-        self.0.evaluate_all_with_rank(rows, ranks)
+        self.of.evaluate_all_with_rank(rows, ranks)
     }
 
     fn supports_bounded_execution(&self) -> bool {
-        self.0.supports_bounded_execution()
+        !self.whole && self.of.supports_bounded_execution()
     }
 
     fn uses_window_frame(&self) -> bool {
-        self.0.uses_window_frame()
+        self.of.uses_window_frame()
     }
 
     fn include_rank(&self) -> bool {
-        self.0.include_rank()
+        self.of.include_rank()
     }
 }
