@@ -3,6 +3,7 @@
 use super::fresh::{Columns, Kind, kind};
 use super::function::{is_one, one_nan};
 use super::{Input, function};
+use crate::literals::is_comparison;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion, TreeNodeRewriter};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -66,6 +67,21 @@ impl<'a> Settle<'a> {
             }) if !is_constant(left) && !is_constant(right) && input.is_float(left) => {
                 let (left, right) = self.both_keys(left.as_ref().clone(), right.as_ref().clone());
                 Some(Expr::BinaryExpr(BinaryExpr { left: Box::new(left), op: *op, right: Box::new(right) }))
+            }
+            // Right as well, but DataFusion takes `x = 0.0 AND x = -0.0` for FALSE.
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+                let (on_left, on_right) = (negative_zero(left), negative_zero(right));
+                (on_left.is_some() || on_right.is_some()).then(|| {
+                    let side = |zero: Option<ScalarValue>, given: &Expr| match zero {
+                        Some(zero) => Box::new(Expr::Literal(zero, None)),
+                        None => Box::new(given.clone()),
+                    };
+                    Expr::BinaryExpr(BinaryExpr {
+                        left: side(on_left, left),
+                        op: *op,
+                        right: side(on_right, right),
+                    })
+                })
             }
             Expr::InList(list) if input.is_float(&list.expr) => in_list(input, list),
             Expr::InSubquery(asked) if input.is_float(&asked.expr) => in_query(input, asked).ok(),
@@ -202,6 +218,17 @@ fn zero_of(expr: &Expr) -> Option<ScalarValue> {
         Expr::Literal(ScalarValue::Float32(Some(0.0)), _) => Some(ScalarValue::Float32(Some(0.0))),
         _ => None,
     }
+}
+
+/// 0.0 where an expression is -0.0.
+fn negative_zero(expr: &Expr) -> Option<ScalarValue> {
+    let is_negative = match expr {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => value.is_sign_negative(),
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => value.is_sign_negative(),
+        Expr::Negative(of) => return zero_of(of),
+        _ => false,
+    };
+    if is_negative { zero_of(expr) } else { None }
 }
 
 /// `x IN (SELECT y …)` becomes a join by both.
