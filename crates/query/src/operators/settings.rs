@@ -1,10 +1,14 @@
 //! Settings of one session that operators go by: `SET block_statistics = false`, `SET deterministic_sums = true`.
 
+use crate::scan::of_columns_too;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, extensions_options};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
 use std::sync::Arc;
 
 extensions_options! {
@@ -26,7 +30,8 @@ pub(crate) fn goes_by_statistics(options: &ConfigOptions) -> bool {
     options.extensions.get::<SessionSettings>().is_none_or(|settings| settings.block_statistics)
 }
 
-/// DataFusion's rule that answers totals over a table by its statistics, where the session goes by them.
+/// DataFusion's rule that answers totals over a table by its statistics, where the session goes by them and no condition
+/// stands between the two.
 #[derive(Debug, Default)]
 pub(super) struct TotalsByStatistics(AggregateStatistics);
 
@@ -36,7 +41,17 @@ impl PhysicalOptimizerRule for TotalsByStatistics {
         plan: Arc<dyn ExecutionPlan>,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if goes_by_statistics(options) { self.0.optimize(plan, options) } else { Ok(plan) }
+        if !goes_by_statistics(options) {
+            return Ok(plan);
+        }
+        plan.transform_down(|node| {
+            if !node.is::<AggregateExec>() || node.exists(|below| Ok(below.is::<FilterExec>()))? {
+                return Ok(Transformed::no(node));
+            }
+            let total = of_columns_too(|| self.0.optimize(node, options))?;
+            Ok(Transformed::new(total, true, TreeNodeRecursion::Jump))
+        })
+        .data()
     }
 
     fn name(&self) -> &str {

@@ -463,12 +463,15 @@ impl ExecutionPlan for ScanExec {
         if let Some(share) = args.partition().and_then(|partition| self.shares.get(partition))
             && self.shares.len() > 1
         {
-            return Ok(Arc::new(statistics::of_rows(self.rows(share), columns)));
+            return Ok(Arc::new(statistics::of_rows(self.rows(share) as u64, columns)));
         }
         if let Some(fetch) = self.fetch
             && (fetch as u64) < self.selected.rows
         {
-            return Ok(Arc::new(statistics::of_rows(fetch, columns)));
+            return Ok(Arc::new(statistics::of_rows(fetch as u64, columns)));
+        }
+        if !statistics::are_of_columns() {
+            return Ok(Arc::new(statistics::of_rows(self.selected.rows, columns)));
         }
         let statistics = self
             .statistics

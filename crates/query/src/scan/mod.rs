@@ -35,3 +35,4 @@ pub(crate) use ranges::{RangeReader, Unit};
 pub use selected::Selected;
 pub(crate) use series::{Rows, Series, SeriesPiece, SeriesRanges};
 pub(crate) use series_reader::{Reach, SeriesReader, SeriesTask};
+pub(crate) use statistics::of_columns_too;
