@@ -36,8 +36,6 @@ REFUSALS = (
     "Physical input schema should be the same",
     "does not satisfy order requirements",
     "Expects PARTITION BY expression to be ordered",
-    # Grouping by x and by a cast of x that are both selected.
-    "two columns of the result have one name",
 )
 REFUSED_MAX = 25
 # Failures that are shown before a run ends.

@@ -187,7 +187,7 @@ fn is_plain(options: &WildcardAdditionalOptions) -> bool {
 }
 
 /// What planning names an expression that has no name of its own, as far as the text says: a column by its last name,
-/// anything else without its casts.
+/// anything else without its casts, a sub-query by its first column.
 fn name_of(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(ident) => ident.value.clone(),
@@ -200,6 +200,9 @@ fn name_of(expr: &Expr) -> String {
                 while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = part {
                     *part = std::mem::replace(inner.as_mut(), Expr::value(Value::Null));
                 }
+                if let Some(name) = name_of_query_in(part) {
+                    *part = Expr::Identifier(Ident::new(name));
+                }
                 if let Expr::Function(Function { name: ObjectName(parts), .. }) = part
                     && let Some(ObjectNamePart::Identifier(name)) = parts.last_mut()
                 {
@@ -209,6 +212,31 @@ fn name_of(expr: &Expr) -> String {
             });
             uncast.to_string()
         }
+    }
+}
+
+/// What planning calls an expression that holds a sub-query, whatever else is in it.
+fn name_of_query_in(expr: &Expr) -> Option<String> {
+    let negated = |negated: bool, name: &str| format!("{}{name}", if negated { "NOT " } else { "" });
+    match expr {
+        Expr::Subquery(query) => name_of_first(&query.body),
+        Expr::Exists { negated: not, .. } => Some(negated(*not, "EXISTS")),
+        Expr::InSubquery { negated: not, .. } => Some(negated(*not, "IN")),
+        _ => None,
+    }
+}
+
+/// The name of the first column of a query, where the text says it.
+fn name_of_first(body: &SetExpr) -> Option<String> {
+    match body {
+        SetExpr::Select(select) => match select.projection.first()? {
+            SelectItem::UnnamedExpr(expr) => Some(name_of(expr)),
+            SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+            _ => None,
+        },
+        SetExpr::Query(query) => name_of_first(&query.body),
+        SetExpr::SetOperation { left, .. } => name_of_first(left),
+        _ => None,
     }
 }
 

@@ -42,6 +42,14 @@ fn a_name_that_is_taken_gets_a_number() {
         "SELECT sum(price), SUM(price::INT) AS \"sum(price)_1\" FROM t",
     );
     check("SELECT 1 AS a, 2 AS a", "SELECT 1 AS a, 2 AS a");
+    check(
+        "SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM u)",
+        "SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM u) AS \"count(*)_1\"",
+    );
+    check(
+        "SELECT 1 IN (SELECT ts FROM t), 2 IN (SELECT ts FROM u), EXISTS (SELECT 1)",
+        "SELECT 1 IN (SELECT ts FROM t), 2 IN (SELECT ts FROM u) AS \"IN_1\", EXISTS (SELECT 1)",
+    );
 }
 
 #[test]
