@@ -21,6 +21,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
@@ -54,8 +55,10 @@ impl AnalyzerRule for Membership {
 
 fn filtered(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let asked = filter.predicate.transform_down(one_row::asked)?;
-    let predicate = condition(asked.data, filter.input.schema(), true)?;
-    let changed = asked.transformed || predicate.transformed;
+    let schema = filter.input.schema();
+    let condition = condition(asked.data, schema, true)?;
+    let predicate = condition.data.transform_down(|expr| named_alone(expr, schema))?;
+    let changed = asked.transformed || condition.transformed || predicate.transformed;
     let filter = Filter::try_new(predicate.data, filter.input)?;
     Ok(Transformed::new_transformed(LogicalPlan::Filter(filter), changed))
 }
@@ -85,6 +88,29 @@ fn condition(expr: Expr, schema: &DFSchema, alone: bool) -> Result<Transformed<E
             other => Ok(Transformed::no(other)),
         }),
     }
+}
+
+/// The column of an IN under a name that no other column has: the joins that DataFusion makes have columns that the
+/// conditions of a correlated sub-query read beside it, under the same name where the types of the two sides differ; and
+/// without a qualifier, as a UNION's, it is taken twice by mark joins. Both are refused for their names.
+fn named_alone(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::InSubquery(of) = expr else { return Ok(Transformed::no(expr)) };
+    let plan = of.subquery.subquery.as_ref();
+    let fields = plan.schema().fields().len();
+    let is_told = matches!(plan, LogicalPlan::Projection(_)) || plan.schema().qualified_field(0).0.is_some();
+    if fields != 1 || is_told && !is_correlated(&of.subquery) {
+        return Ok(Transformed::no(Expr::InSubquery(of)));
+    }
+    // A cast that planning puts above would have a name without a table again.
+    let (x, found) = (of.expr.get_type(schema)?, plan.schema().field(0).data_type().clone());
+    let column = match comparison_coercion(&x, &found) {
+        Some(common) if common != found => y(&of).cast_to(&common, plan.schema())?,
+        _ => y(&of),
+    };
+    let column = column.alias_qualified(Some("__in"), "__y");
+    let plan = LogicalPlanBuilder::from(plan.clone()).project([column])?.build()?;
+    let subquery = Subquery { subquery: Arc::new(plan), ..of.subquery };
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { subquery, ..of })))
 }
 
 /// Whether a sub-query reads columns of the query around it.

@@ -265,7 +265,10 @@ fn correlated(message: &str) -> Option<QueryError> {
                 "this sub-query reads '{name}' of the query around it, for each row anew, which is not supported"
             )
         }
-        None if unplanned.starts_with("Exists(") || unplanned.starts_with("ScalarSubquery(") => {
+        None if ["Exists(", "InSubquery(", "ScalarSubquery(", "SetComparison("]
+            .iter()
+            .any(|kind| unplanned.starts_with(kind)) =>
+        {
             "this sub-query reads columns of the query around it, for each row anew, which is not supported"
                 .into()
         }

@@ -235,9 +235,9 @@ fn negative_zero(expr: &Expr) -> Option<ScalarValue> {
 fn in_query(input: &Input, asked: &InSubquery) -> Result<Expr> {
     let inner: &LogicalPlan = &asked.subquery.subquery;
     let (qualifier, field) = inner.schema().qualified_field(0);
-    let name = (qualifier.cloned(), field.name().clone());
-    let column = Expr::Column(Column::new(name.0.clone(), &name.1));
-    let key = function::one_zero(one_nan(column)).alias_qualified(name.0, name.1);
+    let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+    // No other column has that name: see `membership`.
+    let key = function::one_zero(one_nan(column)).alias_qualified(Some("__in"), "__y");
     let inner = LogicalPlanBuilder::from(inner.clone()).project([key])?.build()?;
     let mut asked = asked.clone();
     asked.subquery.subquery = Arc::new(inner);
