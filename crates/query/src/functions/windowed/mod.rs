@@ -28,8 +28,7 @@ use datafusion::logical_expr::function::{
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, Expr, LimitEffect,
-    LogicalPlan, PartitionEvaluator, ReversedUDAF, ReversedUDWF, SetMonotonicity, Signature, WindowUDF,
-    WindowUDFImpl,
+    LogicalPlan, PartitionEvaluator, ReversedUDAF, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
@@ -223,9 +222,8 @@ impl AggregateUDFImpl for WindowedAggregate {
         self.0.documentation()
     }
 
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.0.inner().set_monotonicity(data_type)
-    }
+    // No `set_monotonicity`: DataFusion 55.2 goes by it for frames that are empty at first too, and takes the NULLs of
+    // those for the last in the order.
 }
 
 /// A function of windows that looks.
