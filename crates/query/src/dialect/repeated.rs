@@ -10,7 +10,7 @@
 
 use super::marker::call;
 use super::names::Catalog;
-use crate::functions::NAMED_CAST;
+use crate::functions::{NAMED_CAST, NAMED_TRY_CAST};
 use sqlparser::ast::{
     CastKind, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
     SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, Value,
@@ -254,18 +254,19 @@ pub(crate) fn has_casts(statement: &Statement) -> bool {
 pub(crate) fn name_casts(statement: &mut Statement) {
     // The visitor never breaks off.
     let _ = visit_expressions_mut(statement, |expr| {
-        let (value, data_type) = match &*expr {
-            Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
-                (expr.as_ref().clone(), data_type)
+        let (function, value, data_type) = match &*expr {
+            Expr::Cast { kind, expr, data_type, .. } => {
+                let tries = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
+                (if tries { NAMED_TRY_CAST } else { NAMED_CAST }, expr.as_ref().clone(), data_type)
             }
-            Expr::TypedString(typed) => (Expr::Value(typed.value.clone()), &typed.data_type),
+            Expr::TypedString(typed) => (NAMED_CAST, Expr::Value(typed.value.clone()), &typed.data_type),
             _ => return ControlFlow::<()>::Continue(()),
         };
         if let Ok(column_type) = ColumnType::parse(&data_type.to_string())
             && !matches!(column_type, ColumnType::Symbol | ColumnType::Uuid | ColumnType::Array(_))
         {
             let name = Expr::value(Value::SingleQuotedString(column_type.edge_type().to_string()));
-            *expr = call(NAMED_CAST, vec![value, name]);
+            *expr = call(function, vec![value, name]);
         }
         ControlFlow::Continue(())
     });

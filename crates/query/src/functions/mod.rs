@@ -45,7 +45,7 @@ pub(crate) mod whole;
 mod windowed;
 
 pub(crate) use date_part::ExtractFields;
-pub(crate) use named_cast::{NAMED_CAST, named_cast};
+pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
 pub(crate) use wall_time::AT_TIME_ZONE;
 
 use crate::operators::BarStart;
@@ -110,9 +110,10 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);
     let places = places::Places::all().map(ScalarUDF::from);
-    let cast: ScalarUDF = named_cast::NamedCast::default().into();
+    let casts = named_cast::NamedCast::all().map(ScalarUDF::from);
     quotes
-        .chain([bucket, bar, wall, part, cast])
+        .chain([bucket, bar, wall, part])
+        .chain(casts)
         .chain(instants)
         .chain(books)
         .chain(places)
