@@ -43,6 +43,7 @@ mod stack;
 mod statements;
 #[cfg(test)]
 mod testing;
+mod unsigned;
 mod wanted;
 mod window_keys;
 

@@ -5,7 +5,7 @@
 //! files say what for.
 
 use crate::named::change_named;
-use crate::{approximate, dates, lengths, lists, literals, patterns};
+use crate::{approximate, dates, lengths, lists, literals, patterns, unsigned};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -18,8 +18,15 @@ use datafusion::optimizer::AnalyzerRule;
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [Rule; 6] =
-    [literals::read, patterns::read, dates::as_time, approximate::compared, lengths::compared, lists::read];
+const RULES: [Rule; 7] = [
+    literals::read,
+    patterns::read,
+    dates::as_time,
+    unsigned::as_signed,
+    approximate::compared,
+    lengths::compared,
+    lists::read,
+];
 
 /// See the file's header.
 #[derive(Debug)]
