@@ -14,8 +14,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{JoinType, Result, ScalarValue, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::{CooperativeExec, make_cooperative};
 use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType};
@@ -24,7 +24,7 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::{Stream, StreamExt};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -96,6 +96,8 @@ pub(crate) struct GiveWayExec {
     /// The node as it was before its expressions came to look, where that changes what is known of its rows. It is
     /// never run.
     shown: Option<Arc<dyn ExecutionPlan>>,
+    /// Whether nothing is known of its rows: neither their order nor which columns are equal or one value.
+    is_bare: bool,
     properties: Arc<PlanProperties>,
 }
 
@@ -103,7 +105,17 @@ impl GiveWayExec {
     fn new(input: Arc<dyn ExecutionPlan>, shown: Option<Arc<dyn ExecutionPlan>>) -> Self {
         let properties = PlanProperties::clone(shown.as_ref().unwrap_or(&input).properties());
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
-        Self { input, shown, properties }
+        Self { input, shown, is_bare: false, properties }
+    }
+
+    /// Above a node that is wrong in what it says of its rows.
+    pub(super) fn bare(input: Arc<dyn ExecutionPlan>) -> Self {
+        let of = input.properties();
+        let partitions = Partitioning::UnknownPartitioning(of.output_partitioning().partition_count());
+        let nothing = EquivalenceProperties::new(input.schema());
+        let properties = PlanProperties::new(nothing, partitions, of.emission_type, of.boundedness);
+        let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
+        Self { input, shown: None, is_bare: true, properties }
     }
 }
 
@@ -123,7 +135,7 @@ impl ExecutionPlan for GiveWayExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![!self.is_bare]
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -143,6 +155,9 @@ impl ExecutionPlan for GiveWayExec {
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.swap_remove(0);
+        if self.is_bare {
+            return Ok(Arc::new(Self::bare(input)));
+        }
         let below = || input.children().into_iter().map(Arc::clone).collect();
         let shown = self.shown.as_ref().map(|shown| Arc::clone(shown).replace_children(below(), options));
         Ok(Arc::new(Self::new(input, shown.transpose()?)))
