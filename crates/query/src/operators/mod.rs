@@ -15,9 +15,11 @@
 
 mod asof;
 mod conditions;
+mod embedded;
 mod fill;
 mod gather;
 mod give_way;
+mod grouping_sets;
 mod key;
 mod latest;
 mod missing_sorts;
@@ -65,6 +67,7 @@ use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -138,6 +141,7 @@ fn with_our_physical_rules(
         rules[totals] = Arc::new(settings::TotalsByStatistics::default());
     }
     rules.insert(totals.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
+    rules.insert(0, Arc::new(grouping_sets::NothingKnown));
     let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
     let before = before.unwrap_or(0);
     rules.insert(before, Arc::new(asof::rule::ChooseAsOfJoin));
@@ -147,6 +151,12 @@ fn with_our_physical_rules(
     rules.insert(place, Arc::new(order::OrderOfScan));
     let checked = rules.iter().position(|rule| rule.name() == SanityCheckPlan::new().name());
     rules.insert(checked.unwrap_or(rules.len()), Arc::new(missing_sorts::MissingSorts));
+    let carries =
+        |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| rule.name() == ProjectionPushdown::new().name();
+    let places: Vec<usize> = (0..rules.len()).filter(|&at| carries(&rules[at])).collect();
+    for place in places.into_iter().rev() {
+        rules.insert(place, Arc::new(embedded::FiltersYieldAll));
+    }
     rules.push(Arc::new(window::alike::KeysAlike));
     rules.push(Arc::new(pieces::InPieces));
     rules.push(Arc::new(give_way::GiveWay));
