@@ -1,24 +1,41 @@
 //! A DATE and an INTERVAL that has a time of day, or whose length is not written in the text, give a TIMESTAMP:
 //! `DATE '2024-01-01' + INTERVAL '3 hours'`. DataFusion gives a DATE and drops the hours. Days and months leave a date a
 //! DATE, as SQL has it. A DATE less another is a number of days, taken of numbers: DataFusion's analysis of bounds takes
-//! it for a length of time and refuses to compare it with a number.
+//! it for a length of time and refuses to compare it with a number. A whole number is no DATE, neither cast to one nor
+//! compared with one: DataFusion takes it for days since 1970.
 
+use crate::literals::is_comparison;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::error::Result;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, cast};
+use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, cast};
 
 /// See the file's header.
 ///
 /// # Errors
-/// None; the signature is that of all rules of [`crate::meanings`].
+/// Where a whole number stands for a DATE.
 pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
+    let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
+    match &expr {
+        Expr::Cast(Cast { expr: value, field })
+            if *field.data_type() == DataType::Date32 && is_number(value) =>
+        {
+            return Err(no_date());
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if is_comparison(*op)
+                && (is_date(left) && is_number(right) || is_number(left) && is_date(right)) =>
+        {
+            return Err(no_date());
+        }
+        _ => {}
+    }
     let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) = &mut expr
     else {
         return Ok(Transformed::no(expr));
     };
-    let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
     if *op == Operator::Minus && is_date(left) && is_date(right) {
         for date in [left, right] {
             let days = cast(cast(date.as_ref().clone(), DataType::Date32), DataType::Int32);
@@ -35,6 +52,13 @@ pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
     };
     **date = cast(date.as_ref().clone(), DataType::Timestamp(TimeUnit::Nanosecond, None));
     Ok(Transformed::yes(expr))
+}
+
+fn no_date() -> DataFusionError {
+    let message = "a whole number is no DATE";
+    let hint = "write DATE '2024-08-08', or DATE '1970-01-01' + n for days since 1970";
+    plan_datafusion_err!("{message}")
+        .with_diagnostic(Diagnostic::new_error(message, None).with_help(hint, None))
 }
 
 /// Whether an interval may have a part that is no whole day.

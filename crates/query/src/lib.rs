@@ -44,6 +44,7 @@ mod statements;
 #[cfg(test)]
 mod testing;
 mod unsigned;
+mod uuids;
 mod wanted;
 mod window_keys;
 

@@ -8,6 +8,7 @@
 //! brackets it names an interval ([`interval`]). Numbers beside a DECIMAL keep their digits
 //! ([`decimal`]).
 
+use crate::uuids;
 use chrono::NaiveDate;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -22,7 +23,8 @@ use tickstone_wire::{parse_iso, parse_uuid};
 mod decimal;
 pub(crate) mod interval;
 
-const UUID_BYTES: i32 = 16;
+/// Bytes of a UUID, whose type in plans is FixedSizeBinary of so many.
+pub(crate) const UUID_BYTES: i32 = 16;
 
 /// See the file's header.
 ///
@@ -82,8 +84,8 @@ fn places_as_wanted(mut call: ScalarFunction) -> Transformed<Expr> {
     if changed { Transformed::yes(call) } else { Transformed::no(call) }
 }
 
-/// Reads texts that are compared with a UUID while a text is planned: the planner asks for the types of both sides of a
-/// comparison that is not a whole condition.
+/// Reads texts that are compared with a UUID, and writes UUIDs that are put together with texts, while a statement is
+/// planned: the planner asks for the types of both sides then.
 #[derive(Debug)]
 pub(crate) struct UuidLiterals;
 
@@ -92,7 +94,10 @@ impl ExprPlanner for UuidLiterals {
         use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
         let is_uuid = |expr: &Expr| matches!(wanted(expr, schema), Some(Wanted::Uuid));
         let RawBinaryExpr { op, mut left, mut right } = expr;
-        if matches!(op, Eq | Gt | GtEq | Lt | LtEq | NotEq) {
+        if op == BinaryOperator::StringConcat {
+            let text = |expr: Expr| if is_uuid(&expr) { uuids::written(expr) } else { expr };
+            (left, right) = (text(left), text(right));
+        } else if matches!(op, Eq | Gt | GtEq | Lt | LtEq | NotEq) {
             if is_uuid(&left) {
                 right = Wanted::Uuid.read(right)?;
             } else if is_uuid(&right) {
@@ -184,7 +189,7 @@ fn no_instant(text: &str) -> DataFusionError {
         .with_diagnostic(Diagnostic::new_error(&message, None).with_help(hint, None))
 }
 
-fn no_uuid(text: &str) -> DataFusionError {
+pub(crate) fn no_uuid(text: &str) -> DataFusionError {
     plan_datafusion_err!("'{text}' is no UUID such as '67e55044-10b1-426f-9247-bb680e5fe0c8'")
 }
 

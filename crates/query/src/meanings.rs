@@ -5,7 +5,7 @@
 //! files say what for.
 
 use crate::named::change_named;
-use crate::{approximate, dates, lengths, lists, literals, patterns, unsigned};
+use crate::{approximate, dates, lengths, lists, literals, patterns, unsigned, uuids};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -18,8 +18,9 @@ use datafusion::optimizer::AnalyzerRule;
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     literals::read,
+    uuids::cast_in_words,
     patterns::read,
     dates::as_time,
     unsigned::as_signed,

@@ -19,7 +19,7 @@ use super::pivot::GROUPS;
 use super::series_join::{self, SeriesJoinClause, SeriesJoinKind};
 use super::{Position, SqlError};
 use crate::functions::stride::{STRIDE_HINT, Stride};
-use crate::literals::interval::{INTERVAL_HINT, parse_intervals};
+use crate::literals::interval::{INTERVAL_HINT, Interval, parse_intervals};
 use sqlparser::ast::{Expr, Value};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
@@ -173,8 +173,8 @@ pub(super) struct AsOfClause {
 #[derive(Debug, Clone)]
 pub(super) struct IntervalClause {
     pub(super) position: Position,
-    /// `[from, to)`, ns since the Unix epoch; at least one.
-    pub(super) intervals: Vec<(i64, i64)>,
+    /// At least one.
+    pub(super) intervals: Vec<Interval>,
 }
 
 /// A join of ours whose right side is being read.

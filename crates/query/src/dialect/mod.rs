@@ -12,6 +12,7 @@
 //! plans them. Every error is a [`SqlError`] with the line and column of the original text.
 
 mod advice;
+mod again;
 mod alter;
 mod calls;
 mod chains;
@@ -41,11 +42,12 @@ mod view;
 mod work;
 mod zone;
 
+pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub use calls::{Callable, CallableKind};
 pub use error::SqlError;
 pub use names::resolve_names;
 pub use references::{reads_several, tables_read};
-pub(crate) use repeated::{has_casts, name_casts, unique as unique_names};
+pub(crate) use repeated::unique as unique_names;
 pub use statement::{
     AlterTable, ChangeRows, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
 };

@@ -8,17 +8,14 @@
 //! Flow: names are resolved ([`super::names`]) -> [`place`] -> planning; what `*` repeats at the top is renamed by
 //! the session, which knows the columns then ([`unique`] does it for both).
 
-use super::marker::call;
 use super::names::Catalog;
-use crate::functions::{NAMED_CAST, NAMED_TRY_CAST};
 use sqlparser::ast::{
-    CastKind, Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, VisitMut,
+    VisitorMut, WildcardAdditionalOptions, visit_expressions_mut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use tickstone_model::ColumnType;
 
 /// Names that differ, in the order given: a name that was there before gets the first `_1`, `_2`, … that nobody has.
 pub(crate) fn unique(names: &[&str], is_folded: bool) -> Vec<String> {
@@ -238,38 +235,6 @@ fn name_of_first(body: &SetExpr) -> Option<String> {
         SetExpr::SetOperation { left, .. } => name_of_first(left),
         _ => None,
     }
-}
-
-/// Whether a statement has a cast or a literal that says its type.
-pub(crate) fn has_casts(statement: &Statement) -> bool {
-    let cast = |expr: &Expr| match expr {
-        Expr::Cast { .. } | Expr::TypedString(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    visit_expressions(statement, cast).is_break()
-}
-
-/// Casts to types of tables as calls that say the type ([`NAMED_CAST`]): planning leaves casts out of the names of what
-/// holds them, and takes two sums, or two keys of a GROUP BY, for one.
-pub(crate) fn name_casts(statement: &mut Statement) {
-    // The visitor never breaks off.
-    let _ = visit_expressions_mut(statement, |expr| {
-        let (function, value, data_type) = match &*expr {
-            Expr::Cast { kind, expr, data_type, .. } => {
-                let tries = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
-                (if tries { NAMED_TRY_CAST } else { NAMED_CAST }, expr.as_ref().clone(), data_type)
-            }
-            Expr::TypedString(typed) => (NAMED_CAST, Expr::Value(typed.value.clone()), &typed.data_type),
-            _ => return ControlFlow::<()>::Continue(()),
-        };
-        if let Ok(column_type) = ColumnType::parse(&data_type.to_string())
-            && !matches!(column_type, ColumnType::Symbol | ColumnType::Uuid | ColumnType::Array(_))
-        {
-            let name = Expr::value(Value::SingleQuotedString(column_type.edge_type().to_string()));
-            *expr = call(function, vec![value, name]);
-        }
-        ControlFlow::Continue(())
-    });
 }
 
 #[cfg(test)]

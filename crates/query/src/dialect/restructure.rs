@@ -231,7 +231,11 @@ fn inside(tested: &Expr, clause: &IntervalClause, negated: bool) -> Expr {
         right: Box::new(right),
     };
     let each = clause.intervals.iter().map(|(from, to)| {
-        join(compare(BinaryOperator::GtEq, *from), BinaryOperator::And, compare(BinaryOperator::Lt, *to))
+        let from = compare(BinaryOperator::GtEq, *from);
+        match to {
+            Some(to) => join(from, BinaryOperator::And, compare(BinaryOperator::Lt, *to)),
+            None => from,
+        }
     });
     let any =
         each.reduce(|a, b| join(Expr::Nested(Box::new(a)), BinaryOperator::Or, Expr::Nested(Box::new(b))));

@@ -232,7 +232,8 @@ fn holds_uuids(data_type: &DataType) -> bool {
     }
 }
 
-fn uuids_as_text(array: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
+/// UUIDs as text, also in lists and structs; anything else as it is.
+pub(crate) fn uuids_as_text(array: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
     let as_text = |field: &Arc<Field>, values: &ArrayRef| {
         Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
     };

@@ -14,14 +14,16 @@ pub(crate) const INTERVAL_HINT: &str = "write '2024', '2024-08', '2024-08-08T09:
 /// Most intervals that one text may name.
 const INTERVALS_MAX: i64 = 1_000;
 
-/// The intervals `[from, to)` in ns since the Unix epoch that a text names; `None` where it is none, or one of them
-/// lies outside the years 1677 to 2262.
-pub(crate) fn parse_intervals(text: &str) -> Option<Vec<(i64, i64)>> {
+/// An interval `[from, to)` in ns since the Unix epoch; `to` is none where it is later than any timestamp.
+pub(crate) type Interval = (i64, Option<i64>);
+
+/// The intervals that a text names; `None` where it is none, or one of them begins outside the years 1677 to 2262.
+pub(crate) fn parse_intervals(text: &str) -> Option<Vec<Interval>> {
     let mut parts = text.split(';').map(str::trim);
     let (from, mut to) = named(parts.next()?)?;
     if let Some(longer) = parts.next() {
         let longer = Stride::parse(longer)?;
-        to = longer.unit.add(longer.count, to)?;
+        to = to.and_then(|to| longer.unit.add(longer.count, to));
     }
     let (apart, count) = match (parts.next(), parts.next(), parts.next()) {
         (None, ..) => (Stride::new(1, Unit::Day)?, 1),
@@ -32,11 +34,11 @@ pub(crate) fn parse_intervals(text: &str) -> Option<Vec<(i64, i64)>> {
         return None;
     }
     let moved = |at: i64, instant: i64| apart.unit.add(apart.count.checked_mul(at)?, instant);
-    (0..count).map(|at| Some((moved(at, from)?, moved(at, to)?))).collect()
+    (0..count).map(|at| Some((moved(at, from)?, to.and_then(|to| moved(at, to))))).collect()
 }
 
 /// The interval that the beginning of an instant names.
-fn named(text: &str) -> Option<(i64, i64)> {
+fn named(text: &str) -> Option<Interval> {
     let clock = text.find(['T', ' ']).map_or("", |at| &text[at + 1..]);
     let zone = clock.find(['Z', 'z', '+', '-']).map_or(0, |at| clock.len() - at);
     let local = &text[..text.len() - zone];
@@ -54,16 +56,18 @@ fn named(text: &str) -> Option<(i64, i64)> {
         Unit::Hour => parse_instant(&format!("{local}:00{}", &text[local.len()..]))?,
         _ => parse_instant(text)?,
     };
-    Some((from, unit.add(count, from)?))
+    Some((from, unit.add(count, from)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse_intervals;
+    use super::{Interval, parse_intervals};
     use tickstone_model::format_nanos;
 
     fn shown(text: &str) -> Option<Vec<String>> {
-        let shown = |(from, to): (i64, i64)| format!("{} {}", format_nanos(from), format_nanos(to));
+        let shown = |(from, to): Interval| {
+            format!("{} {}", format_nanos(from), to.map_or("end".into(), format_nanos))
+        };
         parse_intervals(text).map(|intervals| intervals.into_iter().map(shown).collect())
     }
 
@@ -84,6 +88,9 @@ mod tests {
             ),
             ("2024-02-28T09:30+01:00", "2024-02-28T08:30:00Z 2024-02-28T08:31:00Z"),
             ("2024-02-28;1d", "2024-02-28T00:00:00Z 2024-03-01T00:00:00Z"),
+            ("2262", "2262-01-01T00:00:00Z end"),
+            ("2262-04-11T23:47:16.8", "2262-04-11T23:47:16.8Z end"),
+            ("2261;1y", "2261-01-01T00:00:00Z end"),
             ("2024;1M", "2024-01-01T00:00:00Z 2025-02-01T00:00:00Z"),
         ] {
             assert_eq!(shown(text), Some(vec![expected.to_string()]), "{text}");
@@ -115,7 +122,7 @@ mod tests {
             "2024;1d;1y;0",
             "2024;1d;1y;1001",
             "2024;1d;1y;2;3",
-            "2262",
+            "2263",
             "9999-12-31",
             "2024-02-30",
             "2024-02-28T23:59:59.",

@@ -206,12 +206,20 @@ struct Planned {
 }
 
 async fn logical(state: &SessionState, statement: ast::Statement) -> Result<Planned> {
-    let cast = dialect::has_casts(&statement).then(|| statement.clone());
-    match (planned(state, statement).await, cast) {
-        // Planning has one name for two expressions that differ by a cast.
-        (Err(error), Some(mut cast)) if is_named_alike(&error) => {
-            dialect::name_casts(&mut cast);
-            Ok(planned(state, cast).await.map_err(|_| error)?)
+    let again = dialect::has_casts_or_uuids(&statement).then(|| statement.clone());
+    match (planned(state, statement).await, again) {
+        (Err(error), Some(mut again)) => {
+            // Planning has one name for two expressions that differ by a cast.
+            let changed = if is_named_alike(&error) {
+                dialect::name_casts(&mut again);
+                true
+            } else {
+                dialect::cast_uuids(&mut again)
+            };
+            if !changed {
+                return Err(error.into());
+            }
+            Ok(planned(state, again).await.map_err(|_| error)?)
         }
         (planned, _) => Ok(planned?),
     }

@@ -10,6 +10,7 @@ use crate::functions::user::FunctionSet;
 use crate::functions::{heeds_distinct, heeds_nulls};
 use crate::literals::UuidLiterals;
 use crate::operators::{self, SessionSettings};
+use crate::uuids::UuidType;
 use datafusion::catalog::CatalogProviderList;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -32,6 +33,7 @@ pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> 
         .with_config(config(threads))
         .with_runtime_env(runtime.build_arc()?)
         .with_expr_planners(expr_planners())
+        .with_type_planner(Arc::new(UuidType))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())

@@ -1,0 +1,157 @@
+//! Text that becomes a UUID and a UUID that becomes text: `CAST('67e55044-…' AS UUID)`, `id::VARCHAR`, `id || '!'`.
+//!
+//! A UUID is 16 bytes in plans, and Arrow's casts take the bytes of a text for them. Casts between the two are calls of
+//! functions that no name leads to. Where a text of a statement should be a UUID and planning cannot know (`coalesce(id,
+//! '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts that are UUIDs
+//! cast to it (`dialect::cast_uuids`).
+
+use crate::export::uuids_as_text;
+use crate::literals::{UUID_BYTES, no_uuid};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder};
+use datafusion::arrow::compute::cast as cast_array;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::utils::take_function_args;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, TryCast, Volatility, cast,
+};
+use std::sync::{Arc, LazyLock};
+use tickstone_wire::parse_uuid;
+
+/// The type `UUID` of statements.
+#[derive(Debug)]
+pub(crate) struct UuidType;
+
+impl TypePlanner for UuidType {
+    fn plan_type_field(&self, sql_type: &sqlparser::ast::DataType) -> Result<Option<FieldRef>> {
+        let is_uuid = matches!(sql_type, sqlparser::ast::DataType::Uuid);
+        Ok(is_uuid.then(|| Arc::new(Field::new("", DataType::FixedSizeBinary(UUID_BYTES), true))))
+    }
+}
+
+/// Casts between UUIDs and text as calls; see the file's header.
+///
+/// # Errors
+/// Those of types that are not known.
+pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (value, to, read) = match &expr {
+        Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), &READ),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type(), &TRY_READ),
+        _ => return Ok(Transformed::no(expr)),
+    };
+    if !is_uuid(to) && !is_text(to) {
+        return Ok(Transformed::no(expr));
+    }
+    let from = value.get_type(schema)?;
+    let call = |function: &LazyLock<Arc<ScalarUDF>>| function.call(vec![value.as_ref().clone()]);
+    Ok(match (is_uuid(&from), is_uuid(to)) {
+        (true, false) => Transformed::yes(cast(call(&WRITE), to.clone())),
+        (false, true) if is_text(&from) => Transformed::yes(call(read)),
+        _ => Transformed::no(expr),
+    })
+}
+
+/// A UUID as text.
+pub(crate) fn written(expr: Expr) -> Expr {
+    WRITE.call(vec![expr])
+}
+
+pub(crate) fn is_uuid(data_type: &DataType) -> bool {
+    *data_type == DataType::FixedSizeBinary(UUID_BYTES)
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_text(values),
+        other => other.is_string(),
+    }
+}
+
+/// Which of the functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Which {
+    Read,
+    /// NULL where a text is none.
+    TryRead,
+    Write,
+}
+
+static READ: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Read));
+static TRY_READ: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::TryRead));
+static WRITE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Write));
+
+fn function(which: Which) -> Arc<ScalarUDF> {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::from(UuidFunction { which, signature }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct UuidFunction {
+    which: Which,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for UuidFunction {
+    fn name(&self) -> &str {
+        match self.which {
+            Which::Read => "__uuid",
+            Which::TryRead => "__try_uuid",
+            Which::Write => "__uuid_text",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(match self.which {
+            Which::Read | Which::TryRead => DataType::FixedSizeBinary(UUID_BYTES),
+            Which::Write => DataType::Utf8,
+        })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable =
+            self.which == Which::TryRead || args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, nullable)))
+    }
+
+    // Without casts in the name: what a statement calls its columns does not change.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let [value] = take_function_args(self.name(), args)?;
+        Ok(value.schema_name().to_string())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let [value] = take_function_args(self.name(), args.args)?;
+        let is_constant = matches!(value, ColumnarValue::Scalar(_));
+        let values = value.into_array(if is_constant { 1 } else { rows })?;
+        let made = match self.which {
+            Which::Write => uuids_as_text(&values)?,
+            which => read_array(&values, which == Which::TryRead)?,
+        };
+        Ok(match is_constant {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
+            false => ColumnarValue::Array(made),
+        })
+    }
+}
+
+fn read_array(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
+    let texts = cast_array(values, &DataType::Utf8)?;
+    let mut uuids = FixedSizeBinaryBuilder::with_capacity(texts.len(), UUID_BYTES);
+    for text in texts.as_string::<i32>() {
+        match text.map(|text| (text, parse_uuid(text.trim().as_bytes()))) {
+            Some((_, Some(uuid))) => uuids.append_value(uuid)?,
+            Some((text, None)) if !tries => return Err(no_uuid(text)),
+            _ => uuids.append_null(),
+        }
+    }
+    Ok(Arc::new(uuids.finish()))
+}
