@@ -6,6 +6,7 @@
 //! made its keys do, which are worked out once more for each batch. Such keys are no columns to the optimizer, so that
 //! the node above says what the join was before ([`GiveWayExec::shown`]).
 
+use super::known;
 use crate::wanted;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
@@ -14,8 +15,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{JoinType, Result, ScalarValue, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::{CooperativeExec, make_cooperative};
 use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType};
@@ -23,6 +24,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, PartitionMode, SortMergeJoinExec,
 };
+use datafusion::physical_plan::projection::{ProjectionExec, make_with_child};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::{Stream, StreamExt};
@@ -96,7 +98,7 @@ pub(crate) struct GiveWayExec {
     /// The node as it was before its expressions came to look, where that changes what is known of its rows. It is
     /// never run.
     shown: Option<Arc<dyn ExecutionPlan>>,
-    /// Whether nothing is known of its rows: neither their order nor which columns are equal or one value.
+    /// Whether less is known of its rows than the node below says.
     is_bare: bool,
     properties: Arc<PlanProperties>,
 }
@@ -108,12 +110,12 @@ impl GiveWayExec {
         Self { input, shown, is_bare: false, properties }
     }
 
-    /// Above a node that is wrong in what it says of its rows.
+    /// Above a node that is wrong in what it says of its rows, or a projection of them ([`known`]).
     pub(super) fn bare(input: Arc<dyn ExecutionPlan>) -> Self {
         let of = input.properties();
         let partitions = Partitioning::UnknownPartitioning(of.output_partitioning().partition_count());
-        let nothing = EquivalenceProperties::new(input.schema());
-        let properties = PlanProperties::new(nothing, partitions, of.emission_type, of.boundedness);
+        let certain = known::certain(&input);
+        let properties = PlanProperties::new(certain, partitions, of.emission_type, of.boundedness);
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
         Self { input, shown: None, is_bare: true, properties }
     }
@@ -135,6 +137,7 @@ impl ExecutionPlan for GiveWayExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
+        // No sort is carried below: it would be taken for done there.
         vec![!self.is_bare]
     }
 
@@ -173,6 +176,15 @@ impl ExecutionPlan for GiveWayExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
         Ok(make_cooperative(Box::pin(GivesWay { rows })))
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        // Joins take projections in.
+        let below = || make_with_child(projection, &self.input);
+        Ok(if self.is_bare { Some(Arc::new(Self::bare(below()?)) as _) } else { None })
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {

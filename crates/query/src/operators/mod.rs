@@ -19,8 +19,8 @@ mod embedded;
 mod fill;
 mod gather;
 mod give_way;
-mod grouping_sets;
 mod key;
+mod known;
 mod latest;
 mod missing_sorts;
 mod nbbo;
@@ -141,7 +141,7 @@ fn with_our_physical_rules(
         rules[totals] = Arc::new(settings::TotalsByStatistics::default());
     }
     rules.insert(totals.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
-    rules.insert(0, Arc::new(grouping_sets::NothingKnown));
+    rules.insert(0, Arc::new(known::OnlyWhatIsKnown));
     let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
     let before = before.unwrap_or(0);
     rules.insert(before, Arc::new(asof::rule::ChooseAsOfJoin));
