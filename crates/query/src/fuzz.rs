@@ -19,9 +19,13 @@ static TABLES: LazyLock<Option<Database>> = LazyLock::new(|| {
     Some(database)
 });
 
-/// Reads a text and plans its queries; the message of a defect that it met.
+/// Reads a text and plans its queries over two tables; the message of a defect that it met.
 pub fn sql(text: &str) -> Option<String> {
-    let database = TABLES.as_ref()?;
+    sql_in(TABLES.as_ref()?, text)
+}
+
+/// Reads a text and plans its queries in a database; the message of a defect that it met.
+pub fn sql_in(database: &Database, text: &str) -> Option<String> {
     let statements = parse_with_texts(text).ok()?;
     let mut session = database.session();
     for (_, statement) in statements.into_iter().take(4) {

@@ -5,7 +5,7 @@ use super::{Position, SqlError, limits, syntax};
 use sqlparser::ast::Expr;
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 pub(super) type Result<T> = std::result::Result<T, SqlError>;
 
@@ -19,17 +19,23 @@ pub(super) struct Tokens {
 
 /// Cuts a text into its statements at semicolons; empty ones are left out.
 pub(super) fn statements(sql: &str) -> Result<Vec<Tokens>> {
-    let all = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| {
+    // Long lists of values have a token for each few bytes: they are made once and stay where they are.
+    let mut all = Vec::with_capacity(sql.len() / 3 + 1);
+    Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location_into_buf(&mut all).map_err(|e| {
         SqlError::new(e.message.trim().to_string(), position(e.location).unwrap_or_default())
             .hint("a quote or comment that is opened must be closed")
     })?;
+    all.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    let mut end = Position::default();
+    let ends = all.iter().filter(|token| token.token == Token::SemiColon).count();
+    if let (0, Some(last)) = (ends, all.last()) {
+        end = position(last.span.end).unwrap_or(end);
+        return Ok(vec![Tokens { tokens: all, end }]);
+    }
     let mut found = Vec::new();
     let mut tokens = Vec::new();
-    let mut end = Position::default();
     for token in all {
         match token.token {
-            Token::Whitespace(Whitespace::Space | Whitespace::Newline | Whitespace::Tab) => {}
-            Token::Whitespace(_) => {}
             Token::SemiColon => {
                 end = position(token.span.start).unwrap_or(end);
                 found.push(Tokens { tokens: std::mem::take(&mut tokens), end });

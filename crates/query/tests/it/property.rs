@@ -3,6 +3,7 @@
 //!
 //! A failure prints its seed; `SEED=n cargo test` runs that one alone.
 
+use crate::numbers::Numbers;
 use crate::states::{crash_image, open_with, over};
 use datafusion::arrow::array::{
     ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
@@ -23,30 +24,6 @@ use tickstone_query::{Database, Session};
 const SYMBOLS: [&str; 6] = ["BTC-USD", "ETH-USD", "SOL-USD", "A", "", "zürich"];
 const START: i64 = 1_704_067_200_000_000_000; // 2024-01-01T00:00:00Z
 const MINUTE: i64 = 60_000_000_000;
-
-/// A small generator of numbers (xorshift64*), seeded.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end.max(1)
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
-}
 
 fn schema(numbers: &mut Numbers) -> TableSchema {
     let unit = *numbers.pick(&[PartitionBy::Hour, PartitionBy::Day, PartitionBy::Month]);

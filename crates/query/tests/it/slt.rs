@@ -33,22 +33,41 @@ struct Record {
 
 #[test]
 fn sql_files_give_the_same_in_every_state() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
-    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
     let only = std::env::var("SLT").ok();
     let mut failures = Vec::new();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "slt")) {
+    for file in files() {
         let name = file.file_name().unwrap().to_string_lossy().to_string();
         if only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
             continue;
         }
-        let records = parse(&fs::read_to_string(file).unwrap());
+        let records = parse(&fs::read_to_string(&file).unwrap());
         for state in State::ALL {
             failures.extend(run(&records, state).into_iter().map(|f| format!("{name} ({state:?}) {f}")));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The statements of a file: those that make its tables and rows, and its queries.
+pub(crate) fn statements_of(text: &str) -> (Vec<String>, Vec<String>) {
+    let (mut made, mut asked) = (Vec::new(), Vec::new());
+    for record in parse(text) {
+        match record.expected {
+            Expected::Rows { .. } => asked.push(record.sql),
+            Expected::Ok | Expected::Count(_) => made.push(record.sql),
+            Expected::Error(_) => {}
+        }
+    }
+    (made, asked)
+}
+
+/// The SQL files.
+pub(crate) fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "slt"));
+    files.sort();
+    files
 }
 
 fn parse(text: &str) -> Vec<Record> {

@@ -4,52 +4,14 @@
 //! Whole numbers go against a naive version in 128 bits: the same values, or an error. A failure prints its seed;
 //! `SEED=n cargo test` runs that one alone.
 
+use crate::numbers::{Numbers, each_seed};
 use crate::states::{open_with, over};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tickstone_engine::EngineOptions;
 use tickstone_engine::disk::MemoryDisk;
 use tickstone_query::Database;
-
-/// A small generator of numbers (xorshift64*), seeded.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end.max(1)
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
-}
-
-/// Seeds that no run before has had, or the one that is asked for.
-fn seeds(count: u64) -> Vec<u64> {
-    if let Ok(seed) = std::env::var("SEED") {
-        return vec![seed.parse().unwrap()];
-    }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    (0..count).map(|n| now.wrapping_add(n)).collect()
-}
-
-fn each_seed(count: u64, run: fn(u64)) {
-    for seed in seeds(count) {
-        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
-            eprintln!("SEED={seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
 
 /// Names, SQL types and ends of the whole numbers.
 const TYPES: [(&str, &str, i128, i128); 8] = [
