@@ -21,24 +21,28 @@ static TABLES: LazyLock<Option<Database>> = LazyLock::new(|| {
 
 /// Reads a text and plans its queries over two tables; the message of a defect that it met.
 pub fn sql(text: &str) -> Option<String> {
-    sql_in(TABLES.as_ref()?, text)
+    sql_in(TABLES.as_ref()?, text).err()
 }
 
-/// Reads a text and plans its queries in a database; the message of a defect that it met.
-pub fn sql_in(database: &Database, text: &str) -> Option<String> {
-    let statements = parse_with_texts(text).ok()?;
+/// Reads a text and plans its queries in a database; how many were planned.
+///
+/// # Errors
+/// The message of a defect that it met.
+pub fn sql_in(database: &Database, text: &str) -> Result<usize, String> {
+    let Ok(statements) = parse_with_texts(text) else { return Ok(0) };
     let mut session = database.session();
+    let mut planned = 0;
     for (_, statement) in statements.into_iter().take(4) {
         if !matches!(statement, Statement::Query(_)) {
             continue;
         }
         match database.runtime().block_on(session.run(statement)) {
             // The rows are not asked for.
-            Ok(Outcome::Rows { .. } | Outcome::Done { .. }) => {}
+            Ok(Outcome::Rows { .. } | Outcome::Done { .. }) => planned += 1,
             // What a panic becomes (`Session::run`).
-            Err(error) if error.message.contains("met a defect") => return Some(error.to_string()),
+            Err(error) if error.message.contains("met a defect") => return Err(error.to_string()),
             Err(_) => {}
         }
     }
-    None
+    Ok(planned)
 }
