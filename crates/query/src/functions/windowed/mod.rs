@@ -8,6 +8,7 @@
 //! [`ForWindows`] puts them in the place of the functions in windows, under the same names. Elsewhere functions are as
 //! they were: an aggregate of a group is asked for once.
 
+mod deviation;
 mod looking;
 mod once;
 mod quantile;
@@ -89,6 +90,9 @@ impl WindowedAggregate {
     fn ours(&self, args: &AccumulatorArgs<'_>) -> Result<Option<Box<dyn Accumulator>>> {
         let Some(of) = args.expr_fields.first().map(|field| field.data_type()) else { return Ok(None) };
         let whole = !args.order_bys.is_empty() || args.ignore_nulls;
+        if let (false, Some(ours)) = (whole || args.is_distinct, deviation::deviation(self.0.name(), of)) {
+            return Ok(Some(ours));
+        }
         match self.0.name() {
             _ if whole => Ok(None),
             "median" => Ok(quantile::median(of, args.is_distinct)),
