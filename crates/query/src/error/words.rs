@@ -140,6 +140,8 @@ pub(super) fn reworded(message: &str) -> QueryError {
         wrong_arguments,
         incomparable,
         no_number,
+        no_between,
+        no_range,
         named_alike,
         no_moving_frame,
         correlated,
@@ -231,6 +233,21 @@ fn incomparable(message: &str) -> Option<QueryError> {
     } else {
         made
     })
+}
+
+fn no_between(message: &str) -> Option<QueryError> {
+    let types = between(message, "Failed to coerce types ", " in BETWEEN expression")?;
+    let (left, right) = types.split_once(" and ")?;
+    let made =
+        QueryError::request(format!("{} and {} cannot be compared", our_types(left), our_types(right)));
+    Some(made.hint("cast one of them"))
+}
+
+/// A frame by RANGE over what has no distances.
+fn no_range(message: &str) -> Option<QueryError> {
+    let of = message.strip_prefix("Cannot run range queries on datatype: ")?;
+    let made = QueryError::request(format!("a window by RANGE has no order by {}", our_types(of)));
+    Some(made.hint("the frame of ROWS goes by any order: OVER (ORDER BY x ROWS UNBOUNDED PRECEDING)"))
 }
 
 fn no_number(message: &str) -> Option<QueryError> {

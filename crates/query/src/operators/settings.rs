@@ -4,11 +4,14 @@ use crate::scan::of_columns_too;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, extensions_options};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
 extensions_options! {
@@ -30,8 +33,9 @@ pub(crate) fn goes_by_statistics(options: &ConfigOptions) -> bool {
     options.extensions.get::<SessionSettings>().is_none_or(|settings| settings.block_statistics)
 }
 
-/// DataFusion's rule that answers totals over a table by its statistics, where the session goes by them and no condition
-/// stands between the two.
+/// DataFusion's rule that answers totals over a table by its statistics, where the session goes by them and nothing but
+/// columns stands between the two: no condition, and no cast, of whose text it takes that of the largest number for the
+/// largest (55.2).
 #[derive(Debug, Default)]
 pub(super) struct TotalsByStatistics(AggregateStatistics);
 
@@ -45,7 +49,7 @@ impl PhysicalOptimizerRule for TotalsByStatistics {
             return Ok(plan);
         }
         plan.transform_down(|node| {
-            if !node.is::<AggregateExec>() || node.exists(|below| Ok(below.is::<FilterExec>()))? {
+            if !node.is::<AggregateExec>() || node.exists(|below| Ok(!passes_on(below)))? {
                 return Ok(Transformed::no(node));
             }
             let total = of_columns_too(|| self.0.optimize(node, options))?;
@@ -61,4 +65,16 @@ impl PhysicalOptimizerRule for TotalsByStatistics {
     fn schema_check(&self) -> bool {
         self.0.schema_check()
     }
+}
+
+/// Whether the statistics of a node's columns are those of columns below it.
+fn passes_on(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let plain = |expr: &Arc<dyn PhysicalExpr>| expr.is::<Column>() || expr.is::<Literal>();
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        return aggregate.aggr_expr().iter().all(|of| of.expressions().iter().all(plain));
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        return projection.expr().iter().all(|of| plain(&of.expr));
+    }
+    !plan.is::<FilterExec>()
 }
