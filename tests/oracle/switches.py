@@ -37,7 +37,7 @@ SWITCHES = {
     # A defect beside others whose arguments are expressions of doubles; an error to report beside frames of RANGE.
     "windows by expressions": True,
     # A defect: it calculates with what is under a NULL.
-    "date_trunc of what DISTINCT gives": False,
+    "date_trunc of what DISTINCT gives": True,
     # An error to report: bounds of a difference of days have another type.
     "differences of days compared": True,
     # The cast goes from the condition, and with it the rounding.
