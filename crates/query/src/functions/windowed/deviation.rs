@@ -12,8 +12,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Accumulator;
 use std::mem::size_of_val;
 
-/// The accumulator of a function over values of a type.
-pub(super) fn deviation(name: &str, of: &DataType) -> Option<Box<dyn Accumulator>> {
+/// The accumulator of a function over values of a type; `moves` where values leave the frame, which only grows otherwise
+/// and keeps none of them.
+pub(super) fn deviation(name: &str, of: &DataType, moves: bool) -> Option<Box<dyn Accumulator>> {
     let (sample, root) = match name {
         "var" => (true, false),
         "var_pop" => (false, false),
@@ -21,7 +22,8 @@ pub(super) fn deviation(name: &str, of: &DataType) -> Option<Box<dyn Accumulator
         "stddev_pop" => (false, true),
         _ => return None,
     };
-    let made = || Deviation { sample, root, backs: Vec::new(), front: Moments::default(), after: Vec::new() };
+    let front = Moments::default();
+    let made = || Deviation { sample, root, moves, backs: Vec::new(), front, after: Vec::new() };
     (*of == DataType::Float64).then(|| Box::new(made()) as _)
 }
 
@@ -61,11 +63,12 @@ impl Moments {
 struct Deviation {
     sample: bool,
     root: bool,
+    moves: bool,
     /// From the last value before the middle back: the folds of the values from there up to it.
     backs: Vec<Moments>,
     /// The fold of the values after the middle.
     front: Moments,
-    /// These values.
+    /// These values, where the frame moves.
     after: Vec<f64>,
 }
 
@@ -73,7 +76,9 @@ impl Accumulator for Deviation {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for value in values[0].as_primitive::<Float64Type>().iter().flatten() {
             self.front = self.front.join(Moments::of(value));
-            self.after.push(value);
+            if self.moves {
+                self.after.push(value);
+            }
         }
         Ok(())
     }
@@ -95,7 +100,7 @@ impl Accumulator for Deviation {
     }
 
     fn supports_retract_batch(&self) -> bool {
-        true
+        self.moves
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {

@@ -86,11 +86,14 @@ impl WindowedAggregate {
         Arc::new(Self(Arc::clone(theirs)).into())
     }
 
-    /// The accumulator that takes the place of the function's.
-    fn ours(&self, args: &AccumulatorArgs<'_>) -> Result<Option<Box<dyn Accumulator>>> {
+    /// The accumulator that takes the place of the function's; `moves` where values leave the frame.
+    fn ours(&self, args: &AccumulatorArgs<'_>, moves: bool) -> Result<Option<Box<dyn Accumulator>>> {
         let Some(of) = args.expr_fields.first().map(|field| field.data_type()) else { return Ok(None) };
         let whole = !args.order_bys.is_empty() || args.ignore_nulls;
-        if let (false, Some(ours)) = (whole || args.is_distinct, deviation::deviation(self.0.name(), of)) {
+        if !whole
+            && !args.is_distinct
+            && let Some(ours) = deviation::deviation(self.0.name(), of, moves)
+        {
             return Ok(Some(ours));
         }
         match self.0.name() {
@@ -172,7 +175,7 @@ impl AggregateUDFImpl for WindowedAggregate {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let accumulator = match self.ours(&args)? {
+        let accumulator = match self.ours(&args, false)? {
             Some(ours) => ours,
             None => self.0.accumulator(args.clone())?,
         };
@@ -180,7 +183,7 @@ impl AggregateUDFImpl for WindowedAggregate {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let accumulator = match self.ours(&args)? {
+        let accumulator = match self.ours(&args, true)? {
             Some(ours) => ours,
             None => self.0.create_sliding_accumulator(args.clone())?,
         };
