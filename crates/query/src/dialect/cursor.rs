@@ -19,8 +19,8 @@ pub(super) struct Tokens {
 
 /// Cuts a text into its statements at semicolons; empty ones are left out.
 pub(super) fn statements(sql: &str) -> Result<Vec<Tokens>> {
-    // Long lists of values have a token for each few bytes: they are made once and stay where they are.
-    let mut all = Vec::with_capacity(sql.len() / 3 + 1);
+    // A text of one statement, which may be a long list of values, stays where it is.
+    let mut all = Vec::new();
     Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location_into_buf(&mut all).map_err(|e| {
         SqlError::new(e.message.trim().to_string(), position(e.location).unwrap_or_default())
             .hint("a quote or comment that is opened must be closed")
