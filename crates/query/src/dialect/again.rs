@@ -2,22 +2,16 @@
 //! nothing of the kind is not planned again.
 
 use super::marker::call;
+use super::walks::{each_expr, has_expr};
 use crate::functions::{NAMED_CAST, NAMED_TRY_CAST};
-use sqlparser::ast::{
-    CastKind, DataType, Expr, Statement, Value, ValueWithSpan, visit_expressions, visit_expressions_mut,
-};
-use std::ops::ControlFlow;
+use sqlparser::ast::{CastKind, DataType, Expr, Statement, Value, ValueWithSpan};
 use tickstone_model::ColumnType;
 use tickstone_wire::parse_uuid;
 
 /// Whether a statement has a cast, a literal that says its type, or a text that is a UUID.
 pub(crate) fn has_casts_or_uuids(statement: &Statement) -> bool {
-    let says = |expr: &Expr| match expr {
-        Expr::Cast { .. } | Expr::TypedString(_) => ControlFlow::Break(()),
-        other if is_uuid(other) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
-    visit_expressions(statement, says).is_break()
+    let says = |expr: &Expr| matches!(expr, Expr::Cast { .. } | Expr::TypedString(_)) || is_uuid(expr);
+    has_expr(statement, &says)
 }
 
 fn is_uuid(expr: &Expr) -> bool {
@@ -28,8 +22,7 @@ fn is_uuid(expr: &Expr) -> bool {
 /// Texts that are UUIDs as UUIDs; says whether there are any.
 pub(crate) fn cast_uuids(statement: &mut Statement) -> bool {
     let mut changed = false;
-    // The visitor never breaks off.
-    let _ = visit_expressions_mut(statement, |expr| {
+    each_expr(statement, &mut |expr| {
         if is_uuid(expr) {
             let text = std::mem::replace(expr, Expr::value(Value::Null));
             *expr = Expr::Cast {
@@ -41,7 +34,6 @@ pub(crate) fn cast_uuids(statement: &mut Statement) -> bool {
             };
             changed = true;
         }
-        ControlFlow::<()>::Continue(())
     });
     changed
 }
@@ -49,15 +41,14 @@ pub(crate) fn cast_uuids(statement: &mut Statement) -> bool {
 /// Casts to types of tables as calls that say the type ([`NAMED_CAST`]): planning leaves casts out of the names of what
 /// holds them, and takes two sums, or two keys of a GROUP BY, for one.
 pub(crate) fn name_casts(statement: &mut Statement) {
-    // The visitor never breaks off.
-    let _ = visit_expressions_mut(statement, |expr| {
+    each_expr(statement, &mut |expr| {
         let (function, value, data_type) = match &*expr {
             Expr::Cast { kind, expr, data_type, .. } => {
                 let tries = matches!(kind, CastKind::TryCast | CastKind::SafeCast);
                 (if tries { NAMED_TRY_CAST } else { NAMED_CAST }, expr.as_ref().clone(), data_type)
             }
             Expr::TypedString(typed) => (NAMED_CAST, Expr::Value(typed.value.clone()), &typed.data_type),
-            _ => return ControlFlow::<()>::Continue(()),
+            _ => return,
         };
         if let Ok(column_type) = ColumnType::parse(&data_type.to_string())
             && !matches!(column_type, ColumnType::Symbol | ColumnType::Uuid | ColumnType::Array(_))
@@ -65,6 +56,5 @@ pub(crate) fn name_casts(statement: &mut Statement) {
             let name = Expr::value(Value::SingleQuotedString(column_type.edge_type().to_string()));
             *expr = call(function, vec![value, name]);
         }
-        ControlFlow::Continue(())
     });
 }

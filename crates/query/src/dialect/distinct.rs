@@ -4,10 +4,10 @@
 //! `a IS DISTINCT FROM b AND c` would become `a IS DISTINCT FROM (b AND c)`. It is given an operator of
 //! our own instead, whose precedence is right, and the operator becomes the comparison afterwards.
 
-use sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut, visit_expressions_mut};
+use super::walks::each_expr;
+use sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
-use std::ops::ControlFlow;
 
 const DISTINCT: &str = "IS DISTINCT FROM";
 const NOT_DISTINCT: &str = "IS NOT DISTINCT FROM";
@@ -44,17 +44,16 @@ pub(super) fn join_words(tokens: &mut Vec<TokenWithSpan>) {
 
 /// Makes the operators the comparisons that they stand for.
 pub(super) fn place(node: &mut impl VisitMut) {
-    let _: ControlFlow<()> = visit_expressions_mut(node, |expr| {
+    each_expr(node, &mut |expr| {
         let Expr::BinaryOp { left, op: BinaryOperator::Custom(operator), right } = expr else {
-            return ControlFlow::Continue(());
+            return;
         };
         let make = match operator.as_str() {
             DISTINCT => Expr::IsDistinctFrom,
             NOT_DISTINCT => Expr::IsNotDistinctFrom,
-            _ => return ControlFlow::Continue(()),
+            _ => return,
         };
         let nothing = || Box::new(Expr::value(Value::Null));
         *expr = make(std::mem::replace(left, nothing()), std::mem::replace(right, nothing()));
-        ControlFlow::Continue(())
     });
 }

@@ -166,6 +166,15 @@ impl Marker {
     }
 }
 
+/// The query whose columns a relation of SAMPLE BY or LATEST ON has; `None` for any other factor.
+pub(super) fn queried(factor: &TableFactor) -> Option<&Query> {
+    let TableFactor::Function { name, args, .. } = factor else { return None };
+    match (simple_name(name)?, arguments(args, "query").next()?) {
+        (SAMPLE_BY | LATEST_ON, Expr::Subquery(query)) => Some(query),
+        _ => None,
+    }
+}
+
 /// The table factor that stands for SAMPLE BY.
 pub(super) fn sample_factor(clause: SampleClause, query: Box<Query>) -> TableFactor {
     let position = clause.position;

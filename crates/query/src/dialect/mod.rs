@@ -6,6 +6,7 @@
 //! ```text
 //! text -> cursor (tokens, statements) -> clause (cut ours out) -> sqlparser -> restructure (markers) -> Statement
 //!                                     \-> table, copy (statements read by hand) -----------------------^
+//! Statement, catalog -> names (spelling) -> listed (columns of lists, USING) -> planning
 //! ```
 //!
 //! Enter at [`parse`]. Marker relations (`marker`) are the contract with [`crate::operators`], which
@@ -18,6 +19,7 @@ mod calls;
 mod chains;
 pub(crate) mod change;
 mod clause;
+mod columns;
 mod copy;
 mod cursor;
 pub(crate) mod digits;
@@ -25,6 +27,7 @@ mod distinct;
 mod error;
 mod grammar;
 mod limits;
+mod listed;
 pub(crate) mod marker;
 mod names;
 pub(crate) mod pivot;
@@ -38,7 +41,9 @@ mod slips;
 mod statement;
 mod syntax;
 mod table;
+mod using;
 mod view;
+mod walks;
 mod work;
 mod zone;
 

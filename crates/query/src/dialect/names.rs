@@ -69,8 +69,7 @@ impl Names<'_> {
         }
         // It never breaks off.
         let _ = node.visit(&mut KeepDigits);
-        super::repeated::place(node, self.catalog);
-        Ok(())
+        super::listed::place(node, self.catalog)
     }
 }
 

@@ -237,7 +237,7 @@ fn names_take_the_spelling_of_the_catalog() {
     check("SELECT PRICE, \"PRICE\" FROM trades", "SELECT price, \"PRICE\" FROM Trades");
     check(
         "SELECT t.TS, Q.TS, q.bid B FROM TRADES T JOIN Quotes q USING (SYMBOL) ORDER BY b",
-        "SELECT T.Ts, q.ts, q.Bid AS B FROM Trades T JOIN quotes q USING(Symbol) ORDER BY B",
+        "SELECT T.Ts, q.ts, q.Bid AS B FROM Trades T JOIN quotes q ON \"T\".\"Symbol\" = \"q\".\"symbol\" ORDER BY B",
     );
     check(
         "WITH Bars AS (SELECT max(PRICE) AS Peak FROM trades SAMPLE BY 1m) SELECT peak, bars.* FROM bars",

@@ -63,8 +63,12 @@ fn a_star_in_a_sub_query_is_written_out() {
         &format!("WITH q AS ({written}) SELECT * FROM q"),
     );
     check("SELECT * FROM t a JOIN u b ON true", "SELECT * FROM t a JOIN u b ON true");
-    let known = "SELECT * FROM (SELECT * FROM t JOIN u USING (ts)) q";
-    check(known, &known.replace("USING (ts)", "USING(ts)"));
+    let once =
+        "SELECT \"t\".\"ts\", \"t\".\"price\", \"u\".\"size\" FROM t JOIN u ON \"t\".\"ts\" = \"u\".\"ts\"";
+    check("SELECT * FROM (SELECT * FROM t JOIN u USING (ts)) q", &format!("SELECT * FROM ({once}) q"));
+    // A name of WITH is no table.
+    let hides = "WITH u AS (SELECT 1 AS x) SELECT * FROM (SELECT * FROM t JOIN u ON true) AS q";
+    check(hides, hides);
 }
 
 #[test]

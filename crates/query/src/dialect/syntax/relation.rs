@@ -19,18 +19,6 @@ impl Walk<'_> {
         self.never(*global, "GLOBAL", "leave it out: there is one node")?;
         self.factor(relation)?;
         match join_operator {
-            // DataFusion 55.2 takes the left side's key for the one of both, which is NULL where only the right side has
-            // a row.
-            JoinOperator::Right(JoinConstraint::Using(_) | JoinConstraint::Natural)
-            | JoinOperator::RightOuter(JoinConstraint::Using(_) | JoinConstraint::Natural) => Err(self
-                .refused(
-                    "RIGHT JOIN by USING or NATURAL",
-                    "write RIGHT JOIN r ON l.k = r.k, and r.k for the key",
-                )),
-            JoinOperator::FullOuter(JoinConstraint::Using(_) | JoinConstraint::Natural) => Err(self.refused(
-                "FULL JOIN by USING or NATURAL",
-                "write FULL JOIN r ON l.k = r.k, and coalesce(l.k, r.k) for the key",
-            )),
             JoinOperator::Join(constraint)
             | JoinOperator::Inner(constraint)
             | JoinOperator::Left(constraint)

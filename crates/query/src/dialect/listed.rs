@@ -1,0 +1,151 @@
+//! What the lists of SELECTs give, and where they are meant: one visitor for all that goes by the columns of FROM.
+//!
+//! For each SELECT, after those inside: joins by USING and NATURAL ([`super::using`]), then columns of one name
+//! ([`super::repeated`]); for each query then what its ORDER BY means.
+
+use super::columns::Columns;
+use super::cursor::Result;
+use super::names::Catalog;
+use super::using::Keys;
+use super::walks::has_expr;
+use super::{SqlError, repeated, using};
+use sqlparser::ast::{
+    Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitMut,
+    VisitorMut,
+};
+use std::ops::ControlFlow;
+
+/// Resolves what a statement's lists and joins mean by the columns of its tables.
+///
+/// # Errors
+/// Those of [`using::write_joins`].
+pub(super) fn place(node: &mut impl VisitMut, catalog: &Catalog<'_>) -> Result<()> {
+    let mut listed = Listed { columns: Columns::new(catalog), keys: Vec::new(), meant: None };
+    match node.visit(&mut listed) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Listed<'a> {
+    columns: Columns<'a>,
+    /// The keys of the SELECT of each query that the visitor is in.
+    keys: Vec<Keys>,
+    /// While it puts what keys mean in the place of their names.
+    meant: Option<Meant>,
+}
+
+struct Meant {
+    keys: Keys,
+    /// Of queries: names inside mean columns of theirs.
+    depth: usize,
+}
+
+impl Listed<'_> {
+    fn mean(&mut self, node: &mut impl VisitMut, keys: &Keys) {
+        if !keys.is_empty() {
+            self.meant = Some(Meant { keys: keys.clone(), depth: 0 });
+            // It never breaks off then.
+            let _ = node.visit(self);
+            self.meant = None;
+        }
+    }
+
+    fn order(&mut self, query: &mut Query, keys: Keys) {
+        let SetExpr::Select(select) = query.body.as_mut() else { return };
+        let Some(OrderByKind::Expressions(order)) = query.order_by.as_mut().map(|order| &mut order.kind)
+        else {
+            return;
+        };
+        let keys = using::ordered_by(select, keys);
+        self.mean(order, &keys);
+        order.iter_mut().for_each(|key| name_window(select, &mut key.expr));
+    }
+}
+
+/// Gives the window that an ORDER BY means by its place a name, beside GROUP BY: planning looks for it among the keys and
+/// aggregates there.
+fn name_window(select: &mut Select, key: &mut Expr) {
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let Expr::Value(value) = &*key else { return };
+    let Value::Number(place, _) = &value.value else { return };
+    let place = place.to_string().parse::<usize>().ok().and_then(|place| place.checked_sub(1));
+    let Some(item) = place.filter(|_| is_grouped).and_then(|place| select.projection.get_mut(place)) else {
+        return;
+    };
+    let name = match item {
+        SelectItem::UnnamedExpr(expr) if has_window(expr) => {
+            let name = Ident::with_quote('"', expr.to_string());
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: name.clone() };
+            name
+        }
+        _ => return,
+    };
+    *key = Expr::Identifier(name);
+}
+
+fn has_window(expr: &Expr) -> bool {
+    has_expr(expr, &|expr| matches!(expr, Expr::Function(function) if function.over.is_some()))
+}
+
+impl VisitorMut for Listed<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        match &mut self.meant {
+            Some(meant) => meant.depth += 1,
+            None => {
+                self.columns.enter(query);
+                self.keys.push(Keys::new());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let Some(meant) = &mut self.meant {
+            meant.depth -= 1;
+            return ControlFlow::Continue(());
+        }
+        let keys = self.keys.pop().unwrap_or_default();
+        self.order(query, keys);
+        if self.columns.is_declared(query) {
+            repeated::write_out(&self.columns, query);
+        }
+        self.columns.leave(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        if self.meant.is_some() {
+            return ControlFlow::Continue(());
+        }
+        match using::write_joins(&self.columns, select) {
+            Ok(keys) => {
+                self.mean(select, &keys);
+                if let Some(of_query) = self.keys.last_mut() {
+                    *of_query = keys;
+                }
+            }
+            Err(error) => return ControlFlow::Break(error),
+        }
+        repeated::rename(&self.columns, select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let (None, TableFactor::Derived { subquery, .. }) = (&self.meant, factor) {
+            repeated::write_out(&self.columns, subquery);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        if let (Some(Meant { keys, depth: 0 }), Expr::Identifier(ident)) = (&self.meant, &*expr)
+            && let Some(meant) = keys.get(&ident.value)
+        {
+            *expr = meant.clone();
+        }
+        ControlFlow::Continue(())
+    }
+}
