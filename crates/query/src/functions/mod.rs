@@ -3,7 +3,7 @@
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); arithmetic
 //! of whole numbers that is checked for overflow ([`checked`]); aggregates by time (first and last,
 //! ohlc and candle, twap, realized_vol), sum and avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
-//! min and max where NaN counts, corr that keeps its digits; the scalars of a quote, a book and of instants, the fields
+//! min and max where NaN counts, corr and quantiles that keep their digits; the scalars of a quote, a book and of instants, the fields
 //! and the median of differences of times; the window
 //! functions of returns and indicators; what functions are in windows ([`windowed`]); functions of the user's own
 //! ([`user`]). Each file's header has the definitions. Never touches storage.
@@ -34,6 +34,7 @@ mod ohlc;
 mod pick;
 mod places;
 mod plain;
+mod quantile;
 mod quote;
 mod slow;
 pub(crate) mod stride;
@@ -51,7 +52,6 @@ pub(crate) use wall_time::AT_TIME_ZONE;
 use crate::operators::BarStart;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
-use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use std::sync::Arc;
 
@@ -142,20 +142,20 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         pick::PickFunction::arg_max().into(),
         pick::PickFunction::mode().into(),
         count_distinct::CountDistinct::default().into(),
-        percentile_cont_udaf().as_ref().clone().with_aliases(["quantile"]),
+        quantile::Quantile::default().into(),
         approx_percentile_cont_udaf().as_ref().clone().with_aliases(["approx_quantile"]),
     ];
     all.into_iter().chain(plain).map(Arc::new).collect()
 }
 
-/// `min` of values of which NaN is the largest.
-pub(crate) fn smallest() -> Arc<AggregateUDF> {
-    Arc::new(extreme::Extreme::min().into())
+/// `arg_min(x, key)`.
+pub(crate) fn arg_min() -> Arc<AggregateUDF> {
+    Arc::new(pick::PickFunction::arg_min().into())
 }
 
-/// `max` of values of which NaN is the largest.
-pub(crate) fn largest() -> Arc<AggregateUDF> {
-    Arc::new(extreme::Extreme::max().into())
+/// `arg_max(x, key)`.
+pub(crate) fn arg_max() -> Arc<AggregateUDF> {
+    Arc::new(pick::PickFunction::arg_max().into())
 }
 
 fn windows() -> Vec<Arc<WindowUDF>> {

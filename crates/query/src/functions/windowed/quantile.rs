@@ -1,7 +1,8 @@
-//! `median(x)` and `percentile_cont(x, p)` of frames that grow and move: as DataFusion's, which look through all values
-//! of a frame for each row, and to the same digit.
+//! `median(x)` and `percentile_cont(x, p)` of frames that grow and move, to the same digit as without a window.
+//! DataFusion's look through all values of a frame for each row.
 
 use super::ranks::Ranks;
+use crate::functions::quantile::{self, Between};
 use crate::functions::whole::reread;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, PrimitiveArray,
@@ -16,16 +17,16 @@ use datafusion::logical_expr::Accumulator;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where between two values a quantile lies, in parts of one: DataFusion's.
-const PARTS: f64 = 1_000_000.0;
-
 /// What is asked of the values.
 #[derive(Clone, Copy)]
 enum Asked<N> {
     Median,
-    /// The part of the values below it, and what lies between two of them.
-    Part(f64, fn(N, N, f64) -> N),
+    /// The part of the values below it, and how it is found.
+    Part(f64, OfRanks<N>),
 }
+
+/// What lies above a part of so many values, of which each is found by its rank.
+type OfRanks<N> = fn(u64, f64, &mut dyn FnMut(u64) -> Option<N>) -> Option<N>;
 
 /// The median of values of a type; `None` where there is none.
 pub(super) fn median(of: &DataType, distinct: bool) -> Option<Box<dyn Accumulator>> {
@@ -48,17 +49,17 @@ pub(super) fn median(of: &DataType, distinct: bool) -> Option<Box<dyn Accumulato
 
 /// The value that this part of the values lies below; `None` where the type has none.
 pub(super) fn quantile(of: &DataType, part: f64, distinct: bool) -> Option<Box<dyn Accumulator>> {
-    let doubles = |low: f64, high: f64, weight: f64| low + (high - low) * weight;
-    let singles = |low: f32, high: f32, weight: f64| {
-        (f64::from(low) + (f64::from(high) - f64::from(low)) * weight) as f32
-    };
+    fn made<T: ArrowNumericType<Native: Between>>(
+        of: &DataType,
+        part: f64,
+        distinct: bool,
+    ) -> Option<Box<dyn Accumulator>> {
+        let asked = Asked::Part(part, |len, part, at| quantile::quantile(len, part, at));
+        Some(Box::new(Quantile::<T>::new(asked, of, distinct)))
+    }
     match of {
-        DataType::Float32 => {
-            Some(Box::new(Quantile::<Float32Type>::new(Asked::Part(part, singles), of, distinct)))
-        }
-        DataType::Float64 => {
-            Some(Box::new(Quantile::<Float64Type>::new(Asked::Part(part, doubles), of, distinct)))
-        }
+        DataType::Float32 => made::<Float32Type>(of, part, distinct),
+        DataType::Float64 => made::<Float64Type>(of, part, distinct),
         _ => None,
     }
 }
@@ -128,16 +129,7 @@ impl<N: ArrowNativeTypeOp + ArrowNativeType> Asked<N> {
             _ if len == 0 => None,
             Self::Median if len.is_multiple_of(2) => Some(middle(at(len / 2 - 1)?, at(len / 2)?)),
             Self::Median => at(len / 2),
-            Self::Part(part, between) => {
-                let place = part * (len - 1) as f64;
-                let (low, high) = (place.floor(), place.ceil());
-                let below = at(low as u64)?;
-                if low == high {
-                    return Some(below);
-                }
-                let parts = ((place - low) * PARTS) as usize;
-                Some(between(below, at(high as u64)?, parts as f64 / PARTS))
-            }
+            Self::Part(part, of_ranks) => of_ranks(len, part, &mut at),
         }
     }
 }
