@@ -48,7 +48,7 @@ struct Moments {
 
 /// Count, mean, and sums of powers of the distances from the mean.
 #[derive(Debug, Default, Clone, Copy)]
-struct Powers {
+pub(super) struct Powers {
     n: f64,
     mean: f64,
     m2: f64,
@@ -57,7 +57,12 @@ struct Powers {
 }
 
 impl Powers {
-    fn join(self, other: Self) -> Self {
+    /// Of one value.
+    pub(super) fn one(value: f64) -> Self {
+        Self { n: 1.0, mean: value, ..Self::default() }
+    }
+
+    pub(super) fn join(self, other: Self) -> Self {
         if self.n == 0.0 || other.n == 0.0 {
             return if self.n == 0.0 { other } else { self };
         }
@@ -77,28 +82,32 @@ impl Powers {
     }
 }
 
+/// The central moments m₂, m₃, m₄ of at least so many values that are not all equal.
+fn central(Powers { n, m2, m3, m4, .. }: Powers, least: f64) -> Option<[f64; 3]> {
+    // Not `m2 > 0`: NaN is a value.
+    (n >= least && m2 != 0.0).then(|| [m2 / n, m3 / n, m4 / n])
+}
+
+pub(super) fn skewness(of: Powers) -> Option<f64> {
+    let ([m2, m3, _], n) = (central(of, 3.0)?, of.n);
+    Some((n * (n - 1.0)).sqrt() / (n - 2.0) * m3 / m2.powf(1.5))
+}
+
+pub(super) fn kurtosis(of: Powers) -> Option<f64> {
+    let ([m2, _, m4], n) = (central(of, 4.0)?, of.n);
+    Some((n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * (m4 / (m2 * m2) - 3.0) + 6.0))
+}
+
 impl PlainState for Moments {
     fn update(&mut self, values: &[ArrayRef]) -> Result<()> {
         for value in doubles(values, 0)?.iter().flatten() {
-            self.of = self.of.join(Powers { n: 1.0, mean: value, ..Powers::default() });
+            self.of = self.of.join(Powers::one(value));
         }
         Ok(())
     }
 
     fn evaluate(&self) -> Result<ScalarValue> {
-        let Powers { n, m2, m3, m4, .. } = self.of;
-        let least = if self.fourth { 4.0 } else { 3.0 };
-        // Not `m2 > 0`: NaN is a value.
-        if n < least || m2 == 0.0 {
-            return Ok(ScalarValue::Float64(None));
-        }
-        let (m2, m3, m4) = (m2 / n, m3 / n, m4 / n);
-        let value = if self.fourth {
-            (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * (m4 / (m2 * m2) - 3.0) + 6.0)
-        } else {
-            (n * (n - 1.0)).sqrt() / (n - 2.0) * m3 / m2.powf(1.5)
-        };
-        Ok(ScalarValue::Float64(Some(value)))
+        Ok(ScalarValue::Float64(if self.fourth { kurtosis(self.of) } else { skewness(self.of) }))
     }
 
     fn state(&self) -> Result<Vec<ScalarValue>> {

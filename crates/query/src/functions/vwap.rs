@@ -79,30 +79,16 @@ struct One {
     weights: f64,
 }
 
-impl One {
-    fn add(&mut self, values: &[ArrayRef], sign: f64) -> Result<()> {
+impl Accumulator for One {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let (prices, sizes) = pair(values)?;
         for (price, size) in prices.iter().zip(sizes) {
             if let (Some(price), Some(size)) = (price, size) {
-                self.products += sign * price * size;
-                self.weights += sign * size;
+                self.products += price * size;
+                self.weights += size;
             }
         }
         Ok(())
-    }
-}
-
-impl Accumulator for One {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.add(values, 1.0)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.add(values, -1.0)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {

@@ -3,12 +3,13 @@
 //! - No frame costs more than n log n in the rows of a partition: medians and quantiles keep their values in order
 //!   ([`ranks`]), aggregates of DISTINCT values know how often each is there. DataFusion's go through all values of
 //!   the frame for each row, or cannot be taken over frames that move.
+//! - What is made of sums is folded from the rows of a frame and no others ([`fold`]).
 //! - All look whether their statement is wanted ([`looking`]).
 //!
 //! [`ForWindows`] puts them in the place of the functions in windows, under the same names. Elsewhere functions are as
 //! they were: an aggregate of a group is asked for once.
 
-mod deviation;
+mod fold;
 mod looking;
 mod once;
 mod quantile;
@@ -16,8 +17,7 @@ mod ranks;
 
 use super::exact;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema};
-use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ScalarValue, internal_err};
@@ -28,8 +28,8 @@ use datafusion::logical_expr::function::{
 };
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, Expr, LimitEffect,
-    LogicalPlan, PartitionEvaluator, ReversedUDAF, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, LimitEffect, LogicalPlan,
+    PartitionEvaluator, ReversedUDAF, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
@@ -88,23 +88,25 @@ impl WindowedAggregate {
 
     /// The accumulator that takes the place of the function's; `moves` where values leave the frame.
     fn ours(&self, args: &AccumulatorArgs<'_>, moves: bool) -> Result<Option<Box<dyn Accumulator>>> {
-        let Some(of) = args.expr_fields.first().map(|field| field.data_type()) else { return Ok(None) };
+        let types: Vec<&DataType> = args.expr_fields.iter().map(|field| field.data_type()).collect();
+        let Some(of) = types.first().copied() else { return Ok(None) };
         let whole = !args.order_bys.is_empty() || args.ignore_nulls;
         if !whole
             && !args.is_distinct
-            && let Some(ours) = deviation::deviation(self.0.name(), of, moves)
+            && let Some(ours) = fold::folding(self.0.name(), &types, moves)
         {
             return Ok(Some(ours));
         }
         match self.0.name() {
-            _ if whole => Ok(None),
-            "median" => Ok(quantile::median(of, args.is_distinct)),
+            // Its order says from which end the part counts.
             "percentile_cont" => {
                 // It says what is wrong with the part.
                 self.0.accumulator(args.clone())?;
-                let part = args.exprs.get(1).map(constant).transpose()?.flatten();
+                let part = super::quantile::part(args)?;
                 Ok(part.and_then(|part| quantile::quantile(of, part, args.is_distinct)))
             }
+            _ if whole => Ok(None),
+            "median" => Ok(quantile::median(of, args.is_distinct)),
             name if args.is_distinct && *of == DataType::Float64 => Ok(exact::distinct(name)),
             "sum" | "avg" | "bit_xor" if args.is_distinct && of.is_decimal() | of.is_integer() => {
                 let all = self
@@ -121,16 +123,6 @@ impl WindowedAggregate {
         let floats = args.expr_fields.iter().any(|field| field.data_type().is_floating());
         Box::new(LookingAccumulator::over(of, settles && floats))
     }
-}
-
-/// A constant as a double.
-fn constant(expr: &Arc<dyn PhysicalExpr>) -> Result<Option<f64>> {
-    let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
-    Ok(match expr.evaluate(&none)? {
-        ColumnarValue::Scalar(ScalarValue::Float64(value)) => value,
-        ColumnarValue::Scalar(ScalarValue::Float32(value)) => value.map(f64::from),
-        _ => None,
-    })
 }
 
 impl AggregateUDFImpl for WindowedAggregate {
