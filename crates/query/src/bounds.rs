@@ -4,7 +4,8 @@
 //! lets a frame that begins past the end of the type begin at the first row. A frame over integers is therefore one over
 //! decimals, in which such sums fit, and a number of rows is no more than there can be. Times have intervals as bounds,
 //! whose sums are checked; a number is one of days over a DATE, where DataFusion takes months, and refused over a
-//! TIMESTAMP.
+//! TIMESTAMP. Over keys that have an order and no distances that it knows (TIME, differences of times, UUID) it
+//! takes no RANGE: one that ends at the current row and at no offset from it is one of GROUPS.
 
 use crate::named::change_named;
 use datafusion::arrow::datatypes::DataType;
@@ -68,9 +69,10 @@ fn widened(expr: Expr, is_wide: bool, schema: &DFSchema) -> Result<Transformed<E
     let Expr::WindowFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
     let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;
     let is_range = window_frame.units == WindowFrameUnits::Range;
-    let limited = match order_by.as_slice() {
-        [key] if is_range => count_days(window_frame, &key.expr, schema)?,
-        _ if is_range => false,
+    let changed = match order_by.as_slice() {
+        [key] if is_range && count_days(window_frame, &key.expr, schema)? => true,
+        [key, ..] if is_range => count_groups(window_frame, &key.expr, schema)?,
+        [] if is_range => false,
         _ => limit_rows(window_frame),
     };
     if is_wide {
@@ -79,7 +81,7 @@ fn widened(expr: Expr, is_wide: bool, schema: &DFSchema) -> Result<Transformed<E
         }
     }
     let call = Expr::WindowFunction(call);
-    Ok(if limited || is_wide { Transformed::yes(call) } else { Transformed::no(call) })
+    Ok(if changed || is_wide { Transformed::yes(call) } else { Transformed::no(call) })
 }
 
 /// Bounds that are numbers as days, over dates.
@@ -109,6 +111,36 @@ fn count_days(frame: &mut WindowFrame, key: &Expr, schema: &DFSchema) -> Result<
         changed = true;
     }
     Ok(changed)
+}
+
+/// A frame without offsets by the groups of equal keys, where their type has no distances.
+fn count_groups(frame: &mut WindowFrame, key: &Expr, schema: &DFSchema) -> Result<bool> {
+    let is_without = matches!(
+        key.get_type(schema)?,
+        DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Duration(_)
+            | DataType::FixedSizeBinary(_)
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::Struct(_)
+    );
+    let bounds = [&mut frame.start_bound, &mut frame.end_bound];
+    let is_open = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) => value.is_null(),
+        WindowFrameBound::CurrentRow => true,
+    };
+    if !is_without || !bounds.iter().all(|bound| is_open(bound)) {
+        return Ok(false);
+    }
+    for bound in bounds {
+        if let WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) = bound {
+            *value = ScalarValue::UInt64(None);
+        }
+    }
+    frame.units = WindowFrameUnits::Groups;
+    Ok(true)
 }
 
 fn limit_rows(frame: &mut WindowFrame) -> bool {

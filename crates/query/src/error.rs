@@ -212,7 +212,8 @@ fn of_root(error: DataFusionError) -> QueryError {
 
 /// What DataFusion takes for its own defect: many of its functions say so of values and types they cannot take.
 fn of_internal(message: &str) -> QueryError {
-    const OF_VALUES: [&str; 16] = [
+    const OF_VALUES: [&str; 17] = [
+        "Cannot run range queries",
         "nsupported data type",
         "Unexpected data type",
         "nexpected datatype",

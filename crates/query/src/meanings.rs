@@ -44,7 +44,8 @@ impl AnalyzerRule for Meanings {
                 [] => DFSchema::clone(plan.schema()),
                 inputs => merge_schema(inputs),
             };
-            change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))
+            change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))?
+                .transform_data(lengths::ordered)
         })?;
         Ok(changed.data)
     }
