@@ -17,6 +17,18 @@ pub(crate) fn has(plan: &LogicalPlan, is_so: fn(&Expr) -> bool) -> Result<bool> 
     Ok(found)
 }
 
+fn under_its_name(
+    expr: Expr,
+    change: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let name = expr.qualified_name();
+    let changed = change(expr)?;
+    if !changed.transformed || changed.data.qualified_name() == name {
+        return Ok(changed);
+    }
+    Ok(changed.update_data(|expr| expr.alias_qualified(name.0, name.1)))
+}
+
 /// The plan with its expressions changed, each under the name it had.
 ///
 /// # Errors
@@ -30,13 +42,15 @@ pub(crate) fn change_named(
     let has_types =
         matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
     let change: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>> = &mut change;
-    let changed = plan.map_expressions(|expr| {
-        let name = expr.qualified_name();
-        let changed = change(expr)?;
-        if !is_named || !changed.transformed || changed.data.qualified_name() == name {
-            return Ok(changed);
+    let changed = plan.map_expressions(|expr| match expr {
+        expr if !is_named => change(expr),
+        // Each key of the sets is a column.
+        Expr::GroupingSet(_) => expr.map_children(|key| under_its_name(key, change)),
+        // Its arguments are keys, which it finds among them as they are written.
+        Expr::AggregateFunction(ref call) if call.func.name() == "grouping" => {
+            expr.map_children(|key| under_its_name(key, change))
         }
-        Ok(changed.update_data(|expr| expr.alias_qualified(name.0, name.1)))
+        expr => under_its_name(expr, change),
     })?;
     if changed.transformed && has_types {
         changed.map_data(LogicalPlan::recompute_schema)
