@@ -61,6 +61,8 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::Expr;
+use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
+use datafusion::optimizer::eliminate_join::EliminateJoin;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::aggregate_statistics::AggregateStatistics;
@@ -112,7 +114,8 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     crate::functions::install(builder)
 }
 
-/// Puts our rule where conditions have come down to the join and columns have not been cut off yet.
+/// Puts our rules where conditions have come down to the join and columns have not been cut off yet, and theirs where
+/// they see what they go by.
 fn with_our_rules(
     mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
@@ -125,6 +128,15 @@ fn with_our_rules(
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
     rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
     rules.push(Arc::new(conditions::Balanced));
+    // It takes a join away of whose columns only a LATERAL query reads some, which it does not look into.
+    let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
+    let joins = place_of(EliminateJoin::new().name());
+    let laterals = place_of(DecorrelateLateralJoin::new().name());
+    if let (Some(joins), Some(laterals)) = (joins, laterals)
+        && joins < laterals
+    {
+        rules[joins..=laterals].rotate_left(1);
+    }
     rules
 }
 
