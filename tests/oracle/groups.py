@@ -121,7 +121,10 @@ class Groups(Sources):
         elif kind == "boolean":
             choices += [lambda: call(rng.choice(["bool_and", "bool_or"]), of(kind))] * 2
         elif kind == "decimal":
-            choices += [lambda: call(rng.choice(["sum", "sum"]), of(kind)), lambda: call("sum", ["DISTINCT ", *of(kind)])]
+            # Of 38 digits there, beside one of more places, places are rounded away.
+            choices += [
+                lambda: ["CAST(", *call("sum", [rng.choice(["", "", "DISTINCT "]), *of(kind)]), " AS DECIMAL(22, 4))"]
+            ] * 3
         elif kind == "integer":
             choices += [
                 lambda: ["count(*)", *rows],

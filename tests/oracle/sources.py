@@ -30,8 +30,9 @@ class Sources(Values):
                 lambda: [f"({GROUPED}FROM {name} x", *self.where(["x"]), " GROUP BY x.d, x.n)"],
                 lambda: [f"(SELECT {listed} FROM {name} x ORDER BY x.id {rng.choice(['', 'DESC '])}LIMIT {rng.randrange(1, 9)})"],
                 lambda: self.two(name),
+                lambda: self.merged(name),
             ],
-            [12, 4, 2, 2, 1, 1],
+            [12, 4, 2, 2, 1, 1, 1],
         )[0]()
 
     def distinct(self, listed: str) -> str:
@@ -45,6 +46,21 @@ class Sources(Values):
         self.tied = True
         listed = ", ".join(COLUMNS)
         return [f"(SELECT {listed} FROM {name} UNION ALL SELECT {listed} FROM {self.rng.choice(TABLES)})"]
+
+    def merged(self, name: str) -> Pieces:
+        """Joins by USING, whose keys have no table's name."""
+        rng = self.rng
+        keys = rng.choice([["n"], ["d"], ["k", "n"], ["m"], ["day", "f"], ["ts"], ["s", "u"], ["r"]])
+        names, pieces = ["x"], [f" FROM {name} x"]
+        for other in ["y", "z"][: rng.choice([1, 1, 2])]:
+            kind = rng.choice(["", "LEFT ", "RIGHT ", "FULL "])
+            pieces += [f" {kind}JOIN {rng.choice(TABLES)} {other} USING ({', '.join(keys)})"]
+            names.append(other)
+        listed = [column if column in keys else f"{rng.choice(names)}.{column}" for column in COLUMNS]
+        if rng.random() < 0.4:
+            pieces += [f" WHERE {keys[0]} {rng.choice(['IS NOT NULL', 'IS NULL', f'<= {rng.choice(names)}.{keys[0]}'])}"]
+        self.tied = True
+        return [f"(SELECT {', '.join(listed)}", *pieces, ")"]
 
     def relation(self) -> tuple[Pieces, list[str]]:
         """What FROM has: its pieces, and the names in it."""
@@ -60,8 +76,7 @@ class Sources(Values):
             elif join == "CROSS":
                 pieces += [" CROSS JOIN ", *self.source(), f" {name}"]
             elif join == "USING":
-                # RIGHT and FULL by USING are refused.
-                kind = rng.choice(["", "LEFT "])
+                kind = rng.choice(["", "LEFT ", "RIGHT ", "FULL "])
                 keys = rng.choice(["n", "d", "n, k", "m", "day, f"])
                 if name != "b":
                     pieces += [f" {kind}JOIN ", *self.source(), f" {name} ", *self.on(names, name)]

@@ -45,7 +45,7 @@ SWITCHES = {
     # Refused: the type is another one than was planned.
     "round of a DECIMAL": True,
     # NaN: infinity less infinity.
-    "quantiles between infinities": False,
+    "quantiles between infinities": True,
     # Refused: "conflicting ordering requirements", "must appear in argument list".
     "string_agg of two orders": False,
     "string_agg DISTINCT of a SYMBOL": False,

@@ -1,7 +1,6 @@
 """Random window functions: several of one query with partitions, orders and frames of their own, QUALIFY.
 
-Left out are frames that Tickstone refuses (EXCLUDE, bounds of other columns) and what a moving frame of doubles keeps:
-a NaN or an infinity stays in sums there (docs/sql/functions.md), so sums over frames are of finite numbers.
+Left out are frames that Tickstone refuses (EXCLUDE, bounds of other columns).
 """
 
 from collections.abc import Sequence
@@ -104,8 +103,11 @@ class Windows(Groups):
         rng = self.rng
         value = self.value(kind, ["a"], 1)
         choices: list[Pieces] = [[rng.choice(["min(", "max("]), *value, ")"]]
-        if kind in ("integer", "decimal"):
+        if kind == "integer":
             choices.append(["sum(", *value, ")"])
+        if kind == "decimal":
+            # Of 38 digits there, beside one of more places, places are rounded away.
+            choices.append(["CAST(sum(", *value, ")"])
         if kind == "integer":
             choices += [["count(", *value, ")"], ["count(*)"], ["count(*) FILTER (WHERE ", *self.condition(["a"], 0), ")"]]
             choices += [["sum(", *value, ") FILTER (WHERE ", *self.condition(["a"], 0), ")"]]
@@ -113,6 +115,9 @@ class Windows(Groups):
             finite = rng.choice(["a.n", "a.r", "a.i"])
             choices += [["avg(", *self.value("integer", ["a"], 1), ")"], [f"sum(CAST({finite} AS DOUBLE))"]]
             choices.append([f"round({self.spread()}({finite})"])
+            choices += [["sum(", *value, ")"], ["avg(", *value, ")"]]
+            pair = f"({finite}, {rng.choice(['a.n', 'a.id', 'a.i'])})"
+            choices.append([f"round({rng.choice(['covar_pop', 'covar_samp', 'regr_sxx', 'regr_avgy', 'regr_sxy'])}{pair}"])
         return rng.choice(choices)
 
     def window(self, kind: str) -> Pieces:
@@ -155,8 +160,10 @@ class Windows(Groups):
 
     @staticmethod
     def closed(aggregate: Pieces, over: str) -> Pieces:
-        """An aggregate over a window; one that is rounded is rounded around it."""
-        return [*aggregate, over, ", 6)"] if str(aggregate[0]).startswith("round(") else [*aggregate, over]
+        """An aggregate over a window; one that is rounded or cast is so around it."""
+        ends = {"round(": ", 6)", "CAST(": " AS DECIMAL(22, 4))"}
+        end = [end for begin, end in ends.items() if str(aggregate[0]).startswith(begin)]
+        return [*aggregate, over, *end]
 
     @staticmethod
     def picked(name: str, inside: Pieces, nulls: str, over: str) -> Pieces:
