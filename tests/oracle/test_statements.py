@@ -1,9 +1,10 @@
-"""Random statements against DuckDB: every one cold, through a kept plan, with other literals and with parameters, in
-the states that rows can be in, each of which every run has.
+"""Random statements against DuckDB: every one cold, through a kept plan, with other literals and with parameters, in the
+states that rows can be in, each of which every run has.
 
 `TICKSTONE_STATEMENTS` says how many (the default takes about a minute in the dev profile), `TICKSTONE_SEED` from
-which seed; without it each run has new ones (CI draws from the hash of the commit), and what fails prints its own. A statement that ends the process is found
-in the file that `TICKSTONE_LAST` names. `switches.py` says what is generated.
+which seed; without it each run has new ones (CI draws from the hash of the commit), and what fails prints its own. A
+statement that ends the process is found in the file that `TICKSTONE_LAST` names. `switches.py` says what is
+generated.
 """
 
 import os
