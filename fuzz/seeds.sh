@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson sql; do mkdir -p "corpus/$target"; done
+for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson ilp sql; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     for table in "$db"/files/tables/*; do
@@ -38,5 +38,7 @@ printf 'ts,symbol,px,id,note\n2024-08-08T09:30:00Z,BTC-USD,61500.5,7,"a ""quoted
 printf '1723161253123;ETH-USD;1e-3;-5;x\r\n' > corpus/csv/semicolons
 printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\ud83d\\ude00","up":true,"x":[1,{"y":null}],"bids":[1.5,null],"tags":["a"]}\n' \
     > corpus/ndjson/rows
+printf 'trades,symbol=BTC\\ USD,side=buy price=61500.5,id=7i,up=t,note="a \\"b\\"",at=5t,cash=1.50d 1723161253123000000\n# x\nm d==\020AAAAAAAA,l==\016\012\001\001\000\000\000BBBBBBBB,c==\027\002\002\060\071 1t\n' \
+    > corpus/ilp/lines
 # Each statement of the tests of SQL: what stands between two empty lines, without the words of the test.
 cat ../tests/sql/*.slt | awk -v RS= '/^(statement|query)/ { n++; sub(/^[^\n]*\n/, ""); sub(/\n----.*/, ""); print > ("corpus/sql/" n) }'

@@ -24,7 +24,7 @@ pub use element::ElementType;
 pub use error::{ModelError, Result};
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
-pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder};
+pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};
 pub use time::{TimeRange, days_from_civil, format_nanos};
 pub use ttl::{Ttl, TtlUnit};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub const MAX_COLUMNS: usize = 4_096;
 
 /// The longest table or column name, in bytes.
-const MAX_NAME_BYTES: usize = 255;
+const NAME_BYTES_MAX: usize = 255;
 
 /// Names a column is taken as the series key by, in this order, where a schema names none.
 const SERIES_NAMES: [&str; 4] = ["symbol", "sym", "ticker", "instrument"];
@@ -405,19 +405,24 @@ fn checked_identity(identity: Option<Identity>, columns: usize) -> Result<Identi
     if sound { Ok(identity) } else { Err(ModelError::ColumnIds { columns }) }
 }
 
-pub(crate) fn check_name(what: &'static str, name: &str) -> Result<()> {
-    let reason = if name.is_empty() {
-        "it is empty"
-    } else if name.len() > MAX_NAME_BYTES {
-        "it is longer than 255 bytes"
+/// Why no table, column or view can have this name; `None` where one can.
+pub fn fault_of_name(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        Some("it is empty")
+    } else if name.len() > NAME_BYTES_MAX {
+        Some("it is longer than 255 bytes")
     } else if name.chars().any(char::is_control) {
-        "it holds a control character"
+        Some("it holds a control character")
     } else if name.trim() != name {
-        "it begins or ends with a space"
+        Some("it begins or ends with a space")
     } else {
-        return Ok(());
-    };
-    Err(ModelError::Name { what, name: name.to_string(), reason })
+        None
+    }
+}
+
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<()> {
+    let fault = fault_of_name(name);
+    fault.map_or(Ok(()), |reason| Err(ModelError::Name { what, name: name.to_string(), reason }))
 }
 
 fn typed_column(

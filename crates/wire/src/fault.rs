@@ -58,6 +58,41 @@ pub enum Fault {
         /// What is wrong.
         what: &'static str,
     },
+    /// A field of line protocol that has no value.
+    #[error("{what}")]
+    Field {
+        /// What is wrong, as the end of a sentence.
+        what: &'static str,
+    },
+    /// A line that is not one of line protocol.
+    #[error("is not a line of line protocol: {what}")]
+    Line {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A value of one type for a column of another.
+    #[error("is {sent}, and the column is {wanted}")]
+    Conflict {
+        /// What the value is by its looks.
+        sent: &'static str,
+        /// The column's type.
+        wanted: ColumnType,
+    },
+    /// A timestamp that 64 bits of nanoseconds do not hold.
+    #[error("is no time between the years 1677 and 2262")]
+    PastTime,
+    /// A time for a table without a designated timestamp.
+    #[error("is a time, and the table has no designated timestamp")]
+    NoTime,
+    /// Rows for a view.
+    #[error("is a view, which has no rows of its own")]
+    View,
+    /// A name that no table, or no column, can have.
+    #[error("is no name that a table or a column can have: {reason}")]
+    Name {
+        /// Why not.
+        reason: &'static str,
+    },
     /// A column has more distinct values than one chunk's ids count.
     #[error("is one symbol too many for a chunk")]
     TooManySymbols,

@@ -1,7 +1,7 @@
 //! The parsers as functions of any bytes, for `fuzz/` and for the property tests beside it: none may panic, hang,
 //! or allocate past what the bytes can stand for.
 
-use crate::{ColumnPlan, EpochUnit, Plan, TimeFormat, csv, ndjson};
+use crate::{ColumnPlan, EpochUnit, Plan, TimeFormat, csv, ilp, ndjson};
 use std::sync::Arc;
 use tickstone_model::{ColumnType, ElementType};
 
@@ -50,6 +50,30 @@ pub fn csv(bytes: &[u8]) {
             csv::Parser::new(Arc::clone(&plan), delimiter).parse(&text[..end], stop_at_bad);
         }
         csv::Parser::new(Arc::clone(&plan), delimiter).parse(text, false);
+    }
+}
+
+/// Line protocol: whole, and with bad lines passed over; what is read fits the table that it makes.
+pub fn ilp(bytes: &[u8]) {
+    let mut parser = ilp::Parser::new(ilp::Precision::Auto);
+    let mut start = 0;
+    loop {
+        let parsed = parser.parse(&bytes[start..], 0, &mut |_| None);
+        match parsed.bad {
+            Some(bad) => {
+                assert!(bad.record.start == parsed.bytes && bad.record.end > bad.record.start);
+                start += bad.record.end;
+            }
+            None => break,
+        }
+    }
+    let held = parser.rows();
+    let tables = parser.take();
+    assert_eq!(tables.iter().map(|table| table.rows).sum::<usize>(), held);
+    for table in tables {
+        if let Ok(schema) = table.new_table() {
+            assert!(table.batch(&schema).is_some_and(|batch| batch.num_rows() == table.rows));
+        }
     }
 }
 

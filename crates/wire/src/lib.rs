@@ -1,7 +1,8 @@
-//! Bytes to rows, without I/O: CSV and newline-delimited JSON.
+//! Bytes to rows, without I/O: CSV, newline-delimited JSON and line protocol.
 //!
 //! Owns the reading of text formats into typed Arrow columns: [`csv`] and [`ndjson`] cut bytes into
-//! whole records and parse chunks of them by a [`Plan`]; [`infer`] guesses a plan from a sample.
+//! whole records and parse chunks of them by a [`Plan`]; [`infer`] guesses a plan from a sample. [`ilp`] reads lines
+//! that name their tables and columns, into the rows of each ([`TableRows`]).
 //! Never opens a file or a socket, never knows of a table's storage; strict: a field that is not
 //! wholly a value of its column's type is a [`BadRow`], never a guess.
 //!
@@ -10,7 +11,7 @@
 //! ```
 //!
 //! Chunks are independent of each other, so any number of threads may parse them.
-//! Enter at [`Plan`], then [`csv::Parser`] and [`ndjson::Parser`].
+//! Enter at [`Plan`], then [`csv::Parser`] and [`ndjson::Parser`]; at [`ilp::Parser`].
 
 mod chunk;
 mod column;
@@ -18,14 +19,17 @@ pub mod csv;
 mod fault;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod ilp;
 pub mod infer;
 pub mod ndjson;
 mod plan;
+mod rows;
 mod value;
 
 pub use chunk::{BadRow, Chunk};
 pub use fault::Fault;
 pub use plan::{ColumnPlan, EpochUnit, Plan, TimeFormat};
+pub use rows::{NEW_TIMESTAMP, RowsColumn, TableRows};
 pub use value::{parse_iso, parse_uuid};
 
 /// The longest record a parser is given, in bytes; a longer one is taken for an unclosed quote.

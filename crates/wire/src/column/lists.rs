@@ -1,8 +1,8 @@
 //! Arrays under construction, from JSON text.
 
-use super::ColumnBuilder;
-use crate::ColumnPlan;
+use super::{ColumnBuilder, Values};
 use crate::ndjson::token::{Items, Value, unescape};
+use crate::{ColumnPlan, Fault};
 use arrow_array::{ArrayRef, ListArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
@@ -49,6 +49,18 @@ impl Lists {
             None => self.elements.truncate(self.held()),
         }
         added
+    }
+
+    /// Adds an array of little-endian doubles; `conflict` where the elements are something else.
+    pub(super) fn push_doubles(&mut self, bytes: &[u8], conflict: Fault) -> Result<(), Fault> {
+        let doubles = bytes.as_chunks::<8>().0.iter().map(|double| f64::from_le_bytes(*double));
+        match &mut self.elements.values {
+            Values::Float64(elements) => elements.extend(doubles),
+            Values::Float32(elements) => elements.extend(doubles.map(|double| double as f32)),
+            _ => return Err(conflict),
+        }
+        self.push();
+        Ok(())
     }
 
     fn push_items(&mut self, text: &[u8]) -> Option<()> {

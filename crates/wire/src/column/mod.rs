@@ -6,6 +6,7 @@
 
 mod lists;
 mod symbols;
+mod typed;
 
 use crate::value::{
     DateCache, IntegerFault, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32, parse_f64,
@@ -137,6 +138,11 @@ impl ColumnBuilder {
         Self { column_type: plan.column_type, required: plan.required, values, nulls: Vec::new() }
     }
 
+    pub(crate) fn column_type(&self) -> ColumnType {
+        self.column_type
+    }
+
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         each!(&self.values, values => values.len(), text => text.ends.len())
     }
