@@ -212,7 +212,7 @@ fn of_root(error: DataFusionError) -> QueryError {
 
 /// What DataFusion takes for its own defect: many of its functions say so of values and types they cannot take.
 fn of_internal(message: &str) -> QueryError {
-    const OF_VALUES: [&str; 17] = [
+    const OF_VALUES: [&str; 19] = [
         "Cannot run range queries",
         "nsupported data type",
         "Unexpected data type",
@@ -230,6 +230,8 @@ fn of_internal(message: &str) -> QueryError {
         "indices are 1 based",
         "Unable to cast",
         "could not cast",
+        "not implemented for type",
+        "is never called",
     ];
     let message = message.split("\nThis issue was likely caused by a bug").next().unwrap_or(message);
     match OF_VALUES.iter().any(|words| message.contains(words)) {
@@ -284,6 +286,10 @@ fn of_arrow(error: &ArrowError) -> String {
 
 fn of_schema(error: SchemaError) -> QueryError {
     match error {
+        // A name that planning itself gave.
+        SchemaError::FieldNotFound { field, .. } if field.name.starts_with("__") => {
+            words::reworded(&format!("'{}'", field.name))
+        }
         SchemaError::FieldNotFound { field, valid_fields } => {
             let mut made = QueryError::request(format!("column '{}' does not exist", field.name));
             if let Some(span) = field.spans().first() {

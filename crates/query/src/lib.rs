@@ -13,6 +13,7 @@ pub mod append;
 mod approximate;
 mod bounds;
 mod cast;
+mod correlated;
 mod database;
 mod dates;
 pub mod designated;

@@ -10,7 +10,7 @@
 //! An aggregate without groups gives one row, also of no rows; the joins that DataFusion makes have none then. A sub-query
 //! of that kind which reads columns of the query around it becomes a scalar one, for which DataFusion knows ([`one_row`]).
 //! And outside of conditions, in the list of a SELECT, both become scalar ones that count rows: DataFusion has no join
-//! for them there ([`counted`]).
+//! for them there ([`counted`]). `= ANY` is IN, and `<> ALL` is NOT IN.
 
 mod counted;
 mod one_row;
@@ -20,7 +20,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Case, Exists, InSubquery};
+use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -39,18 +39,100 @@ impl AnalyzerRule for Membership {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Filter(filter) => filtered(filter),
-            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)
-                if has(&plan, |expr| matches!(expr, Expr::Exists(_) | Expr::InSubquery(_)))? =>
-            {
-                let schema = merge_schema(&plan.inputs());
-                change_named(plan, |expr| expr.transform_down(|expr| counted::counted(expr, &schema)))
-            }
-            other => Ok(Transformed::no(other)),
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            let plan = match has(&plan, is_member)? {
+                true => change_named(plan, |expr| expr.transform_up(as_in))?,
+                false => Transformed::no(plan),
+            };
+            plan.transform_data(asked)
         })?;
         Ok(changed.data)
     }
+}
+
+fn asked(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Filter(filter) => filtered(filter),
+        LogicalPlan::Projection(_) if has(&plan, is_asked)? => listed(plan),
+        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_)
+            if has(&plan, is_asked)? =>
+        {
+            below(plan)
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn is_asked(expr: &Expr) -> bool {
+    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_))
+}
+
+/// Whether it is IN in other words.
+fn is_member(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::SetComparison(SetComparison { op: Operator::Eq, quantifier: SetQuantifier::Any, .. })
+            | Expr::SetComparison(SetComparison { op: Operator::NotEq, quantifier: SetQuantifier::All, .. })
+    )
+}
+
+/// `= ANY` as IN and `<> ALL` as NOT IN.
+fn as_in(expr: Expr) -> Result<Transformed<Expr>> {
+    if !is_member(&expr) {
+        return Ok(Transformed::no(expr));
+    }
+    let Expr::SetComparison(SetComparison { expr, subquery, op, .. }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated: op == Operator::NotEq })))
+}
+
+/// EXISTS and IN in the list of a SELECT.
+fn listed(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let schema = merge_schema(&plan.inputs());
+    change_named(plan, |expr| expr.transform_down(|expr| counted::counted(expr, &schema)))
+}
+
+/// EXISTS and IN in aggregates and their keys, in windows and in ORDER BY: as columns of a list below, where DataFusion
+/// has joins for them.
+fn below(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut asked: Vec<Expr> = Vec::new();
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            if !is_asked(expr) {
+                return Ok(TreeNodeRecursion::Continue);
+            }
+            if !asked.contains(expr) {
+                asked.push(expr.clone());
+            }
+            Ok(TreeNodeRecursion::Jump)
+        })
+    })?;
+    let inputs = plan.inputs();
+    let [input] = inputs.as_slice() else { return Ok(Transformed::no(plan)) };
+    let name = |place: usize| format!("__in_{}", place + 1);
+    let columns = input.schema().columns().into_iter().map(Expr::Column);
+    let made = asked.iter().enumerate().map(|(place, expr)| expr.clone().alias(name(place)));
+    let list = LogicalPlanBuilder::from((*input).clone()).project(columns.chain(made))?.build()?;
+    let shown: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let adds_columns = !matches!(plan, LogicalPlan::Aggregate(_));
+    let over = plan.with_new_exprs(plan.expressions(), vec![listed(list)?.data])?;
+    let by_name = |expr: Expr| {
+        expr.transform_down(|expr| match asked.iter().position(|other| *other == expr) {
+            Some(place) => {
+                let column = Expr::Column(Column::new_unqualified(name(place)));
+                Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+            }
+            None => Ok(Transformed::no(expr)),
+        })
+    };
+    let over = match over {
+        // A key has no name.
+        LogicalPlan::Sort(_) => over.map_expressions(by_name)?.data,
+        over => change_named(over, by_name)?.data,
+    };
+    let over = LogicalPlanBuilder::from(over);
+    Ok(Transformed::yes(if adds_columns { over.project(shown)?.build()? } else { over.build()? }))
 }
 
 fn filtered(filter: Filter) -> Result<Transformed<LogicalPlan>> {
@@ -101,6 +183,13 @@ fn named_alone(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if fields != 1 || is_told && !is_correlated(&of.subquery) {
         return Ok(Transformed::no(Expr::InSubquery(of)));
     }
+    let of = named(of, schema)?;
+    Ok(Transformed::yes(Expr::InSubquery(of)))
+}
+
+/// An IN whose column has a name of its own, and the type in which it is compared.
+fn named(of: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
+    let plan = of.subquery.subquery.as_ref();
     // A cast that planning puts above would have a name without a table again.
     let (x, found) = (of.expr.get_type(schema)?, plan.schema().field(0).data_type().clone());
     let column = match comparison_coercion(&x, &found) {
@@ -110,7 +199,7 @@ fn named_alone(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let column = column.alias_qualified(Some("__in"), "__y");
     let plan = LogicalPlanBuilder::from(plan.clone()).project([column])?.build()?;
     let subquery = Subquery { subquery: Arc::new(plan), ..of.subquery };
-    Ok(Transformed::yes(Expr::InSubquery(InSubquery { subquery, ..of })))
+    Ok(InSubquery { subquery, ..of })
 }
 
 /// Whether a sub-query reads columns of the query around it.

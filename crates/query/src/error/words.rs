@@ -274,7 +274,18 @@ fn no_moving_frame(message: &str) -> Option<QueryError> {
 
 /// A sub-query that would have to run for each row.
 fn correlated(message: &str) -> Option<QueryError> {
-    let unplanned = message.strip_prefix("Physical plan does not support logical expression ")?;
+    let leaks = [
+        "undecorrelated Subquery",
+        "'__always_true'",
+        "'__key_",
+        "OuterReferenceColumn(Field",
+        "subquery can only be used in",
+    ];
+    let unplanned = match message.strip_prefix("Physical plan does not support logical expression ") {
+        Some(unplanned) => unplanned,
+        None if leaks.iter().any(|words| message.contains(words)) => "Exists(",
+        None => return None,
+    };
     let made = QueryError::request(match unplanned.strip_prefix("OuterReferenceColumn(") {
         Some(outer) => {
             let name = outer.rsplit("name: \"").next().and_then(|rest| rest.split('"').next()).unwrap_or("?");

@@ -3,12 +3,12 @@
 //! Whether there is a row is whether a count of rows is above 0: a scalar sub-query, which DataFusion joins to rows by
 //! the columns that are to be equal, and computes once where there are none.
 
-use super::{Nulls, limited, outer, whole, y};
+use super::{Nulls, limited, named, outer, whole, y};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr::Exists;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, Subquery, lit};
 use std::sync::Arc;
 
@@ -19,9 +19,13 @@ pub(super) fn counted(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
             let rows = rows(&subquery, None)?;
             Ok(Transformed::yes(if negated { rows.eq(lit(0_i64)) } else { rows.gt(lit(0_i64)) }))
         }
-        Expr::InSubquery(of) if can_be_counted(&of, schema) => {
+        Expr::InSubquery(of) if of.subquery.subquery.schema().fields().len() == 1 => {
+            // Rows are joined by groups of y, of which a cast could make several equal: both are cast before.
+            let of = named(of, schema)?;
+            let wanted = of.subquery.subquery.schema().field(0).data_type().clone();
+            let x = of.expr.as_ref().clone().cast_to(&wanted, schema)?;
             let any = |only| Ok(rows(&of.subquery, only)?.gt(lit(0_i64)));
-            let found = any(Some(y(&of).eq(outer(of.expr.as_ref().clone(), schema)?)))?;
+            let found = any(Some(y(&of).eq(outer(x, schema)?)))?;
             let cases = match Nulls::of(&of, schema) {
                 Some(nulls) => nulls.cases(&of, any)?,
                 None => Vec::new(),
@@ -30,13 +34,6 @@ pub(super) fn counted(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
         }
         other => Ok(Transformed::no(other)),
     }
-}
-
-/// Whether x and y are of one type: rows are joined by groups of y, of which a cast could make several equal.
-fn can_be_counted(of: &InSubquery, schema: &DFSchema) -> bool {
-    let found = of.subquery.subquery.schema();
-    let x = of.expr.get_type(schema).ok();
-    found.fields().len() == 1 && found.fields().first().map(|field| field.data_type()) == x.as_ref()
 }
 
 /// How many rows a sub-query has, of those that `only` is true for; at most one is counted where one says it all.

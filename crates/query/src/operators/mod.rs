@@ -51,6 +51,7 @@ pub(crate) use settings::SessionSettings;
 use crate::aggregates::RightAggregates;
 use crate::approximate::Approximate;
 use crate::bounds::WideFrames;
+use crate::correlated::Correlated;
 use crate::floats::OneNanOneZero;
 use crate::meanings::Meanings;
 use crate::membership::Membership;
@@ -99,6 +100,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(WideFrames),
         Arc::new(RightAggregates),
         Arc::new(Membership),
+        Arc::new(Correlated),
         Arc::new(NullKeys),
     ];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);

@@ -1,0 +1,162 @@
+//! Sub-queries that read columns of the query around them, in words that DataFusion joins them right for.
+//!
+//! DataFusion 55.2 makes a join of one: its conditions on outer columns go up into the join's, and its columns come to
+//! stand under one alias. Two columns of one name, of two tables of the sub-query, are then one, and a column of the same
+//! table inside and outside (`SELECT s IN (SELECT s FROM t) FROM t`) is compared with itself. The rule gives such a column
+//! a name of its own below the condition that reads it.
+//!
+//! Conditions also go up past windows, whose rows are then those of all outer rows together, and past constants beside an
+//! aggregate in LATERAL, which are then NULL where no row is found. Both are refused, and so is HAVING there.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// See the file's header.
+#[derive(Debug)]
+pub(crate) struct Correlated;
+
+impl AnalyzerRule for Correlated {
+    fn name(&self) -> &str {
+        "correlated"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut names = 0;
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            match &plan {
+                LogicalPlan::Window(window) if reads_outer(&window.input)? => {
+                    return plan_err!(
+                        "a window in a sub-query that reads columns of the query around it, for each row anew, is not \
+                         supported"
+                    );
+                }
+                LogicalPlan::Subquery(lateral) => check_lateral(&lateral.subquery)?,
+                _ => {}
+            }
+            match plan {
+                LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
+                    told_apart(filter, &mut names)
+                }
+                other => Ok(Transformed::no(other)),
+            }
+        })?;
+        Ok(changed.data)
+    }
+}
+
+/// Whether a condition of a plan reads columns of the query around it; those of its own sub-queries do not count.
+fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply(|plan| {
+        if matches!(plan, LogicalPlan::Subquery(_)) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        found |= plan.contains_outer_reference();
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Refuses what is wrong where no row is found: above an aggregate without groups, a HAVING and constants.
+fn check_lateral(plan: &LogicalPlan) -> Result<()> {
+    let (mut above, mut is_filtered, mut has_constants) = (plan, false, false);
+    loop {
+        above = match above {
+            LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            LogicalPlan::Sort(sort) => &sort.input,
+            LogicalPlan::Filter(filter) => {
+                is_filtered = true;
+                &filter.input
+            }
+            LogicalPlan::Projection(projection) => {
+                has_constants |= projection.expr.iter().any(|expr| expr.column_refs().is_empty());
+                &projection.input
+            }
+            LogicalPlan::Aggregate(Aggregate { input, group_expr, .. }) if group_expr.is_empty() => {
+                if !(is_filtered || has_constants) || !reads_outer(input)? {
+                    return Ok(());
+                }
+                let what = if is_filtered { "HAVING" } else { "a constant beside an aggregate" };
+                return plan_err!(
+                    "{what} in a LATERAL sub-query without GROUP BY that reads columns of the query around it is not \
+                     supported: write it outside of the sub-query"
+                );
+            }
+            _ => return Ok(()),
+        };
+    }
+}
+
+/// A condition whose columns have names of their own where others have the same.
+fn told_apart(filter: Filter, names: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let schema = Arc::clone(filter.input.schema());
+    let (asking, rest): (Vec<_>, Vec<_>) =
+        split_conjunction_owned(filter.predicate.clone()).into_iter().partition(Expr::contains_outer);
+    let outer = outer_columns(&asking)?;
+    let mut same: Vec<Column> = Vec::new();
+    for column in asking.iter().flat_map(Expr::column_refs) {
+        let (table, field) = schema.qualified_field_from_column(column)?;
+        let column = Column::from((table, field));
+        if !same.contains(&column) && (outer.contains(&column) || is_repeated(&schema, column.name())) {
+            same.push(column);
+        }
+    }
+    if same.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+    }
+    // In the order of their columns, whatever that of the condition.
+    same.sort();
+    let told: Vec<String> = same
+        .iter()
+        .map(|_| {
+            *names += 1;
+            format!("__key_{names}")
+        })
+        .collect();
+    let apart = |expr: Expr| {
+        let changed = expr.transform_up(|expr| {
+            let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
+            let (table, field) = schema.qualified_field_from_column(column)?;
+            let column = Column::from((table, field));
+            let place = same.iter().position(|other| *other == column);
+            Ok(place.map_or(Transformed::no(expr), |place| {
+                Transformed::yes(Expr::Column(Column::new_unqualified(told[place].as_str())))
+            }))
+        })?;
+        Ok(changed.data)
+    };
+    let asking = asking.into_iter().map(apart).collect::<Result<Vec<_>>>()?;
+    let columns: Vec<Expr> = schema.columns().into_iter().map(Expr::Column).collect();
+    let copies = same.iter().zip(&told).map(|(column, name)| Expr::Column(column.clone()).alias(name));
+    let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(filter.input));
+    let plan = plan.project(columns.iter().cloned().chain(copies))?;
+    let Some(condition) = conjunction(asking.into_iter().chain(rest)) else {
+        return plan_err!("a condition has no parts");
+    };
+    Ok(Transformed::yes(plan.filter(condition)?.project(columns)?.build()?))
+}
+
+fn is_repeated(schema: &DFSchema, name: &str) -> bool {
+    schema.fields().iter().filter(|field| field.name() == name).count() > 1
+}
+
+/// The columns of the query around that conditions read.
+fn outer_columns(conditions: &[Expr]) -> Result<HashSet<Column>> {
+    let mut columns = HashSet::new();
+    for condition in conditions {
+        condition.apply(|expr| {
+            if let Expr::OuterReferenceColumn(_, column) = expr {
+                columns.insert(column.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(columns)
+}
