@@ -140,6 +140,14 @@ impl<'a> Columns<'a> {
                 let columns = self.of_table(&name.0.last()?.as_ident()?.value)?;
                 alias.as_ref().map_or(Some(columns.clone()), |alias| renamed(columns, alias))
             }
+            // It gives as many columns as its alias names, or planning refuses it.
+            TableFactor::Table { args: Some(_), alias: Some(alias), .. }
+            | TableFactor::Function { alias: Some(alias), .. }
+                if !alias.columns.is_empty() =>
+            {
+                let column = |_| Column { table: None, name: String::new(), is_certain: true };
+                renamed(alias.columns.iter().map(column).collect(), alias)
+            }
             TableFactor::Derived { subquery, alias: Some(alias), .. } => {
                 renamed(self.of_query(subquery)?, alias)
             }
@@ -205,6 +213,14 @@ fn name_of(expr: &Expr) -> String {
                 }
                 if let Some(name) = name_of_query_in(part) {
                     *part = Expr::Identifier(Ident::new(name));
+                }
+                // Planning has no quotes in its names.
+                match part {
+                    Expr::Identifier(ident) => ident.quote_style = None,
+                    Expr::CompoundIdentifier(parts) => {
+                        parts.iter_mut().for_each(|part| part.quote_style = None)
+                    }
+                    _ => {}
                 }
                 if let Expr::Function(Function { name: ObjectName(parts), .. }) = part
                     && let Some(ObjectNamePart::Identifier(name)) = parts.last_mut()

@@ -120,16 +120,25 @@ impl VisitorMut for Listed<'_> {
         if self.meant.is_some() {
             return ControlFlow::Continue(());
         }
-        match using::write_joins(&self.columns, select) {
-            Ok(keys) => {
-                self.mean(select, &keys);
-                if let Some(of_query) = self.keys.last_mut() {
-                    *of_query = keys;
-                }
-            }
+        let keys = match using::write_joins(&self.columns, select) {
+            Ok(keys) => keys,
             Err(error) => return ControlFlow::Break(error),
+        };
+        self.mean(select, &keys);
+        repeated::rename(&self.columns, select, &keys);
+        if let Some(of_query) = self.keys.last_mut() {
+            *of_query = keys;
         }
-        repeated::rename(&self.columns, select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if self.meant.is_none()
+            && matches!(factor, TableFactor::NestedJoin { alias: Some(_), .. })
+            && let Err(error) = using::as_query(factor)
+        {
+            return ControlFlow::Break(error);
+        }
         ControlFlow::Continue(())
     }
 

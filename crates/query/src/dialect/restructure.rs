@@ -87,7 +87,7 @@ impl Restructure {
         match query.body.as_mut() {
             SetExpr::Select(select) => {
                 let Some(wrap) = self.select(select)? else { return Ok(()) };
-                let mut outer = template()?;
+                let mut outer = all_of_a_table()?;
                 outer.with = query.with.take();
                 let inner = Box::new(std::mem::replace(query, *outer));
                 set_from(query, wrap.factor(inner));
@@ -106,8 +106,8 @@ impl Restructure {
             }
             SetExpr::Select(select) => {
                 let Some(wrap) = self.select(select)? else { return Ok(()) };
-                let mut outer = template()?;
-                let mut inner = template()?;
+                let mut outer = all_of_a_table()?;
+                let mut inner = all_of_a_table()?;
                 std::mem::swap(inner.body.as_mut(), body);
                 set_from(&mut outer, wrap.factor(inner));
                 *body = *outer.body;
@@ -134,7 +134,7 @@ impl Restructure {
                 if select.from.is_empty() {
                     return Err(SqlError::new("LATEST ON needs a table to read FROM", clause.position));
                 }
-                let mut inner = template()?;
+                let mut inner = all_of_a_table()?;
                 if let SetExpr::Select(inner) = inner.body.as_mut() {
                     inner.from = std::mem::take(&mut select.from);
                     inner.selection = select.selection.take();
@@ -262,7 +262,10 @@ fn placeholder(expr: &Expr) -> Option<usize> {
 }
 
 /// `SELECT * FROM t`, to be filled in.
-fn template() -> Result<Box<Query>> {
+///
+/// # Errors
+/// None that a statement can cause.
+pub(super) fn all_of_a_table() -> Result<Box<Query>> {
     let parsed = Parser::new(&GenericDialect {}).try_with_sql("SELECT * FROM t");
     parsed.and_then(|mut parser| parser.parse_query()).map_err(|e| parser_error(e, Position::default()))
 }

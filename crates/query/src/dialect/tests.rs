@@ -242,7 +242,7 @@ fn names_take_the_spelling_of_the_catalog() {
     check(
         "WITH Bars AS (SELECT max(PRICE) AS Peak FROM trades SAMPLE BY 1m) SELECT peak, bars.* FROM bars",
         "WITH Bars AS (SELECT * FROM __sample_by(query => (SELECT max(price) AS Peak FROM Trades), stride => '1m')) \
-         SELECT Peak, Bars.* FROM Bars",
+         SELECT Peak, \"Bars\".\"Peak\" AS \"Peak_1\" FROM Bars",
     );
     check("INSERT INTO TRADES (TS, PRICE) VALUES (1, 2)", "INSERT INTO Trades (Ts, price) VALUES (1, 2)");
 }

@@ -10,10 +10,11 @@ use super::SqlError;
 use super::columns::Columns;
 use super::cursor::Result;
 use super::marker::place as place_of;
+use super::restructure::all_of_a_table;
 use sqlparser::ast::{
     BinaryOperator, ExceptSelectItem, ExcludeSelectItem, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Select,
-    SelectItem, TableAlias, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
+    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -101,6 +102,20 @@ impl Joined {
         });
         Ok(shown.collect())
     }
+}
+
+/// Makes a join in brackets with a name, `(a JOIN b USING (k)) j`, the query that it stands for: `(SELECT * FROM …) j`.
+///
+/// # Errors
+/// None that a statement can cause.
+pub(super) fn as_query(factor: &mut TableFactor) -> Result<()> {
+    let mut subquery = all_of_a_table()?;
+    let TableFactor::NestedJoin { table_with_joins, alias: alias @ Some(_) } = factor else { return Ok(()) };
+    if let SetExpr::Select(select) = subquery.body.as_mut() {
+        select.from = vec![table_with_joins.as_ref().clone()];
+    }
+    *factor = TableFactor::Derived { lateral: false, subquery, alias: alias.take(), sample: None };
+    Ok(())
 }
 
 /// Gives queries without a name one, as DuckDB does, so that their columns can be told from those of others.
@@ -380,17 +395,24 @@ fn name_keys(select: &mut Select, keys: &Keys) {
     }
 }
 
-/// The keys but for those whose name the SELECT gives to a column: ORDER BY means that.
+/// The keys as ORDER BY means them: a column of the SELECT with the name of a key comes before it.
 pub(super) fn ordered_by(select: &Select, mut keys: Keys) -> Keys {
     for item in &select.projection {
         match item {
-            SelectItem::ExprWithAlias { alias, .. } => keys.remove(&alias.value),
-            SelectItem::UnnamedExpr(Expr::Identifier(ident)) => keys.remove(&ident.value),
-            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
-                parts.last().and_then(|part| keys.remove(&part.value))
+            SelectItem::ExprWithAlias { alias, .. } => {
+                keys.remove(&alias.value);
             }
-            _ => None,
-        };
+            SelectItem::UnnamedExpr(Expr::Identifier(ident)) => {
+                keys.remove(&ident.value);
+            }
+            SelectItem::UnnamedExpr(expr @ Expr::CompoundIdentifier(parts)) => {
+                // The column of the SELECT, which planning would call ambiguous.
+                if let Some(key) = parts.last().and_then(|part| keys.get_mut(&part.value)) {
+                    key.clone_from(expr);
+                }
+            }
+            _ => {}
+        }
     }
     keys
 }

@@ -35,7 +35,7 @@ fn a_name_that_is_taken_gets_a_number() {
         "SELECT price, price AS \"price_2\", 1 AS price_1 FROM t",
     );
     check("SELECT *, price FROM t", "SELECT *, price AS \"price_1\" FROM t");
-    check("SELECT price, * FROM t", "SELECT price, * FROM t");
+    check("SELECT price, * FROM t", "SELECT price, \"t\".\"ts\", \"t\".\"price\" AS \"price_1\" FROM t");
     check("SELECT t.*, size FROM t JOIN u ON true", "SELECT t.*, size FROM t JOIN u ON true");
     check(
         "SELECT sum(price), SUM(price::INT) FROM t",

@@ -52,7 +52,7 @@ fn a_name_that_the_list_gives_is_its_own() {
     for (list, order, wanted_list, wanted_order) in [
         ("k", "k", "coalesce(t.k, u.k) AS k", "k"),
         ("a AS k", "k", "a AS k", "k"),
-        ("t.k", "k, u.k", "t.k", "k, u.k"),
+        ("t.k", "k, u.k", "t.k", "t.k, u.k"),
         ("a", "k DESC", "a", "coalesce(t.k, u.k) DESC"),
         ("(SELECT k)", "a", "(SELECT k)", "a"),
     ] {
