@@ -1,6 +1,8 @@
-//! `median(x)` of differences of times, cut off to whole units where it lies between two. Everything else is
-//! DataFusion's, which has none of those: they are whole numbers to it.
+//! `median(x)` of differences of times, cut off to whole units where it lies between two, and of doubles, as
+//! `quantile(x, 0.5)`. Everything else is DataFusion's, which has none of the differences: they are whole numbers to it;
+//! and adds up two doubles that may be too large for it.
 
+use super::quantile;
 use super::whole::reread;
 use datafusion::arrow::array::{ArrayRef, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -35,6 +37,11 @@ fn is_difference(of: Option<&FieldRef>) -> bool {
     of.is_some_and(|field| matches!(field.data_type(), DataType::Duration(_)))
 }
 
+fn double(of: Option<&FieldRef>) -> Option<DataType> {
+    let of = of.map(|field| field.data_type().clone());
+    of.filter(|of| matches!(of, DataType::Float32 | DataType::Float64))
+}
+
 /// The same in whole numbers.
 fn whole(of: &FieldRef) -> FieldRef {
     Arc::new(Field::new(of.name(), DataType::Int64, of.is_nullable()))
@@ -66,6 +73,9 @@ impl AggregateUDFImpl for Median {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if let Some(of) = double(args.expr_fields.first()) {
+            return Ok(quantile::one(self.theirs.accumulator(args)?, of, 0.5));
+        }
         if !is_difference(args.expr_fields.first()) {
             return self.theirs.accumulator(args);
         }
@@ -80,7 +90,12 @@ impl AggregateUDFImpl for Median {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
-        self.theirs.create_groups_accumulator(args)
+        let of = double(args.expr_fields.first());
+        let gathers = self.theirs.create_groups_accumulator(args)?;
+        Ok(match of {
+            Some(of) => quantile::many(gathers, of, 0.5),
+            None => gathers,
+        })
     }
 
     fn documentation(&self) -> Option<&Documentation> {

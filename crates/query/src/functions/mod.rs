@@ -3,7 +3,7 @@
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); arithmetic
 //! of whole numbers that is checked for overflow ([`checked`]); aggregates by time (first and last,
 //! ohlc and candle, twap, realized_vol), sum and avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
-//! min and max where NaN counts, corr and quantiles that keep their digits; the scalars of a quote, a book and of instants, the fields
+//! min and max where NaN counts, corr and quantiles that keep their digits, regr_r2 of equal values; the scalars of a quote, a book and of instants, the fields
 //! and the median of differences of times; the window
 //! functions of returns and indicators; what functions are in windows ([`windowed`]); functions of the user's own
 //! ([`user`]). Each file's header has the definitions. Never touches storage.
@@ -36,6 +36,7 @@ mod places;
 mod plain;
 mod quantile;
 mod quote;
+mod regression;
 mod slow;
 pub(crate) mod stride;
 mod time_bucket;
@@ -51,6 +52,7 @@ pub(crate) use wall_time::AT_TIME_ZONE;
 
 use crate::operators::BarStart;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::functions::core::coalesce;
 use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use std::sync::Arc;
@@ -111,8 +113,10 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let books = book::BookFunction::all().map(ScalarUDF::from);
     let places = places::Places::all().map(ScalarUDF::from);
     let casts = named_cast::NamedCast::all().map(ScalarUDF::from);
+    // DataFusion's own nvl makes a FLOAT of BIGINT and BIGINT UNSIGNED, and texts of numbers and times.
+    let first = coalesce().as_ref().clone().with_aliases(["nvl", "ifnull"]);
     quotes
-        .chain([bucket, bar, wall, part])
+        .chain([bucket, bar, wall, part, first])
         .chain(casts)
         .chain(instants)
         .chain(books)
@@ -124,11 +128,12 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let plain = [ksum::KSUM, moments::SKEWNESS, moments::KURTOSIS, by_time::twap(), by_time::realized_vol()];
     let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
-    let all: [AggregateUDF; 19] = [
+    let all: [AggregateUDF; 20] = [
         whole::WholeSum::sum().into(),
         whole::WholeSum::avg().into(),
         median::Median::default().into(),
         correlation::Correlation::default().into(),
+        regression::RSquared::default().into(),
         extreme::Extreme::min().into(),
         extreme::Extreme::max().into(),
         first_last::FirstLast::first().into(),

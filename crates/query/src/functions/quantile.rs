@@ -55,8 +55,13 @@ pub(super) trait Between: ArrowNativeTypeOp {
 
 impl Between for f64 {
     fn towards(self, other: Self, part: f64) -> Self {
-        // Two infinities have no distance.
-        if self == other { self } else { self + (other - self) * part }
+        let way = other - self;
+        match way.is_finite() {
+            true => self + way * part,
+            false if self == other => self,
+            // One of them is infinite, or the way between them too long for a double.
+            false => self * (1.0 - part) + other * part,
+        }
     }
 }
 
@@ -129,7 +134,7 @@ impl AggregateUDFImpl for Quantile {
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let gathers = self.theirs.accumulator(args.clone())?;
         Ok(match Self::ours(&args)? {
-            Some((of, part)) => Box::new(One { gathers, of, part }),
+            Some((of, part)) => one(gathers, of, part),
             None => gathers,
         })
     }
@@ -141,7 +146,7 @@ impl AggregateUDFImpl for Quantile {
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
         let gathers = self.theirs.create_groups_accumulator(args.clone())?;
         Ok(match Self::ours(&args)? {
-            Some((of, part)) => Box::new(Many { gathers, of, part }),
+            Some((of, part)) => many(gathers, of, part),
             None => gathers,
         })
     }
@@ -155,6 +160,20 @@ impl AggregateUDFImpl for Quantile {
     fn documentation(&self) -> Option<&Documentation> {
         self.theirs.documentation()
     }
+}
+
+/// What asks for a part of the doubles that an accumulator of DataFusion's gathers in lists.
+pub(super) fn one(gathers: Box<dyn Accumulator>, of: DataType, part: f64) -> Box<dyn Accumulator> {
+    Box::new(One { gathers, of, part })
+}
+
+/// As [`one`], of many groups.
+pub(super) fn many(
+    gathers: Box<dyn GroupsAccumulator>,
+    of: DataType,
+    part: f64,
+) -> Box<dyn GroupsAccumulator> {
+    Box::new(Many { gathers, of, part })
 }
 
 /// Values of a group, which are gathered by DataFusion's accumulator.

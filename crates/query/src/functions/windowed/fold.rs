@@ -54,7 +54,8 @@ fn of_pairs(name: &str, moves: bool) -> Option<Box<dyn Accumulator>> {
         "regr_intercept" => |all| Some(all.means[0] - all.slope()? * all.means[1]),
         "regr_r2" => |all| {
             let [y, x] = all.squares;
-            (all.count > 1.0 && x != 0.0 && y != 0.0).then(|| all.joint * all.joint / (x * y))
+            let r2 = if y == 0.0 { 1.0 } else { all.joint * all.joint / (x * y) };
+            (all.count > 1.0 && x != 0.0).then_some(r2)
         },
         "regr_avgy" => |all| all.some(all.means[0]),
         "regr_avgx" => |all| all.some(all.means[1]),

@@ -37,8 +37,7 @@ pub(super) fn median(of: &DataType, distinct: bool) -> Option<Box<dyn Accumulato
         // These are whole numbers to it.
         DataType::Int64 | DataType::Duration(_) => made::<Int64Type>(of, distinct),
         DataType::Float16 => made::<Float16Type>(of, distinct),
-        DataType::Float32 => made::<Float32Type>(of, distinct),
-        DataType::Float64 => made::<Float64Type>(of, distinct),
+        DataType::Float32 | DataType::Float64 => quantile(of, 0.5, distinct),
         DataType::Decimal32(..) => made::<Decimal32Type>(of, distinct),
         DataType::Decimal64(..) => made::<Decimal64Type>(of, distinct),
         DataType::Decimal128(..) => made::<Decimal128Type>(of, distinct),
