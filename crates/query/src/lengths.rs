@@ -3,8 +3,8 @@
 //!
 //! DataFusion compares an INTERVAL month by month, day by day and nanosecond by nanosecond, so that 48 hours are less
 //! than a day, and makes one of a difference of times beside it. The rule compares nanoseconds: a literal becomes a
-//! length like the other side, anything else a DECIMAL by [`nanoseconds`], which sorts, windows,
-//! `min` and `max` go by too.
+//! length like the other side, anything else a DECIMAL by [`nanoseconds`], which sorts, windows, `min`, `max` and what
+//! else is ordered or found equal go by too. Inside lists and structs they stay as they are.
 
 mod nanoseconds;
 
@@ -13,11 +13,16 @@ use crate::literals::is_comparison;
 use crate::named::change_named;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{AggregateFunction, Between, InList, WindowFunctionParams};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Between, Case, InList, InSubquery, WindowFunctionParams,
+};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{AggregateUDF, BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
+    WindowFunctionDefinition,
+};
 use nanoseconds::Nanoseconds;
 use std::sync::Arc;
 
@@ -33,7 +38,40 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
         Expr::Between(Between { expr, low, high, .. }) => {
             agree(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
         }
-        Expr::AggregateFunction(call) => by_length(call, schema)?,
+        Expr::AggregateFunction(AggregateFunction { func, params }) => {
+            let ordered = match params.distinct {
+                // Its order is that of what it takes once.
+                true => false,
+                false => lengths_of(params.order_by.iter_mut().map(|key| &mut key.expr), schema)?,
+            };
+            by_length(func, &mut params.args, schema)? | ordered
+        }
+        Expr::WindowFunction(call) => match &mut call.fun {
+            WindowFunctionDefinition::AggregateUDF(func) => by_length(func, &mut call.params.args, schema)?,
+            WindowFunctionDefinition::WindowUDF(_) => false,
+        },
+        Expr::ScalarFunction(call) if call.func.name() == "nullif" => {
+            if let [left, right] = call.args.as_slice() {
+                let (mut same_left, mut same_right) = (left.clone(), right.clone());
+                if agree(vec![&mut same_left, &mut same_right], schema) {
+                    let case = Case {
+                        expr: None,
+                        when_then_expr: vec![(
+                            Box::new(same_left.eq(same_right)),
+                            Box::new(Expr::Literal(ScalarValue::Null, None)),
+                        )],
+                        else_expr: Some(Box::new(left.clone())),
+                    };
+                    return Ok(Transformed::yes(Expr::Case(case)));
+                }
+            }
+            false
+        }
+        Expr::Case(Case { expr: Some(of), when_then_expr, .. }) => {
+            let whens = when_then_expr.iter_mut().map(|(when, _)| when.as_mut());
+            agree(std::iter::once(of.as_mut()).chain(whens).collect(), schema)
+        }
+        Expr::InSubquery(of) => in_rows(of, schema)?,
         Expr::InList(InList { expr, list, .. }) => {
             agree(std::iter::once(expr.as_mut()).chain(list.iter_mut()).collect(), schema)
         }
@@ -42,21 +80,56 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
-/// Makes `min` and `max` of INTERVALs those of the least and greatest length; says whether it did.
-fn by_length(call: &mut AggregateFunction, schema: &DFSchema) -> Result<bool> {
-    let picks = match call.func.name() {
-        "min" => arg_min as fn() -> Arc<AggregateUDF>,
-        "max" => arg_max,
+/// Makes `min` and `max` of INTERVALs those of the least and greatest length, and what `arg_min` and `arg_max` go by a
+/// length; says whether it did.
+fn by_length(func: &mut Arc<AggregateUDF>, args: &mut Vec<Expr>, schema: &DFSchema) -> Result<bool> {
+    let picks = match (func.name(), args.as_slice()) {
+        ("min", [_]) => arg_min as fn() -> Arc<AggregateUDF>,
+        ("max", [_]) => arg_max,
+        ("arg_min" | "arg_max", [_, _]) => return lengths_of(args.iter_mut().skip(1), schema),
         _ => return Ok(false),
     };
-    let [of] = call.params.args.as_slice() else { return Ok(false) };
-    if !matches!(of.get_type(schema)?, DataType::Interval(_)) {
+    let mut length = args.clone();
+    let is_interval = lengths_of(length.iter_mut(), schema)?;
+    if is_interval {
+        *func = picks();
+        args.extend(length);
+    }
+    Ok(is_interval)
+}
+
+/// Makes lengths of the INTERVALs among keys; says whether there were any.
+fn lengths_of<'a>(keys: impl Iterator<Item = &'a mut Expr>, schema: &DFSchema) -> Result<bool> {
+    let mut changed = false;
+    for key in keys {
+        if matches!(key.get_type(schema)?, DataType::Interval(_)) {
+            *key = length(std::mem::take(key));
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+fn length(interval: Expr) -> Expr {
+    ScalarUDF::from(Nanoseconds::default()).call(vec![interval])
+}
+
+/// Compares lengths where an INTERVAL is looked for among rows, or rows are INTERVALs; says whether it did.
+fn in_rows(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
+    let plan = Arc::clone(&of.subquery.subquery);
+    let [field] = plan.schema().fields().as_ref() else { return Ok(false) };
+    let of_rows = field.data_type();
+    let of_x = of.expr.get_type(schema)?;
+    let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
+    let is_length = |of: &DataType| is_interval(of) || matches!(of, DataType::Duration(_));
+    if !(is_interval(&of_x) || is_interval(of_rows)) || !is_length(&of_x) || !is_length(of_rows) {
         return Ok(false);
     }
-    let length = ScalarUDF::from(Nanoseconds::default()).call(vec![of.clone()]);
-    call.func = picks();
-    call.params.distinct = false;
-    call.params.args.push(length);
+    let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
+    let name = field.name().clone();
+    let rows = LogicalPlanBuilder::from(Arc::unwrap_or_clone(plan)).project([length(column).alias(name)])?;
+    of.subquery.subquery = Arc::new(rows.build()?);
+    *of.expr = length(std::mem::take(of.expr.as_mut()));
     Ok(true)
 }
 
@@ -69,26 +142,17 @@ pub(crate) fn ordered(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(plan));
     }
     let schema = merge_schema(&plan.inputs());
-    let as_length = |key: &mut Expr| -> Result<bool> {
-        let is_interval = matches!(key.get_type(&schema)?, DataType::Interval(_));
-        if is_interval {
-            *key = ScalarUDF::from(Nanoseconds::default()).call(vec![std::mem::take(key)]);
-        }
-        Ok(is_interval)
-    };
     match plan {
         LogicalPlan::Sort(mut sort) => {
-            let changed =
-                sort.expr.iter_mut().map(|key| as_length(&mut key.expr)).collect::<Result<Vec<_>>>()?;
-            let is_changed = changed.contains(&true);
-            Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
+            let changed = lengths_of(sort.expr.iter_mut().map(|key| &mut key.expr), &schema)?;
+            Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
         }
         plan => change_named(plan, |expr| {
             expr.transform_up(|mut expr| {
                 let Expr::WindowFunction(call) = &mut expr else { return Ok(Transformed::no(expr)) };
                 let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
                 let keys = partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr));
-                let changed = keys.map(as_length).collect::<Result<Vec<_>>>()?.contains(&true);
+                let changed = lengths_of(keys, &schema)?;
                 Ok(Transformed::new_transformed(expr, changed))
             })
         }),
@@ -116,7 +180,7 @@ fn agree(sides: Vec<&mut Expr>, schema: &DFSchema) -> bool {
         return true;
     }
     for side in sides {
-        *side = ScalarUDF::from(Nanoseconds::default()).call(vec![side.clone()]);
+        *side = length(std::mem::take(side));
     }
     true
 }
