@@ -8,7 +8,8 @@
 //! Each call looks first whether its statement is still wanted.
 
 use crate::wanted;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Int32Type, Int64Type, TimeUnit, UInt32Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -162,8 +163,24 @@ impl ScalarUDFImpl for Growing {
         let rows = if constant { 1 } else { args.number_rows };
         let bytes = self.size.of(&args.args, rows);
         let _held = claim(self.name(), bytes, rows)?;
+        let args = match self.size {
+            Size::Padded => padded_to_something(args)?,
+            _ => args,
+        };
         self.inner.invoke_with_args(args)
     }
+}
+
+/// A text is padded to no length below 0, which DataFusion takes for one past all memory in a column.
+fn padded_to_something(mut args: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {
+    if let Some(ColumnarValue::Array(lengths)) = args.args.get_mut(1)
+        && let Some(counts) = cast(lengths, &DataType::Int64)?.as_primitive_opt::<Int64Type>()
+        && counts.iter().flatten().any(|length| length < 0)
+    {
+        let counts: Int64Array = counts.unary(|length| length.max(0));
+        *lengths = cast(&counts, lengths.data_type())?;
+    }
+    Ok(args)
 }
 
 thread_local! {
