@@ -113,6 +113,24 @@ def test_categoricals_become_symbols(db: tickstone.Database) -> None:
         assert [row[0] for row in relation.fetchall()] == ["A", None, "B", "A"]
 
 
+def test_columns_of_nulls_alone_come_from_polars(db: tickstone.Database) -> None:
+    db.sql("CREATE TABLE t (ts TIMESTAMP, px DOUBLE, s SYMBOL, u UUID, f BOOLEAN) TIMESTAMP(ts)")
+    nothing = pl.DataFrame({"ts": [datetime.datetime(2024, 1, 1)], "px": [None], "s": [None], "u": [None], "f": [None]})
+    db.append("t", nothing)
+    db.append("t", nothing.lazy())
+    assert db.sql("SELECT px, s, u, f FROM t").fetchall() == [(None, None, None, None)] * 2
+    assert db.sql("SELECT count(*), count(px) FROM nothing").fetchall() == [(1, 0)]
+
+
+@pytest.mark.parametrize("kind", ["DOUBLE", "INT", "BIGINT UNSIGNED", "DECIMAL(18, 3)"])
+def test_lengths_of_time_are_no_numbers(db: tickstone.Database, kind: str) -> None:
+    db.sql(f"CREATE TABLE t (ts TIMESTAMP, n {kind}) TIMESTAMP(ts)")
+    moment = pa.array([0], pa.timestamp("ns"))
+    for length in (pa.array([1], pa.duration("s")), pa.array([(0, 1, 0)], pa.month_day_nano_interval())):
+        with pytest.raises(tickstone.Error, match="column 'n' is"):
+            db.append("t", pa.table({"ts": moment, "n": length}))
+
+
 INTEGERS = [("Int8", 127), ("Int16", -32768), ("Int32", 2**31 - 1), ("Int64", -(2**63)), ("UInt64", 2**64 - 1)]
 
 

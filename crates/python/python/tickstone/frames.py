@@ -43,7 +43,9 @@ def as_stream(value: object) -> object:
         ImportError: where pyarrow or Polars would be needed and neither is installed.
     """
     if _kind(value) == ("polars", "LazyFrame"):
-        return value.collect()  # type: ignore[attr-defined]
+        value = value.collect()  # type: ignore[attr-defined]
+    if _kind(value) == ("polars", "DataFrame"):
+        return _of_polars(value)
     if _kind(value) == ("pandas", "DataFrame"):
         return _of_pandas(value)
     if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__"):
@@ -56,6 +58,14 @@ def as_stream(value: object) -> object:
         f"{type(value).__name__} cannot be read as a frame: hand over a Polars, pandas or pyarrow frame, anything "
         "with __arrow_c_stream__, a dict of columns or a list of dicts"
     )
+
+
+def _of_polars(frame: Any) -> object:
+    """A frame of Polars; its columns of nothing but nulls have a form that Arrow does not read: they become texts."""
+    import polars
+
+    empty = [name for name, kind in frame.schema.items() if kind == polars.Null]
+    return frame.with_columns(polars.col(empty).cast(polars.String)) if empty else frame
 
 
 def _of_pandas(frame: Any) -> object:

@@ -88,6 +88,9 @@ fn target(found: &DataType, column: &Column) -> Result<DataType> {
         }
         (ColumnType::Boolean, found) if found.is_numeric() => refuse("convert it to booleans first"),
         (_, DataType::Boolean) => refuse("convert it first"),
+        (_, DataType::Duration(_) | DataType::Interval(_)) if wanted.is_numeric() => {
+            refuse("convert it to numbers, so that their unit is said")
+        }
         (ColumnType::Timestamp | ColumnType::Uuid, found) if is_text(found) => Ok(wanted),
         (ColumnType::Uuid, found) if !matches!(found, DataType::Binary | DataType::LargeBinary) => {
             refuse("hand it over as 16 bytes")
