@@ -235,7 +235,18 @@ impl World {
             Some(staged) => staged.rows.extend(rows),
             None => writer.tables.push(Staged { made: table.made, ids, rows }),
         }
-        if self.upkeep(&what, |_| writer.transaction.append(&name, &batch))? {
+        // Transactions and loads together may hold no more than the budget: one that is refused is given up here.
+        let mut is_crowded = false;
+        let staged = self.upkeep(&what, |engine| match writer.transaction.append(&name, &batch) {
+            Err(EngineError::MemoryFull { budget_bytes, .. })
+                if engine.memory_bytes() + batch.get_array_memory_size() > budget_bytes =>
+            {
+                is_crowded = true;
+                Ok(())
+            }
+            outcome => outcome,
+        })?;
+        if staged && !is_crowded {
             self.writers.push(writer);
         }
         Ok(())
