@@ -39,4 +39,9 @@ pub(crate) enum Command {
     Gen(r#gen::Args),
     /// Make a million ticks, import them, run six analyses
     Demo(demo::Args),
+    /// Serve the database: line protocol, SQL over HTTP
+    ///
+    /// Settings come from flags, from the environment (TICKSTONE_HTTP_PORT=9000), from the configuration file
+    /// (http_port = 9000) and from their defaults, in this order.
+    Serve(crate::serve::ServeArgs),
 }

@@ -49,6 +49,9 @@ pub(crate) enum Failure {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A server cannot start.
+    #[error("error: {0}")]
+    Serve(#[from] tickstone_server::StartError),
     /// The terminal fails.
     #[error("error: {0}")]
     Terminal(String),

@@ -18,6 +18,7 @@ mod import;
 mod interrupt;
 mod open;
 mod output;
+mod serve;
 mod sql;
 mod units;
 
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Restore(args) => backup::restore(&args),
         Command::Gen(args) => r#gen::run(&args).map_err(failure::Failure::from),
         Command::Demo(args) => demo::run(&args),
+        Command::Serve(args) => serve::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

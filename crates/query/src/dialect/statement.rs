@@ -146,6 +146,15 @@ pub enum Statement {
 }
 
 impl Statement {
+    /// Whether it reads or writes a file that it names: on a server that is one of the server's.
+    pub fn names_a_file(&self) -> bool {
+        match self {
+            Statement::CopyFrom { .. } | Statement::CopyTo { .. } => true,
+            Statement::Prepare { statement, .. } => statement.names_a_file(),
+            _ => false,
+        }
+    }
+
     /// What it is called: "SELECT", "CREATE TABLE", ….
     pub fn kind(&self) -> &'static str {
         match self {

@@ -1,0 +1,175 @@
+//! What all of HTTP shares: bodies, answers in JSON, and who may ask.
+
+use crate::Shared;
+use crate::metrics::Counter;
+use crate::settings::Settings;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use flate2::write::GzDecoder;
+use futures::StreamExt;
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// An answer in JSON.
+pub(crate) fn json(status: StatusCode, value: &Value) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
+/// The answer to a request that is wrong.
+pub(crate) fn bad_request(what: &str) -> Response {
+    json(StatusCode::BAD_REQUEST, &json!({ "error": what }))
+}
+
+/// A body, unpacked where it is packed (gzip), of at most `request_bytes_max`; none of its pieces may keep us waiting for
+/// longer than `idle_timeout`.
+///
+/// # Errors
+/// What to answer: where it is longer, late, packed otherwise or no gzip, and where the client is gone.
+pub(crate) async fn unpacked(
+    body: Body,
+    headers: &HeaderMap,
+    settings: &Settings,
+) -> Result<Vec<u8>, (StatusCode, String)> {
+    let (bytes_max, patience) = (settings.bytes("request_bytes_max"), settings.time("idle_timeout"));
+    let too_long = || {
+        let what =
+            format!("the request is longer than request_bytes_max, {bytes_max} bytes; send it in pieces");
+        (StatusCode::PAYLOAD_TOO_LARGE, what)
+    };
+    let no_gzip = |error: io::Error| match error.kind() {
+        io::ErrorKind::FileTooLarge => too_long(),
+        _ => (StatusCode::BAD_REQUEST, format!("the body is no gzip: {error}")),
+    };
+    let mut chunks = body.into_data_stream();
+    let mut next = async || {
+        let chunk = chunks.next();
+        let chunk = match patience {
+            Some(patience) => tokio::time::timeout(patience, chunk).await.map_err(|_| {
+                (
+                    StatusCode::REQUEST_TIMEOUT,
+                    format!("nothing of the body came for {patience:?} (idle_timeout)"),
+                )
+            })?,
+            None => chunk.await,
+        };
+        chunk
+            .transpose()
+            .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body ended too soon: {error}")))
+    };
+    let mut plain = Limited { bytes: Vec::new(), bytes_max };
+    match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
+        None | Some(b"identity" | b"") => {
+            while let Some(chunk) = next().await? {
+                plain.write_all(&chunk).map_err(|_| too_long())?;
+            }
+            Ok(plain.bytes)
+        }
+        Some(b"gzip") => {
+            let mut decoder = GzDecoder::new(plain);
+            while let Some(chunk) = next().await? {
+                decoder.write_all(&chunk).map_err(no_gzip)?;
+            }
+            Ok(decoder.finish().map_err(no_gzip)?.bytes)
+        }
+        Some(other) => {
+            let other = String::from_utf8_lossy(other);
+            Err((
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                format!("Content-Encoding {other} is not read: send gzip or none"),
+            ))
+        }
+    }
+}
+
+/// Bytes up to a limit.
+struct Limited {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Refuses what another web page asks: on loopback a name that is none of this machine's, which a page can have point here,
+/// and everywhere an Origin that is not the host asked.
+pub(crate) async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    shared.metrics.add(Counter::HttpRequests, 1);
+    match fault(&request, shared.is_loopback) {
+        None => next.run(request).await,
+        Some(what) => {
+            shared.metrics.add(Counter::HttpForbidden, 1);
+            json(StatusCode::FORBIDDEN, &json!({ "error": what }))
+        }
+    }
+}
+
+/// Why a request is not served.
+fn fault(request: &Request, is_loopback: bool) -> Option<String> {
+    let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let host = text(HOST).or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+    match (host, text(ORIGIN)) {
+        (Some(host), _) if is_loopback && !is_own(host) => {
+            Some(format!("the host '{host}' is not served here: ask localhost or its address"))
+        }
+        (host, Some(origin)) if !is_same(origin, host) => {
+            Some(format!("web pages of '{origin}' may not ask this server"))
+        }
+        _ => None,
+    }
+}
+
+/// The name or address in `host:port`.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+fn is_own(host: &str) -> bool {
+    let name = name_of(host);
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Whether a page comes from the host that it asks.
+fn is_same(origin: &str, host: Option<&str>) -> bool {
+    let page = origin.split_once("://").map(|(_, page)| page);
+    page.is_some() && page == host
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_origins() {
+        for own in ["localhost", "localhost:9000", "127.0.0.1:9000", "[::1]:9000", "LOCALHOST:1", "127.8.9.1"]
+        {
+            assert!(is_own(own), "{own}");
+        }
+        for other in ["evil.example", "evil.example:9000", "10.0.0.1:9000", "localhost.evil.example", ""] {
+            assert!(!is_own(other), "{other}");
+        }
+        assert!(is_same("http://localhost:9000", Some("localhost:9000")));
+        assert!(!is_same("http://evil.example", Some("localhost:9000")));
+        assert!(!is_same("null", Some("localhost:9000")));
+        assert!(!is_same("http://localhost:9000", None));
+    }
+}

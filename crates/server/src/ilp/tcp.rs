@@ -1,0 +1,269 @@
+//! Line protocol over TCP: no answers, rows as they come.
+//!
+//! Rows are read while those before them are being stored: one commit of a connection is under way, the next begins when
+//! it is done, and no sooner than `ilp_commit_delay` after its beginning, unless `ilp_commit_rows` have come. More are not
+//! read then: the client waits.
+//!
+//! A line that is bad ends the connection: what stands before it is stored, the log quotes it. So does a commit that
+//! fails: the log says why and how many rows were lost.
+
+use super::{Lines, now, unsettled};
+use crate::Shared;
+use crate::ingest::{self, Making, NotStored, READS_MAX};
+use crate::metrics::Counter;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tickstone_engine::Engine;
+use tickstone_query::QueryError;
+use tickstone_wire::TableRows;
+use tickstone_wire::ilp::{BadLine, Parser, Precision};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
+
+/// Bytes asked of the socket at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// Rows that were read together, and their lines.
+struct Batch {
+    bytes: Vec<u8>,
+    rows: Vec<TableRows>,
+    now: i64,
+}
+
+/// What became of a batch: its bytes, to be used again.
+struct Committed {
+    bytes: Vec<u8>,
+    rows: u64,
+    refused: Option<Refused>,
+}
+
+/// Why rows of a batch were lost.
+enum Refused {
+    Line(BadLine),
+    All(QueryError, usize),
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    peer: SocketAddr,
+    making: Making,
+    parser: Parser,
+    /// The lines of the rows in the parser, and what came behind them.
+    bytes: Vec<u8>,
+    /// How many bytes of whole lines are read.
+    parsed: usize,
+    now: i64,
+    spare: Vec<u8>,
+    under_way: Option<JoinHandle<Committed>>,
+    /// When the last commit began.
+    begun: Instant,
+    delay: Duration,
+    rows_max: usize,
+}
+
+/// What to do next.
+enum Next {
+    Read(usize),
+    Committed(Committed),
+    Commit,
+    End,
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let settings = &shared.settings;
+    let mut connection = Connection {
+        making: shared.making(),
+        peer,
+        parser: Parser::new(Precision::default()),
+        bytes: Vec::new(),
+        parsed: 0,
+        now: now(),
+        spare: Vec::new(),
+        under_way: None,
+        begun: Instant::now(),
+        delay: settings.time("ilp_commit_delay").unwrap_or_default(),
+        rows_max: settings.count("ilp_commit_rows"),
+        shared: Arc::clone(&shared),
+    };
+    let ended = connection.run(&mut stream, &mut stopping).await;
+    connection.finish().await;
+    debug!(%peer, ended, "line protocol: connection ended");
+}
+
+impl Connection {
+    async fn run(&mut self, stream: &mut TcpStream, stopping: &mut watch::Receiver<bool>) -> &'static str {
+        loop {
+            let next = match self.next(stream, stopping).await {
+                Ok(next) => next,
+                Err(error) => {
+                    debug!(peer = %self.peer, %error, "line protocol: cannot read");
+                    return "the client is gone";
+                }
+            };
+            match next {
+                Next::Read(0) => {
+                    if self.bytes.len() > self.parsed {
+                        warn!(peer = %self.peer, bytes = self.bytes.len() - self.parsed,
+                            "line protocol: the connection ended within a line, which is lost");
+                    }
+                    return "closed by the client";
+                }
+                Next::Read(bytes) => {
+                    self.shared.metrics.add(Counter::IlpTcpBytes, bytes as u64);
+                    if !self.parse() {
+                        return "a bad line";
+                    }
+                }
+                Next::Committed(committed) => {
+                    if !self.committed(committed) {
+                        return "rows that cannot be stored";
+                    }
+                }
+                Next::Commit => self.commit(),
+                Next::End => return "the server stops",
+            }
+        }
+    }
+
+    /// Waits for what comes first.
+    async fn next(
+        &mut self,
+        stream: &mut TcpStream,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> std::io::Result<Next> {
+        let has_room = self.parser.rows() < self.rows_max;
+        let (wants_commit, due) =
+            (self.parser.rows() > 0 && self.under_way.is_none(), self.begun + self.delay);
+        if wants_commit && (!has_room || due <= Instant::now()) {
+            return Ok(Next::Commit);
+        }
+        if has_room {
+            self.bytes.reserve(READ_BYTES);
+        }
+        tokio::select! {
+            biased;
+            committed = async { self.under_way.as_mut().expect("asked only where there is one").await },
+                if self.under_way.is_some() =>
+            {
+                self.under_way = None;
+                Ok(Next::Committed(committed?))
+            }
+            read = stream.read_buf(&mut self.bytes), if has_room => Ok(Next::Read(read?)),
+            () = sleep_until(due), if wants_commit => Ok(Next::Commit),
+            _ = stopping.changed() => Ok(Next::End),
+        }
+    }
+
+    /// Reads the lines that have come; whether all are good.
+    fn parse(&mut self) -> bool {
+        if self.parser.rows() == 0 {
+            self.now = now();
+        }
+        let engine = self.shared.database.engine();
+        let rest = &self.bytes[self.parsed..];
+        let parsed = self.parser.parse(rest, self.now, &mut |name| ingest::find(engine, name));
+        self.parsed += parsed.bytes;
+        match parsed.bad {
+            Some(bad) => {
+                self.bad_line(&bad);
+                false
+            }
+            None => true,
+        }
+    }
+
+    fn bad_line(&self, bad: &BadLine) {
+        self.shared.metrics.add(Counter::IlpTcpBadLines, 1);
+        warn!(peer = %self.peer, "line protocol: {bad}; the connection is closed");
+    }
+
+    /// Begins to store the rows that were read.
+    fn commit(&mut self) {
+        let rows = self.parser.take();
+        let mut bytes = std::mem::take(&mut self.spare);
+        bytes.extend_from_slice(&self.bytes[self.parsed..]);
+        std::mem::swap(&mut self.bytes, &mut bytes);
+        bytes.truncate(self.parsed);
+        self.parsed = 0;
+        self.begun = Instant::now();
+        let batch = Batch { bytes, rows, now: self.now };
+        let (database, making) = (self.shared.database.clone(), self.making);
+        let store = move || store(database.engine(), batch, making);
+        self.under_way = Some(tokio::task::spawn_blocking(store));
+    }
+
+    /// Notes what became of a batch; whether the connection can go on.
+    fn committed(&mut self, committed: Committed) -> bool {
+        self.spare = committed.bytes;
+        self.spare.clear();
+        self.shared.metrics.add(Counter::IlpTcpRows, committed.rows);
+        match committed.refused {
+            None => return true,
+            Some(Refused::Line(bad)) => self.bad_line(&bad),
+            Some(Refused::All(error, rows)) => {
+                self.shared.metrics.add(Counter::IlpTcpRowsLost, rows as u64);
+                warn!(peer = %self.peer, rows, "line protocol: rows are lost and the connection is closed: {error}");
+            }
+        }
+        false
+    }
+
+    /// Stores what was read before the connection ended.
+    async fn finish(&mut self) {
+        loop {
+            if let Some(under_way) = self.under_way.take() {
+                // What panicked has stored nothing; the hook of the process has told of it.
+                if let Ok(committed) = under_way.await
+                    && !self.committed(committed)
+                {
+                    return;
+                }
+            }
+            if self.parser.rows() == 0 {
+                return;
+            }
+            self.commit();
+        }
+    }
+}
+
+/// Stores a batch; where a table is not any more what the rows were read for, they are read anew.
+fn store(engine: &Engine, mut batch: Batch, making: Making) -> Committed {
+    let mut bad = None;
+    for _ in 0..READS_MAX {
+        let rows = batch.rows.iter().map(|rows| rows.rows).sum();
+        match ingest::store(engine, &batch.rows, making, None) {
+            Ok(rows) => {
+                return Committed { bytes: batch.bytes, rows, refused: bad.map(Refused::Line) };
+            }
+            Err(NotStored::Changed) => {}
+            Err(NotStored::Refused(error)) => {
+                let refused = Some(Refused::All(error, rows));
+                return Committed { bytes: batch.bytes, rows: 0, refused };
+            }
+        }
+        let precision = Precision::default();
+        let lines = Lines {
+            bytes: std::mem::take(&mut batch.bytes),
+            precision,
+            now: batch.now,
+            accept_partial: false,
+        };
+        let read = lines.read(engine);
+        (batch.bytes, batch.rows) = (lines.bytes, read.rows);
+        bad = read.bad.into_iter().next().map(|(_, line)| line);
+    }
+    let rows = batch.rows.iter().map(|rows| rows.rows).sum();
+    Committed { bytes: batch.bytes, rows: 0, refused: Some(Refused::All(unsettled(), rows)) }
+}

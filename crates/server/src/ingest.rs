@@ -1,0 +1,101 @@
+//! Rows of any protocol into tables: what is missing is made, and one commit stores them all.
+//!
+//! Invariant: rows that were refused, or that came too late for the tables they were read for, leave no row behind. A
+//! table or a column that was made for them may stay, empty.
+
+use std::sync::Arc;
+use tickstone_engine::{Engine, EngineError};
+use tickstone_model::{AlterTable, ModelError, SyncPolicy, TableSchema};
+use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::{ErrorKind, QueryError};
+use tickstone_wire::TableRows;
+
+/// How often rows are read anew for tables that changed under them.
+pub(crate) const READS_MAX: usize = 16;
+
+/// What may be made for rows that come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Making {
+    /// Tables that are not there.
+    pub(crate) tables: bool,
+    /// Columns that are not there.
+    pub(crate) columns: bool,
+}
+
+/// Why rows were not stored.
+#[derive(Debug)]
+pub(crate) enum NotStored {
+    /// A table is not any more what they were read for: they are to be read anew.
+    Changed,
+    /// They cannot be stored.
+    Refused(QueryError),
+}
+
+impl From<EngineError> for NotStored {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::SchemaChanged { .. }
+            | EngineError::NoSuchTable { .. }
+            | EngineError::TableExists { .. }
+            | EngineError::Model(ModelError::DuplicateColumn { .. }) => NotStored::Changed,
+            other => NotStored::Refused(other.into()),
+        }
+    }
+}
+
+/// Finds the table that rows are read for.
+pub(crate) fn find(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {
+    engine.snapshot().table(name).map(|table| Arc::clone(table.schema()))
+}
+
+/// Stores rows of tables in one commit and waits until they are safe by `sync`, or by the strictest policy of the
+/// tables; how many. Waits for the disk: no task of a runtime may call it.
+///
+/// # Errors
+/// [`NotStored`]; no row was stored then.
+pub(crate) fn store(
+    engine: &Engine,
+    rows: &[TableRows],
+    making: Making,
+    sync: Option<SyncPolicy>,
+) -> Result<u64, NotStored> {
+    let batches = rows.iter().map(|rows| batch(engine, rows, making)).collect::<Result<Vec<_>, _>>()?;
+    let mut transaction = engine.begin();
+    for (rows, batch) in rows.iter().zip(&batches) {
+        transaction.append(&rows.name, batch)?;
+    }
+    Ok(transaction.commit(sync)?.rows)
+}
+
+/// The rows of one table as it wants them, once it is there and has all columns.
+fn batch(engine: &Engine, rows: &TableRows, making: Making) -> Result<RecordBatch, NotStored> {
+    let refused = |what: String, hint: &str| {
+        NotStored::Refused(QueryError::new(ErrorKind::FixRequest, what).hint(hint))
+    };
+    let table = match (find(engine, &rows.name), &rows.table) {
+        (Some(table), Some(_)) => table,
+        (None, None) if making.tables => {
+            let made = rows.new_table().map_err(EngineError::from)?;
+            engine.create_table(made)?;
+            find(engine, &rows.name).ok_or(NotStored::Changed)?
+        }
+        (None, None) => {
+            let what = format!("table '{}' does not exist", rows.name);
+            return Err(refused(what, "create it, or allow auto_create_tables"));
+        }
+        _ => return Err(NotStored::Changed),
+    };
+    for column in rows.new_columns().filter(|_| rows.table.is_some()) {
+        if !making.columns {
+            let what = format!("column '{}' of '{}' does not exist", column.name, rows.name);
+            return Err(refused(what, "add it, or allow auto_create_columns"));
+        }
+        engine.alter_table(&rows.name, &AlterTable::AddColumn(column))?;
+    }
+    let table = if rows.new_columns().next().is_some() {
+        find(engine, &rows.name).ok_or(NotStored::Changed)?
+    } else {
+        table
+    };
+    rows.batch(&table).ok_or(NotStored::Changed)
+}

@@ -1,0 +1,172 @@
+//! The server: a database behind the protocols that people already use.
+//!
+//! Owns every listening socket, what connections may take, and the settings and counters of a server. A protocol is a
+//! folder or file that turns its messages into calls of [`Database`] and rows into bytes; what two protocols need stands
+//! above them once: rows into tables ([`ingest`]), statements and their rows ([`statement`]), HTTP ([`http`]).
+//!
+//! ```text
+//! socket ─► listen ─► ilp::tcp ────────────────► ingest ─► Engine
+//!                 └─► http ─┬► ilp::http ──────┘
+//!                           └► rest ───────────► statement ─► Session
+//! ```
+//!
+//! Never knows how rows are stored or statements planned. Enter at [`Server`].
+
+mod http;
+mod ilp;
+mod ingest;
+mod listen;
+mod metrics;
+mod rest;
+pub mod settings;
+mod statement;
+
+use ingest::Making;
+use metrics::Metrics;
+use settings::{SettingError, Settings};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tickstone_query::Database;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+/// What every connection has at hand.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) database: Database,
+    pub(crate) settings: Settings,
+    pub(crate) metrics: Metrics,
+    pub(crate) is_loopback: bool,
+    started: Instant,
+}
+
+impl Shared {
+    /// What rows that come may make.
+    pub(crate) fn making(&self) -> Making {
+        let may = |name| self.settings.switch(name);
+        Making { tables: may("auto_create_tables"), columns: may("auto_create_columns") }
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting cannot be.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// A port cannot be bound.
+    #[error(
+        "cannot listen on {address} ({setting}): {source}; stop what uses it, or choose another port or off"
+    )]
+    Bind {
+        /// The setting of the port.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Threads cannot be started.
+    #[error("cannot start threads: {0}")]
+    Threads(#[source] std::io::Error),
+}
+
+/// A server that runs. It ends with [`Self::stop`]; dropped, it ends at once.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+    stop: watch::Sender<bool>,
+    addresses: Vec<(&'static str, SocketAddr)>,
+}
+
+impl Server {
+    /// Binds the ports and serves a database behind them.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is bound then.
+    pub fn start(database: Database, settings: Settings) -> Result<Self, StartError> {
+        let host: IpAddr = settings
+            .text("host")
+            .parse()
+            .map_err(|_| SettingError::new(format!("host = '{}' is no address", settings.text("host"))))?;
+        let is_loopback = host.is_loopback();
+        if !is_loopback && !settings.switch("insecure") {
+            let what = format!(
+                "host = '{host}' is reached from other machines, and there are no users yet: anybody could read and write \
+                 everything; set insecure = true if that is meant"
+            );
+            return Err(SettingError::new(what).into());
+        }
+        if !is_loopback {
+            warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads)
+            .thread_name("tickstone-server")
+            .enable_all()
+            .build()
+            .map_err(StartError::Threads)?;
+        let shared =
+            Shared { database, settings, metrics: Metrics::default(), is_loopback, started: Instant::now() };
+        let shared = Arc::new(shared);
+        let (stop, _) = watch::channel(false);
+        let mut bound = Vec::new();
+        for port in listen::PORTS {
+            let Some(number) = shared.settings.port(port.setting) else { continue };
+            let address = SocketAddr::new(host, number);
+            let socket = std::net::TcpListener::bind(address).map_err(|source| StartError::Bind {
+                setting: port.setting,
+                address,
+                source,
+            })?;
+            bound.push((port, socket));
+        }
+        let mut addresses = Vec::new();
+        for (port, socket) in bound {
+            let address = socket.local_addr().map_err(StartError::Threads)?;
+            socket.set_nonblocking(true).map_err(StartError::Threads)?;
+            let listener = {
+                let _inside = runtime.enter();
+                tokio::net::TcpListener::from_std(socket).map_err(StartError::Threads)?
+            };
+            runtime.spawn(listen::listen(port, Arc::clone(&shared), listener, stop.subscribe()));
+            info!(%address, "{} listens", port.setting);
+            addresses.push((port.setting, address));
+        }
+        Ok(Self { shared, runtime: Some(runtime), stop, addresses })
+    }
+
+    /// The ports that are bound, by the names of their settings.
+    pub fn addresses(&self) -> &[(&'static str, SocketAddr)] {
+        &self.addresses
+    }
+
+    /// Ends it: no more connections are taken, those there are end after what they are at; whether all had ended before
+    /// `shutdown_timeout`.
+    pub fn stop(mut self) -> bool {
+        let _ = self.stop.send(true);
+        let patience = self.shared.settings.time("shutdown_timeout").unwrap_or_default();
+        let begun = Instant::now();
+        let open = || self.shared.metrics.get(metrics::Counter::ConnectionsOpen);
+        while open() > 0 && begun.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ended = open() == 0;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+        ended
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

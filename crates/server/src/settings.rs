@@ -1,0 +1,361 @@
+//! The settings of a server: from the command line, the environment, a file, or their defaults, in this order.
+//!
+//! One table ([`SETTINGS`]) has them all: their flags (`--http-port`), variables (`TICKSTONE_HTTP_PORT`), keys of the file
+//! (`http_port = 9000`), the page of the docs and SHOW CONFIG are made of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// One setting.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its name in the file and in SHOW CONFIG.
+    pub name: &'static str,
+    /// What it can be.
+    pub kind: Kind,
+    /// What it is where nobody says.
+    pub default: &'static str,
+    /// What it does, in one sentence.
+    pub about: &'static str,
+}
+
+/// What a setting can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// `true` or `false`.
+    Switch,
+    /// A whole number.
+    Count,
+    /// The number of a port, 0 for any that is free, or `off`.
+    Port,
+    /// A size: `64MB`, `1GB`.
+    Bytes,
+    /// A time: `1ms`, `30s`, `5m`; 0 for none.
+    Time,
+}
+
+/// Every setting.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "host",
+        kind: Kind::Text,
+        default: "127.0.0.1",
+        about: "the address that all ports are bound to; beyond loopback only with insecure = true",
+    },
+    Setting {
+        name: "insecure",
+        kind: Kind::Switch,
+        default: "false",
+        about: "serve beyond loopback although anybody who reaches the ports may read and write everything",
+    },
+    Setting {
+        name: "http_port",
+        kind: Kind::Port,
+        default: "9000",
+        about: "the port of REST and of line protocol over HTTP, as QuestDB's",
+    },
+    Setting {
+        name: "influx_port",
+        kind: Kind::Port,
+        default: "8086",
+        about: "a second port of line protocol over HTTP, as InfluxDB's",
+    },
+    Setting {
+        name: "ilp_port",
+        kind: Kind::Port,
+        default: "9009",
+        about: "the port of line protocol over TCP, as QuestDB's",
+    },
+    Setting {
+        name: "connections_max",
+        kind: Kind::Count,
+        default: "4096",
+        about: "the most connections of all ports together; one more is closed at once",
+    },
+    Setting {
+        name: "request_bytes_max",
+        kind: Kind::Bytes,
+        default: "256MB",
+        about: "the longest body of a request, after it was unpacked",
+    },
+    Setting {
+        name: "idle_timeout",
+        kind: Kind::Time,
+        default: "30s",
+        about: "how long a client may take over the head of a request or a piece of its body, or keep an HTTP connection without any",
+    },
+    Setting {
+        name: "statement_timeout",
+        kind: Kind::Time,
+        default: "0",
+        about: "how long a statement may run; 0 for as long as it takes",
+    },
+    Setting {
+        name: "slow_statement",
+        kind: Kind::Time,
+        default: "1s",
+        about: "statements that take longer are logged; 0 for none",
+    },
+    Setting {
+        name: "ilp_commit_rows",
+        kind: Kind::Count,
+        default: "65536",
+        about: "rows of a connection of line protocol over TCP that are committed without waiting for more",
+    },
+    Setting {
+        name: "ilp_commit_delay",
+        kind: Kind::Time,
+        default: "1ms",
+        about: "how long rows of line protocol over TCP wait for more before they are committed",
+    },
+    Setting {
+        name: "auto_create_tables",
+        kind: Kind::Switch,
+        default: "true",
+        about: "whether rows make tables that are not there",
+    },
+    Setting {
+        name: "auto_create_columns",
+        kind: Kind::Switch,
+        default: "true",
+        about: "whether rows make columns that are not there",
+    },
+    Setting {
+        name: "shutdown_timeout",
+        kind: Kind::Time,
+        default: "10s",
+        about: "how long connections may go on when the server is told to stop",
+    },
+    Setting {
+        name: "log_format",
+        kind: Kind::Text,
+        default: "text",
+        about: "how the log is written: text or json",
+    },
+    Setting {
+        name: "log_level",
+        kind: Kind::Text,
+        default: "info",
+        about: "what is logged: error, warn, info, debug or trace",
+    },
+];
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// Nobody said.
+    Default,
+    /// The configuration file.
+    File,
+    /// The environment.
+    Environment,
+    /// The command line.
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Default => "default",
+            Origin::File => "file",
+            Origin::Environment => "environment",
+            Origin::Flag => "flag",
+        })
+    }
+}
+
+/// A setting that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SettingError {
+    message: String,
+}
+
+impl SettingError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into() }
+    }
+}
+
+/// The value of every setting, and where it comes from.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    values: BTreeMap<&'static str, (String, Origin)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let of = |setting: &Setting| (setting.name, (setting.default.to_string(), Origin::Default));
+        Self { values: SETTINGS.iter().map(of).collect() }
+    }
+}
+
+impl Settings {
+    /// Sets one, unless something stronger has said what it is.
+    ///
+    /// # Errors
+    /// Where there is no such setting, or it cannot be this.
+    pub fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), SettingError> {
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {
+            let near = nearest(name).map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+            return Err(SettingError::new(format!("there is no setting '{name}'{near}")));
+        };
+        check(setting, value)?;
+        let held = self.values.entry(setting.name).or_insert_with(|| (String::new(), Origin::Default));
+        if origin >= held.1 {
+            *held = (value.to_string(), origin);
+        }
+        Ok(())
+    }
+
+    /// Takes the settings of a configuration file (TOML: `name = value`).
+    ///
+    /// # Errors
+    /// Where it is no TOML, with the line, and as [`Self::set`].
+    pub fn read_file(&mut self, text: &str) -> Result<(), SettingError> {
+        let table: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| SettingError::new(error.to_string()))?;
+        for (name, value) in &table {
+            let value = match value {
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Boolean(switch) => switch.to_string(),
+                _ => return Err(SettingError::new(format!("'{name}' is no setting: write name = value"))),
+            };
+            self.set(name, &value, Origin::File)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the settings of variables of the environment: `TICKSTONE_HTTP_PORT`.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn read_environment(
+        &mut self,
+        mut variable: impl FnMut(&str) -> Option<String>,
+    ) -> Result<(), SettingError> {
+        for setting in SETTINGS {
+            let name = format!("TICKSTONE_{}", setting.name.to_ascii_uppercase());
+            if let Some(value) = variable(&name) {
+                let set = self.set(setting.name, &value, Origin::Environment);
+                set.map_err(|error| SettingError::new(format!("{name}: {error}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Each setting with its value and where that comes from.
+    pub fn all(&self) -> impl Iterator<Item = (&'static Setting, &str, Origin)> {
+        SETTINGS.iter().map(|setting| {
+            let (value, origin) = &self.values[setting.name];
+            (setting, value.as_str(), *origin)
+        })
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", |(value, _)| value)
+    }
+
+    pub(crate) fn switch(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// The number of a port; `None` where it is off.
+    pub(crate) fn port(&self, name: &str) -> Option<u16> {
+        self.text(name).parse().ok()
+    }
+
+    pub(crate) fn bytes(&self, name: &str) -> usize {
+        parse_bytes(self.text(name)).unwrap_or(0)
+    }
+
+    /// A time; `None` where it is 0.
+    pub(crate) fn time(&self, name: &str) -> Option<Duration> {
+        parse_time(self.text(name)).filter(|time| !time.is_zero())
+    }
+}
+
+fn check(setting: &Setting, value: &str) -> Result<(), SettingError> {
+    let (fits, wanted) = match setting.kind {
+        Kind::Text => (word_fits(setting.name, value), words(setting.name).unwrap_or("a text")),
+        Kind::Switch => (matches!(value, "true" | "false"), "true or false"),
+        Kind::Count => (value.parse::<u32>().is_ok_and(|count| count > 0), "a whole number from 1"),
+        Kind::Port => (value == "off" || value.parse::<u16>().is_ok(), "the number of a port, or off"),
+        Kind::Bytes => (parse_bytes(value).is_some_and(|bytes| bytes > 0), "a size, as in 64MB"),
+        Kind::Time => (parse_time(value).is_some(), "a time, as in 1ms or 30s"),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(SettingError::new(format!("{} = '{value}' cannot be: it wants {wanted}", setting.name)))
+}
+
+fn words(name: &str) -> Option<&'static str> {
+    match name {
+        "log_format" => Some("text or json"),
+        "log_level" => Some("error, warn, info, debug or trace"),
+        _ => None,
+    }
+}
+
+fn word_fits(name: &str, value: &str) -> bool {
+    match name {
+        "log_format" => matches!(value, "text" | "json"),
+        "log_level" => matches!(value, "error" | "warn" | "info" | "debug" | "trace"),
+        "host" => value.parse::<std::net::IpAddr>().is_ok(),
+        _ => true,
+    }
+}
+
+/// A size in bytes: `512`, `64KB`, `64MB`, `1GB`, powers of 1,024.
+fn parse_bytes(text: &str) -> Option<usize> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" | "KIB" => 1 << 10,
+        "MB" | "MIB" => 1 << 20,
+        "GB" | "GIB" => 1 << 30,
+        _ => return None,
+    };
+    digits.trim().parse::<usize>().ok()?.checked_mul(unit)
+}
+
+/// A time: `500us`, `1ms`, `30s`, `5m`, `1h`, and `0`.
+fn parse_time(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let count = digits.trim().parse::<u64>().ok()?;
+    let micros = match &text[digits.len()..] {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        "" if count == 0 => 1,
+        _ => return None,
+    };
+    Some(Duration::from_micros(count.checked_mul(micros)?))
+}
+
+/// The setting whose name is nearest to a word that is none.
+fn nearest(word: &str) -> Option<&'static str> {
+    let shared = |name: &str| {
+        let pieces: Vec<&str> = name.split('_').collect();
+        word.split(['_', '-', '.']).filter(|piece| pieces.contains(piece)).count()
+    };
+    SETTINGS
+        .iter()
+        .map(|setting| setting.name)
+        .max_by_key(|name| shared(name))
+        .filter(|name| shared(name) > 0)
+}
+
+#[cfg(test)]
+mod tests;

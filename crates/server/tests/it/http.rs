@@ -1,0 +1,190 @@
+//! Statements over HTTP, and who may ask.
+
+use crate::Served;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+#[test]
+fn exec_answers_as_questdb() {
+    let served = Served::new(&[]);
+    assert_eq!(
+        served.exec("CREATE TABLE t (ts TIMESTAMP, sym SYMBOL, px DOUBLE, n BIGINT, up BOOLEAN, note VARCHAR, l DOUBLE[]) TIMESTAMP(ts)"),
+        (200, "{\"ddl\":\"OK\"}".to_string())
+    );
+    assert_eq!(
+        served.exec("INSERT INTO t VALUES ('2024-08-08T09:30:00.000000001', 'BTC', 1.5, -7, true, 'a \"b\"\n\\', [1, 2.5]), ('2024-08-09', NULL, 'NaN', NULL, NULL, '', NULL)"),
+        (200, "{\"dml\":\"OK\",\"updated\":2}".to_string())
+    );
+    let (status, answer) = served.exec("SELECT * FROM t ORDER BY ts");
+    assert_eq!(status, 200);
+    assert_eq!(
+        answer,
+        "{\"query\":\"SELECT * FROM t ORDER BY ts\",\"columns\":[{\"name\":\"ts\",\"type\":\"TIMESTAMP_NS\"},\
+         {\"name\":\"sym\",\"type\":\"SYMBOL\"},{\"name\":\"px\",\"type\":\"DOUBLE\"},{\"name\":\"n\",\"type\":\"LONG\"},\
+         {\"name\":\"up\",\"type\":\"BOOLEAN\"},{\"name\":\"note\",\"type\":\"VARCHAR\"},\
+         {\"name\":\"l\",\"type\":\"ARRAY\",\"dim\":1,\"elemType\":\"DOUBLE\"}],\"timestamp\":0,\"dataset\":[\
+         [\"2024-08-08T09:30:00.000000001Z\",\"BTC\",1.5,-7,true,\"a \\\"b\\\"\\n\\\\\",[1, 2.5]],\
+         [\"2024-08-09T00:00:00.000000000Z\",null,null,null,null,\"\",null]],\"count\":2}"
+    );
+    let (_, answer) =
+        served.ask("http_port", "GET /exec?query=SELECT+n+FROM+t&nm=true&limit=1&timings=true", b"");
+    assert!(answer.starts_with("{\"dataset\":[[-7]],\"count\":1,\"timings\":{"), "{answer}");
+    let (_, answer) = served.ask(
+        "http_port",
+        "GET /exec?query=SELECT+value+FROM+range(1,+11)&nm=true&limit=3,5&count=true",
+        b"",
+    );
+    assert_eq!(answer, "{\"dataset\":[[3],[4],[5]],\"count\":10}");
+    let (_, answer) = served.ask(
+        "http_port",
+        "POST /exec\nContent-Type: application/x-www-form-urlencoded",
+        b"query=SELECT+1+AS+x&nm=true",
+    );
+    assert_eq!(answer, "{\"dataset\":[[1]],\"count\":1}");
+    assert!(served.ask("http_port", "GET /exec?query=SELECT+1&explain=true", b"").1.contains("logical_plan"));
+}
+
+#[test]
+fn errors_have_their_place() {
+    let served = Served::new(&[]);
+    let (status, answer) = served.exec("SELECT 1,\n  oops");
+    assert!(status == 400 && answer.contains("\"position\":12"), "{answer}");
+    assert_eq!(served.ask("http_port", "GET /exec", b"").0, 400);
+    assert_eq!(served.exec("SELECT 1; SELECT 2").0, 400);
+    assert_eq!(served.ask("http_port", "GET /exec?query=SELECT+1&limit=x", b"").0, 400);
+    assert_eq!(served.ask("http_port", "GET /nothing", b"").0, 404);
+    // What names a file of the server.
+    for sql in ["COPY t TO '/tmp/x.csv'", "COPY t FROM '/etc/passwd'", "COPY (SELECT 1) TO 'x.csv'"] {
+        let (status, answer) = served.exec(sql);
+        assert!(status == 400 && answer.contains("names a file of the server"), "{sql}: {answer}");
+    }
+    // Past the first rows an error can only break the answer off.
+    let (_, answer) = served.exec("SELECT 1000000 / (900000 - value) FROM range(0, 1000000)");
+    assert!(
+        answer.ends_with("(cut off)") || answer.contains("error"),
+        "{}",
+        &answer[answer.len().saturating_sub(200)..]
+    );
+    assert_eq!(served.exec("SELECT 1").0, 200);
+}
+
+#[test]
+fn rows_as_csv() {
+    let served = Served::new(&[]);
+    let path = "GET /exp?query=SELECT+value,+'a,\"b'+AS+s,+''+AS+e,+NULL+AS+n+FROM+range(1,3)";
+    let (status, answer) = served.ask("http_port", &path.replace('"', "%22").replace('\'', "%27"), b"");
+    assert_eq!(
+        (status, answer.as_str()),
+        (200, "\"value\",\"s\",\"e\",\"n\"\r\n1,\"a,\"\"b\",\"\",\r\n2,\"a,\"\"b\",\"\",\r\n")
+    );
+    assert_eq!(served.ask("http_port", "GET /exp?query=CREATE+TABLE+x+(a+INT)", b"").0, 400);
+}
+
+#[test]
+fn other_web_pages_may_not_ask() {
+    let served = Served::new(&[]);
+    let port = served.address("http_port").port();
+    let ask = |head: &str| {
+        let mut stream = served.connect("http_port");
+        let request = format!("GET /exec?query=SELECT+1 HTTP/1.1\r\nConnection: close\r\n{head}\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
+    };
+    assert_eq!(ask(&format!("Host: localhost:{port}")), 200);
+    assert_eq!(ask(&format!("Host: localhost:{port}\r\nOrigin: http://localhost:{port}")), 200);
+    assert_eq!(ask(&format!("Host: localhost:{port}\r\nOrigin: http://evil.example")), 403);
+    assert_eq!(ask(&format!("Host: localhost:{port}\r\nOrigin: null")), 403);
+    assert_eq!(ask(&format!("Host: rebound.example:{port}")), 403);
+    assert_eq!(served.metric("http_forbidden_total"), 3);
+}
+
+#[test]
+fn a_client_that_goes_cancels_its_statement() {
+    let served = Served::new(&[]);
+    for sql in [
+        "SELECT+value+FROM+range(0,+100000000000)",
+        "SELECT+count(*)+FROM+range(0,+100000000)+a+JOIN+range(0,+100000000)+b+ON+a.value%2B1%3Cb.value",
+    ] {
+        let mut stream = served.connect("http_port");
+        stream
+            .write_all(format!("GET /exec?query={sql} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+            .expect("it reads");
+        std::thread::sleep(Duration::from_millis(300));
+        let running = || {
+            let (_, answer) = served.exec("SHOW QUERIES");
+            answer.matches("range(0").count()
+        };
+        assert!(running() > 0, "{sql}");
+        drop(stream);
+        let begun = Instant::now();
+        while running() > 0 {
+            assert!(begun.elapsed() < crate::PATIENCE, "{sql} goes on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_statement_has_its_time() {
+    let served = Served::new(&[("statement_timeout", "100ms")]);
+    let begun = Instant::now();
+    let (status, answer) = served.exec(
+        "SELECT count(*) FROM range(0, 100000000) a JOIN range(0, 100000000) b ON a.value + 1 < b.value",
+    );
+    assert!(status == 400 && answer.contains("statement_timeout"), "{status} {answer}");
+    assert!(begun.elapsed() < crate::PATIENCE);
+    assert_eq!(served.exec("SELECT 1").0, 200);
+}
+
+#[test]
+fn a_client_that_dribbles_is_not_waited_for() {
+    let served = Served::new(&[("idle_timeout", "200ms")]);
+    for (sent, wanted) in [
+        ("POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\na x=1", "HTTP/1.1 408"),
+        ("GET /health HTTP/1.1\r\nHost: loc", ""),
+    ] {
+        let mut stream = served.connect("http_port");
+        stream.write_all(sent.as_bytes()).expect("it reads");
+        let begun = Instant::now();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it ends");
+        assert!(answer.starts_with(wanted), "{answer}");
+        assert!(begun.elapsed() < crate::PATIENCE);
+    }
+    assert_eq!(served.number("SELECT count(*) FROM a"), None);
+}
+
+#[test]
+fn connections_have_a_limit() {
+    let served = Served::new(&[("connections_max", "3")]);
+    let held: Vec<_> = (0..3).map(|_| served.connect("ilp_port")).collect();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut refused = served.connect("ilp_port");
+    let mut rest = Vec::new();
+    assert_eq!(refused.read_to_end(&mut rest).unwrap_or(0), 0);
+    drop(held);
+    let begun = Instant::now();
+    loop {
+        let mut stream = served.connect("http_port");
+        let _ = stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut answer = String::new();
+        if stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 200") {
+            break;
+        }
+        assert!(begun.elapsed() < crate::PATIENCE);
+    }
+}
+
+#[test]
+fn it_stops_when_all_is_stored() {
+    let mut served = Served::new(&[]);
+    let mut stream = served.connect("ilp_port");
+    stream.write_all(b"t a=1i 1\n").expect("it reads");
+    served.wait_for("SELECT count(*) FROM t", 1);
+    stream.write_all(b"t a=2i 2\nt a=3i 3\n").expect("it reads");
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(served.server.take().expect("it runs").stop());
+    assert_eq!(served.number("SELECT count(*) FROM t"), Some(3));
+}
