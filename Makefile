@@ -89,9 +89,9 @@ arm: ## the part format's tests as code for aarch64 and its NEON, emulated; need
 		$(CARGO) test --locked --release -p tickstone-engine --lib --target aarch64-unknown-linux-gnu -- \
 		$(or $(ARGS),part::)
 
-test-python: build python-dev ## the program against DuckDB, and every example of the documentation
+test-python: build python-dev ## the program against DuckDB, clients of other systems, and every example of the documentation
 	@echo "==> pytest"
-	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/oracle tests/docs
+	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/oracle tests/clients tests/docs
 
 python: setup $(VENV)/ready ## build the Python package and install it into .venv; PROFILE=dev builds quicker
 	@echo "==> building the Python package; in release from nothing about 20 minutes on 2 cores"

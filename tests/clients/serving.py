@@ -1,0 +1,56 @@
+"""`tickstone serve` as a process, on ports that are free."""
+
+import json
+import re
+import signal
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+PORTS = ["http_port", "influx_port", "ilp_port"]
+PATIENCE_S = 30
+
+
+class Server:
+    """`tickstone serve` over a directory."""
+
+    def __init__(self, program: Path, data: Path, *settings: str) -> None:
+        flags = [f"--{port.replace('_', '-')}=0" for port in PORTS]
+        command = [str(program), "serve", "--data", str(data), *flags, *settings]
+        self.log = open(data.with_suffix(".log"), "a+")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.ports: dict[str, int] = {}
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if found := re.match(r"  (\w+) +127\.0\.0\.1:(\d+)", line):
+                self.ports[found[1]] = int(found[2])
+            if len(self.ports) == len(PORTS):
+                return
+        self.log.seek(0)
+        raise AssertionError(f"the server did not start: {self.log.read()}")
+
+    def ask(self, path: str, body: bytes | None = None, **words: str) -> Any:
+        """The answer to a request of the REST port, as JSON."""
+        url = f"http://127.0.0.1:{self.ports['http_port']}{path}?{urllib.parse.urlencode(words)}"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, body), timeout=PATIENCE_S) as answer:
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return json.loads(error.read())
+
+    def rows(self, sql: str) -> list[list[Any]]:
+        answer = self.ask("/exec", query=sql)
+        assert "dataset" in answer, answer
+        return answer["dataset"]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Tells it to stop; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
