@@ -6,10 +6,12 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.ipc
 import pytest
+from serving import Server
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 # Longest that one command may take, in seconds, on a slow machine in the dev profile.
@@ -85,3 +87,27 @@ def sample(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("sample")
     subprocess.run([sys.executable, data / "tidy.py", folder], check=True, timeout=COMMAND_SECONDS)
     return folder
+
+
+@pytest.fixture
+def server(program, tmp_path) -> Iterator[Server]:
+    """A server on a database directory of the test's own."""
+    served = Server(program, tmp_path / "data")
+    yield served
+    if served.process.poll() is None:
+        assert served.stop() == 0
+
+
+@pytest.fixture
+def serve(program, tmp_path) -> Iterator[Callable[..., Server]]:
+    """Starts servers over one directory, one after the other."""
+    started: list[Server] = []
+
+    def start(*settings: str) -> Server:
+        started.append(Server(program, tmp_path / "data", *settings))
+        return started[-1]
+
+    yield start
+    for served in started:
+        if served.process.poll() is None:
+            served.kill()
