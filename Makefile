@@ -15,7 +15,7 @@ DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo python python-dev test lint fmt test-rust test-planted simulate soak fuzz miri asan arm test-python test-python-package bench clean
+.PHONY: help setup build release demo serve python python-dev test lint fmt test-rust test-planted simulate soak fuzz miri asan arm test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -34,6 +34,10 @@ release: setup ## build the tickstone program (release profile)
 demo: build ## build, make a million ticks, import them, analyse them
 	@echo "==> tickstone demo"
 	$(BIN) demo $(ARGS)
+
+serve: build ## the demo's million ticks behind the server's ports, until Ctrl-C; ARGS="--http-port 9001"
+	@[ -d tickstone-demo/tickstone-data ] || $(BIN) demo --keep
+	$(BIN) serve --data tickstone-demo/tickstone-data $(ARGS)
 
 test: lint test-rust test-planted test-python test-python-package ## lint, then all tests: Rust, SQL against DuckDB, Python, documentation
 	@echo "==> all tests passed"

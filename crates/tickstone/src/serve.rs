@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::open::DataArgs;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use tickstone_server::Server;
 use tickstone_server::settings::{Kind, Origin, SETTINGS, SettingError, Settings};
@@ -77,6 +78,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     for (name, address) in server.addresses() {
         println!("  {name:<12} {address}");
     }
+    println!("{}", to_paste(server.addresses()));
     signals.wait();
     eprintln!("stopping: connections end after what they are at");
     let ended = server.stop();
@@ -85,6 +87,22 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         eprintln!("some connections had not ended; what was acknowledged is safe");
     }
     Ok(())
+}
+
+/// Commands to try it with, for the ports there are.
+fn to_paste(addresses: &[(&str, SocketAddr)]) -> String {
+    let port = |name: &str| addresses.iter().find(|(setting, _)| *setting == name).map(|(_, address)| address);
+    let mut lines = String::new();
+    if let Some(http) = port("http_port") {
+        lines += &format!(
+            "\nAsk:    curl -G http://{http}/exec --data-urlencode \"query=SHOW TABLES\"\n\
+             Store:  curl http://{http}/write --data-binary 'hello,symbol=BTC-USD price=61500.5'"
+        );
+    }
+    if let Some(ilp) = port("ilp_port") {
+        lines += &format!("\nStream: echo 'hello,symbol=ETH-USD price=2500.5' | nc -N {} {}", ilp.ip(), ilp.port());
+    }
+    lines
 }
 
 fn settings(args: &ServeArgs) -> Result<Settings> {
