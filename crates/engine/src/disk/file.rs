@@ -11,7 +11,7 @@
 #![allow(clippy::disallowed_methods, reason = "the one place that touches the file system")]
 
 use super::root::Root;
-use super::{AppendFile, DirEntry, Disk, FileBytes, refused};
+use super::{AppendFile, DirEntry, Disk, FileBytes, SyncFile, refused};
 use crate::tape::segment::TAPE_DIR;
 use crate::{EngineError, Result};
 use memmap2::Mmap;
@@ -182,10 +182,30 @@ impl AppendFile for RealAppendFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()?;
-        if self.file.metadata()?.nlink() == 0 {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed by another program"));
-        }
-        Ok(())
+        synced(&self.file)
     }
+
+    fn beside(&self) -> io::Result<Option<Arc<dyn SyncFile>>> {
+        Ok(Some(Arc::new(RealSyncFile { file: self.file.try_clone()? })))
+    }
+}
+
+/// A second handle of a file that grows.
+#[derive(Debug)]
+struct RealSyncFile {
+    file: File,
+}
+
+impl SyncFile for RealSyncFile {
+    fn sync(&self) -> io::Result<()> {
+        synced(&self.file)
+    }
+}
+
+fn synced(file: &File) -> io::Result<()> {
+    file.sync_data()?;
+    if file.metadata()?.nlink() == 0 {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed by another program"));
+    }
+    Ok(())
 }

@@ -80,6 +80,23 @@ pub trait AppendFile: Send + Debug {
     /// # Errors
     /// Those of the operating system; what is stored is unknown then, also after a later success.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// A handle that syncs the file beside the thread that appends to it; `None` where the disk has none.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn beside(&self) -> io::Result<Option<Arc<dyn SyncFile>>> {
+        Ok(None)
+    }
+}
+
+/// Syncs a file that another thread appends to.
+pub trait SyncFile: Send + Sync + Debug {
+    /// Waits until everything that was appended before the call is on stable storage.
+    ///
+    /// # Errors
+    /// As [`AppendFile::sync`].
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// The calls the engine makes. Paths are relative to the database directory, with `/` between names.

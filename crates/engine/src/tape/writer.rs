@@ -3,7 +3,7 @@
 //!
 //! No thread stands between a producer and the file: a lone producer writes its frame itself, and of
 //! many that wait together one leads. A thread of the tape's own only syncs rows of policy `interval`
-//! when their time has come.
+//! when their time has come: beside whoever writes, where the disk has a second handle of the file.
 //!
 //! Invariants:
 //! - one thread writes at a time: the one that took the [`Writer`] out of the latch;
@@ -12,6 +12,7 @@
 //!   acknowledged; under `always` the acknowledgement also waits for the sync after it;
 //! - after a failed write or sync nothing is acknowledged or accepted any more: what the disk holds
 //!   is known only after reopening;
+//! - a sync by the writer begins when none beside it is under way: an error of the file is told to one of them alone;
 //! - but a write for which there was no space is cut off again, at once: its frames and those behind them are
 //!   refused, and the next ones take their positions. A sync that finds no space is a failed sync;
 //! - a segment is synced before the next is begun, and named in the tape manifest before it gets a frame.
@@ -21,7 +22,7 @@ use super::frame::{END_MARKER, FrameHeader, HEADER_BYTES, MAX_PAYLOAD_BYTES, TRA
 use super::named::{NamedSegment, Names};
 use super::segment::{SEGMENT_HEADER_BYTES, TAPE_DIR, first_position, segment_header, segment_path};
 use crate::clock::Clock;
-use crate::disk::{AppendFile, Disk};
+use crate::disk::{AppendFile, Disk, SyncFile};
 use crate::error::is_full;
 use crate::{EngineError, Result};
 use std::fmt::Debug;
@@ -99,8 +100,23 @@ struct Latch<E> {
     /// Since when rows of policy `interval` wait for a sync.
     unsynced_since_ns: Option<i64>,
     syncs: u64,
+    /// Where what is written ends, for a sync beside the writer.
+    tail: Option<Tail>,
+    /// Whether such a sync is under way.
+    syncs_beside: bool,
+    /// What such syncs made stable of the segment that begins at a position: so many bytes.
+    stable: Option<(u64, usize)>,
     failure: Option<String>,
     closing: bool,
+}
+
+/// The end of what is written of a segment.
+#[derive(Debug, Clone)]
+struct Tail {
+    /// The segment's first position.
+    first: u64,
+    bytes: usize,
+    file: Arc<dyn SyncFile>,
 }
 
 impl<E: Send + 'static> Tape<E> {
@@ -129,6 +145,9 @@ impl<E: Send + 'static> Tape<E> {
             sync_wanted: 0,
             unsynced_since_ns: None,
             syncs: 0,
+            tail: None,
+            syncs_beside: false,
+            stable: None,
             failure: None,
             closing: false,
         };
@@ -315,7 +334,7 @@ impl<E: Send + 'static> Tape<E> {
         let latch = self.shared.lock();
         let open = latch.writer.as_ref()?.open.as_ref()?;
         let now_ns = self.shared.clock.now_ns();
-        (open.synced_bytes == open.bytes).then(|| open.named(latch.written, now_ns))
+        (open.stable_bytes(latch.stable) == open.bytes).then(|| open.named(latch.written, now_ns))
     }
 
     /// How many syncs of rows the writer has made.
@@ -356,6 +375,13 @@ impl<E> Latch<E> {
 }
 
 impl<E> Latch<E> {
+    /// Nothing is acknowledged or accepted any more; the first cause stays.
+    fn stop(&mut self, cause: String) {
+        self.failure.get_or_insert(cause);
+        self.effects.clear();
+        self.buffer = Vec::new();
+    }
+
     /// There was no space for the frames from position `from` on; those in the buffer may rely on them.
     fn refuse(&mut self, from: u64, cause: String) {
         std::mem::take(&mut self.fate).refuse(from, cause);
@@ -398,15 +424,30 @@ impl<E: Send + 'static> Shared<E> {
             }
             let waited = self.unsynced.wait_timeout(latch, interval);
             latch = waited.unwrap_or_else(PoisonError::into_inner).0;
-            // A thread that writes just now looks itself whether a sync is due.
-            if latch.unsynced_since_ns.is_some()
-                && let Some(writer) = latch.writer.take()
-            {
-                let written = latch.written;
+            if latch.unsynced_since_ns.is_none() {
+                continue;
+            }
+            let written = latch.written;
+            if let Some(tail) = latch.tail.clone() {
+                latch.unsynced_since_ns = None;
+                latch.syncs_beside = true;
+                drop(latch);
+                self.sync_beside(&tail, written);
+                latch = self.lock();
+            } else if let Some(writer) = latch.writer.take() {
+                // A thread that writes just now looks itself whether a sync is due.
                 drop(latch);
                 latch = self.lead(writer, |writer| writer.sync_to(self, written));
             }
         }
+    }
+
+    /// Makes what was written up to a position stable while others write on.
+    fn sync_beside(&self, tail: &Tail, written: u64) {
+        let panicked = Err("syncing the tape panicked".to_string());
+        let mut beside = Beside { shared: self, tail, written, outcome: panicked };
+        let synced = tail.file.sync().map_err(EngineError::io("sync", TAPE_DIR));
+        beside.outcome = synced.map_err(|error| error.to_string());
     }
 
     /// Runs `work` with the writer, then puts it back. After an error, or a panic, the tape has stopped.
@@ -437,9 +478,33 @@ impl<E: Send + 'static> Drop for Turn<'_, E> {
         let mut latch = self.shared.lock();
         latch.writer = self.writer.take();
         if let Some(cause) = self.failure.take() {
-            latch.failure = Some(cause);
-            latch.effects.clear();
-            latch.buffer = Vec::new();
+            latch.stop(cause);
+        }
+        drop(latch);
+        self.shared.progressed.notify_all();
+    }
+}
+
+/// A sync beside the writer; ends by saying what came of it.
+struct Beside<'a, E: Send + 'static> {
+    shared: &'a Shared<E>,
+    tail: &'a Tail,
+    /// The position up to which all was written when it began.
+    written: u64,
+    outcome: std::result::Result<(), String>,
+}
+
+impl<E: Send + 'static> Drop for Beside<'_, E> {
+    fn drop(&mut self) {
+        let mut latch = self.shared.lock();
+        latch.syncs_beside = false;
+        match std::mem::replace(&mut self.outcome, Ok(())) {
+            Ok(()) => {
+                latch.synced = latch.synced.max(self.written);
+                latch.stable = Some((self.tail.first, self.tail.bytes));
+                latch.syncs += 1;
+            }
+            Err(cause) => latch.stop(cause),
         }
         drop(latch);
         self.shared.progressed.notify_all();
@@ -466,11 +531,21 @@ struct OpenSegment {
     began_ns: i64,
     path: PathBuf,
     file: Box<dyn AppendFile>,
+    /// Syncs it while it is written, where the disk can.
+    beside: Option<Arc<dyn SyncFile>>,
     bytes: usize,
     synced_bytes: usize,
 }
 
 impl OpenSegment {
+    /// How much of it is stable, with what syncs beside the writer made so.
+    fn stable_bytes(&self, beside: Option<(u64, usize)>) -> usize {
+        match beside {
+            Some((first, bytes)) if first == self.first => self.synced_bytes.max(bytes),
+            _ => self.synced_bytes,
+        }
+    }
+
     /// What the tape manifest says of it once all is stable; `last` is the position of its last frame.
     fn named(&self, last: u64, ended_ns: i64) -> NamedSegment {
         let (first, bytes, began_ns) = (self.first, self.bytes as u64, self.began_ns);
@@ -500,7 +575,11 @@ impl<E: Send + 'static> Writer<E> {
             match self.write(shared, first, &mut group) {
                 Ok(()) => {
                     self.publisher.publish(group.effects);
-                    shared.lock().written = last;
+                    let mut latch = shared.lock();
+                    // A sync beside us may have failed.
+                    latch.check()?;
+                    latch.written = last;
+                    latch.tail = self.tail();
                 }
                 Err(Unwritten::Full(cause)) => {
                     shared.lock().refuse(first, cause);
@@ -516,7 +595,9 @@ impl<E: Send + 'static> Writer<E> {
                 latch.unsynced_since_ns = Some(now_ns);
                 shared.unsynced.notify_one();
             }
+            let is_beside = self.options.background && latch.tail.is_some();
             let due = latch.unsynced_since_ns.is_some_and(|since_ns| self.is_due(since_ns, now_ns));
+            let due = due && !is_beside;
             let wanted = latch.sync_wanted > latch.synced;
             let always = strictest == SyncPolicy::Always && !cfg!(feature = "planted-early-acknowledgement");
             (latch.written, due || wanted || always)
@@ -532,6 +613,7 @@ impl<E: Send + 'static> Writer<E> {
         group: &mut Group<E>,
     ) -> std::result::Result<(), Unwritten> {
         let segment = self.segment_for(shared, first)?;
+        segment.synced_bytes = segment.stable_bytes(shared.lock().stable);
         stamp_synced_bytes(&mut group.bytes, &group.frames, segment.synced_bytes as u64);
         match segment.file.append(&group.bytes) {
             Ok(()) => segment.bytes += group.bytes.len(),
@@ -551,8 +633,23 @@ impl<E: Send + 'static> Writer<E> {
         now_ns.saturating_sub(since_ns) >= interval
     }
 
+    /// Where what is written ends, where it can be synced beside us.
+    fn tail(&self) -> Option<Tail> {
+        let open = self.open.as_ref()?;
+        Some(Tail { first: open.first, bytes: open.bytes, file: Arc::clone(open.beside.as_ref()?) })
+    }
+
     /// Makes everything up to `position`, which was written, stable.
     fn sync_to(&mut self, shared: &Shared<E>, position: u64) -> Result<()> {
+        let mut latch = shared.lock();
+        while latch.syncs_beside {
+            latch = wait(&shared.progressed, latch);
+        }
+        latch.check()?;
+        if let Some(open) = &mut self.open {
+            open.synced_bytes = open.stable_bytes(latch.stable);
+        }
+        drop(latch);
         let mut syncs = 0;
         if let Some(segment) = &mut self.open
             && segment.synced_bytes < segment.bytes
@@ -625,7 +722,9 @@ impl<E: Send + 'static> Writer<E> {
             Err(error) => return Err(error.into()),
         }
         let bytes = SEGMENT_HEADER_BYTES;
-        Ok(OpenSegment { first: position, began_ns, path, file, bytes, synced_bytes: bytes })
+        // Without one the writer syncs itself.
+        let beside = file.beside().ok().flatten();
+        Ok(OpenSegment { first: position, began_ns, path, file, beside, bytes, synced_bytes: bytes })
     }
 }
 

@@ -30,6 +30,11 @@ struct SlowDisk {
     syncs: Arc<AtomicUsize>,
     fails: Arc<AtomicBool>,
     full: Arc<AtomicBool>,
+    /// Whether its files can be synced beside who writes.
+    beside: bool,
+    /// How many syncs beside who writes have begun, and held while it is so.
+    begun: Arc<AtomicUsize>,
+    held: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -48,6 +53,24 @@ impl AppendFile for SlowFile {
         std::thread::sleep(Duration::from_millis(2));
         self.1.syncs.fetch_add(1, Ordering::Relaxed);
         if self.1.fails.load(Ordering::Relaxed) { Err(io::Error::other("planned")) } else { self.0.sync() }
+    }
+
+    fn beside(&self) -> io::Result<Option<Arc<dyn SyncFile>>> {
+        let disk = self.1.clone();
+        Ok(disk.beside.then(|| Arc::new(SlowSync(disk)) as Arc<dyn SyncFile>))
+    }
+}
+
+#[derive(Debug)]
+struct SlowSync(SlowDisk);
+
+impl SyncFile for SlowSync {
+    fn sync(&self) -> io::Result<()> {
+        self.0.begun.fetch_add(1, Ordering::SeqCst);
+        while self.0.held.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.0.fails.load(Ordering::Relaxed) { Err(io::Error::other("planned")) } else { Ok(()) }
     }
 }
 
@@ -184,17 +207,99 @@ fn a_thread_that_panics_while_it_leads_stops_the_tape() {
     assert!(tape.close().is_err());
 }
 
+/// Waits until something is so, for ten seconds at most.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let soon = (0..10_000).find(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        is_so()
+    });
+    assert!(soon.is_some(), "not {what} within ten seconds");
+}
+
 #[test]
 fn interval_rows_are_synced_without_another_commit() {
-    let disk = SlowDisk::default();
+    for beside in [false, true] {
+        let disk = SlowDisk { beside, ..SlowDisk::default() };
+        let (tape, _) = start(&disk, 1 << 20);
+        let ticket = tape.append(1, b"row", 0, SyncPolicy::Interval).unwrap();
+        tape.wait(&ticket).unwrap();
+        wait_until("synced", || tape.syncs() > 0);
+        assert_eq!(disk.begun.load(Ordering::SeqCst) > 0, beside);
+    }
+}
+
+#[test]
+fn a_sync_by_interval_holds_nobody_but_who_wants_one() {
+    let disk = SlowDisk { beside: true, ..SlowDisk::default() };
+    disk.held.store(true, Ordering::SeqCst);
+    let (tape, collected) = start(&disk, 1 << 20);
+    let interval = || {
+        let ticket = tape.append(1, b"row", 0, SyncPolicy::Interval).unwrap();
+        tape.wait(&ticket).unwrap();
+    };
+    interval();
+    wait_until("begun", || disk.begun.load(Ordering::SeqCst) == 1);
+    (0..100).for_each(|_| interval());
+    assert_eq!((tape.syncs(), collected.0.lock().unwrap().len()), (0, 101), "they were held");
+    std::thread::scope(|scope| {
+        let always = scope.spawn(|| {
+            let ticket = tape.append(1, b"row", 0, SyncPolicy::Always).unwrap();
+            tape.wait(&ticket).unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(!always.is_finished(), "acknowledged while a sync is under way that may fail");
+        disk.held.store(false, Ordering::SeqCst);
+        always.join().unwrap();
+    });
+    tape.close().unwrap();
+    assert_eq!(positions(&disk).len(), 102);
+}
+
+#[test]
+fn segments_end_while_syncs_are_beside_them() {
+    let disk = SlowDisk { beside: true, ..SlowDisk::default() };
+    let (tape, _) = start(&disk, 300);
+    for row in 0..400_u32 {
+        let policy = if row % 50 == 49 { SyncPolicy::Always } else { SyncPolicy::Interval };
+        let ticket = tape.append(1, b"a row of some bytes", row, policy).unwrap();
+        tape.wait(&ticket).unwrap();
+        if row % 20 == 0 {
+            std::thread::sleep(Duration::from_millis(6));
+        }
+    }
+    tape.close().unwrap();
+    let positions = positions(&disk);
+    assert_eq!(positions.len(), 400);
+    assert!(positions.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+    assert!(disk.begun.load(Ordering::SeqCst) > 0);
+}
+
+#[test]
+fn a_sync_by_interval_that_fails_stops_the_tape() {
+    let disk = SlowDisk { beside: true, ..SlowDisk::default() };
     let (tape, _) = start(&disk, 1 << 20);
+    disk.held.store(true, Ordering::SeqCst);
     let ticket = tape.append(1, b"row", 0, SyncPolicy::Interval).unwrap();
     tape.wait(&ticket).unwrap();
-    let deadline = (0..2_000).find(|_| {
-        std::thread::sleep(Duration::from_millis(1));
-        tape.syncs() > 0
+    wait_until("begun", || disk.begun.load(Ordering::SeqCst) == 1);
+    disk.fails.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let always = scope.spawn(|| {
+            let ticket = tape.append(1, b"unsure", 1, SyncPolicy::Always).unwrap();
+            tape.wait(&ticket)
+        });
+        std::thread::sleep(Duration::from_millis(10));
+        disk.held.store(false, Ordering::SeqCst);
+        let outcome = always.join().unwrap();
+        assert!(
+            matches!(&outcome, Err(EngineError::TapeStopped { cause }) if cause.contains("planned")),
+            "{outcome:?}"
+        );
     });
-    assert!(deadline.is_some(), "not synced within two seconds");
+    disk.fails.store(false, Ordering::Relaxed);
+    assert!(tape.append(1, b"refused", 2, SyncPolicy::None).is_err());
+    assert!(tape.close().is_err());
 }
 
 #[test]
