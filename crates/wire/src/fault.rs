@@ -87,6 +87,9 @@ pub enum Fault {
     /// Rows for a view.
     #[error("is a view, which has no rows of its own")]
     View,
+    /// A line, or all lines of a table, with more columns than a table can have.
+    #[error("is one column too many: a table has at most 4,096")]
+    TooManyColumns,
     /// A name that no table, or no column, can have.
     #[error("is no name that a table or a column can have: {reason}")]
     Name {

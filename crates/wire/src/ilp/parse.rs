@@ -172,8 +172,13 @@ impl Parser {
         at = self.table(bytes, at, find)?;
         let table = &mut self.tables[self.latest];
         let columns = table.columns.len();
-        let mut row = Row { table, scratch: &mut self.scratch, next: 0, filled: 0, time: None };
+        let mut row =
+            Row { table, scratch: &mut self.scratch, next: 0, filled: 0, has_fields: false, time: None };
         let ended = row.columns(bytes, at, self.precision).and_then(|end| {
+            if row.filled == 0 && !row.has_fields {
+                let what = "it has neither a tag nor a field";
+                return Err(bad(start..end - 1, Fault::Line { what }));
+            }
             row.table.end_row(row.filled, row.time, now).map_err(|fault| bad(start..end, fault))?;
             Ok(end)
         });
@@ -234,6 +239,7 @@ struct Row<'a> {
     next: usize,
     /// Columns with a value.
     filled: usize,
+    has_fields: bool,
     time: Option<i64>,
 }
 
@@ -244,13 +250,12 @@ impl Row<'_> {
         while whole(bytes.get(at))? == &b',' {
             at = self.tag(bytes, at + 1)?;
         }
-        let mut has_fields = false;
         loop {
             at = spaces(bytes, at);
             match *whole(bytes.get(at))? {
                 b'\n' | b'\r' => return end_of_line(bytes, at),
-                b'0'..=b'9' | b'-' if has_fields => return self.time(bytes, at, precision),
-                _ if has_fields => {
+                b'0'..=b'9' | b'-' if self.has_fields => return self.time(bytes, at, precision),
+                _ if self.has_fields => {
                     let what = "a time is expected behind the fields";
                     return Err(bad(at..at + 1, Fault::Line { what }));
                 }
@@ -267,7 +272,7 @@ impl Row<'_> {
             while whole(bytes.get(at))? == &b',' {
                 at = self.field(bytes, at + 1)?;
             }
-            has_fields = true;
+            self.has_fields = true;
         }
     }
 

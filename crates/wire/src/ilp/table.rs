@@ -9,7 +9,7 @@ use crate::{ColumnPlan, Fault, RowsColumn, TableRows, TimeFormat};
 use arrow_array::{ArrayRef, TimestampNanosecondArray};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tickstone_model::{ColumnType, TableSchema, fault_of_name};
+use tickstone_model::{ColumnType, MAX_COLUMNS, TableSchema, fault_of_name};
 
 pub(super) struct Table {
     pub(super) name: String,
@@ -18,6 +18,8 @@ pub(super) struct Table {
     pub(super) schema: Option<Arc<TableSchema>>,
     pub(super) columns: Vec<Column>,
     places: HashMap<Vec<u8>, Place>,
+    /// The columns by name, in lower case.
+    by_name: HashMap<String, usize>,
     times: Vec<i64>,
     pub(super) rows: usize,
 }
@@ -41,7 +43,16 @@ pub(super) enum Place {
 
 impl Table {
     pub(super) fn new(name: String, raw: Vec<u8>, schema: Option<Arc<TableSchema>>) -> Self {
-        Self { name, raw, schema, columns: Vec::new(), places: HashMap::new(), times: Vec::new(), rows: 0 }
+        Self {
+            name,
+            raw,
+            schema,
+            columns: Vec::new(),
+            places: HashMap::new(),
+            by_name: HashMap::new(),
+            times: Vec::new(),
+            rows: 0,
+        }
     }
 
     /// Whether rows can come at all.
@@ -89,11 +100,14 @@ impl Table {
         if time.is_some_and(|time| time.eq_ignore_ascii_case(name)) {
             return Some(Place::Time);
         }
-        let same = |column: &Column| column.name.eq_ignore_ascii_case(name);
-        self.columns.iter().position(same).map(Place::Column)
+        self.by_name.get(&name.to_ascii_lowercase()).copied().map(Place::Column)
     }
 
     fn add(&mut self, name: &str, raw: &[u8], of: ColumnType, is_tag: bool) -> Result<Place, Fault> {
+        // One of them is the designated timestamp of a new table.
+        if self.columns.len() >= MAX_COLUMNS - 1 {
+            return Err(Fault::TooManyColumns);
+        }
         let place = self.schema.as_ref().and_then(|schema| schema.column_index(name));
         let column_type = match (&self.schema, place) {
             (Some(schema), Some(place)) => schema.columns()[place].column_type,
@@ -108,6 +122,7 @@ impl Table {
         for _ in 0..self.rows {
             builder.push_null()?;
         }
+        self.by_name.insert(name.to_ascii_lowercase(), self.columns.len());
         self.columns.push(Column { name: name.to_string(), raw: raw.to_vec(), is_tag, place, builder });
         Ok(Place::Column(self.columns.len() - 1))
     }
@@ -133,6 +148,7 @@ impl Table {
         if columns < self.columns.len() {
             self.columns.truncate(columns);
             self.places.retain(|_, place| !matches!(place, Place::Column(at) if *at >= columns));
+            self.by_name.retain(|_, at| *at < columns);
         }
         let rows = self.rows;
         self.columns.iter_mut().for_each(|column| column.builder.truncate(rows));

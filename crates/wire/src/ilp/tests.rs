@@ -202,6 +202,20 @@ fn what_is_bad_is_told() {
         "m a=1i,b=abc 1\n",
         "table 'm', column 'b': 'abc' is no value of a field: a text stands in quotes",
     );
+    check_bad(
+        "hello\n",
+        "table 'hello', 'hello' is not a line of line protocol: it has neither a tag nor a field",
+    );
+    check_bad(
+        "hello 12\n",
+        "table 'hello', 'hello 12' is not a line of line protocol: it has neither a tag nor a field",
+    );
+    check_bad("m a=1e400 1\n", "table 'm', column 'a': '1e400' is past what a DOUBLE holds");
+    let wide: String = (0..4_097).map(|n| format!("c{n}=1,")).collect();
+    check_bad(
+        format!("m {}\n", wide.trim_end_matches(',')),
+        "table 'm', column 'c4095': '1' is one column too many: a table has at most 4,096",
+    );
     check_bad("m a= 1\n", "table 'm', column 'a': '' is empty");
     check_bad("m a=0x12i 1\n", "table 'm', column 'a': '0x12i' is a LONG256, which no column can hold");
     check_bad(

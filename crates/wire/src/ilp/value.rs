@@ -148,7 +148,13 @@ fn word(token: Token, bytes: &[u8]) -> Result<Value<'_>, Fault> {
         _ => match text {
             b"t" | b"T" | b"true" | b"True" | b"TRUE" => Ok(Value::Boolean(true)),
             b"f" | b"F" | b"false" | b"False" | b"FALSE" => Ok(Value::Boolean(false)),
-            _ => parse_f64(text).map(|value| Value::Double(value, Some(text))).ok_or(not_a),
+            _ => match parse_f64(text) {
+                Some(value) if value.is_infinite() && text.iter().any(u8::is_ascii_digit) => {
+                    Err(Fault::Field { what: "is past what a DOUBLE holds" })
+                }
+                Some(value) => Ok(Value::Double(value, Some(text))),
+                None => Err(not_a),
+            },
         },
     }
 }
