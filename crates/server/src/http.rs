@@ -2,18 +2,18 @@
 
 use crate::Shared;
 use crate::metrics::Counter;
-use crate::settings::Settings;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use flate2::write::GzDecoder;
+use flate2::write::MultiGzDecoder;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// An answer in JSON.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Response {
@@ -33,15 +33,21 @@ pub(crate) fn bad_request(what: &str) -> Response {
 pub(crate) async fn unpacked(
     body: Body,
     headers: &HeaderMap,
-    settings: &Settings,
-) -> Result<Vec<u8>, (StatusCode, String)> {
+    shared: &Arc<Shared>,
+) -> Result<(Vec<u8>, Held), (StatusCode, String)> {
+    let settings = &shared.settings;
     let (bytes_max, patience) = (settings.bytes("request_bytes_max"), settings.time("idle_timeout"));
     let too_long = || {
         let what =
             format!("the request is longer than request_bytes_max, {bytes_max} bytes; send it in pieces");
         (StatusCode::PAYLOAD_TOO_LARGE, what)
     };
-    let no_gzip = |error: io::Error| match error.kind() {
+    let unwritten = |error: io::Error| match error.kind() {
+        io::ErrorKind::OutOfMemory => {
+            let most = settings.text("requests_bytes_max");
+            let what = format!("the bodies of all requests take requests_bytes_max, {most}; try again");
+            (StatusCode::SERVICE_UNAVAILABLE, what)
+        }
         io::ErrorKind::FileTooLarge => too_long(),
         _ => (StatusCode::BAD_REQUEST, format!("the body is no gzip: {error}")),
     };
@@ -61,20 +67,22 @@ pub(crate) async fn unpacked(
             .transpose()
             .map_err(|error| (StatusCode::BAD_REQUEST, format!("the body ended too soon: {error}")))
     };
-    let mut plain = Limited { bytes: Vec::new(), bytes_max };
-    match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
+    let mut plain = Limited { bytes: Vec::new(), bytes_max, held: Held::none(shared) };
+    let packed = headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes().to_ascii_lowercase());
+    match packed.as_deref() {
         None | Some(b"identity" | b"") => {
             while let Some(chunk) = next().await? {
-                plain.write_all(&chunk).map_err(|_| too_long())?;
+                plain.write_all(&chunk).map_err(unwritten)?;
             }
-            Ok(plain.bytes)
+            Ok((plain.bytes, plain.held))
         }
-        Some(b"gzip") => {
-            let mut decoder = GzDecoder::new(plain);
+        Some(b"gzip" | b"x-gzip") => {
+            let mut decoder = MultiGzDecoder::new(plain);
             while let Some(chunk) = next().await? {
-                decoder.write_all(&chunk).map_err(no_gzip)?;
+                decoder.write_all(&chunk).map_err(unwritten)?;
             }
-            Ok(decoder.finish().map_err(no_gzip)?.bytes)
+            let plain = decoder.finish().map_err(unwritten)?;
+            Ok((plain.bytes, plain.held))
         }
         Some(other) => {
             let other = String::from_utf8_lossy(other);
@@ -86,10 +94,40 @@ pub(crate) async fn unpacked(
     }
 }
 
-/// Bytes up to a limit.
+/// What a body takes of that which all may take, until it goes.
+#[derive(Debug)]
+pub(crate) struct Held {
+    shared: Arc<Shared>,
+    bytes: usize,
+}
+
+impl Held {
+    fn none(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), bytes: 0 }
+    }
+
+    /// Takes more, where there is room.
+    fn grow(&mut self, bytes: usize) -> io::Result<()> {
+        let all = self.shared.body_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes += bytes;
+        match all > self.shared.settings.bytes("requests_bytes_max") {
+            true => Err(io::ErrorKind::OutOfMemory.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.body_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Bytes up to a limit of their own, and to that of all.
 struct Limited {
     bytes: Vec<u8>,
     bytes_max: usize,
+    held: Held,
 }
 
 impl Write for Limited {
@@ -97,6 +135,7 @@ impl Write for Limited {
         if self.bytes.len() + bytes.len() > self.bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
+        self.held.grow(bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -107,7 +146,8 @@ impl Write for Limited {
 }
 
 /// Refuses what another web page asks: on loopback a name that is none of this machine's, which a page can have point here,
-/// and everywhere an Origin that is not the host asked.
+/// and everywhere an Origin that is not the host asked, or what a browser says comes of another site (an image, a link, a
+/// form have no Origin; see "Fetch Metadata Request Headers", W3C).
 pub(crate) async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     shared.metrics.add(Counter::HttpRequests, 1);
     match fault(&request, shared.is_loopback) {
@@ -121,7 +161,7 @@ pub(crate) async fn guarded(State(shared): State<Arc<Shared>>, request: Request,
 
 /// Why a request is not served.
 fn fault(request: &Request, is_loopback: bool) -> Option<String> {
-    let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
     let host = text(HOST).or_else(|| request.uri().authority().map(|authority| authority.as_str()));
     match (host, text(ORIGIN)) {
         (Some(host), _) if is_loopback && !is_own(host) => {
@@ -129,6 +169,9 @@ fn fault(request: &Request, is_loopback: bool) -> Option<String> {
         }
         (host, Some(origin)) if !is_same(origin, host) => {
             Some(format!("web pages of '{origin}' may not ask this server"))
+        }
+        _ if matches!(text(HeaderName::from_static("sec-fetch-site")), Some("cross-site" | "same-site")) => {
+            Some("web pages of other hosts may not ask this server".to_string())
         }
         _ => None,
     }

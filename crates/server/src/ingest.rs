@@ -61,14 +61,22 @@ pub(crate) fn store(
 ) -> Result<u64, NotStored> {
     let batches = rows.iter().map(|rows| batch(engine, rows, making)).collect::<Result<Vec<_>, _>>()?;
     let mut transaction = engine.begin();
-    for (rows, batch) in rows.iter().zip(&batches) {
-        transaction.append(&rows.name, batch)?;
+    for (rows, (table, batch)) in rows.iter().zip(&batches) {
+        transaction.append(&rows.name, batch).map_err(|error| match find(engine, &rows.name) {
+            // What does not fit now may fit what the table has become.
+            Some(now) if now.version() == table.version() && now.name() == table.name() => error.into(),
+            _ => NotStored::Changed,
+        })?;
     }
     Ok(transaction.commit(sync)?.rows)
 }
 
 /// The rows of one table as it wants them, once it is there and has all columns.
-fn batch(engine: &Engine, rows: &TableRows, making: Making) -> Result<RecordBatch, NotStored> {
+fn batch(
+    engine: &Engine,
+    rows: &TableRows,
+    making: Making,
+) -> Result<(Arc<TableSchema>, RecordBatch), NotStored> {
     let refused = |what: String, hint: &str| {
         NotStored::Refused(QueryError::new(ErrorKind::FixRequest, what).hint(hint))
     };
@@ -97,5 +105,6 @@ fn batch(engine: &Engine, rows: &TableRows, making: Making) -> Result<RecordBatc
     } else {
         table
     };
-    rows.batch(&table).ok_or(NotStored::Changed)
+    let batch = rows.batch(&table).ok_or(NotStored::Changed)?;
+    Ok((table, batch))
 }

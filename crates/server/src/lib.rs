@@ -26,6 +26,7 @@ use metrics::Metrics;
 use settings::{SettingError, Settings};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 use tickstone_query::Database;
 use tokio::runtime::Runtime;
@@ -39,6 +40,9 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
     pub(crate) is_loopback: bool,
+    pub(crate) connections_max: usize,
+    /// Bytes of the bodies of all requests under way.
+    pub(crate) body_bytes: AtomicUsize,
     started: Instant,
 }
 
@@ -110,8 +114,16 @@ impl Server {
             .enable_all()
             .build()
             .map_err(StartError::Threads)?;
-        let shared =
-            Shared { database, settings, metrics: Metrics::default(), is_loopback, started: Instant::now() };
+        let connections_max = listen::connections_max(settings.count("connections_max"));
+        let shared = Shared {
+            database,
+            settings,
+            metrics: Metrics::default(),
+            is_loopback,
+            connections_max,
+            body_bytes: AtomicUsize::new(0),
+            started: Instant::now(),
+        };
         let shared = Arc::new(shared);
         let (stop, _) = watch::channel(false);
         let mut bound = Vec::new();

@@ -3,8 +3,8 @@
 use crate::metrics::Counter;
 use crate::{Shared, http, ilp, rest};
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +34,22 @@ pub(crate) const PORTS: &[Port] = &[
     Port { setting: "ilp_port", protocol: Protocol::Lines },
 ];
 
+/// Files that are left to the database.
+const FILES_LEFT: usize = 256;
+
+/// How many connections there may be: `connections_max`, and no more than the system has files for.
+pub(crate) fn connections_max(wanted: usize) -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
+    let Some(files) = files.and_then(|files| files.parse::<usize>().ok()) else { return wanted };
+    let most = files.saturating_sub(FILES_LEFT).max(files / 2);
+    if most < wanted {
+        warn!(files, "connections_max is {wanted}, but the process may open {files} files: {most} are taken");
+    }
+    wanted.min(most)
+}
+
 /// One connection that counts, until it goes.
 struct Open {
     shared: Arc<Shared>,
@@ -44,7 +60,7 @@ impl Open {
         let metrics = &shared.metrics;
         metrics.add(Counter::ConnectionsOpen, 1);
         let open = Self { shared: Arc::clone(shared) };
-        if metrics.get(Counter::ConnectionsOpen) > shared.settings.count("connections_max") as u64 {
+        if metrics.get(Counter::ConnectionsOpen) > shared.connections_max as u64 {
             metrics.add(Counter::ConnectionsRefused, 1);
             return None;
         }
@@ -109,10 +125,17 @@ async fn serve_http(
     peer: SocketAddr,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(shared.settings.time("idle_timeout"));
+    let patience = shared.settings.time("idle_timeout");
+    // hyper's own time begins with the first byte.
+    if let Some(patience) = patience
+        && tokio::time::timeout(patience, stream.readable()).await.is_err()
+    {
+        return;
+    }
+    let mut builder = Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(patience);
     let service = TowerToHyperService::new(router);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

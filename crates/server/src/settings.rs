@@ -82,6 +82,12 @@ pub const SETTINGS: &[Setting] = &[
         about: "the longest body of a request, after it was unpacked",
     },
     Setting {
+        name: "requests_bytes_max",
+        kind: Kind::Bytes,
+        default: "1GB",
+        about: "how much the bodies of all requests may take together; one more is told to try again",
+    },
+    Setting {
         name: "idle_timeout",
         kind: Kind::Time,
         default: "30s",
@@ -104,6 +110,12 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Count,
         default: "65536",
         about: "rows of a connection of line protocol over TCP that are committed without waiting for more",
+    },
+    Setting {
+        name: "ilp_line_bytes_max",
+        kind: Kind::Bytes,
+        default: "1MB",
+        about: "the longest line over TCP; a longer one ends the connection",
     },
     Setting {
         name: "ilp_commit_delay",
@@ -223,6 +235,7 @@ impl Settings {
                 toml::Value::String(text) => text.clone(),
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Boolean(switch) => switch.to_string(),
+                toml::Value::Float(number) => number.to_string(),
                 _ => return Err(SettingError::new(format!("'{name}' is no setting: write name = value"))),
             };
             self.set(name, &value, Origin::File)?;
@@ -302,6 +315,7 @@ fn words(name: &str) -> Option<&'static str> {
     match name {
         "log_format" => Some("text or json"),
         "log_level" => Some("error, warn, info, debug or trace"),
+        "host" => Some("an address, as in 127.0.0.1 or 0.0.0.0"),
         _ => None,
     }
 }

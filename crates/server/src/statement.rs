@@ -32,14 +32,22 @@ pub(crate) enum Answer {
 pub(crate) struct Rows {
     pub(crate) schema: SchemaRef,
     pub(crate) planning: Duration,
-    batches: mpsc::Receiver<Result<RecordBatch, QueryError>>,
+    batches: mpsc::Receiver<Piece>,
     _running: Running,
 }
+
+/// A batch, or the end; a channel that ends without one was cut short.
+type Piece = Result<Option<RecordBatch>, QueryError>;
 
 impl Rows {
     /// The next batch; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch, QueryError>> {
-        self.batches.recv().await
+        match self.batches.recv().await {
+            Some(Ok(Some(batch))) => Some(Ok(batch)),
+            Some(Ok(None)) => None,
+            Some(Err(error)) => Some(Err(error)),
+            None => Some(Err(cut_short())),
+        }
     }
 }
 
@@ -96,7 +104,7 @@ async fn carry_out(
     shared: Arc<Shared>,
     sql: String,
     tell: oneshot::Sender<Result<Head, QueryError>>,
-    send: mpsc::Sender<Result<RecordBatch, QueryError>>,
+    send: mpsc::Sender<Piece>,
 ) {
     let begun = Instant::now();
     let limit = shared.settings.time("statement_timeout");
@@ -128,12 +136,7 @@ async fn carry_out(
 
 /// Runs a statement; tells what it gives once its first rows are there, so that an error before them is its answer; then
 /// sends its rows, and how many these were.
-async fn told_and_sent(
-    shared: &Shared,
-    sql: &str,
-    tell: &mut Tell,
-    send: &mpsc::Sender<Result<RecordBatch, QueryError>>,
-) -> u64 {
+async fn told_and_sent(shared: &Shared, sql: &str, tell: &mut Tell, send: &mpsc::Sender<Piece>) -> u64 {
     let mut session = shared.database.session();
     let outcome = match one(session.parse_with_texts(sql)) {
         Ok((text, statement)) => session.run_text(statement, Some(text)).await,
@@ -164,14 +167,24 @@ async fn told_and_sent(
     }
     let mut rows = 0;
     while let Some(batch) = next {
-        let batch = batch.map_err(QueryError::from);
-        rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
-        let failed = batch.is_err();
-        if send.send(batch).await.is_err() || failed {
-            break;
+        match batch {
+            Ok(batch) => {
+                rows += batch.num_rows() as u64;
+                if send.send(Ok(Some(batch))).await.is_err() {
+                    return rows;
+                }
+            }
+            Err(error) => {
+                let error = QueryError::from(error);
+                shared.metrics.add(Counter::StatementsFailed, 1);
+                warn!(sql, rows, "a statement failed after its first rows: {error}");
+                let _ = send.send(Err(error)).await;
+                return rows;
+            }
         }
         next = stream.next().await;
     }
+    let _ = send.send(Ok(None)).await;
     rows
 }
 
@@ -186,6 +199,10 @@ fn one(parsed: Result<Vec<(Arc<str>, Statement)>, QueryError>) -> Result<(Arc<st
             "a statement that names a file of the server is not run for a client",
         )
         .hint("upload and download over the wire: /imp, /exp"));
+    }
+    if statement.1.is_of_its_session() {
+        let what = format!("{} changes a session, and each request has one of its own", statement.1.kind());
+        return Err(QueryError::request(what));
     }
     Ok(statement)
 }

@@ -91,7 +91,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 
 /// Commands to try it with, for the ports there are.
 fn to_paste(addresses: &[(&str, SocketAddr)]) -> String {
-    let port = |name: &str| addresses.iter().find(|(setting, _)| *setting == name).map(|(_, address)| address);
+    let port =
+        |name: &str| addresses.iter().find(|(setting, _)| *setting == name).map(|(_, address)| address);
     let mut lines = String::new();
     if let Some(http) = port("http_port") {
         lines += &format!(
@@ -100,7 +101,11 @@ fn to_paste(addresses: &[(&str, SocketAddr)]) -> String {
         );
     }
     if let Some(ilp) = port("ilp_port") {
-        lines += &format!("\nStream: echo 'hello,symbol=ETH-USD price=2500.5' | nc -N {} {}", ilp.ip(), ilp.port());
+        lines += &format!(
+            "\nStream: echo 'hello,symbol=ETH-USD price=2500.5' | nc -N {} {}",
+            ilp.ip(),
+            ilp.port()
+        );
     }
     lines
 }

@@ -146,6 +146,20 @@ pub enum Statement {
 }
 
 impl Statement {
+    /// Whether what it does is seen by later statements of its session alone.
+    pub fn is_of_its_session(&self) -> bool {
+        matches!(
+            self,
+            Statement::Begin
+                | Statement::Commit
+                | Statement::Rollback
+                | Statement::Set { .. }
+                | Statement::Prepare { .. }
+                | Statement::Execute { .. }
+                | Statement::Deallocate { .. }
+        )
+    }
+
     /// Whether it reads or writes a file that it names: on a server that is one of the server's.
     pub fn names_a_file(&self) -> bool {
         match self {

@@ -72,7 +72,7 @@ async fn stored(
             }
         },
     };
-    let mut bytes = match unpacked(body, headers, &shared.settings).await {
+    let (mut bytes, _held) = match unpacked(body, headers, &shared).await {
         Ok(bytes) => bytes,
         Err((status, what)) => return refused(told(dialect, status, &what)),
     };

@@ -66,7 +66,7 @@ impl Lines {
                 break;
             }
         }
-        if bad_lines == 0 && start < self.bytes.len() {
+        if start < self.bytes.len() && (bad_lines == 0 || self.accept_partial) {
             bad_lines += 1;
             bad.push((line, cut_off(&self.bytes, start)));
         }
@@ -97,7 +97,7 @@ impl Lines {
 fn cut_off(bytes: &[u8], start: usize) -> BadLine {
     let rest = &bytes[start..];
     let text = String::from_utf8_lossy(&rest[..rest.len().min(80)]).replace(char::is_control, " ");
-    let fault = Fault::Line { what: "it ends within a text in quotes, or a binary value" };
+    let fault = Fault::Line { what: "it ends within a text in quotes, a binary value or an escape" };
     BadLine { table: None, column: None, text, fault, record: start..bytes.len() }
 }
 

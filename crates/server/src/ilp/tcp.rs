@@ -28,6 +28,13 @@ use tracing::{debug, warn};
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 256 << 10;
 
+/// Bytes of lines that are committed without waiting for more.
+const COMMIT_BYTES: usize = 8 << 20;
+
+/// Bytes that are read behind the moment at which the server is told to stop: what the system held by then, and no more
+/// of a client that goes on sending.
+const LAST_BYTES: usize = 16 << 20;
+
 /// Rows that were read together, and their lines.
 struct Batch {
     bytes: Vec<u8>,
@@ -64,6 +71,9 @@ struct Connection {
     begun: Instant,
     delay: Duration,
     rows_max: usize,
+    line_bytes_max: usize,
+    /// Whether rows were refused: those behind them are not stored either.
+    failed: bool,
 }
 
 /// What to do next.
@@ -94,6 +104,8 @@ pub(crate) async fn serve(
         begun: Instant::now(),
         delay: settings.time("ilp_commit_delay").unwrap_or_default(),
         rows_max: settings.count("ilp_commit_rows"),
+        line_bytes_max: settings.bytes("ilp_line_bytes_max"),
+        failed: false,
         shared: Arc::clone(&shared),
     };
     let ended = connection.run(&mut stream, &mut stopping).await;
@@ -131,9 +143,37 @@ impl Connection {
                     }
                 }
                 Next::Commit => self.commit(),
-                Next::End => return "the server stops",
+                Next::End => return self.last(stream).await,
             }
         }
+    }
+
+    /// Reads what had come when the server was told to stop.
+    async fn last(&mut self, stream: &TcpStream) -> &'static str {
+        let mut left = LAST_BYTES;
+        loop {
+            if !self.has_room() && !self.finished().await {
+                return "rows that cannot be stored";
+            }
+            self.bytes.reserve(READ_BYTES);
+            match stream.try_read_buf(&mut self.bytes) {
+                Ok(bytes @ 1..) if bytes <= left => {
+                    left -= bytes;
+                    if !self.parse() {
+                        return "a bad line";
+                    }
+                }
+                Ok(1..) => {
+                    warn!(peer = %self.peer, "line protocol: the server stops while the client sends; what it sends is lost");
+                    return "the server stops";
+                }
+                _ => return "the server stops",
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.parser.rows() < self.rows_max && self.parsed < COMMIT_BYTES
     }
 
     /// Waits for what comes first.
@@ -142,7 +182,7 @@ impl Connection {
         stream: &mut TcpStream,
         stopping: &mut watch::Receiver<bool>,
     ) -> std::io::Result<Next> {
-        let has_room = self.parser.rows() < self.rows_max;
+        let has_room = self.has_room();
         let (wants_commit, due) =
             (self.parser.rows() > 0 && self.under_way.is_none(), self.begun + self.delay);
         if wants_commit && (!has_room || due <= Instant::now()) {
@@ -174,13 +214,16 @@ impl Connection {
         let rest = &self.bytes[self.parsed..];
         let parsed = self.parser.parse(rest, self.now, &mut |name| ingest::find(engine, name));
         self.parsed += parsed.bytes;
+        let unfinished = self.bytes.len() - self.parsed;
         match parsed.bad {
-            Some(bad) => {
-                self.bad_line(&bad);
-                false
+            Some(bad) => self.bad_line(&bad),
+            None if unfinished > self.line_bytes_max => {
+                self.shared.metrics.add(Counter::IlpTcpBadLines, 1);
+                warn!(peer = %self.peer, unfinished, "line protocol: a line is longer than ilp_line_bytes_max; the connection is closed");
             }
-            None => true,
+            None => return true,
         }
+        false
     }
 
     fn bad_line(&self, bad: &BadLine) {
@@ -216,24 +259,35 @@ impl Connection {
                 warn!(peer = %self.peer, rows, "line protocol: rows are lost and the connection is closed: {error}");
             }
         }
+        self.failed = true;
         false
     }
 
-    /// Stores what was read before the connection ended.
+    /// Stores what was read and waits for it; whether all was.
+    async fn finished(&mut self) -> bool {
+        while self.under_way.is_some() || self.parser.rows() > 0 {
+            let Some(under_way) = self.under_way.take() else {
+                self.commit();
+                continue;
+            };
+            // What panicked has stored nothing; the hook of the process has told of it.
+            let Ok(committed) = under_way.await else { continue };
+            if !self.committed(committed) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Stores what was read before the connection ended; nothing behind rows that could not be.
     async fn finish(&mut self) {
-        loop {
-            if let Some(under_way) = self.under_way.take() {
-                // What panicked has stored nothing; the hook of the process has told of it.
-                if let Ok(committed) = under_way.await
-                    && !self.committed(committed)
-                {
-                    return;
-                }
-            }
-            if self.parser.rows() == 0 {
-                return;
-            }
-            self.commit();
+        if !self.failed && self.finished().await {
+            return;
+        }
+        let rows: usize = self.parser.take().iter().map(|rows| rows.rows).sum();
+        if rows > 0 {
+            self.shared.metrics.add(Counter::IlpTcpRowsLost, rows as u64);
+            warn!(peer = %self.peer, rows, "line protocol: rows behind those that were refused are lost too");
         }
     }
 }

@@ -41,15 +41,25 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let bytes = match unpacked(body, &headers, &shared.settings).await {
+    let (bytes, _held) = match unpacked(body, &headers, &shared).await {
         Ok(bytes) => bytes,
         Err((status, what)) => return answer(status, &json!({ "error": what })),
     };
+    let of =
+        |kind: &str| headers.get(CONTENT_TYPE).is_some_and(|of| of.as_bytes().starts_with(kind.as_bytes()));
+    if of("multipart/") || of("application/json") {
+        let what = "a statement is sent as a form (query=SELECT …) or as text/plain";
+        return answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!({ "error": what }));
+    }
     let is_form = headers
         .get(CONTENT_TYPE)
         .is_some_and(|of| of.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
     match String::from_utf8(bytes) {
         Ok(text) if is_form => match serde_urlencoded::from_str::<Words>(&text) {
+            // What curl sends without being told of what type it is.
+            Ok(form) if !form.contains_key("query") && !words.contains_key("query") => {
+                words.insert("query".into(), text);
+            }
             Ok(form) => words.extend(form),
             Err(error) => return bad_request(&format!("the body is no form: {error}")),
         },
@@ -77,7 +87,7 @@ pub(super) async fn exported(State(shared): State<Arc<Shared>>, Query(words): Qu
             let name = words
                 .get("filename")
                 .map_or("questdb-query", String::as_str)
-                .replace(['"', '\r', '\n', '\\'], "_");
+                .replace(|c: char| !c.is_ascii_graphic() || "\"\\/".contains(c), "_");
             let name = if name.ends_with(".csv") { name } else { format!("{name}.csv") };
             let headers = [
                 (CONTENT_TYPE, "text/csv; charset=utf-8".to_string()),

@@ -17,9 +17,10 @@ use std::sync::Arc;
 
 /// The paths of the REST port.
 pub(crate) fn routes() -> Router<Arc<Shared>> {
+    // A HEAD would run the statement for its length.
     lines_in()
-        .route("/exec", get(exec::get).post(exec::post))
-        .route("/exp", get(exec::exported))
+        .route("/exec", get(exec::get).post(exec::post).head(no_head))
+        .route("/exp", get(exec::exported).head(no_head))
         .fallback(no_such_path)
 }
 
@@ -44,8 +45,13 @@ fn lines_in() -> Router<Arc<Shared>> {
         .layer(axum::extract::DefaultBodyLimit::disable())
 }
 
+async fn no_head() -> StatusCode {
+    StatusCode::METHOD_NOT_ALLOWED
+}
+
 async fn no_such_path() -> Response {
-    let what = "there is no such path: /exec, /exp, /write, /settings, /health, /ready and /metrics are";
+    let what = "there is no such path; there are /write, /api/v2/write, /api/v3/write_lp, /settings, /ping, /health, \
+                /ready, /metrics, and at the REST port /exec and /exp";
     json(StatusCode::NOT_FOUND, &json!({ "error": what }))
 }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use tickstone_query::QueryError;
 use tickstone_query::arrow::array::cast::AsArray;
-use tickstone_query::arrow::array::types::{Float32Type, Float64Type};
 use tickstone_query::arrow::array::{Array, ArrayRef, RecordBatch};
 use tickstone_query::arrow::datatypes::{DataType, TimeUnit};
 use tickstone_query::export::{Cells, TimeStyle};
@@ -38,6 +37,8 @@ struct Values<'a> {
     cells: Cells<'a>,
     array: &'a ArrayRef,
     form: Form,
+    /// Those of a list's elements.
+    elements: Option<Box<Values<'a>>>,
 }
 
 /// How a value is written.
@@ -46,20 +47,19 @@ enum Form {
     /// As it stands.
     Plain,
     /// As it stands, NaN and infinities as null.
-    Float32,
-    Float64,
+    Float,
+    /// An array of its elements.
+    List,
     /// In quotes.
     Text,
 }
 
 fn form(data_type: &DataType) -> Form {
     match data_type {
-        DataType::Float32 => Form::Float32,
-        DataType::Float64 => Form::Float64,
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => Form::Float,
         DataType::Dictionary(_, values) => form(values),
-        DataType::Boolean | DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-            Form::Plain
-        }
+        DataType::List(_) => Form::List,
+        DataType::Boolean => Form::Plain,
         other if other.is_numeric() => Form::Plain,
         _ => Form::Text,
     }
@@ -67,9 +67,7 @@ fn form(data_type: &DataType) -> Form {
 
 impl<'a> Row<'a> {
     pub(super) fn of(batch: &'a RecordBatch) -> Result<Self, QueryError> {
-        let columns = batch.columns().iter().map(|array| {
-            Ok(Values { cells: Cells::new(array, TimeStyle::Full)?, array, form: form(array.data_type()) })
-        });
+        let columns = batch.columns().iter().map(Values::of);
         Ok(Self { columns: columns.collect::<Result<_, QueryError>>()?, scratch: String::new() })
     }
 
@@ -77,18 +75,7 @@ impl<'a> Row<'a> {
     pub(super) fn json(&mut self, row: usize, out: &mut String) {
         for (place, column) in self.columns.iter().enumerate() {
             out.push(if place == 0 { '[' } else { ',' });
-            if column.is_null(row) {
-                out.push_str("null");
-                continue;
-            }
-            match column.form {
-                Form::Text => {
-                    self.scratch.clear();
-                    column.cells.write(row, &mut self.scratch);
-                    quoted(&self.scratch, out);
-                }
-                _ => column.cells.write(row, out),
-            }
+            column.json(row, &mut self.scratch, out);
         }
         out.push_str(if self.columns.is_empty() { "[]" } else { "]" });
     }
@@ -115,19 +102,51 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Values<'_> {
-    /// Whether JSON has a null for the value.
-    fn is_null(&self, row: usize) -> bool {
-        self.cells.is_null(row)
-            || match self.form {
-                Form::Float64 => {
-                    !self.array.as_primitive_opt::<Float64Type>().is_none_or(|of| of.value(row).is_finite())
+impl<'a> Values<'a> {
+    fn of(array: &'a ArrayRef) -> Result<Self, QueryError> {
+        let elements = match array.as_list_opt::<i32>() {
+            Some(lists) => Some(Box::new(Values::of(lists.values())?)),
+            None => None,
+        };
+        let cells = Cells::new(array, TimeStyle::Full)?;
+        Ok(Self { cells, array, form: form(array.data_type()), elements })
+    }
+
+    /// Puts a value behind `out` as JSON.
+    fn json(&self, row: usize, scratch: &mut String, out: &mut String) {
+        if self.cells.is_null(row) {
+            out.push_str("null");
+            return;
+        }
+        match (self.form, &self.elements, self.array.as_list_opt::<i32>()) {
+            (Form::List, Some(elements), Some(lists)) => {
+                let ends = &lists.value_offsets()[row..row + 2];
+                let range = ends[0].cast_unsigned() as usize..ends[1].cast_unsigned() as usize;
+                out.push('[');
+                for at in range.clone() {
+                    if at > range.start {
+                        out.push(',');
+                    }
+                    elements.json(at, scratch, out);
                 }
-                Form::Float32 => {
-                    !self.array.as_primitive_opt::<Float32Type>().is_none_or(|of| of.value(row).is_finite())
-                }
-                Form::Plain | Form::Text => false,
+                out.push(']');
             }
+            (Form::Float, ..) => {
+                let start = out.len();
+                self.cells.write(row, out);
+                // NaN and infinities have no digits.
+                if !out[start..].contains(|c: char| c.is_ascii_digit()) {
+                    out.truncate(start);
+                    out.push_str("null");
+                }
+            }
+            (Form::Plain, ..) => self.cells.write(row, out),
+            _ => {
+                scratch.clear();
+                self.cells.write(row, scratch);
+                quoted(scratch, out);
+            }
+        }
     }
 }
 

@@ -23,7 +23,7 @@ fn exec_answers_as_questdb() {
          {\"name\":\"sym\",\"type\":\"SYMBOL\"},{\"name\":\"px\",\"type\":\"DOUBLE\"},{\"name\":\"n\",\"type\":\"LONG\"},\
          {\"name\":\"up\",\"type\":\"BOOLEAN\"},{\"name\":\"note\",\"type\":\"VARCHAR\"},\
          {\"name\":\"l\",\"type\":\"ARRAY\",\"dim\":1,\"elemType\":\"DOUBLE\"}],\"timestamp\":0,\"dataset\":[\
-         [\"2024-08-08T09:30:00.000000001Z\",\"BTC\",1.5,-7,true,\"a \\\"b\\\"\\n\\\\\",[1, 2.5]],\
+         [\"2024-08-08T09:30:00.000000001Z\",\"BTC\",1.5,-7,true,\"a \\\"b\\\"\\n\\\\\",[1,2.5]],\
          [\"2024-08-09T00:00:00.000000000Z\",null,null,null,null,\"\",null]],\"count\":2}"
     );
     let (_, answer) =
@@ -51,6 +51,13 @@ fn errors_have_their_place() {
     assert!(status == 400 && answer.contains("\"position\":12"), "{answer}");
     assert_eq!(served.ask("http_port", "GET /exec", b"").0, 400);
     assert_eq!(served.exec("SELECT 1; SELECT 2").0, 400);
+    for sql in ["BEGIN", "SET deterministic_sums = true", "PREPARE p AS SELECT 1"] {
+        let (status, answer) = served.exec(sql);
+        assert!(status == 400 && answer.contains("a session"), "{sql}: {answer}");
+    }
+    assert_eq!(served.ask("http_port", "HEAD /exec?query=CREATE+TABLE+hd+(a+INT)", b"").0, 405);
+    assert_eq!(served.number("SELECT count(*) FROM hd"), None);
+    assert_eq!(served.ask("http_port", "POST /exec\nContent-Type: application/json", b"{}").0, 415);
     assert_eq!(served.ask("http_port", "GET /exec?query=SELECT+1&limit=x", b"").0, 400);
     assert_eq!(served.ask("http_port", "GET /nothing", b"").0, 404);
     // What names a file of the server.
@@ -66,6 +73,20 @@ fn errors_have_their_place() {
         &answer[answer.len().saturating_sub(200)..]
     );
     assert_eq!(served.exec("SELECT 1").0, 200);
+}
+
+#[test]
+fn every_answer_is_json() {
+    let served = Served::new(&[]);
+    let sql = "SELECT [1.5, 'NaN'::DOUBLE, '-inf'::DOUBLE, NULL] AS a, ['x\"', NULL] AS b, [[1], []] AS c, 'inf'::REAL AS d, INTERVAL '1 day' AS e, TIME '10:00:00' AS f, {'k': 1} AS g, NULL AS h";
+    let (status, answer) = served.exec(sql);
+    let parsed: serde_json::Value = serde_json::from_str(&answer).expect(&answer);
+    assert_eq!(status, 200, "{answer}");
+    let row = &parsed["dataset"][0];
+    assert_eq!(row[0], serde_json::json!([1.5, null, null, null]));
+    assert_eq!(row[1], serde_json::json!(["x\"", null]));
+    assert_eq!(row[2], serde_json::json!([[1], []]));
+    assert!(row[3].is_null() && row[4].is_string() && row[5].is_string() && row[7].is_null());
 }
 
 #[test]
@@ -97,7 +118,12 @@ fn other_web_pages_may_not_ask() {
     assert_eq!(ask(&format!("Host: localhost:{port}\r\nOrigin: http://evil.example")), 403);
     assert_eq!(ask(&format!("Host: localhost:{port}\r\nOrigin: null")), 403);
     assert_eq!(ask(&format!("Host: rebound.example:{port}")), 403);
-    assert_eq!(served.metric("http_forbidden_total"), 3);
+    assert_eq!(
+        ask(&format!("Host: localhost:{port}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors")),
+        403
+    );
+    assert_eq!(ask(&format!("Host: localhost:{port}\r\nSec-Fetch-Site: none")), 200);
+    assert_eq!(served.metric("http_forbidden_total"), 4);
 }
 
 #[test]
@@ -144,6 +170,8 @@ fn a_client_that_dribbles_is_not_waited_for() {
     for (sent, wanted) in [
         ("POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\na x=1", "HTTP/1.1 408"),
         ("GET /health HTTP/1.1\r\nHost: loc", ""),
+        ("", ""),
+        ("PRI * HT", ""),
     ] {
         let mut stream = served.connect("http_port");
         stream.write_all(sent.as_bytes()).expect("it reads");

@@ -143,6 +143,56 @@ fn what_may_not_be_made_is_refused() {
 }
 
 #[test]
+fn a_line_cut_off_is_told_beside_other_bad_ones() {
+    let served = Served::new(&[]);
+    let lines = b"a x=1i 1\na x=oops 2\na x=2i 3\na y=\"unclosed 4\na x=5i 5\n";
+    let (status, answer) =
+        served.ask("http_port", "POST /api/v3/write_lp?accept_partial=true&precision=ns", lines);
+    assert_eq!(status, 400);
+    assert!(answer.contains("\"line_number\":2") && answer.contains("\"line_number\":4"), "{answer}");
+    assert_eq!(served.number("SELECT sum(x) FROM a"), Some(3));
+}
+
+#[test]
+fn lines_have_a_length_and_connections_their_memory() {
+    let served = Served::new(&[("ilp_line_bytes_max", "1MB"), ("requests_bytes_max", "1MB")]);
+    let mut stream = served.connect("ilp_port");
+    stream.write_all(b"t a=1i 1\nt s=\"").expect("it reads");
+    let piece = vec![b'x'; 64 << 10];
+    let sent = (0..400).take_while(|_| stream.write_all(&piece).is_ok()).count();
+    assert!(sent < 400, "a line without an end is read on and on");
+    served.wait_for("SELECT count(*) FROM t", 1);
+    let (status, answer) = served.ask("http_port", "POST /write", &vec![b'\n'; 2 << 20]);
+    assert!(status == 503 && answer.contains("requests_bytes_max"), "{status} {answer}");
+    assert_eq!(served.ask("http_port", "POST /write", b"t a=2i 2\n").0, 204, "what was held is given back");
+}
+
+#[test]
+fn columns_that_come_and_go_lose_no_row() {
+    let served = Served::new(&[]);
+    assert_eq!(served.ask("http_port", "POST /write", b"r n=0i,c=1 1\n").0, 204);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stored = std::thread::scope(|scope| {
+        let altering = scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                served.exec("ALTER TABLE r DROP COLUMN c");
+            }
+        });
+        let stored = (1..150).filter(|n| {
+            let line = format!("r n={n}i,c=1 {}\n", n + 1);
+            let (status, answer) = served.ask("http_port", "POST /write", line.as_bytes());
+            assert!(status == 204 || status == 503, "{status} {answer}");
+            status == 204
+        });
+        let stored = stored.count();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        altering.join().expect("it ends");
+        stored
+    });
+    assert_eq!(served.number("SELECT count(*) FROM r"), i64::try_from(stored + 1).ok());
+}
+
+#[test]
 fn what_clients_ask_first() {
     let served = Served::new(&[]);
     let (status, answer) = served.ask("http_port", "GET /settings", b"");
