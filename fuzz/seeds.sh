@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson ilp sql; do mkdir -p "corpus/$target"; done
+for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson ilp qwp sql; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     for table in "$db"/files/tables/*; do
@@ -40,5 +40,13 @@ printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\
     > corpus/ndjson/rows
 printf 'trades,symbol=BTC\\ USD,side=buy price=61500.5,id=7i,up=t,note="a \\"b\\"",at=5t,cash=1.50d 1723161253123000000\n# x\nm d==\020AAAAAAAA,l==\016\012\001\001\000\000\000BBBBBBBB,c==\027\002\002\060\071 1t\n' \
     > corpus/ilp/lines
+# Each message that the tests of QWP have from a client.
+python3 - <<'PY'
+import re
+text = open("../crates/wire/src/qwp/tests/recorded.rs").read()
+for name, body in re.findall(r'const (\w+): &str =(.*?);', text, re.S):
+    with open(f"corpus/qwp/{name.lower()}", "wb") as out:
+        out.write(bytes.fromhex("".join(re.findall(r'"([0-9a-f]+)"', body))))
+PY
 # Each statement of the tests of SQL: what stands between two empty lines, without the words of the test.
 cat ../tests/sql/*.slt | awk -v RS= '/^(statement|query)/ { n++; sub(/^[^\n]*\n/, ""); sub(/\n----.*/, ""); print > ("corpus/sql/" n) }'

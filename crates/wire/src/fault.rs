@@ -58,7 +58,7 @@ pub enum Fault {
         /// What is wrong.
         what: &'static str,
     },
-    /// A field of line protocol that has no value.
+    /// A field of line protocol that has no value, or a column of QWP that can have none.
     #[error("{what}")]
     Field {
         /// What is wrong, as the end of a sentence.
@@ -78,6 +78,9 @@ pub enum Fault {
         /// The column's type.
         wanted: ColumnType,
     },
+    /// A date with a time of day for a column of days.
+    #[error("is no whole day, and the column is DATE")]
+    NoWholeDay,
     /// A timestamp that 64 bits of nanoseconds do not hold.
     #[error("is no time between the years 1677 and 2262")]
     PastTime,

@@ -1,9 +1,9 @@
 //! The parsers as functions of any bytes, for `fuzz/` and for the property tests beside it: none may panic, hang,
 //! or allocate past what the bytes can stand for.
 
-use crate::{ColumnPlan, EpochUnit, Plan, TimeFormat, csv, ilp, ndjson};
+use crate::{ColumnPlan, EpochUnit, Plan, TableRows, TimeFormat, csv, ilp, ndjson, qwp};
 use std::sync::Arc;
-use tickstone_model::{ColumnType, ElementType};
+use tickstone_model::{ColumnType, ElementType, TableSchema};
 
 const TYPES: [(&str, ColumnType); 14] = [
     ("ts", ColumnType::Timestamp),
@@ -70,12 +70,50 @@ pub fn ilp(bytes: &[u8]) {
     let held = parser.rows();
     let tables = parser.take();
     assert_eq!(tables.iter().map(|table| table.rows).sum::<usize>(), held);
-    for table in tables {
-        if let Ok(schema) = table.new_table() {
-            assert!(table.batch(&schema).is_some_and(|batch| batch.num_rows() == table.rows));
-        }
+    tables.iter().for_each(fits_new_table);
+}
+
+/// Rows of a new table fit the one that they make.
+fn fits_new_table(table: &TableRows) {
+    if let Ok(schema) = table.new_table() {
+        assert!(table.batch(&schema).is_some_and(|batch| batch.num_rows() == table.rows));
     }
 }
+
+/// QWP: a message of rows for no table and, twice, for one of every type; a message of queries. What is read takes no more
+/// than a multiple of the bytes: a NULL is a bit of them, and 16 bytes of memory.
+pub fn qwp(bytes: &[u8]) {
+    const BYTES_A_BYTE_MAX: usize = 8 * 24;
+    let column = |builder: tickstone_model::TableSchemaBuilder, (name, of): &(&str, ColumnType)| {
+        builder.column(*name, *of)
+    };
+    let every = TYPES.iter().fold(TableSchema::builder("t"), column).timestamp("ts").build();
+    let every = every.ok().map(Arc::new);
+    for table in [None, every] {
+        let mut connection = qwp::Ingress::default();
+        let mut read = || connection.read(bytes, 0, &mut |_| table.clone()).map(|rows| rows.tables);
+        let (Ok(first), Ok(again)) = (read(), read()) else { continue };
+        assert_eq!(first.len(), again.len());
+        for (first, again) in first.iter().zip(&again) {
+            assert!(
+                first.columns.iter().zip(&again.columns).all(|(first, again)| *first.values == *again.values)
+            );
+        }
+        let memory = first
+            .iter()
+            .flat_map(|table| &table.columns)
+            .map(|column| column.values.get_buffer_memory_size());
+        assert!(memory.sum::<usize>() <= BYTES_A_BYTE_MAX * bytes.len() + FEW_BYTES);
+        if table.is_none() {
+            first.iter().for_each(fits_new_table);
+        }
+    }
+    // Neither order nor answers depend on what a client asks.
+    let _ = qwp::egress::read_request(bytes);
+}
+
+/// What arrays without values take.
+const FEW_BYTES: usize = 1 << 16;
 
 /// NDJSON.
 pub fn ndjson(bytes: &[u8]) {
@@ -136,6 +174,19 @@ mod tests {
         fn any_bytes_are_parsed(bytes in text()) {
             csv(&bytes);
             ndjson(&bytes);
+        }
+
+        #[test]
+        fn any_payload_is_read(
+            tables in 0..3_u8,
+            flags in prop::sample::select(vec![0, 1, 4, 8, 12]),
+            payload in prop::collection::vec(
+                prop_oneof![3 => 0..4_u8, 2 => 0..0x19_u8, 1 => any::<u8>()],
+                0..120,
+            ),
+        ) {
+            let length = (payload.len() as u32).to_le_bytes();
+            qwp(&[b"QWP1", &[1, flags, tables, 0][..], &length, &payload].concat());
         }
     }
 

@@ -1,8 +1,9 @@
-//! Bytes to rows, without I/O: CSV, newline-delimited JSON and line protocol.
+//! Bytes to rows, without I/O: CSV, newline-delimited JSON, line protocol and QWP, and QWP from rows.
 //!
 //! Owns the reading of text formats into typed Arrow columns: [`csv`] and [`ndjson`] cut bytes into
 //! whole records and parse chunks of them by a [`Plan`]; [`infer`] guesses a plan from a sample. [`ilp`] reads lines
-//! that name their tables and columns, into the rows of each ([`TableRows`]).
+//! that name their tables and columns, into the rows of each ([`TableRows`]); [`qwp`] reads columns of them, and queries,
+//! and writes results.
 //! Never opens a file or a socket, never knows of a table's storage; strict: a field that is not
 //! wholly a value of its column's type is a [`BadRow`], never a guess.
 //!
@@ -11,7 +12,8 @@
 //! ```
 //!
 //! Chunks are independent of each other, so any number of threads may parse them.
-//! Enter at [`Plan`], then [`csv::Parser`] and [`ndjson::Parser`]; at [`ilp::Parser`].
+//! Enter at [`Plan`], then [`csv::Parser`] and [`ndjson::Parser`]; at [`ilp::Parser`]; at [`qwp::Ingress`] and
+//! [`qwp::egress`].
 
 mod chunk;
 mod column;
@@ -23,6 +25,7 @@ pub mod ilp;
 pub mod infer;
 pub mod ndjson;
 mod plan;
+pub mod qwp;
 mod rows;
 mod value;
 

@@ -4,9 +4,10 @@
 //! ([`TableRows::new_table`]), with columns that it has or is to get ([`TableRows::new_columns`]). They are then one
 //! batch in the table's order ([`TableRows::batch`]).
 
+use crate::Fault;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use std::sync::Arc;
-use tickstone_model::{Column, ColumnType, ModelError, TableSchema};
+use tickstone_model::{Column, ColumnType, ModelError, TableSchema, fault_of_name};
 
 /// The designated timestamp of a table that rows make, as QuestDB names it.
 pub const NEW_TIMESTAMP: &str = "timestamp";
@@ -87,4 +88,9 @@ impl TableRows {
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         RecordBatch::try_new_with_options(Arc::clone(table.edge()), filled, &options).ok()
     }
+}
+
+/// Refuses what no table or column can be called, so that the client that sent it is told.
+pub(crate) fn check_name(name: &str) -> Result<(), Fault> {
+    fault_of_name(name).map_or(Ok(()), |reason| Err(Fault::Name { reason }))
 }

@@ -24,7 +24,7 @@ mod value;
 
 pub use parse::{BadLine, FindTable, Parsed, Parser};
 pub use precision::Precision;
-pub(crate) use value::Value;
+pub(crate) use value::{Value, decimal_of};
 
 #[cfg(test)]
 mod tests;

@@ -7,9 +7,10 @@
 
 use super::precision::Precision;
 use super::scan::{Token, next_line, unquoted};
-use super::table::{Place, Table, check_name};
+use super::table::{Place, Table};
 use super::value::{NoValue, Value, is_value_end, value};
 use crate::chunk::shown;
+use crate::rows::check_name;
 use crate::value::{parse_i64, plain_i64};
 use crate::{Fault, RECORD_BYTES_MAX, TableRows};
 use std::collections::HashMap;

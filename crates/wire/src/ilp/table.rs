@@ -4,12 +4,12 @@
 
 use super::value::Value;
 use crate::column::ColumnBuilder;
-use crate::rows::NEW_TIMESTAMP;
+use crate::rows::{NEW_TIMESTAMP, check_name};
 use crate::{ColumnPlan, Fault, RowsColumn, TableRows, TimeFormat};
 use arrow_array::{ArrayRef, TimestampNanosecondArray};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tickstone_model::{ColumnType, MAX_COLUMNS, TableSchema, fault_of_name};
+use tickstone_model::{ColumnType, MAX_COLUMNS, TableSchema};
 
 pub(super) struct Table {
     pub(super) name: String,
@@ -193,9 +193,4 @@ impl Column {
     pub(super) fn push(&mut self, value: &Value<'_>) -> Result<(), Fault> {
         self.builder.push_value(value)
     }
-}
-
-/// Refuses what no table or column can be called, so that the line that has it is told.
-pub(super) fn check_name(name: &str) -> Result<(), Fault> {
-    fault_of_name(name).map_or(Ok(()), |reason| Err(Fault::Name { reason }))
 }

@@ -81,7 +81,7 @@ impl Value<'_> {
 }
 
 /// DECIMAL(18, 3), or wider where so many digits stand before and after the point.
-fn decimal_of(whole: usize, fraction: usize) -> ColumnType {
+pub(crate) fn decimal_of(whole: usize, fraction: usize) -> ColumnType {
     let scale = fraction.clamp(3, 38);
     let precision = (whole.max(15) + scale).min(38);
     ColumnType::Decimal { precision: precision as u8, scale: scale as i8 }

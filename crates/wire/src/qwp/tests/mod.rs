@@ -1,0 +1,6 @@
+mod client;
+mod egress;
+mod fit;
+mod ingress;
+mod malformed;
+mod recorded;
