@@ -402,6 +402,14 @@ impl Engine {
         self.core.role.writing().map_or(0, |writing| writing.tape.syncs())
     }
 
+    /// Whether the tape takes rows, as far as is known: for what watches the process.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`]; [`EngineError::ReadOnly`] where the engine never writes.
+    pub fn check_tape(&self) -> Result<()> {
+        self.core.writing("check the tape")?.tape.check()
+    }
+
     /// Commits of rows acknowledged since the engine was opened, bulk loads included, and the rows in them.
     pub fn commits(&self) -> (u64, u64) {
         self.core.counters.commits()

@@ -3,11 +3,13 @@
 //! INSERT and append share these rules. Text becomes a time or a UUID as it does in files; a number that an
 //! integer column would hold only in part, or a value out of range, is refused.
 
-use crate::error::{QueryError, Result};
-use crate::literals::parse_instant;
+use crate::error::{QueryError, Result, SqlState};
+use crate::literals::{array_elements, parse_instant, without_exponent};
 use arrow_cast::{CastOptions, cast_with_options};
+use datafusion::arrow::array::builder::{ListBuilder, StringBuilder};
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, ListArray, StringArray, TimestampNanosecondArray,
+    UInt64Array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::take;
@@ -47,6 +49,7 @@ pub(crate) fn cast_exactly(
             .unwrap_or(reason);
         let (name, wanted) = (&column.name, column.column_type);
         let error = QueryError::request(format!("{place}the value for column '{name}' is no {wanted}"))
+            .state(SqlState::InvalidText)
             .detail(reason);
         let fraction = array.data_type().is_floating() && target.is_integer();
         match wanted.is_array() && elements_of(array.data_type()).is_none() {
@@ -85,6 +88,9 @@ pub(crate) fn cast(
     if is_text(from) && matches!(wanted, ColumnType::Timestamp | ColumnType::Uuid) {
         return read_text(array, wanted);
     }
+    if is_text(from) && matches!(target, DataType::Decimal128(..)) {
+        return strictly(&plain_digits(array)?, target);
+    }
     if from.is_floating() && target.is_integer() {
         check_whole(array)?;
     }
@@ -94,30 +100,57 @@ pub(crate) fn cast(
     if from.is_numeric() && *target == DataType::Date32 {
         return Err("it is a number: a day is written DATE '2024-08-08'".to_string());
     }
-    let strict = |array: &ArrayRef, to: &DataType| {
-        cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
-    };
     if from.is_numeric() && *target == DataType::Boolean {
         check_truth(array)?;
     }
     match target {
         // By way of text: its distinct values become a dictionary of its own.
-        DataType::Dictionary(_, _) if !from.is_nested() => strict(&strict(array, &DataType::Utf8)?, target),
-        _ => strict(array, target),
+        DataType::Dictionary(_, _) if !from.is_nested() => {
+            strictly(&strictly(array, &DataType::Utf8)?, target)
+        }
+        _ => strictly(array, target),
     }
+}
+
+fn strictly(array: &ArrayRef, to: &DataType) -> std::result::Result<ArrayRef, String> {
+    cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
+}
+
+/// Texts of numbers without exponents, which Arrow's decimals do not read in every form (`0E-10`).
+fn plain_digits(array: &ArrayRef) -> std::result::Result<ArrayRef, String> {
+    let texts = strictly(array, &DataType::Utf8)?;
+    let plain = texts.as_string::<i32>().iter().map(|text| {
+        let plain = text.and_then(|text| without_exponent(text.trim()));
+        plain.or(text.map(Into::into))
+    });
+    Ok(Arc::new(plain.collect::<StringArray>()))
+}
+
+/// Texts that are arrays as lists of the texts of their elements.
+fn read_lists(array: &ArrayRef) -> std::result::Result<ArrayRef, String> {
+    let texts = strictly(array, &DataType::Utf8)?;
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for text in texts.as_string::<i32>() {
+        let Some(text) = text else {
+            lists.append_null();
+            continue;
+        };
+        let elements = array_elements(text).ok_or_else(|| format!("'{text}' is no array"))?;
+        elements.iter().for_each(|element| lists.values().append_option(element.as_deref()));
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
 }
 
 /// Lists of any form as arrays of `element`: each element as a scalar is cast.
 fn cast_lists(array: &ArrayRef, element: ElementType) -> std::result::Result<ArrayRef, String> {
-    let strict = |array: &ArrayRef, to: &DataType| {
-        cast_with_options(array, to, &STRICT).map_err(|error| error.to_string())
-    };
     let wanted = ColumnType::Array(element);
     let from = match array.data_type() {
-        DataType::Null => return strict(array, &wanted.edge_type()),
+        DataType::Null => return strictly(array, &wanted.edge_type()),
+        text if is_text(text) => return cast_lists(&read_lists(array)?, element),
         other => elements_of(other).ok_or_else(|| format!("it is no array but {other}"))?,
     };
-    let lists = strict(array, &DataType::List(Arc::new(Field::new_list_field(from.clone(), true))))?;
+    let lists = strictly(array, &DataType::List(Arc::new(Field::new_list_field(from.clone(), true))))?;
     // What lies behind a NULL is no element: nobody may complain of it.
     let rows = UInt64Array::from_iter_values(0..lists.len() as u64);
     let lists = match lists.null_count() {
@@ -200,6 +233,7 @@ pub(crate) fn check_times(times: &ArrayRef, name: &str, before: u64) -> Result<(
     let row = (0..times.len()).find(|&row| times.is_null(row)).unwrap_or_default();
     let row = before + row as u64 + 1;
     Err(QueryError::request(format!("row {row}: the designated timestamp '{name}' is NULL"))
+        .state(SqlState::NotNull)
         .hint("every row of this table needs a time"))
 }
 
@@ -207,5 +241,6 @@ pub(crate) fn check_times(times: &ArrayRef, name: &str, before: u64) -> Result<(
 pub(crate) fn no_such_column(table: &TableSchema, name: &str) -> QueryError {
     let names: Vec<&str> = table.columns().iter().map(|column| column.name.as_str()).collect();
     QueryError::request(format!("table '{}' has no column '{name}'", table.name()))
+        .state(SqlState::UndefinedColumn)
         .hint(format!("its columns are {}", names.join(", ")))
 }

@@ -3,12 +3,14 @@
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
 use crate::session::{PlanCache, RunningStatements, Session, state};
+use crate::statements::ShownSetting;
+use crate::system::SystemCatalog;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionState;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use sysinfo::System;
 use tickstone_engine::{Engine, EngineOptions, ErrorKind, Snapshot, TableSnapshot};
@@ -52,6 +54,8 @@ struct Shared {
     plans: PlanCache,
     functions: UserFunctions,
     running: Arc<RunningStatements>,
+    system: OnceLock<Arc<dyn SystemCatalog>>,
+    shown_settings: OnceLock<Vec<ShownSetting>>,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -132,9 +136,19 @@ impl Database {
         let state = state::base(threads, memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
         let (plans, functions) = (PlanCache::default(), UserFunctions::default());
-        let running = Arc::default();
-        let shared =
-            Shared { engine, options, state, schemas, plans, functions, running, runtime: Some(runtime) };
+        let (running, system, shown_settings) = (Arc::default(), OnceLock::new(), OnceLock::new());
+        let shared = Shared {
+            engine,
+            options,
+            state,
+            schemas,
+            plans,
+            functions,
+            running,
+            system,
+            shown_settings,
+            runtime: Some(runtime),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -169,6 +183,24 @@ impl Database {
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         self.engine().refresh()?;
         Ok(self.engine().snapshot())
+    }
+
+    /// Adds the tables and functions of another system's catalog, which sessions that begin from now on know; once.
+    pub fn set_system(&self, system: Arc<dyn SystemCatalog>) {
+        let _ = self.shared.system.set(system);
+    }
+
+    /// Has SHOW CONFIG show these settings after its own; once.
+    pub fn show_settings(&self, settings: Vec<ShownSetting>) {
+        let _ = self.shared.shown_settings.set(settings);
+    }
+
+    pub(crate) fn shown_settings(&self) -> &[ShownSetting] {
+        self.shared.shown_settings.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn system(&self) -> Option<&Arc<dyn SystemCatalog>> {
+        self.shared.system.get()
     }
 
     /// A new session: its own transaction and settings.

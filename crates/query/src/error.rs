@@ -11,7 +11,10 @@ use tickstone_model::ColumnType;
 use crate::dialect::{Position, SqlError};
 pub use tickstone_engine::ErrorKind;
 
+mod sqlstate;
 mod words;
+
+pub use sqlstate::SqlState;
 
 const SHOW_TABLES: &str = "SHOW TABLES lists the tables";
 
@@ -31,6 +34,7 @@ pub struct QueryError {
     pub hint: Option<String>,
     /// Where in the statement's text, where that is known.
     pub position: Option<Position>,
+    state: Option<SqlState>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -38,7 +42,7 @@ impl QueryError {
     /// An error of this kind. Types in its texts, outside of quotes, become those of SQL: `Int64` is BIGINT.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = words::our_types(&message.into());
-        Self { kind, message, detail: None, hint: None, position: None, source: None }
+        Self { kind, message, detail: None, hint: None, position: None, state: None, source: None }
     }
 
     /// A request that is wrong and will fail again.
@@ -48,7 +52,7 @@ impl QueryError {
 
     /// Something the dialect reads and the database does not do yet.
     pub fn not_supported(what: &str) -> Self {
-        Self::request(format!("{what} is not supported yet"))
+        Self::request(format!("{what} is not supported yet")).state(SqlState::NotSupported)
     }
 
     /// Adds what to do or write instead.
@@ -109,13 +113,16 @@ impl std::error::Error for QueryError {
 impl From<SqlError> for QueryError {
     fn from(error: SqlError) -> Self {
         let position = Position { line: error.line, column: error.column };
-        Self { hint: error.hint, ..Self::request(error.message).at(position) }
+        let state = sqlstate::of_text(&error.message);
+        let made = Self::request(error.message).at(position).state(state);
+        Self { hint: error.hint, ..made }
     }
 }
 
 impl From<tickstone_model::ModelError> for QueryError {
     fn from(error: tickstone_model::ModelError) -> Self {
-        Self { source: Some(Arc::new(error.clone())), ..Self::request(error.to_string()) }
+        let (state, made) = (sqlstate::of_model(&error), Self::request(error.to_string()));
+        Self { state, source: Some(Arc::new(error)), ..made }
     }
 }
 
@@ -125,8 +132,8 @@ impl From<EngineError> for QueryError {
             EngineError::NoSuchTable { .. } => Some(SHOW_TABLES.to_string()),
             _ => None,
         };
-        let made = Self::new(error.kind(), error.to_string());
-        Self { hint, source: Some(Arc::new(error)), ..made }
+        let (state, made) = (sqlstate::of_engine(&error), Self::new(error.kind(), error.to_string()));
+        Self { hint, state, source: Some(Arc::new(error)), ..made }
     }
 }
 
@@ -184,7 +191,8 @@ fn of_root(error: DataFusionError) -> QueryError {
         DataFusionError::SchemaError(error, _) => of_schema(*error),
         DataFusionError::Internal(message) => of_internal(&clean(&message)),
         DataFusionError::IoError(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-            QueryError::new(ErrorKind::FreeSpace, format!("rows that memory has no room for: {error}"))
+            let what = format!("rows that memory has no room for: {error}");
+            QueryError::new(ErrorKind::FreeSpace, what).state(SqlState::DiskFull)
         }
         DataFusionError::ResourcesExhausted(message) => out_of_memory(&message),
         DataFusionError::Plan(message) => of_plan(&clean(&message)),
@@ -192,7 +200,15 @@ fn of_root(error: DataFusionError) -> QueryError {
         | DataFusionError::Configuration(message)
         | DataFusionError::Execution(message) => words::reworded(&clean(&message)),
         DataFusionError::SQL(error, _) => QueryError::request(clean(&error.to_string())),
-        DataFusionError::ArrowError(error, _) => words::reworded(&of_arrow(&error)),
+        DataFusionError::ArrowError(error, _) => {
+            let made = words::reworded(&of_arrow(&error));
+            match *error {
+                ArrowError::DivideByZero => made.state(SqlState::DivisionByZero),
+                ArrowError::ArithmeticOverflow(_) => made.state(SqlState::OutOfRange),
+                ArrowError::CastError(_) | ArrowError::ParseError(_) => made.state(SqlState::InvalidText),
+                _ => made,
+            }
+        }
         DataFusionError::Shared(error) => match error.find_root() {
             DataFusionError::External(inner) if inner.is::<EngineError>() => {
                 let kind = inner.downcast_ref::<EngineError>().map_or(ErrorKind::Report, EngineError::kind);
@@ -251,7 +267,8 @@ fn of_plan(message: &str) -> QueryError {
     match table {
         Some(table) => {
             let table = table.rsplit('.').next().unwrap_or(table);
-            QueryError::request(format!("table '{table}' does not exist")).hint(SHOW_TABLES)
+            let made = QueryError::request(format!("table '{table}' does not exist")).hint(SHOW_TABLES);
+            made.state(SqlState::UndefinedTable)
         }
         None => words::reworded(message),
     }
@@ -291,7 +308,8 @@ fn of_schema(error: SchemaError) -> QueryError {
             words::reworded(&format!("'{}'", field.name))
         }
         SchemaError::FieldNotFound { field, valid_fields } => {
-            let mut made = QueryError::request(format!("column '{}' does not exist", field.name));
+            let mut made = QueryError::request(format!("column '{}' does not exist", field.name))
+                .state(SqlState::UndefinedColumn);
             if let Some(span) = field.spans().first() {
                 made = made.at(Position { line: span.start.line, column: span.start.column });
             }
@@ -310,6 +328,7 @@ fn of_schema(error: SchemaError) -> QueryError {
         SchemaError::AmbiguousReference { field } => {
             QueryError::request(format!("column '{}' is in more than one table", field.name))
                 .hint(format!("write which table's: t.{}", field.name))
+                .state(SqlState::AmbiguousColumn)
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => QueryError::request(format!(
             "two columns of the result are named '{qualifier}.{name}'"

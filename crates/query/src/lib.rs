@@ -42,6 +42,7 @@ pub mod scan;
 mod session;
 mod stack;
 mod statements;
+mod system;
 #[cfg(test)]
 mod testing;
 mod unsigned;
@@ -52,11 +53,16 @@ mod window_keys;
 pub use database::{Database, DatabaseOptions};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;
-pub use error::{ErrorKind, QueryError, Result, type_name};
+/// What the functions of a [`SystemCatalog`] are made with.
+pub use datafusion::{error::DataFusionError, logical_expr};
+pub use error::{ErrorKind, QueryError, Result, SqlState, type_name};
 pub use frame::Frame;
 pub use functions::user::{
     AggregateState, Function, FunctionError, FunctionKind, FunctionResult, FunctionSignature, NullHandling,
 };
+pub use literals::{array_elements, without_exponent};
 pub use parameters::{ParameterValue, Parameters};
 pub use provider::SnapshotTable;
-pub use session::{Outcome, QueryProgress, Session};
+pub use session::{Description, Outcome, QueryProgress, Session};
+pub use statements::ShownSetting;
+pub use system::SystemCatalog;

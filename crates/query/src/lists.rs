@@ -3,6 +3,10 @@
 //! DataFusion 55.2 finds out which values are constants by working the list out over no rows, and takes an expression for
 //! one that gives a single value there, as CASE does: NULL, for every row.
 
+mod text;
+
+pub(crate) use text::cast_in_words;
+
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;

@@ -20,8 +20,13 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 use sqlparser::ast::BinaryOperator;
 use tickstone_wire::{parse_iso, parse_uuid};
 
+mod array;
 mod decimal;
+mod exponent;
 pub(crate) mod interval;
+
+pub use array::array_elements;
+pub use exponent::without_exponent;
 
 /// Bytes of a UUID, whose type in plans is FixedSizeBinary of so many.
 pub(crate) const UUID_BYTES: i32 = 16;

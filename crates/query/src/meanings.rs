@@ -18,9 +18,10 @@ use datafusion::optimizer::AnalyzerRule;
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [Rule; 8] = [
+const RULES: [Rule; 9] = [
     literals::read,
     uuids::cast_in_words,
+    lists::cast_in_words,
     patterns::read,
     dates::as_time,
     unsigned::as_signed,

@@ -4,11 +4,12 @@
 //! it is typed as the same literal would be, by what it is compared with or stored into. So placeholders
 //! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions.
 
-use crate::dialect::{AlterTable, CopySource, Partitions, Position, Statement};
+use crate::dialect::{AlterTable, CopySource, Partitions, Position, Statement, searched};
 use crate::error::{QueryError, Result};
+use datafusion::arrow::datatypes::DataType as ArrowType;
 use sqlparser::ast::{
-    DataType, ExactNumberInfo, Expr, ExprWithAlias, Interval, PivotValueSource, TableFactor, TimezoneInfo,
-    TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    Array, CastKind, DataType, ExactNumberInfo, Expr, ExprWithAlias, Interval, PivotValueSource, TableFactor,
+    TimezoneInfo, TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -19,6 +20,10 @@ use tickstone_model::format_nanos;
 pub enum ParameterValue {
     /// NULL.
     Null,
+    /// NULL of this type: for a statement that is described.
+    NullOf(ArrowType),
+    /// None: the placeholder stays. For a statement that is described.
+    Open,
     /// TRUE or FALSE.
     Boolean(bool),
     /// A whole number, -2^63 to 2^64 - 1.
@@ -39,7 +44,7 @@ pub enum ParameterValue {
     Time(i64),
     /// A length of time in nanoseconds.
     Duration(i64),
-    /// Values of an IN list: `IN ($1)`.
+    /// Values of an IN list, `IN ($1)`; elsewhere an array.
     List(Vec<ParameterValue>),
 }
 
@@ -53,6 +58,8 @@ pub enum Parameters {
     Positional(Vec<ParameterValue>),
     /// For `:name` and `$name`.
     Named(HashMap<String, ParameterValue>),
+    /// None yet: every placeholder stays.
+    Unbound,
 }
 
 impl Parameters {
@@ -62,34 +69,24 @@ impl Parameters {
     /// Where a placeholder has no value, with its place; where a value cannot stand there; where a value is
     /// for no placeholder.
     pub fn bind(&self, statements: &mut [Statement]) -> Result<()> {
-        let mut binder = Binder { parameters: self, used: HashSet::new() };
-        for statement in statements {
-            match statement {
-                Statement::Query(node) | Statement::Insert(node) => binder.bind(node.as_mut())?,
-                Statement::CreateTable(table) => {
-                    if let Some(query) = &mut table.query {
-                        binder.bind(query.as_mut())?;
-                    }
-                }
-                Statement::CopyTo { source: CopySource::Query(query), .. } => binder.bind(query.as_mut())?,
-                Statement::Change(change) => binder.bind(change.query.as_mut())?,
-                Statement::AlterTable {
-                    change: AlterTable::DropPartitions(Partitions::Where(query)),
-                    ..
-                } => {
-                    binder.bind(query.as_mut())?;
-                }
-                Statement::Execute { values, .. } => binder.bind(values)?,
-                _ => {}
-            }
-        }
-        match self.names().into_iter().find(|name| !binder.used.contains(name)) {
+        let used = self.bind_some(statements)?;
+        match self.names().into_iter().find(|name| !used.contains(name)) {
             Some(name) => {
                 let sign = if matches!(self, Parameters::Named(_)) { ':' } else { '$' };
                 Err(QueryError::request(format!("a value was given for {sign}{name}, which stands nowhere")))
             }
             None => Ok(()),
         }
+    }
+
+    /// As [`Self::bind`], where values that are for no placeholder are left; the names of those that are.
+    ///
+    /// # Errors
+    /// As there, but for those.
+    pub fn bind_some(&self, statements: &mut [Statement]) -> Result<HashSet<String>> {
+        let mut binder = Binder { parameters: self, used: HashSet::new() };
+        binder.bind_all(statements)?;
+        Ok(binder.used)
     }
 
     /// The names that have values, in order.
@@ -102,6 +99,7 @@ impl Parameters {
                 names.sort_unstable();
                 names
             }
+            Parameters::Unbound => Vec::new(),
         }
     }
 
@@ -113,6 +111,7 @@ impl Parameters {
         let name = placeholder.get(1..).unwrap_or_default();
         match self {
             Parameters::None => Err(missing("give the statement its parameters".to_string())),
+            Parameters::Unbound => Ok(&ParameterValue::Open),
             Parameters::Named(values) => values
                 .get(name)
                 .ok_or_else(|| missing(format!("values were given for {}", self.names().join(", ")))),
@@ -132,6 +131,31 @@ struct Binder<'a> {
 }
 
 impl<'a> Binder<'a> {
+    fn bind_all(&mut self, statements: &mut [Statement]) -> Result<()> {
+        for statement in statements {
+            match statement {
+                Statement::Query(node) | Statement::Insert(node) => self.bind(node.as_mut())?,
+                Statement::CreateTable(table) => {
+                    if let Some(query) = &mut table.query {
+                        self.bind(query.as_mut())?;
+                    }
+                }
+                Statement::CopyTo { source: CopySource::Query(query), .. } => self.bind(query.as_mut())?,
+                Statement::Change(change) => self.bind(change.query.as_mut())?,
+                Statement::AlterTable {
+                    change: AlterTable::DropPartitions(Partitions::Where(query)),
+                    ..
+                } => {
+                    self.bind(query.as_mut())?;
+                }
+                Statement::Execute { values, .. } => self.bind(values)?,
+                Statement::DeclareCursor { query, .. } => self.bind(query.as_mut())?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn bind(&mut self, node: &mut impl VisitMut) -> Result<()> {
         match node.visit(self) {
             ControlFlow::Continue(()) => Ok(()),
@@ -147,7 +171,10 @@ impl<'a> Binder<'a> {
     fn literal(&mut self, value: &ValueWithSpan) -> Result<Option<Expr>> {
         let Value::Placeholder(name) = &value.value else { return Ok(None) };
         let at = position(value);
-        self.value(name, at).and_then(|found| literal(found, value, at)).map(Some)
+        match self.value(name, at)? {
+            ParameterValue::Open => Ok(None),
+            found => literal(found, value, at).map(Some),
+        }
     }
 
     /// The items of an IN list, a value that is a list taken apart.
@@ -169,6 +196,7 @@ impl<'a> Binder<'a> {
                         items.push(literal(one, value, at)?);
                     }
                 }
+                ParameterValue::Open => items.push(item.clone()),
                 one => items.push(literal(one, value, at)?),
             }
         }
@@ -190,6 +218,14 @@ impl<'a> Binder<'a> {
     }
 
     fn replace(&mut self, expr: &mut Expr) -> Result<()> {
+        // `x = ANY($1)` of a list is `x IN (…)`, which reads what it must and no more.
+        if let Some((array, value)) = searched(expr)
+            && let Value::Placeholder(name) = &array.value
+            && let ParameterValue::List(_) = self.value(name, position(array))?
+        {
+            let list = vec![Expr::Value(array.clone())];
+            *expr = Expr::InList { expr: Box::new(value.clone()), list, negated: false };
+        }
         match expr {
             Expr::Value(value) => {
                 if let Some(literal) = self.literal(value)? {
@@ -243,7 +279,17 @@ fn literal(value: &ParameterValue, placeholder: &ValueWithSpan, at: Position) ->
         Expr::TypedString(TypedString { data_type, value, uses_odbc_syntax: false })
     };
     Ok(match value {
-        ParameterValue::Null => plain(Value::Null),
+        ParameterValue::Null | ParameterValue::Open => plain(Value::Null),
+        ParameterValue::NullOf(of) => match sql_type(of) {
+            Some(data_type) => Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(plain(Value::Null)),
+                data_type,
+                array: false,
+                format: None,
+            },
+            None => plain(Value::Null),
+        },
         ParameterValue::Boolean(truth) => plain(Value::Boolean(*truth)),
         ParameterValue::Integer(number) => signed(*number < 0, number.unsigned_abs().to_string(), &plain),
         ParameterValue::Float(number) if number.is_finite() => {
@@ -260,8 +306,10 @@ fn literal(value: &ParameterValue, placeholder: &ValueWithSpan, at: Position) ->
             cast(DataType::Timestamp(None, TimezoneInfo::None), format_nanos(*nanos))
         }
         ParameterValue::Date(days) => {
-            let midnight = format_nanos(i64::from(*days) * 86_400_000_000_000);
-            cast(DataType::Date, midnight.chars().take_while(|c| *c != 'T').collect())
+            let epoch = chrono::NaiveDate::default();
+            let day = epoch.checked_add_signed(chrono::TimeDelta::days(i64::from(*days)));
+            let day = day.ok_or_else(|| QueryError::request(format!("day {days} has no date")).at(at))?;
+            cast(DataType::Date, day.to_string())
         }
         ParameterValue::Time(nanos) => {
             let text = format_nanos(*nanos);
@@ -269,9 +317,40 @@ fn literal(value: &ParameterValue, placeholder: &ValueWithSpan, at: Position) ->
             cast(DataType::Time(None, TimezoneInfo::None), time.to_string())
         }
         ParameterValue::Duration(nanos) => interval(text(duration_text(*nanos))),
-        ParameterValue::List(_) => {
-            return Err(QueryError::request("a list of values can only stand in IN (…)").at(at));
+        ParameterValue::List(values) => {
+            let elem = values.iter().map(|one| literal(one, placeholder, at)).collect::<Result<_>>()?;
+            Expr::Array(Array { elem, named: true })
         }
+    })
+}
+
+/// The places of the placeholders of a statement: 2 for `$2`.
+pub(crate) fn placeholders(statement: &mut Statement) -> Vec<usize> {
+    // Nothing is bound, so nothing can be wrong.
+    let names = Parameters::Unbound.bind_some(std::slice::from_mut(statement)).unwrap_or_default();
+    names.iter().filter_map(|name| name.parse().ok()).collect()
+}
+
+/// What SQL calls a type that placeholders can have.
+fn sql_type(of: &ArrowType) -> Option<DataType> {
+    Some(match of {
+        ArrowType::Boolean => DataType::Boolean,
+        ArrowType::Int8 => DataType::TinyInt(None),
+        ArrowType::Int16 => DataType::SmallInt(None),
+        ArrowType::Int32 => DataType::Int(None),
+        ArrowType::Int64 => DataType::BigInt(None),
+        ArrowType::UInt64 => DataType::BigIntUnsigned(None),
+        ArrowType::Float32 => DataType::Real,
+        ArrowType::Float64 => DataType::DoublePrecision,
+        ArrowType::Decimal128(precision, scale) => {
+            DataType::Decimal(ExactNumberInfo::PrecisionAndScale(u64::from(*precision), i64::from(*scale)))
+        }
+        ArrowType::Utf8 => DataType::Varchar(None),
+        ArrowType::Binary => DataType::Bytea,
+        ArrowType::Date32 => DataType::Date,
+        ArrowType::Time64(_) => DataType::Time(None, TimezoneInfo::None),
+        ArrowType::Timestamp(..) => DataType::Timestamp(None, TimezoneInfo::None),
+        _ => return None,
     })
 }
 

@@ -22,14 +22,24 @@ use datafusion::logical_expr::{
 use std::sync::{Arc, LazyLock};
 use tickstone_wire::parse_uuid;
 
-/// The type `UUID` of statements.
+/// Types of statements that planning does not know: `UUID`, and PostgreSQL's of its catalog, `oid` and `name`.
 #[derive(Debug)]
-pub(crate) struct UuidType;
+pub(crate) struct OtherTypes;
 
-impl TypePlanner for UuidType {
+impl TypePlanner for OtherTypes {
     fn plan_type_field(&self, sql_type: &sqlparser::ast::DataType) -> Result<Option<FieldRef>> {
-        let is_uuid = matches!(sql_type, sqlparser::ast::DataType::Uuid);
-        Ok(is_uuid.then(|| Arc::new(Field::new("", DataType::FixedSizeBinary(UUID_BYTES), true))))
+        let data_type = match sql_type {
+            sqlparser::ast::DataType::Uuid => DataType::FixedSizeBinary(UUID_BYTES),
+            sqlparser::ast::DataType::Custom(name, _) => {
+                match name.to_string().trim_matches('"').to_ascii_lowercase().as_str() {
+                    "oid" => DataType::UInt32,
+                    "name" => DataType::Utf8,
+                    _ => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Arc::new(Field::new("", data_type, true))))
     }
 }
 

@@ -13,7 +13,7 @@
 //! Tasks that DataFusion spawns inherit it by DataFusion's hook for tracing, which a process has once: a program that
 //! sets its own before it opens a database keeps it, and its cancelled statements end when their tasks next yield.
 
-use crate::error::{ErrorKind, QueryError};
+use crate::error::{ErrorKind, QueryError, SqlState};
 use datafusion::common::Result;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::error::DataFusionError;
@@ -137,7 +137,7 @@ impl Wanted {
             true => format!("cancelled by CANCEL QUERY {}", self.id),
             false => "nobody waits for the rows of this statement any more".to_string(),
         };
-        QueryError::new(ErrorKind::Retry, message)
+        QueryError::new(ErrorKind::Retry, message).state(SqlState::Cancelled)
     }
 
     /// The error of a statement of which something panicked, in any of its threads.

@@ -1,37 +1,41 @@
 //! COPY, SET, SHOW and CANCEL.
 
 use super::cursor::{Cursor, Result, Tokens};
-use super::{CopySource, SqlError, Statement};
+use super::{CopyEnd, CopySource, SqlError, Statement, connection};
 use sqlparser::tokenizer::Token;
 
-/// COPY t [(columns)] FROM 'file' …, COPY t TO 'file' …, COPY (SELECT …) TO 'file' ….
+/// COPY t [(columns)] FROM 'file' …, COPY t [(columns)] TO 'file' …, COPY (SELECT …) TO 'file' …; STDIN and STDOUT in the
+/// place of a file are the client's.
 pub(super) fn copy(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["COPY"])?;
     if cursor.eat_token(&Token::LParen) {
         let source = CopySource::Query(bracketed_query(cursor)?);
         cursor.expect(&["TO"])?;
-        let path = cursor.text("the path of a file")?;
-        return Ok(Statement::CopyTo { source, path, options: options(cursor)? });
+        let end = copy_end(cursor, "STDOUT")?;
+        return Ok(Statement::CopyTo { source, options: options(cursor, &end)?, end });
     }
-    let table = cursor.table_name()?;
-    let position = cursor.position();
+    let name = cursor.table_name()?;
     let columns = match cursor.peek() {
         Some(Token::LParen) => cursor.names("the name of a column")?,
         _ => Vec::new(),
     };
     if cursor.eat(&["FROM"]) {
-        let path = cursor.text("the path of a file")?;
-        return Ok(Statement::CopyFrom { table, columns, path, options: options(cursor)? });
+        let end = copy_end(cursor, "STDIN")?;
+        return Ok(Statement::CopyFrom { table: name, columns, options: options(cursor, &end)?, end });
     }
     if !cursor.eat(&["TO"]) {
         return Err(cursor.expected("FROM 'file' or TO 'file'"));
     }
-    if !columns.is_empty() {
-        return Err(SqlError::new("COPY … TO takes a whole table", position)
-            .hint("for some of its columns write COPY (SELECT …) TO 'file'"));
+    let end = copy_end(cursor, "STDOUT")?;
+    let source = CopySource::Table { name, columns };
+    Ok(Statement::CopyTo { source, options: options(cursor, &end)?, end })
+}
+
+fn copy_end(cursor: &mut Cursor<'_>, client: &str) -> Result<CopyEnd> {
+    if cursor.eat(&[client]) {
+        return Ok(CopyEnd::Client);
     }
-    let path = cursor.text("the path of a file")?;
-    Ok(Statement::CopyTo { source: CopySource::Table(table), path, options: options(cursor)? })
+    Ok(CopyEnd::File(cursor.text("the path of a file")?))
 }
 
 /// The query up to the closing bracket, which is taken too.
@@ -59,8 +63,9 @@ fn bracketed_query(cursor: &mut Cursor<'_>) -> Result<Box<sqlparser::ast::Query>
     Ok(query)
 }
 
-/// [STORED AS format] [[WITH | OPTIONS] (name [=] value, …)], names in lower case.
-fn options(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>> {
+/// [STORED AS format] [[WITH | OPTIONS] (name [=] value, …)], names in lower case; at the client's end also PostgreSQL's
+/// older [WITH] [BINARY] [CSV] [HEADER] [DELIMITER [AS] 'x'] [NULL [AS] 'x'] [QUOTE [AS] 'x'] [ESCAPE [AS] 'x'].
+fn options(cursor: &mut Cursor<'_>, end: &CopyEnd) -> Result<Vec<(String, String)>> {
     let mut options = Vec::new();
     if cursor.eat(&["STORED", "AS"]) {
         options.push(("format".to_string(), cursor.scalar()?.to_lowercase()));
@@ -83,6 +88,10 @@ fn options(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>> {
             }
             cursor.expect_token(&Token::Comma)?;
         }
+    } else if *end == CopyEnd::Client {
+        while let Some(option) = bare_option(cursor)? {
+            options.push(option);
+        }
     } else if announced {
         return Err(cursor.expected("'(' and the options"));
     }
@@ -90,11 +99,39 @@ fn options(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>> {
     Ok(options)
 }
 
+fn bare_option(cursor: &mut Cursor<'_>) -> Result<Option<(String, String)>> {
+    for format in ["binary", "csv"] {
+        if cursor.eat(&[format]) {
+            return Ok(Some(("format".to_string(), format.to_string())));
+        }
+    }
+    if cursor.eat(&["HEADER"]) {
+        return Ok(Some(("header".to_string(), "true".to_string())));
+    }
+    for name in ["delimiter", "null", "quote", "escape", "encoding"] {
+        if cursor.eat(&[name]) {
+            cursor.eat(&["AS"]);
+            return Ok(Some((name.to_string(), cursor.scalar()?)));
+        }
+    }
+    Ok(None)
+}
+
 /// SET name = value, SET name TO value, SET TIME ZONE 'zone'.
 pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["SET"])?;
+    let session = cursor.eat(&["SESSION", "CHARACTERISTICS", "AS"]);
+    if cursor.eat(&["TRANSACTION"]) {
+        let read_only = connection::modes(cursor)?;
+        return Ok(Statement::SetTransaction { read_only, session });
+    }
     if cursor.words(&["SESSION"]) || cursor.words(&["LOCAL"]) {
         cursor.skip(1);
+    }
+    if cursor.eat(&["NAMES"]) {
+        let value = cursor.scalar()?;
+        cursor.expect_end()?;
+        return Ok(Statement::Set { name: "client_encoding".to_string(), value });
     }
     let name = if cursor.eat(&["TIME", "ZONE"]) {
         "timezone".to_string()
@@ -108,7 +145,10 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Statement> {
         }
         name
     };
-    let value = cursor.scalar()?;
+    let mut value = cursor.scalar()?;
+    while cursor.eat_token(&Token::Comma) {
+        value = format!("{value}, {}", cursor.scalar()?);
+    }
     cursor.expect_end()?;
     Ok(Statement::Set { name, value })
 }

@@ -20,6 +20,7 @@ mod chains;
 pub(crate) mod change;
 mod clause;
 mod columns;
+mod connection;
 mod copy;
 mod cursor;
 pub(crate) mod digits;
@@ -30,6 +31,7 @@ mod limits;
 mod listed;
 pub(crate) mod marker;
 mod names;
+mod outside;
 pub(crate) mod pivot;
 mod prepare;
 mod references;
@@ -51,10 +53,11 @@ pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub use calls::{Callable, CallableKind};
 pub use error::SqlError;
 pub use names::resolve_names;
+pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
 pub use references::{reads_several, tables_read};
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
-    AlterTable, ChangeRows, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
+    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
 };
 pub(crate) use view::VIEW_DEPTH_MAX;
 pub use view::expand_views;
@@ -137,8 +140,26 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
     if cursor.words(&["CANCEL"]) {
         return copy::cancel(&mut cursor);
     }
-    if cursor.words(&["BEGIN"]) || cursor.words(&["START"]) {
-        return finish(cursor, 1, Statement::Begin);
+    if cursor.words(&["BEGIN"]) || cursor.words(&["START", "TRANSACTION"]) {
+        return connection::begin(&mut cursor);
+    }
+    for words in [&["SAVEPOINT"][..], &["RELEASE"], &["ROLLBACK", "TO"], &["ROLLBACK", "WORK", "TO"]] {
+        if cursor.words(words) {
+            return Err(SqlError::new("savepoints are not supported", cursor.position())
+                .hint("a transaction is committed or rolled back as a whole"));
+        }
+    }
+    let of_connection: [(&str, fn(&mut Cursor<'_>) -> cursor::Result<Statement>); 7] = [
+        ("DECLARE", connection::declare),
+        ("FETCH", connection::fetch),
+        ("MOVE", connection::fetch),
+        ("CLOSE", connection::close),
+        ("RESET", connection::reset),
+        ("DISCARD", connection::discard),
+        ("UNLISTEN", connection::unlisten),
+    ];
+    if let Some((_, read)) = of_connection.iter().find(|(word, _)| cursor.words(&[word])) {
+        return read(&mut cursor);
     }
     if cursor.words(&["COMMIT"]) || cursor.words(&["END"]) {
         return finish(cursor, 1, Statement::Commit);
@@ -188,6 +209,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         cursor.skip(parser.index());
         return Err(advice::advise(cursor.expected("the end of the statement"), tokens));
     }
+    outside::mend(&mut parsed);
     syntax::check_statement(&mut parsed, &tokens.tokens)?;
     distinct::place(&mut parsed);
     zone::place(&mut parsed);
@@ -258,6 +280,7 @@ fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
 
 /// Makes words that the parser does not know in this order such that it does.
 fn join_words(tokens: &mut Vec<TokenWithSpan>) {
+    outside::join_words(tokens);
     distinct::join_words(tokens);
     sample::join_words(tokens);
 }
@@ -275,6 +298,7 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
     if !matches!(cursor.peek(), None | Some(Token::EOF)) {
         return Err(cursor.expected("the end of the query"));
     }
+    outside::mend(query.as_mut());
     syntax::check_query(&mut query, &tokens.tokens)?;
     distinct::place(query.as_mut());
     zone::place(query.as_mut());

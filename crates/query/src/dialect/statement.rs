@@ -52,8 +52,18 @@ pub enum Statement {
         /// The tables, as written.
         names: Vec<String>,
     },
-    /// BEGIN [TRANSACTION], START TRANSACTION.
-    Begin,
+    /// BEGIN [TRANSACTION] [modes], START TRANSACTION.
+    Begin {
+        /// READ ONLY or READ WRITE, where it says so.
+        read_only: Option<bool>,
+    },
+    /// SET TRANSACTION modes, SET SESSION CHARACTERISTICS AS TRANSACTION modes.
+    SetTransaction {
+        /// READ ONLY or READ WRITE, where it says so.
+        read_only: Option<bool>,
+        /// Whether it is for all transactions to come.
+        session: bool,
+    },
     /// COMMIT, END.
     Commit,
     /// ROLLBACK, ABORT.
@@ -74,26 +84,58 @@ pub enum Statement {
         /// Whether they are archived: stored in the least room.
         archive: bool,
     },
-    /// COPY t [(columns)] FROM 'file'.
+    /// COPY t [(columns)] FROM 'file' or STDIN.
     CopyFrom {
         /// The table to fill.
         table: String,
         /// Its columns in the file's order; empty: all, by name.
         columns: Vec<String>,
-        /// The file, as written.
-        path: String,
+        /// Where the rows are.
+        end: CopyEnd,
         /// WITH (name value, …), names in lower case.
         options: Vec<(String, String)>,
     },
-    /// COPY t TO 'file', COPY (SELECT …) TO 'file'.
+    /// COPY t [(columns)] TO 'file' or STDOUT, COPY (SELECT …) TO 'file' or STDOUT.
     CopyTo {
         /// What to write.
         source: CopySource,
-        /// The file, as written.
-        path: String,
+        /// Where the rows go.
+        end: CopyEnd,
         /// WITH (name value, …), names in lower case.
         options: Vec<(String, String)>,
     },
+    /// DECLARE name CURSOR FOR query.
+    DeclareCursor {
+        /// Its name, in lower case unless quoted.
+        name: String,
+        /// Whether it outlives its transaction (WITH HOLD).
+        hold: bool,
+        /// What it reads.
+        query: Box<ast::Statement>,
+    },
+    /// FETCH [count] FROM name, MOVE [count] FROM name.
+    Fetch {
+        /// The cursor.
+        name: String,
+        /// How many rows; all there are where it is missing.
+        rows: Option<u64>,
+        /// Whether the rows are only passed over.
+        moves: bool,
+    },
+    /// CLOSE name, CLOSE ALL.
+    CloseCursor {
+        /// The cursor; all of them where it is missing.
+        name: Option<String>,
+    },
+    /// RESET ALL, RESET name.
+    Reset {
+        /// The setting, in lower case; all of them where it is missing.
+        name: Option<String>,
+    },
+    /// DISCARD ALL: the session as it began.
+    Discard,
+    /// UNLISTEN.
+    Unlisten,
     /// SHOW TABLES.
     ShowTables,
     /// SHOW QUERIES.
@@ -150,23 +192,49 @@ impl Statement {
     pub fn is_of_its_session(&self) -> bool {
         matches!(
             self,
-            Statement::Begin
+            Statement::Begin { .. }
+                | Statement::SetTransaction { .. }
                 | Statement::Commit
                 | Statement::Rollback
                 | Statement::Set { .. }
                 | Statement::Prepare { .. }
                 | Statement::Execute { .. }
                 | Statement::Deallocate { .. }
+                | Statement::Reset { .. }
+                | Statement::Discard
+        ) || self.is_of_its_connection()
+    }
+
+    /// Whether it is carried out by the connection that it comes by, not by a session: its rows come or go over the wire,
+    /// or it reads on where an earlier one stopped.
+    pub fn is_of_its_connection(&self) -> bool {
+        matches!(
+            self,
+            Statement::DeclareCursor { .. }
+                | Statement::Fetch { .. }
+                | Statement::CloseCursor { .. }
+                | Statement::Unlisten
+                | Statement::CopyFrom { end: CopyEnd::Client, .. }
+                | Statement::CopyTo { end: CopyEnd::Client, .. }
         )
     }
 
-    /// Whether it reads or writes a file that it names: on a server that is one of the server's.
-    pub fn names_a_file(&self) -> bool {
+    /// The file that it names to read or to write: on a server that is one of the server's.
+    pub fn file(&mut self) -> Option<&mut String> {
         match self {
-            Statement::CopyFrom { .. } | Statement::CopyTo { .. } => true,
-            Statement::Prepare { statement, .. } => statement.names_a_file(),
-            _ => false,
+            Statement::CopyFrom { end: CopyEnd::File(path), .. }
+            | Statement::CopyTo { end: CopyEnd::File(path), .. } => Some(path),
+            Statement::Prepare { statement, .. } => statement.file(),
+            _ => None,
         }
+    }
+
+    /// The setting that it shows, in lower case, its parts joined by points: SHOW timezone.
+    pub fn shown_setting(&self) -> Option<String> {
+        let Statement::Query(node) = self else { return None };
+        let ast::Statement::ShowVariable { variable } = node.as_ref() else { return None };
+        let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
+        Some(words.join(if words.len() > 1 && words[0] == "transaction" { " " } else { "." }))
     }
 
     /// What it is called: "SELECT", "CREATE TABLE", ….
@@ -183,7 +251,15 @@ impl Statement {
             Statement::Change(change) if change.columns.is_empty() => "DELETE",
             Statement::Change(_) => "UPDATE",
             Statement::Truncate { .. } => "TRUNCATE",
-            Statement::Begin => "BEGIN",
+            Statement::Begin { .. } => "BEGIN",
+            Statement::SetTransaction { .. } => "SET",
+            Statement::DeclareCursor { .. } => "DECLARE CURSOR",
+            Statement::Fetch { moves: false, .. } => "FETCH",
+            Statement::Fetch { moves: true, .. } => "MOVE",
+            Statement::CloseCursor { .. } => "CLOSE CURSOR",
+            Statement::Reset { .. } => "RESET",
+            Statement::Discard => "DISCARD ALL",
+            Statement::Unlisten => "UNLISTEN",
             Statement::Commit => "COMMIT",
             Statement::Rollback => "ROLLBACK",
             Statement::Checkpoint { .. } | Statement::Hold | Statement::Release => "CHECKPOINT",
@@ -206,6 +282,14 @@ impl Statement {
         }
     }
 
+    /// Whether it is an INSERT of rows that stand in it.
+    pub fn inserts_values(&self) -> bool {
+        let Statement::Insert(node) = self else { return false };
+        let ast::Statement::Insert(insert) = node.as_ref() else { return false };
+        let source = insert.source.as_ref().map(|query| query.body.as_ref());
+        matches!(source, Some(ast::SetExpr::Values(_)))
+    }
+
     /// Whether it gives rows and changes nothing.
     pub fn gives_rows(&self) -> bool {
         matches!(self, Statement::Query(_)) || self.shows()
@@ -220,14 +304,33 @@ impl Statement {
     pub(crate) fn is_instant(&self) -> bool {
         let of_session = matches!(
             self,
-            Statement::Begin
+            Statement::Begin { .. }
+                | Statement::SetTransaction { .. }
                 | Statement::Rollback
                 | Statement::Prepare { .. }
                 | Statement::Deallocate { .. }
                 | Statement::Set { .. }
+                | Statement::Reset { .. }
+                | Statement::Discard
                 | Statement::CancelQuery { .. }
         );
         of_session || self.shows()
+    }
+
+    /// Whether it changes what the database holds.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(
+            self,
+            Statement::Insert(_)
+                | Statement::CreateTable(_)
+                | Statement::CreateView(_)
+                | Statement::DropView { .. }
+                | Statement::DropTable { .. }
+                | Statement::AlterTable { .. }
+                | Statement::Change(_)
+                | Statement::Truncate { .. }
+                | Statement::CopyFrom { .. }
+        )
     }
 
     /// Whether it reads rows of tables or files, so that it can end before it has read them all.
@@ -311,10 +414,24 @@ pub struct ChangeRows {
 /// What COPY … TO writes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CopySource {
-    /// All of a table.
-    Table(String),
+    /// All rows of a table.
+    Table {
+        /// Its name.
+        name: String,
+        /// Which columns; all of them where there are none.
+        columns: Vec<String>,
+    },
     /// The rows of a query.
     Query(Box<ast::Query>),
+}
+
+/// Where the rows of COPY come from or go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyEnd {
+    /// A file, as written.
+    File(String),
+    /// STDIN, STDOUT: the connection that the statement came by.
+    Client,
 }
 
 /// CREATE TABLE [IF NOT EXISTS] name (columns) | AS (query), and the clauses after it.

@@ -179,9 +179,12 @@ fn small_statements_are_read() {
     );
     check(
         "COPY t (a, b) FROM '/x.csv' WITH (FORMAT csv, HEADER, DELIMITER ';')",
-        r#"[CopyFrom { table: "t", columns: ["a", "b"], path: "/x.csv", options: [("format", "csv"), ("header", "true"), ("delimiter", ";")] }]"#,
+        r#"[CopyFrom { table: "t", columns: ["a", "b"], end: File("/x.csv"), options: [("format", "csv"), ("header", "true"), ("delimiter", ";")] }]"#,
     );
-    check("COPY t TO 'x.parquet'", r#"[CopyTo { source: Table("t"), path: "x.parquet", options: [] }]"#);
+    check(
+        "COPY t TO 'x.parquet'",
+        r#"[CopyTo { source: Table { name: "t", columns: [] }, end: File("x.parquet"), options: [] }]"#,
+    );
     assert!(matches!(
         parse("COPY (SELECT max(x) FROM t SAMPLE BY 1m) TO 'x.csv' STORED AS CSV").as_deref(),
         Ok([Statement::CopyTo { source: CopySource::Query(_), .. }])

@@ -3,7 +3,7 @@
 //!
 //! Reads messages, for that is all that planning gives; one that is not recognised stays as it is.
 
-use super::{QueryError, edits};
+use super::{QueryError, SqlState, edits};
 
 /// Functions of other systems, and what does the same here.
 const ELSEWHERE: [(&str, &str); 33] = [
@@ -147,6 +147,8 @@ pub(super) fn reworded(message: &str) -> QueryError {
         correlated,
         not_of_this_type,
         bad_pattern,
+        out_of_range,
+        no_value,
     ];
     let found = known.iter().find_map(|reads| reads(message));
     found.unwrap_or_else(|| QueryError::request(message))
@@ -160,6 +162,7 @@ fn between<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
 fn unknown_function(message: &str) -> Option<QueryError> {
     let name = between(message.strip_prefix("Invalid function")?, "'", "'")?;
     let made = QueryError::request(format!("function '{name}' does not exist"));
+    let made = made.state(SqlState::UndefinedFunction);
     let folded = name.to_lowercase();
     if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == folded) {
         return Some(made.hint(format!("write {instead}")));
@@ -184,6 +187,7 @@ pub(super) fn over_window(name: &str) -> QueryError {
 fn unknown_table_function(message: &str) -> Option<QueryError> {
     let name = between(message, "table function '", "' not found")?;
     let made = QueryError::request(format!("table function '{name}' does not exist"));
+    let made = made.state(SqlState::UndefinedFunction);
     Some(if name.starts_with("read_") {
         made.hint("COPY t FROM 'file' takes a file into a table")
     } else {
@@ -195,6 +199,7 @@ fn ungrouped(message: &str) -> Option<QueryError> {
     let column = between(message, "column \"", "\" must appear in the GROUP BY clause")?;
     let column = column.rsplit('.').next().filter(|_| !column.contains('(')).unwrap_or(column);
     let made = QueryError::request(format!("column '{column}' is neither grouped nor aggregated"));
+    let made = made.state(SqlState::GroupingError);
     Some(made.hint(format!(
         "write GROUP BY {column}, or an aggregate such as last({column}); bars are SAMPLE BY 1m"
     )))
@@ -208,7 +213,8 @@ fn wrong_arguments(message: &str) -> Option<QueryError> {
     let made = QueryError::request(match arguments {
         "" => format!("{name} takes arguments"),
         _ => format!("{name} does not take ({arguments})"),
-    });
+    })
+    .state(SqlState::UndefinedFunction);
     let candidates: Vec<&str> = message
         .split_once("Candidate functions:")
         .map(|(_, list)| list.lines().map(str::trim).filter(|line| !line.is_empty()).collect())
@@ -226,6 +232,7 @@ fn incomparable(message: &str) -> Option<QueryError> {
     let operators = [" >= ", " <= ", " <> ", " != ", " = ", " > ", " < "];
     let (left, right) = operators.iter().find_map(|operator| types.split_once(operator))?;
     let made = QueryError::request(format!("{left} and {right} cannot be compared"));
+    let made = made.state(SqlState::DatatypeMismatch);
     Some(if left == "TIMESTAMP" || right == "TIMESTAMP" {
         made.hint(
             "write the time as text, '2024-08-08T09:30', or say the unit of the number: timestamp_ms(…)",
@@ -253,7 +260,7 @@ fn no_range(message: &str) -> Option<QueryError> {
 fn no_number(message: &str) -> Option<QueryError> {
     let text = between(message, "Cannot cast string '", "' to value of ")?;
     let wanted = our_types(between(message, "' to value of ", " type")?);
-    let made = QueryError::request(format!("'{text}' is no {wanted}"));
+    let made = QueryError::request(format!("'{text}' is no {wanted}")).state(SqlState::InvalidText);
     Some(made.hint("TRY_CAST gives NULL instead; to compare texts put the number in quotes"))
 }
 
@@ -320,6 +327,19 @@ fn not_of_this_type(message: &str) -> Option<QueryError> {
         }
         _ => made.hint("cast the argument to another type"),
     })
+}
+
+/// A number that a type does not hold.
+fn out_of_range(message: &str) -> Option<QueryError> {
+    let found = message.contains(" does not fit ").then(|| QueryError::request(message));
+    found.map(|made| made.state(SqlState::OutOfRange))
+}
+
+/// A text that is no value of a type.
+fn no_value(message: &str) -> Option<QueryError> {
+    let (_, rest) = message.strip_prefix('\'')?.split_once("' is no ")?;
+    let known = ["UUID", "timestamp", "date", "number", "array"].iter().any(|of| rest.starts_with(of));
+    known.then(|| QueryError::request(message).state(SqlState::InvalidText))
 }
 
 /// A regular expression that is none.

@@ -37,6 +37,7 @@ mod plain;
 mod quantile;
 mod quote;
 mod regression;
+pub(crate) mod series;
 mod slow;
 pub(crate) mod stride;
 mod time_bucket;

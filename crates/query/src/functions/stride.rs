@@ -29,12 +29,29 @@ pub(crate) enum Unit {
 }
 
 /// What a duration may look like, for hints.
-pub(crate) const STRIDE_HINT: &str =
-    "write a whole number and a unit, such as 5m: n, U (µs), T (ms), s, m, h, d, w, M (month), y";
+pub(crate) const STRIDE_HINT: &str = "write a whole number and a unit, such as 5m or 5 minutes: n, U (µs), T (ms), s, m, h, d, w, M (month), y";
 
 impl Unit {
-    /// The unit a word names.
+    /// The unit a word names: a letter, or its name in any case, as PostgreSQL and TimescaleDB write them.
     pub(crate) fn parse(word: &str) -> Option<Self> {
+        let named = word.to_ascii_lowercase();
+        let named = named.strip_suffix('s').filter(|one| one.len() > 2).unwrap_or(&named);
+        let named = match named {
+            "nanosecond" => Some(Unit::Nanosecond),
+            "microsecond" | "usec" => Some(Unit::Microsecond),
+            "millisecond" | "msec" => Some(Unit::Millisecond),
+            "second" | "sec" => Some(Unit::Second),
+            "minute" | "min" => Some(Unit::Minute),
+            "hour" => Some(Unit::Hour),
+            "day" => Some(Unit::Day),
+            "week" => Some(Unit::Week),
+            "month" | "mon" => Some(Unit::Month),
+            "year" => Some(Unit::Year),
+            _ => None,
+        };
+        if named.is_some() {
+            return named;
+        }
         Some(match word {
             "n" | "ns" => Unit::Nanosecond,
             "U" | "u" | "us" | "µs" => Unit::Microsecond,
@@ -111,13 +128,38 @@ impl Stride {
         (count > 0 && count.checked_mul(size).is_some()).then_some(Self { count, unit })
     }
 
-    /// Reads `5m`, `1 d`, `100T`; a unit alone means one of it.
+    /// Reads `5m`, `1 d`, `100T`, `0.5s`; a unit alone means one of it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
+        if let Some((whole, rest)) = text.split_once('.') {
+            return Self::of_fraction(whole, rest);
+        }
         let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let count = if number.is_empty() { 1 } else { number.parse().ok()? };
         Self::new(count, Unit::parse(unit.trim())?)
+    }
+
+    /// A fraction of a unit, whole in a smaller one: `300.000s`, as dashboards write them.
+    fn of_fraction(whole: &str, rest: &str) -> Option<Self> {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
+        let (digits, unit) = rest.split_at(end);
+        let unit = Unit::parse(unit.trim())?.nanos()?;
+        let scale = 10_i128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+        let number: i128 = format!("{whole}{digits}").parse().ok()?;
+        let nanos = number.checked_mul(i128::from(unit))?;
+        let nanos = (nanos % scale == 0).then(|| i64::try_from(nanos / scale).ok())??;
+        let units = [
+            Unit::Day,
+            Unit::Hour,
+            Unit::Minute,
+            Unit::Second,
+            Unit::Millisecond,
+            Unit::Microsecond,
+            Unit::Nanosecond,
+        ];
+        let unit = units.into_iter().find(|unit| unit.nanos().is_some_and(|length| nanos % length == 0))?;
+        Self::new(nanos / unit.nanos()?, unit)
     }
 
     /// Its length in nanoseconds, `None` for months and years.

@@ -6,7 +6,9 @@ use super::state::{CATALOG, SCHEMA};
 use crate::Database;
 use crate::frame::{Frame, FrameTable};
 use crate::provider::SnapshotTable;
-use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use crate::system::SystemCatalog;
+use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use std::future::Future;
 use std::pin::Pin;
@@ -25,6 +27,8 @@ pub(crate) struct PinnedSnapshot {
     changing: RwLock<Option<Arc<TableSnapshot>>>,
     /// Whether a plan to be kept is made.
     templates: AtomicBool,
+    /// The tables and functions of another system, as whoever has the session sees them.
+    system: RwLock<Option<Arc<dyn SystemCatalog>>>,
 }
 
 impl PinnedSnapshot {
@@ -37,7 +41,16 @@ impl PinnedSnapshot {
             frames: RwLock::default(),
             changing: RwLock::default(),
             templates,
+            system: RwLock::new(database.system().map(Arc::clone)),
         }
+    }
+
+    pub(super) fn system(&self) -> Option<Arc<dyn SystemCatalog>> {
+        self.system.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Arc::clone)
+    }
+
+    pub(super) fn set_system(&self, system: Arc<dyn SystemCatalog>) {
+        *self.system.write().unwrap_or_else(PoisonError::into_inner) = Some(system);
     }
 
     /// Pins the newest snapshot.
@@ -89,13 +102,39 @@ impl PinnedSnapshot {
         }
         let snapshot = self.get();
         let Some(table) = snapshot.table(name).filter(|table| table.schema().view().is_none()) else {
-            return self.frame(name).map(|frame| Arc::new(FrameTable::new(&frame)) as _);
+            return match self.frame(name) {
+                Some(frame) => Some(Arc::new(FrameTable::new(&frame)) as _),
+                None => self.system_table(name),
+            };
         };
         let schema = self.database.marked_schema(table);
         Some(Arc::new(match self.templates.load(Ordering::Relaxed) {
             true => SnapshotTable::template(Arc::clone(table), schema),
             false => SnapshotTable::new(Arc::clone(table), schema),
         }))
+    }
+}
+
+impl PinnedSnapshot {
+    fn system_name(&self, name: &str) -> Option<(Arc<dyn SystemCatalog>, &'static str)> {
+        let system = self.system()?;
+        let known = *system.tables().iter().find(|known| known.eq_ignore_ascii_case(name))?;
+        Some((system, known))
+    }
+
+    /// The name of a table of another system's catalog, and its columns'.
+    pub(super) fn system_columns(&self, name: &str) -> Option<(String, Vec<String>)> {
+        let (system, known) = self.system_name(name)?;
+        let schema = system.schema(known)?;
+        Some((known.to_string(), schema.fields().iter().map(|field| field.name().clone()).collect()))
+    }
+
+    /// A table of another system's catalog.
+    fn system_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let (system, known) = self.system_name(name)?;
+        let rows = system.table(known, &self.get()).ok()?;
+        let table = MemTable::try_new(rows.schema(), vec![vec![rows]]).ok()?;
+        Some(Arc::new(table))
     }
 }
 
@@ -159,7 +198,54 @@ impl CatalogProvider for PinnedSchemas {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        (name == SCHEMA).then(|| Arc::clone(&self.schema) as Arc<dyn SchemaProvider>)
+        match name {
+            SCHEMA => Some(Arc::clone(&self.schema) as Arc<dyn SchemaProvider>),
+            INFORMATION_SCHEMA => {
+                Some(Arc::new(InformationSchema { pinned: Arc::clone(&self.schema.pinned) }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The schema `information_schema`: the tables of the system whose tools ask, and DataFusion's where it has none.
+#[derive(Debug)]
+struct InformationSchema {
+    pinned: Arc<PinnedSnapshot>,
+}
+
+impl InformationSchema {
+    fn own(&self) -> InformationSchemaProvider {
+        InformationSchemaProvider::new(Arc::new(PinnedCatalog::new(&self.pinned)))
+    }
+}
+
+impl SchemaProvider for InformationSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.own().table_names()
+    }
+
+    fn table<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        name: &'life1 str,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Arc<dyn TableProvider>>>> + Send + 'async_trait>>
+    where
+        Self: 'async_trait,
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+    {
+        let system = self.pinned.system_table(&format!("{INFORMATION_SCHEMA}.{name}"));
+        let own = self.own();
+        Box::pin(async move {
+            match system {
+                Some(table) => Ok(Some(table)),
+                None => own.table(name).await,
+            }
+        })
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.own().table_exist(name)
     }
 }
 

@@ -5,6 +5,7 @@
 //! again, literals aside, takes its physical plan from the cache (`plans`).
 
 mod catalog;
+mod describe;
 pub(crate) mod memory;
 pub(crate) mod plans;
 mod progress;
@@ -14,16 +15,18 @@ pub(crate) mod state;
 mod template;
 
 pub(crate) use catalog::PinnedSnapshot;
+pub use describe::Description;
 pub(crate) use plans::{PlanCache, with_values};
 pub use progress::QueryProgress;
 pub(crate) use running::RunningStatements;
 
 use crate::Database;
-use crate::dialect::{self, Statement};
+use crate::dialect::{self, CopySource, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
 use crate::stack::OnEnoughStack;
 use crate::statements::prepare::{Prepared, elsewhere};
+use crate::system::SystemCatalog;
 use crate::wanted::Within;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -92,9 +95,22 @@ pub struct Session {
     /// The sync policy of commits where the session sets one; else the table's.
     pub(crate) sync: Option<SyncPolicy>,
     pub(crate) prepared: Prepared,
+    pub(crate) read_only: ReadOnly,
+    /// Whether statements that no transaction holds are carried out inside one all the same, at once, as long as no
+    /// insert waits in it: CREATE TABLE, UPDATE, DELETE. ROLLBACK does not take them back.
+    pub changes_at_once: bool,
     memory: Arc<SessionMemory>,
     /// The statement under way, where it is one that SHOW QUERIES lists.
     running: Option<Arc<Running>>,
+}
+
+/// Whether statements may change what the database holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ReadOnly {
+    /// In all transactions that do not say it themselves.
+    pub(crate) session: bool,
+    /// In the one that is open, where it says so.
+    pub(crate) transaction: Option<bool>,
 }
 
 impl fmt::Debug for Session {
@@ -115,6 +131,8 @@ impl Session {
             transaction: None,
             sync: None,
             prepared: Prepared::default(),
+            read_only: ReadOnly::default(),
+            changes_at_once: false,
             memory,
             running: None,
         }
@@ -221,7 +239,10 @@ impl Session {
         })?;
         let tables = |name: &str| match snapshot.table(name) {
             Some(table) => Some(spelling(table)),
-            None => self.pinned.frame(name).map(|frame| spelling_of_frame(&frame)),
+            None => match self.pinned.frame(name) {
+                Some(frame) => Some(spelling_of_frame(&frame)),
+                None => self.pinned.system_columns(name),
+            },
         };
         Ok(dialect::resolve_names(statement, &tables, &|name| self.states.callable(name))?)
     }
@@ -286,6 +307,43 @@ impl Session {
     /// Whether BEGIN came and neither COMMIT nor ROLLBACK yet.
     pub fn in_transaction(&self) -> bool {
         self.transaction.is_some()
+    }
+
+    /// Whether its statements may only read.
+    pub(crate) fn is_read_only(&self) -> bool {
+        match self.transaction {
+            Some(_) => self.read_only.transaction.unwrap_or(self.read_only.session),
+            None => self.read_only.session,
+        }
+    }
+
+    /// Has all settings as they were when it began.
+    pub(crate) fn reset(&mut self) {
+        self.states = States::new(&self.database, &self.pinned, &self.memory);
+        self.sync = None;
+        self.read_only.session = false;
+    }
+
+    /// Has the tables and functions of another system's catalog as `system` shows them; settings are as when it began.
+    pub fn set_system(&mut self, system: Arc<dyn SystemCatalog>) {
+        self.pinned.set_system(system);
+        self.reset();
+    }
+
+    /// Has everything as when it began: settings, prepared statements, the open transaction.
+    pub(crate) fn discard(&mut self) {
+        self.reset();
+        self.prepared = Prepared::default();
+        self.transaction = None;
+    }
+
+    /// The query of what COPY … TO writes.
+    ///
+    /// # Errors
+    /// Where there is no such table.
+    pub fn rows_of(&self, source: CopySource) -> Result<Statement> {
+        self.pinned.renew();
+        Ok(Statement::Query(Box::new(crate::statements::query_of(self, source)?)))
     }
 
     /// The database it belongs to.

@@ -187,6 +187,12 @@ impl Session {
         Ok(self.plan(statement).await?.0.schema())
     }
 
+    /// The same, without a physical plan.
+    pub(super) async fn columns_of(&mut self, statement: ast::Statement) -> Result<SchemaRef> {
+        let planned = logical(&self.states.narrow, statement).await?;
+        Ok(Arc::clone(planned.optimized.schema().inner()))
+    }
+
     /// The physical plan of a query, and whether it is one for the wide state.
     async fn plan(&mut self, statement: ast::Statement) -> Result<(Arc<dyn ExecutionPlan>, bool)> {
         let state = &self.states.narrow;

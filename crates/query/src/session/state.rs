@@ -10,12 +10,12 @@ use crate::functions::user::FunctionSet;
 use crate::functions::{heeds_distinct, heeds_nulls};
 use crate::literals::UuidLiterals;
 use crate::operators::{self, SessionSettings};
-use crate::uuids::UuidType;
+use crate::uuids::OtherTypes;
 use datafusion::catalog::CatalogProviderList;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SessionState, SessionStateDefaults, TaskContext};
+use datafusion::execution::{FunctionRegistry, SessionState, SessionStateDefaults, TaskContext};
 use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
 use std::sync::Arc;
@@ -33,12 +33,12 @@ pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> 
         .with_config(config(threads))
         .with_runtime_env(runtime.build_arc()?)
         .with_expr_planners(expr_planners())
-        .with_type_planner(Arc::new(UuidType))
+        .with_type_planner(Arc::new(OtherTypes))
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_table_function_list(SessionStateDefaults::default_table_functions());
+        .with_table_function_list(crate::functions::series::table_functions());
     Ok(operators::install(builder).build())
 }
 
@@ -52,7 +52,6 @@ fn config(threads: usize) -> SessionConfig {
         .with_target_partitions(threads)
         .with_default_catalog_and_schema(CATALOG, SCHEMA)
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(true)
         .with_option_extension(SessionSettings::default());
     let options = config.options_mut();
     options.sql_parser.collect_spans = true;
@@ -101,6 +100,10 @@ impl States {
         wide.register_catalog_list(catalog);
         for (name, function) in crate::statements::table_functions(pinned) {
             wide.register_udtf(name, function);
+        }
+        for function in pinned.system().map(|system| system.functions()).unwrap_or_default() {
+            // Of a session's own state, which has no function of the name before.
+            let _ = wide.register_udf(function);
         }
         let memory_pool = Arc::clone(memory) as Arc<dyn MemoryPool>;
         let runtime = Arc::new(RuntimeEnv { memory_pool, ..wide.runtime_env().as_ref().clone() });

@@ -11,6 +11,23 @@ use std::time::Duration;
 use tickstone_model::MAX_COLUMNS;
 use tickstone_wire::RECORD_BYTES_MAX;
 
+/// A setting that a program around the database shows among its own: a server's.
+#[derive(Debug, Clone)]
+pub struct ShownSetting {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub value: String,
+    /// What it is where nobody says.
+    pub default: String,
+    /// What it is counted in; empty where that is not a number.
+    pub unit: String,
+    /// Who says: `default`, `option` (the program), `file`, `environment` or `flag`.
+    pub origin: String,
+    /// What it does.
+    pub description: String,
+}
+
 /// One setting.
 struct Setting {
     name: &'static str,
@@ -20,15 +37,29 @@ struct Setting {
     description: &'static str,
 }
 
+impl Setting {
+    fn shown(self) -> ShownSetting {
+        let [value, default] = self.values;
+        // What is not its default was said by the program that opened the database.
+        let origin = if value == default { "default" } else { "option" }.to_string();
+        let (unit, description) = (self.unit.to_string(), self.description.to_string());
+        ShownSetting { name: self.name.to_string(), value, default, unit, origin, description }
+    }
+}
+
 /// One row a setting.
 pub(super) fn config_batch(database: &Database) -> Result<RecordBatch> {
-    let all = settings(database.options(), &DatabaseOptions::default());
+    let own = settings(database.options(), &DatabaseOptions::default());
+    let mut all: Vec<ShownSetting> = own.into_iter().map(Setting::shown).collect();
+    all.extend_from_slice(database.shown_settings());
+    let column = |of: fn(&ShownSetting) -> &String| strings(all.iter().map(|setting| Some(of(setting))));
     batch(vec![
-        ("setting", strings(all.iter().map(|setting| Some(setting.name)))),
-        ("value", strings(all.iter().map(|setting| Some(&setting.values[0])))),
-        ("default", strings(all.iter().map(|setting| Some(&setting.values[1])))),
-        ("unit", strings(all.iter().map(|setting| Some(setting.unit)))),
-        ("description", strings(all.iter().map(|setting| Some(setting.description)))),
+        ("setting", column(|setting| &setting.name)),
+        ("value", column(|setting| &setting.value)),
+        ("default", column(|setting| &setting.default)),
+        ("unit", column(|setting| &setting.unit)),
+        ("origin", column(|setting| &setting.origin)),
+        ("description", column(|setting| &setting.description)),
     ])
 }
 

@@ -70,10 +70,11 @@ pub(super) async fn to(
     Ok(Outcome::rows(TAG, written.rows))
 }
 
-fn query_of(session: &Session, source: CopySource) -> Result<ast::Statement> {
-    let name = match source {
+/// The query of what COPY … TO writes: a table in order of time.
+pub(crate) fn query_of(session: &Session, source: CopySource) -> Result<ast::Statement> {
+    let (name, columns) = match source {
         CopySource::Query(query) => return Ok(ast::Statement::Query(query)),
-        CopySource::Table(name) => name,
+        CopySource::Table { name, columns } => (name, columns),
     };
     let view =
         session.snapshot().table(&name).filter(|table| table.schema().view().is_some()).map(Arc::clone);
@@ -82,7 +83,9 @@ fn query_of(session: &Session, source: CopySource) -> Result<ast::Statement> {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let time = schema.timestamp().map(|index| &schema.columns()[index].name);
     let order = time.map_or_else(String::new, |name| format!(" ORDER BY {}", quoted(name)));
-    let mut read = dialect::parse(&format!("SELECT * FROM {}{order}", quoted(schema.name())))?.pop();
+    let columns: Vec<String> = columns.iter().map(|name| quoted(name)).collect();
+    let columns = if columns.is_empty() { "*".to_string() } else { columns.join(", ") };
+    let mut read = dialect::parse(&format!("SELECT {columns} FROM {}{order}", quoted(schema.name())))?.pop();
     read.iter_mut().try_for_each(|statement| session.prepare_names(statement))?;
     match read {
         Some(Statement::Query(query)) => Ok(*query),

@@ -13,12 +13,14 @@ mod queries;
 mod show;
 mod view;
 
-use crate::dialect::Statement;
-use crate::error::{QueryError, Result};
+use crate::dialect::{CopyEnd, Statement};
+use crate::error::{QueryError, Result, SqlState};
 use crate::session::{Outcome, Session};
 use tickstone_engine::Engine;
 use tickstone_model::SyncPolicy;
 
+pub use config::ShownSetting;
+pub(crate) use copy::query_of;
 pub(crate) use show::table_functions;
 
 /// Carries out any statement but a query.
@@ -27,6 +29,7 @@ pub(crate) use show::table_functions;
 /// What the statement does not allow; nothing of it was stored then.
 pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<Outcome> {
     refuse_in_transaction(session, &statement)?;
+    refuse_read_only(session, &statement)?;
     match statement {
         Statement::Query(_) => Err(QueryError::request("a query is run by its session")),
         Statement::Insert(insert) => insert::run(session, *insert).await,
@@ -39,17 +42,45 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
         Statement::Change(change) => change::run(session, *change).await,
         Statement::Truncate { names } => truncate(session, names).await,
-        Statement::Begin => begin(session),
+        Statement::Begin { read_only } => begin(session, read_only),
+        Statement::SetTransaction { read_only, session: lasts } => {
+            set_transaction(session, read_only, lasts);
+            Ok(Outcome::done("SET"))
+        }
         Statement::Commit => commit(session).await,
         Statement::Rollback => rollback(session),
         Statement::Checkpoint { table } => checkpoint(session, table).await,
         Statement::Hold => hold(session).await,
         Statement::Release => release(session).await,
         Statement::Optimize { table, archive } => optimize(session, &table, archive).await,
-        Statement::CopyFrom { table, columns, path, options } => {
+        Statement::CopyFrom { table, columns, end: CopyEnd::File(path), options } => {
             copy::from(session, copy::Source { table, columns, path, options }).await
         }
-        Statement::CopyTo { source, path, options } => copy::to(session, source, path, options).await,
+        Statement::CopyTo { source, end: CopyEnd::File(path), options } => {
+            copy::to(session, source, path, options).await
+        }
+        Statement::Reset { name: None } => {
+            session.reset();
+            Ok(Outcome::done("RESET"))
+        }
+        Statement::Discard => {
+            session.discard();
+            Ok(Outcome::done("DISCARD ALL"))
+        }
+        Statement::Reset { name: Some(name) } => {
+            Err(QueryError::request(format!("'{name}' cannot be reset alone"))
+                .hint("RESET ALL resets all settings"))
+        }
+        Statement::CopyFrom { end: CopyEnd::Client, .. }
+        | Statement::CopyTo { end: CopyEnd::Client, .. }
+        | Statement::DeclareCursor { .. }
+        | Statement::Fetch { .. }
+        | Statement::CloseCursor { .. }
+        | Statement::Unlisten => {
+            let message = format!("{} is of a connection of the PostgreSQL port", statement.kind());
+            Err(QueryError::request(message)
+                .hint("COPY … 'file' names a file; a query gives its rows as they are read"))
+        }
         Statement::ShowTables => show::tables(session),
         Statement::ShowQueries => show::queries(session),
         Statement::ShowMetrics => show::metrics(session),
@@ -65,7 +96,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
 }
 
 /// A transaction holds inserts; what changes tables themselves, or brings rows another way, cannot
-/// be taken back by ROLLBACK.
+/// be taken back by ROLLBACK. A session may allow it, where no insert waits that it would come before.
 fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()> {
     let refused = matches!(
         statement,
@@ -79,11 +110,22 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
             | Statement::CopyFrom { .. }
             | Statement::Optimize { .. }
     );
-    if !refused || !session.in_transaction() {
+    let empty = session.transaction.as_ref().is_none_or(|open| open.rows() == 0);
+    if !refused || !session.in_transaction() || (empty && session.changes_at_once) {
         return Ok(());
     }
     let message = format!("{} is not allowed inside a transaction", statement.kind());
-    Err(QueryError::request(message).hint("COMMIT or ROLLBACK first"))
+    let error = QueryError::request(message).state(SqlState::ActiveTransaction);
+    Err(error.hint("COMMIT or ROLLBACK first"))
+}
+
+/// READ ONLY is what a client asked for: it is kept.
+fn refuse_read_only(session: &Session, statement: &Statement) -> Result<()> {
+    if !session.is_read_only() || !statement.writes() {
+        return Ok(());
+    }
+    let message = format!("{} is not allowed in a transaction that is READ ONLY", statement.kind());
+    Err(QueryError::request(message).state(SqlState::ReadOnlyTransaction).hint("BEGIN READ WRITE"))
 }
 
 async fn drop_tables(session: &Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
@@ -106,11 +148,13 @@ async fn truncate(session: &Session, names: Vec<String>) -> Result<Outcome> {
     Ok(Outcome::done("TRUNCATE"))
 }
 
-fn begin(session: &mut Session) -> Result<Outcome> {
+fn begin(session: &mut Session, read_only: Option<bool>) -> Result<Outcome> {
     if session.in_transaction() {
-        return Err(QueryError::request("a transaction is open already").hint("COMMIT or ROLLBACK it first"));
+        let error = QueryError::request("a transaction is open already").state(SqlState::ActiveTransaction);
+        return Err(error.hint("COMMIT or ROLLBACK it first"));
     }
     session.transaction = Some(session.engine().begin());
+    session.read_only.transaction = read_only;
     Ok(Outcome::done("BEGIN"))
 }
 
@@ -127,7 +171,17 @@ fn rollback(session: &mut Session) -> Result<Outcome> {
 }
 
 fn no_transaction() -> QueryError {
-    QueryError::request("no transaction is open").hint("BEGIN starts one")
+    let error = QueryError::request("no transaction is open").state(SqlState::NoActiveTransaction);
+    error.hint("BEGIN starts one")
+}
+
+/// READ ONLY, for the transaction that is open or for those to come.
+fn set_transaction(session: &mut Session, read_only: Option<bool>, lasts: bool) {
+    let Some(read_only) = read_only else { return };
+    match lasts {
+        true => session.read_only.session = read_only,
+        false => session.read_only.transaction = Some(read_only),
+    }
 }
 
 fn cancel(session: &Session, id: u64) -> Result<Outcome> {

@@ -1,7 +1,7 @@
 //! Prepared statements: a statement with placeholders, by a name that the session knows.
 
 use crate::dialect::Statement;
-use crate::error::{QueryError, Result};
+use crate::error::{QueryError, Result, SqlState};
 use crate::parameters::{ParameterValue, Parameters};
 use crate::session::{Outcome, Session};
 use sqlparser::ast::{Expr, UnaryOperator, Value};
@@ -22,6 +22,7 @@ impl Prepared {
     pub(crate) fn get(&self, name: &str) -> Result<&Statement> {
         self.0.get(name).ok_or_else(|| {
             QueryError::request(format!("there is no prepared statement {name}"))
+                .state(SqlState::UndefinedStatement)
                 .hint("PREPARE name AS … makes one, for this session")
         })
     }
@@ -53,7 +54,8 @@ pub(super) fn prepare(session: &mut Session, name: String, statement: Statement)
     let prepared = &mut session.prepared.0;
     if prepared.contains_key(&name) {
         let message = format!("there is a prepared statement {name} already");
-        return Err(QueryError::request(message).hint(format!("DEALLOCATE {name} forgets it")));
+        let error = QueryError::request(message).state(SqlState::DuplicateStatement);
+        return Err(error.hint(format!("DEALLOCATE {name} forgets it")));
     }
     if prepared.len() >= PREPARED_MAX {
         let message = format!("a session has at most {PREPARED_MAX} prepared statements");

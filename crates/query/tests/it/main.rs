@@ -5,6 +5,7 @@
 
 mod clauses;
 mod database;
+mod describe;
 mod memory;
 mod nesting;
 mod numbers;

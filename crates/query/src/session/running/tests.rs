@@ -190,8 +190,8 @@ fn a_flag_made_before_or_after_is_set() {
     let all = Arc::new(RunningStatements::default());
     let memory = Arc::clone(&database(1, 1).session().memory);
     let statement = Statement::CopyTo {
-        source: crate::dialect::CopySource::Table("n".to_string()),
-        path: String::new(),
+        source: crate::dialect::CopySource::Table { name: "n".to_string(), columns: Vec::new() },
+        end: crate::dialect::CopyEnd::Client,
         options: Vec::new(),
     };
     let entered = all.enter(&statement, None, &memory).unwrap();

@@ -1,0 +1,138 @@
+//! PostgreSQL's ways of naming its own things, which tools write around everything they ask its catalog: the schema in
+//! `pg_catalog.pg_class`, `OPERATOR(pg_catalog.~)`, `COLLATE pg_catalog.default`, casts to the types of names
+//! (`'t'::regclass`), `= ANY(array)`. The same without, or as calls ([`calls`]); and sub-queries as DataFusion can join
+//! them ([`selects`]).
+
+mod calls;
+mod selects;
+
+use super::cursor::is_word;
+use super::walks::each_expr;
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, Statement, Value, ValueWithSpan,
+    VisitMut, VisitorMut,
+};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::ops::ControlFlow;
+
+/// Says what only PostgreSQL's tools write in words that planning knows.
+pub(super) fn mend(node: &mut impl VisitMut) {
+    // It never breaks off.
+    let _ = node.visit(&mut Outside { joined: 0, depth: 0 });
+}
+
+struct Outside {
+    /// Sub-queries that became joins.
+    joined: usize,
+    /// How many queries the walk is in.
+    depth: usize,
+}
+
+impl VisitorMut for Outside {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if self.depth == 0 {
+            selects::order_columns(query);
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        selects::mend(select, &mut self.joined);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        calls::mend(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Takes the schema, OPERATOR and the collation away.
+pub(super) fn join_words(tokens: &mut Vec<TokenWithSpan>) {
+    let is_schema = |token: &Token| match token {
+        Token::Word(word) => word.value.eq_ignore_ascii_case("pg_catalog"),
+        Token::DoubleQuotedString(text) => text == "pg_catalog",
+        _ => false,
+    };
+    if !tokens.iter().any(|token| is_schema(&token.token) || is_word(&token.token, "OPERATOR")) {
+        return;
+    }
+    let mut made: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut rest = tokens.drain(..).peekable();
+    while let Some(token) = rest.next() {
+        let named = is_schema(&token.token) && rest.peek().is_some_and(|next| next.token == Token::Period);
+        if named && made.last().is_none_or(|before| before.token != Token::Period) {
+            rest.next();
+            continue;
+        }
+        made.push(token);
+    }
+    drop(rest);
+    let is = |at: usize, token: &Token| made.get(at).is_some_and(|found| found.token == *token);
+    let mut at = 0;
+    while at < made.len() {
+        let token = &made[at];
+        if is_word(&token.token, "OPERATOR") && is(at + 1, &Token::LParen) && is(at + 3, &Token::RParen) {
+            tokens.push(made[at + 2].clone());
+            at += 4;
+        } else if is_word(&token.token, "COLLATE")
+            && made
+                .get(at + 1)
+                .is_some_and(|next| matches!(&next.token, Token::Word(word) if word.value == "default"))
+        {
+            at += 2;
+        } else {
+            tokens.push(token.clone());
+            at += 1;
+        }
+    }
+}
+
+/// The placeholder that `x = ANY($1)` looks for a value in, and the value.
+pub(crate) fn searched(expr: &Expr) -> Option<(&ValueWithSpan, &Expr)> {
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(arguments) = &function.args else { return None };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(array))),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)),
+    ] = arguments.args.as_slice()
+    else {
+        return None;
+    };
+    let name = function.name.0.last()?.as_ident()?;
+    let is_placeholder = matches!(array.value, Value::Placeholder(_));
+    (is_placeholder && name.value.eq_ignore_ascii_case("array_has")).then_some((array, value))
+}
+
+/// `x = ANY($1)` as `x IN ($1)`: what it compares is then seen.
+pub(crate) fn search_in_lists(statement: &mut Statement) {
+    each_expr(statement, &mut |expr| {
+        let made = searched(expr).map(|(array, value)| Expr::InList {
+            expr: Box::new(value.clone()),
+            list: vec![Expr::Value(array.clone())],
+            negated: false,
+        });
+        if let Some(made) = made {
+            *expr = made;
+        }
+    });
+}
+
+/// The placeholders that values are looked for in.
+pub(crate) fn searched_placeholders(statement: &mut Statement) -> Vec<String> {
+    let mut found = Vec::new();
+    each_expr(statement, &mut |expr| {
+        if let Some((ValueWithSpan { value: Value::Placeholder(name), .. }, _)) = searched(expr) {
+            found.push(name.clone());
+        }
+    });
+    found
+}
