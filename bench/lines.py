@@ -50,6 +50,7 @@ class Server:
 
     def __init__(self, name: str, process: subprocess.Popen[str], http_port: int, ilp_port: int) -> None:
         self.name, self.process, self.http_port, self.ilp_port = name, process, http_port, ilp_port
+        self.ports: dict[str, int] = {}
 
     def count(self, table: str) -> int:
         query = urllib.parse.urlencode({"query": f"SELECT count(*) FROM {table}"})
@@ -96,15 +97,17 @@ class Server:
 
 def tickstone(program: Path, folder: Path) -> Server:
     command = [str(program), "serve", "--data", str(folder)]
-    command += ["--http-port=0", "--ilp-port=0", "--influx-port=off"]
+    command += ["--http-port=0", "--ilp-port=0", "--influx-port=off", "--pg-port=0", "--flight-port=0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     ports: dict[str, int] = {}
     assert process.stdout is not None
     for line in process.stdout:
         if found := re.match(r"  (\w+) +127\.0\.0\.1:(\d+)", line):
             ports[found[1]] = int(found[2])
-        if len(ports) == 2:
-            return Server("Tickstone", process, ports["http_port"], ports["ilp_port"])
+        if len(ports) == 4:
+            server = Server("Tickstone", process, ports["http_port"], ports["ilp_port"])
+            server.ports = ports
+            return server
     sys.exit("tickstone does not serve")
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares a machine: checks what a step needs, installs what is missing, says what it does.
-# usage: setup.sh compiler | lint | python | package
+# usage: setup.sh compiler | lint | python | package | clients
 set -eu
 
 say() { printf '==> %s\n' "$*"; }
@@ -48,10 +48,34 @@ package() {
     printf '%s\n' "$(pwd)/crates/python/python" > "$site/tickstone.pth"
 }
 
+# What the tests of clients run beside Python's: psql, pgbench, and Java with PostgreSQL's driver.
+clients() {
+    psql --version >/dev/null 2>&1 || packages postgresql-client
+    "$VENV/bin/pgbench" --version >/dev/null 2>&1 || pgbench --version >/dev/null 2>&1 || take_pgbench
+    command -v javac >/dev/null && command -v mvn >/dev/null || packages default-jdk-headless maven
+    [ -n "$(find "$VENV/jdbc" -name 'postgresql-*.jar' 2>/dev/null)" ] || {
+        say "fetching PostgreSQL's JDBC driver"
+        mvn -q -B -f tests/clients/jdbc/pom.xml dependency:copy-dependencies \
+            -DincludeArtifactIds=postgresql -DoutputDirectory="$(pwd)/$VENV/jdbc"
+    }
+}
+
+# Debian has pgbench in the package of the server, which would start one: takes the program alone.
+take_pgbench() {
+    command -v apt-get >/dev/null || { echo "missing: pgbench; install PostgreSQL's, with its server" >&2; exit 1; }
+    server=$(apt-cache depends postgresql | sed -n 's/.*Depends: \(postgresql-[0-9]*\)$/\1/p' | head -n 1)
+    say "taking pgbench out of the package $server"
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && apt-get download -qq "$server" && dpkg-deb -x "$server"_*.deb .)
+    install -m 755 "$unpacked"/usr/lib/postgresql/*/bin/pgbench "$VENV/bin/pgbench"
+    rm -rf "$unpacked"
+}
+
 case "${1:-}" in
     compiler) compiler ;;
     lint) lint ;;
     python) python ;;
     package) package ;;
+    clients) clients ;;
     *) sed -n '2,3p' "$0" >&2; exit 2 ;;
 esac

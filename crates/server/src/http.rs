@@ -102,12 +102,15 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    fn none(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn none(shared: &Arc<Shared>) -> Self {
         Self { shared: Arc::clone(shared), bytes: 0 }
     }
 
     /// Takes more, where there is room.
-    fn grow(&mut self, bytes: usize) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Where there is none; what was asked counts all the same.
+    pub(crate) fn grow(&mut self, bytes: usize) -> io::Result<()> {
         let all = self.shared.body_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.bytes += bytes;
         match all > self.shared.settings.bytes("requests_bytes_max") {

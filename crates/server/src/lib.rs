@@ -5,30 +5,38 @@
 //! above them once: rows into tables ([`ingest`]), statements and their rows ([`statement`]), HTTP ([`http`]).
 //!
 //! ```text
-//! socket ─► listen ─► ilp::tcp ────────────────► ingest ─► Engine
-//!                 └─► http ─┬► ilp::http ──────┘
-//!                           └► rest ───────────► statement ─► Session
+//! socket ─► listen ─┬► ilp::tcp ───────────────► ingest ─► Engine
+//!                   ├► http ─┬► ilp::http ──────┤
+//!                   │        ├► qwp ──────┬─────┘
+//!                   │        └► rest, mcp ┼────► statement ─► Session
+//!                   └► pg ────────────────┘
 //! ```
 //!
 //! Never knows how rows are stored or statements planned. Enter at [`Server`].
 
+mod files;
+mod flight;
 mod http;
 mod ilp;
 mod ingest;
 mod listen;
+pub mod mcp;
 mod metrics;
+mod pg;
+mod qwp;
 mod rest;
 pub mod settings;
 mod statement;
 
 use ingest::Making;
 use metrics::Metrics;
+use pg::catalog::PgCatalog;
 use settings::{SettingError, Settings};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
-use tickstone_query::Database;
+use tickstone_query::{Database, SystemCatalog};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -43,10 +51,34 @@ pub(crate) struct Shared {
     pub(crate) connections_max: usize,
     /// Bytes of the bodies of all requests under way.
     pub(crate) body_bytes: AtomicUsize,
+    /// The connections of the PostgreSQL port that can be cancelled.
+    pub(crate) cancels: Arc<pg::Cancels>,
+    /// What tools of PostgreSQL ask.
+    pub(crate) catalog: Arc<PgCatalog>,
+    /// The requests of MCP under way, which can be cancelled.
+    pub(crate) mcp_calls: mcp::Calls,
     started: Instant,
 }
 
 impl Shared {
+    fn new(database: Database, settings: Settings, is_loopback: bool) -> Self {
+        let connections_max = listen::connections_max(settings.count("connections_max"));
+        let catalog = Arc::new(PgCatalog::new(&database));
+        database.set_system(Arc::clone(&catalog) as Arc<dyn SystemCatalog>);
+        Self {
+            database,
+            settings,
+            metrics: Metrics::default(),
+            is_loopback,
+            connections_max,
+            body_bytes: AtomicUsize::new(0),
+            cancels: Arc::default(),
+            catalog,
+            mcp_calls: mcp::Calls::default(),
+            started: Instant::now(),
+        }
+    }
+
     /// What rows that come may make.
     pub(crate) fn making(&self) -> Making {
         let may = |name| self.settings.switch(name);
@@ -107,6 +139,7 @@ impl Server {
         if !is_loopback {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
         }
+        database.show_settings(settings.shown());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
@@ -114,17 +147,7 @@ impl Server {
             .enable_all()
             .build()
             .map_err(StartError::Threads)?;
-        let connections_max = listen::connections_max(settings.count("connections_max"));
-        let shared = Shared {
-            database,
-            settings,
-            metrics: Metrics::default(),
-            is_loopback,
-            connections_max,
-            body_bytes: AtomicUsize::new(0),
-            started: Instant::now(),
-        };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared::new(database, settings, is_loopback));
         let (stop, _) = watch::channel(false);
         let mut bound = Vec::new();
         for port in listen::PORTS {

@@ -1,9 +1,13 @@
 //! Ports: who is taken, and who serves them.
 
 use crate::metrics::Counter;
-use crate::{Shared, http, ilp, rest};
+use crate::{Shared, flight, http, ilp, pg, rest};
 use axum::Router;
+use axum::http::Request;
+use axum::http::header::UPGRADE;
+use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::SocketAddr;
@@ -24,6 +28,8 @@ pub(crate) struct Port {
 #[derive(Debug, Clone, Copy)]
 enum Protocol {
     Lines,
+    Postgres,
+    Flight,
     Http(fn() -> Router<Arc<Shared>>),
 }
 
@@ -31,8 +37,33 @@ enum Protocol {
 pub(crate) const PORTS: &[Port] = &[
     Port { setting: "http_port", protocol: Protocol::Http(rest::routes) },
     Port { setting: "influx_port", protocol: Protocol::Http(rest::influx_routes) },
+    Port { setting: "pg_port", protocol: Protocol::Postgres },
+    Port { setting: "flight_port", protocol: Protocol::Flight },
     Port { setting: "ilp_port", protocol: Protocol::Lines },
 ];
+
+/// What the connections of a port are served with.
+#[derive(Debug, Clone)]
+enum Serving {
+    Lines,
+    Postgres,
+    Flight(flight::Flight),
+    Http(Router),
+}
+
+impl Serving {
+    fn new(protocol: Protocol, shared: &Arc<Shared>) -> Self {
+        match protocol {
+            Protocol::Lines => Serving::Lines,
+            Protocol::Postgres => Serving::Postgres,
+            Protocol::Flight => Serving::Flight(flight::Flight::new(shared)),
+            Protocol::Http(routes) => {
+                let guard = axum::middleware::from_fn_with_state(Arc::clone(shared), http::guarded);
+                Serving::Http(routes().layer(guard).with_state(Arc::clone(shared)))
+            }
+        }
+    }
+}
 
 /// Files that are left to the database.
 const FILES_LEFT: usize = 256;
@@ -51,6 +82,7 @@ pub(crate) fn connections_max(wanted: usize) -> usize {
 }
 
 /// One connection that counts, until it goes.
+#[derive(Debug)]
 struct Open {
     shared: Arc<Shared>,
 }
@@ -75,6 +107,15 @@ impl Drop for Open {
     }
 }
 
+/// A connection, as a request that makes another protocol of it knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Taken {
+    pub(crate) peer: SocketAddr,
+    /// Changes when the server is told to stop.
+    pub(crate) stopping: watch::Receiver<bool>,
+    _open: Arc<Open>,
+}
+
 /// Takes connections until the server stops.
 pub(crate) async fn listen(
     port: &'static Port,
@@ -82,13 +123,7 @@ pub(crate) async fn listen(
     listener: TcpListener,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let router = match port.protocol {
-        Protocol::Lines => None,
-        Protocol::Http(routes) => {
-            let guard = axum::middleware::from_fn_with_state(Arc::clone(&shared), http::guarded);
-            Some(routes().layer(guard).with_state(Arc::clone(&shared)))
-        }
-    };
+    let serving = Serving::new(port.protocol, &shared);
     loop {
         let (stream, peer) = tokio::select! {
             taken = listener.accept() => match taken {
@@ -107,24 +142,24 @@ pub(crate) async fn listen(
             continue;
         };
         let _ = stream.set_nodelay(true);
-        let (shared, stopping, router) = (Arc::clone(&shared), stopping.clone(), router.clone());
+        let (shared, stopping, serving) = (Arc::clone(&shared), stopping.clone(), serving.clone());
+        let open = Arc::new(open);
         tokio::spawn(async move {
-            match router {
-                None => ilp::tcp::serve(shared, stream, peer, stopping).await,
-                Some(router) => serve_http(&shared, router, stream, peer, stopping).await,
+            match serving {
+                Serving::Lines => ilp::tcp::serve(shared, stream, peer, stopping).await,
+                Serving::Postgres => pg::serve(shared, stream, peer, stopping).await,
+                Serving::Flight(flight) => flight::serve(flight, stream, peer, stopping).await,
+                Serving::Http(router) => {
+                    let taken = Taken { peer, stopping, _open: Arc::clone(&open) };
+                    serve_http(&shared, router, stream, taken).await;
+                }
             }
             drop(open);
         });
     }
 }
 
-async fn serve_http(
-    shared: &Shared,
-    router: Router,
-    stream: TcpStream,
-    peer: SocketAddr,
-    mut stopping: watch::Receiver<bool>,
-) {
+async fn serve_http(shared: &Shared, router: Router, stream: TcpStream, taken: Taken) {
     let patience = shared.settings.time("idle_timeout");
     // hyper's own time begins with the first byte.
     if let Some(patience) = patience
@@ -134,7 +169,14 @@ async fn serve_http(
     }
     let mut builder = Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(patience);
-    let service = TowerToHyperService::new(router);
+    let (peer, mut stopping) = (taken.peer, taken.stopping.clone());
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if request.headers().contains_key(UPGRADE) {
+            request.extensions_mut().insert(taken.clone());
+        }
+        router.call(request)
+    });
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     tokio::pin!(connection);
     let ended = tokio::select! {

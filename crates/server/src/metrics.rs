@@ -16,6 +16,11 @@ pub(crate) enum Counter {
     IlpHttpRequests,
     IlpHttpRows,
     IlpHttpRefused,
+    QwpMessages,
+    QwpBytes,
+    QwpRows,
+    QwpRefused,
+    QwpResultBytes,
     HttpRequests,
     HttpForbidden,
     Statements,
@@ -25,7 +30,7 @@ pub(crate) enum Counter {
 }
 
 /// Each counter: its name, whether it only grows, and what it is.
-const COUNTERS: [(Counter, &str, bool, &str); 16] = [
+const COUNTERS: [(Counter, &str, bool, &str); 21] = [
     (Counter::Connections, "connections_total", true, "connections that were taken"),
     (
         Counter::ConnectionsRefused,
@@ -56,6 +61,16 @@ const COUNTERS: [(Counter, &str, bool, &str); 16] = [
         true,
         "requests of line protocol over HTTP that were refused",
     ),
+    (Counter::QwpMessages, "qwp_messages_total", true, "messages of rows over QWP"),
+    (Counter::QwpBytes, "qwp_bytes_total", true, "bytes of messages of rows over QWP"),
+    (Counter::QwpRows, "qwp_rows_total", true, "rows over QWP that were stored"),
+    (
+        Counter::QwpRefused,
+        "qwp_refused_total",
+        true,
+        "messages of rows over QWP that were refused, each the end of its connection",
+    ),
+    (Counter::QwpResultBytes, "qwp_result_bytes_total", true, "bytes of results over QWP"),
     (Counter::HttpRequests, "http_requests_total", true, "requests of all kinds over HTTP"),
     (Counter::HttpForbidden, "http_forbidden_total", true, "requests of other web pages, or for other hosts"),
     (Counter::Statements, "statements_total", true, "statements of SQL"),
@@ -88,8 +103,8 @@ impl Metrics {
         self.values[counter as usize].load(Ordering::Relaxed)
     }
 
-    /// The text of Prometheus; `more` are numbers that others count: name, what it is, value.
-    pub(crate) fn text(&self, more: &[(&str, &str, u64)]) -> String {
+    /// The text of Prometheus; `more` are numbers that others count: name, whether it only grows, what it is, value.
+    pub(crate) fn text(&self, more: &[(&str, bool, &str, u64)]) -> String {
         let mut text = String::new();
         let mut put = |name: &str, kind: &str, about: &str, value: u64| {
             // Writing to a String does not fail.
@@ -101,8 +116,8 @@ impl Metrics {
         for (counter, name, grows, about) in COUNTERS {
             put(name, if grows { "counter" } else { "gauge" }, about, self.get(counter));
         }
-        for (name, about, value) in more {
-            put(name, "gauge", about, *value);
+        for (name, grows, about, value) in more {
+            put(name, if *grows { "counter" } else { "gauge" }, about, *value);
         }
         text
     }
@@ -119,7 +134,7 @@ mod tests {
         }
         let metrics = Metrics::default();
         metrics.add(Counter::Statements, 3);
-        let text = metrics.text(&[("tables", "tables there are", 7)]);
+        let text = metrics.text(&[("tables", false, "tables there are", 7)]);
         assert!(text.contains("\ntickstone_statements_total 3\n"), "{text}");
         assert!(text.contains("# TYPE tickstone_tables gauge\ntickstone_tables 7\n"), "{text}");
     }

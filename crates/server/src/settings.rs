@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
+use tickstone_query::ShownSetting;
 
 /// One setting.
 #[derive(Debug)]
@@ -64,6 +65,13 @@ pub const SETTINGS: &[Setting] = &[
         about: "a second port of line protocol over HTTP, as InfluxDB's",
     },
     Setting {
+        name: "pg_port",
+        kind: Kind::Port,
+        default: "8812",
+        about: "the port of the PostgreSQL protocol, as QuestDB's",
+    },
+    Setting { name: "flight_port", kind: Kind::Port, default: "8815", about: "the port of Arrow Flight SQL" },
+    Setting {
         name: "ilp_port",
         kind: Kind::Port,
         default: "9009",
@@ -94,6 +102,12 @@ pub const SETTINGS: &[Setting] = &[
         about: "how long a client may take over the head of a request or a piece of its body, or keep an HTTP connection without any",
     },
     Setting {
+        name: "send_timeout",
+        kind: Kind::Time,
+        default: "5m",
+        about: "how long a client of the PostgreSQL port or of QWP may take none of what is sent to it before it is cut off",
+    },
+    Setting {
         name: "statement_timeout",
         kind: Kind::Time,
         default: "0",
@@ -122,6 +136,60 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Time,
         default: "1ms",
         about: "how long rows of line protocol over TCP wait for more before they are committed",
+    },
+    Setting {
+        name: "qwp_message_bytes_max",
+        kind: Kind::Bytes,
+        default: "16MB",
+        about: "the longest message of rows over QWP; clients are told, and cut theirs accordingly",
+    },
+    Setting {
+        name: "qwp_deferred_bytes_max",
+        kind: Kind::Bytes,
+        default: "256MB",
+        about: "how much the messages of one transaction over QWP may take",
+    },
+    Setting {
+        name: "flight_handles_max",
+        kind: Kind::Count,
+        default: "4096",
+        about: "the most sessions and transactions, and the most prepared statements, that clients of Flight SQL may hold",
+    },
+    Setting {
+        name: "flight_idle_timeout",
+        kind: Kind::Time,
+        default: "10m",
+        about: "how long a session, transaction or prepared statement of Flight SQL is kept that nobody uses; 0 for always",
+    },
+    Setting {
+        name: "mcp_rows_max",
+        kind: Kind::Count,
+        default: "1000",
+        about: "the most rows that an assistant gets of a statement over MCP",
+    },
+    Setting {
+        name: "mcp_answer_bytes_max",
+        kind: Kind::Bytes,
+        default: "128KB",
+        about: "about how much of a statement's rows an assistant gets over MCP",
+    },
+    Setting {
+        name: "mcp_cell_chars_max",
+        kind: Kind::Count,
+        default: "1000",
+        about: "the characters that an assistant gets of one value over MCP",
+    },
+    Setting {
+        name: "mcp_timeout",
+        kind: Kind::Time,
+        default: "30s",
+        about: "how long a tool of MCP may take; 0 for as long as it takes",
+    },
+    Setting {
+        name: "files",
+        kind: Kind::Text,
+        default: "",
+        about: "the directory that statements may name files in (COPY … FROM 'file'); none where it is empty",
     },
     Setting {
         name: "auto_create_tables",
@@ -267,6 +335,19 @@ impl Settings {
             let (value, origin) = &self.values[setting.name];
             (setting, value.as_str(), *origin)
         })
+    }
+
+    /// All of them, for SHOW CONFIG.
+    pub(crate) fn shown(&self) -> Vec<ShownSetting> {
+        let shown = |(setting, value, origin): (&Setting, &str, Origin)| ShownSetting {
+            name: setting.name.to_string(),
+            value: value.to_string(),
+            default: setting.default.to_string(),
+            unit: String::new(),
+            origin: origin.to_string(),
+            description: setting.about.to_string(),
+        };
+        self.all().map(shown).collect()
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {

@@ -1,17 +1,20 @@
-//! Statements of SQL: each in a session of its own, on the database's threads, its rows handed over as they are asked for.
+//! Statements of SQL: on the database's threads, their rows handed over as they are asked for.
 //!
-//! Invariant: a statement ends when whoever asked is gone: dropping [`Answer`], or its rows, cancels it.
+//! A [`Conversation`] is the session of a connection; a request that has none gets one for its statement ([`run`]).
+//!
+//! Invariant: a statement ends when whoever asked is gone: dropping what waits for its [`Answer`], or its rows, cancels it.
 
 use crate::Shared;
+use crate::files;
 use crate::metrics::Counter;
 use futures::StreamExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickstone_query::arrow::array::RecordBatch;
-use tickstone_query::arrow::datatypes::SchemaRef;
-use tickstone_query::dialect::Statement;
-use tickstone_query::{ErrorKind, Outcome, QueryError};
-use tokio::sync::{mpsc, oneshot};
+use tickstone_query::arrow::datatypes::{DataType, SchemaRef};
+use tickstone_query::dialect::{self, Statement};
+use tickstone_query::{Description, ErrorKind, Outcome, Parameters, QueryError, Session, SqlState};
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::warn;
 
@@ -33,13 +36,23 @@ pub(crate) struct Rows {
     pub(crate) schema: SchemaRef,
     pub(crate) planning: Duration,
     batches: mpsc::Receiver<Piece>,
-    _running: Running,
+    _running: Option<Running>,
 }
 
 /// A batch, or the end; a channel that ends without one was cut short.
 type Piece = Result<Option<RecordBatch>, QueryError>;
 
 impl Rows {
+    /// Rows that are there already.
+    pub(crate) fn of_batch(batch: RecordBatch) -> Self {
+        let (send, batches) = mpsc::channel(BATCHES_WAITING);
+        let schema = batch.schema();
+        // There is room for both.
+        let _ = send.try_send(Ok(Some(batch)));
+        let _ = send.try_send(Ok(None));
+        Self { schema, planning: Duration::ZERO, batches, _running: None }
+    }
+
     /// The next batch; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch, QueryError>> {
         match self.batches.recv().await {
@@ -66,26 +79,115 @@ enum Head {
     Done { tag: String, rows: Option<u64> },
 }
 
-/// Runs the one statement of a text.
+/// Runs the one statement of a text in a session of its own.
 ///
 /// # Errors
-/// Where it is not one statement, names a file of the server, or fails before its first row.
-pub(crate) async fn run(shared: &Arc<Shared>, sql: &str) -> Result<Answer, QueryError> {
-    shared.metrics.add(Counter::Statements, 1);
-    let (tell, told) = oneshot::channel();
-    let (send, batches) = mpsc::channel(BATCHES_WAITING);
-    let task = carry_out(Arc::clone(shared), sql.to_string(), tell, send);
-    let running = Running(shared.database.runtime().spawn(task).abort_handle());
-    let head = told.await.unwrap_or_else(|_| Err(cut_short()));
-    match head {
-        Ok(Head::Rows { schema, planning }) => {
-            Ok(Answer::Rows(Rows { schema, planning, batches, _running: running }))
+/// Where it is not one statement, where it would change nothing but that session, and as [`Conversation::run`].
+pub(crate) async fn run(
+    shared: &Arc<Shared>,
+    sql: &str,
+    parameters: &Parameters,
+) -> Result<Answer, QueryError> {
+    let (text, statement) = one(dialect::parse_with_texts(sql)?)?;
+    if statement.is_of_its_session() {
+        let what = format!("{} changes a session, and each request has one of its own", statement.kind());
+        return Err(QueryError::request(what));
+    }
+    let mut statement = [statement];
+    parameters.bind(&mut statement)?;
+    let [statement] = statement;
+    let timeout = shared.settings.time("statement_timeout");
+    Conversation::new(shared).run(shared, text, statement, timeout).await
+}
+
+/// The only statement of a text.
+///
+/// # Errors
+/// Where there are none or several.
+pub(crate) fn one(mut statements: Vec<(Arc<str>, Statement)>) -> Result<(Arc<str>, Statement), QueryError> {
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        _ => {
+            Err(QueryError::request("the text must hold exactly one statement").state(SqlState::SyntaxError))
         }
-        Ok(Head::Done { tag, rows }) => Ok(Answer::Done { tag, rows }),
-        Err(error) => {
-            shared.metrics.add(Counter::StatementsFailed, 1);
-            Err(error)
+    }
+}
+
+/// A session that outlives its statements: a connection's.
+#[derive(Debug, Clone)]
+pub(crate) struct Conversation {
+    session: Arc<Mutex<Session>>,
+}
+
+impl Conversation {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self { session: Arc::new(Mutex::new(shared.database.session())) }
+    }
+
+    /// Carries out a statement whose placeholders have values; its rows are read after it has returned, also beside those
+    /// of other statements of the session.
+    ///
+    /// # Errors
+    /// Where it names a file that is not allowed, takes longer than `timeout`, or fails before its first row.
+    pub(crate) async fn run(
+        &self,
+        shared: &Arc<Shared>,
+        text: Arc<str>,
+        mut statement: Statement,
+        timeout: Option<Duration>,
+    ) -> Result<Answer, QueryError> {
+        shared.metrics.add(Counter::Statements, 1);
+        files::permit(&shared.settings, &mut statement)?;
+        let (tell, told) = oneshot::channel();
+        let (send, batches) = mpsc::channel(BATCHES_WAITING);
+        let run = Run { shared: Arc::clone(shared), session: Arc::clone(&self.session), text, timeout };
+        let task = run.carry_out(statement, tell, send);
+        let running = Running(shared.database.runtime().spawn(task).abort_handle());
+        let head = told.await.unwrap_or_else(|_| Err(cut_short()));
+        match head {
+            Ok(Head::Rows { schema, planning }) => {
+                Ok(Answer::Rows(Rows { schema, planning, batches, _running: Some(running) }))
+            }
+            Ok(Head::Done { tag, rows }) => Ok(Answer::Done { tag, rows }),
+            Err(error) => {
+                shared.metrics.add(Counter::StatementsFailed, 1);
+                Err(error)
+            }
         }
+    }
+
+    /// What a statement takes and gives; `given` are the types of placeholders that the client said.
+    ///
+    /// # Errors
+    /// As [`Session::describe`].
+    pub(crate) async fn describe(
+        &self,
+        shared: &Arc<Shared>,
+        statement: Statement,
+        given: Vec<Option<DataType>>,
+    ) -> Result<Description, QueryError> {
+        let session = Arc::clone(&self.session);
+        let task = async move { session.lock().await.describe(&statement, &given).await };
+        shared.database.runtime().spawn(task).await.unwrap_or_else(|_| Err(cut_short()))
+    }
+
+    /// Calls something short of the session.
+    pub(crate) async fn with<T>(&self, call: impl FnOnce(&mut Session) -> T) -> T {
+        call(&mut *self.session.lock().await)
+    }
+
+    /// Calls something of the session that waits for the disk, on a thread for such.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        shared: &Shared,
+        call: impl FnOnce(&mut Session) -> Result<T, QueryError> + Send + 'static,
+    ) -> Result<T, QueryError> {
+        let session = Arc::clone(&self.session);
+        let task = shared.database.runtime().spawn_blocking(move || call(&mut session.blocking_lock()));
+        task.await.unwrap_or_else(|_| Err(cut_short()))
     }
 }
 
@@ -100,109 +202,92 @@ fn told(tell: &mut Tell, head: Result<Head, QueryError>) -> bool {
     tell.take().is_some_and(|tell| tell.send(head).is_ok())
 }
 
-async fn carry_out(
+/// A statement on its way.
+struct Run {
     shared: Arc<Shared>,
-    sql: String,
-    tell: oneshot::Sender<Result<Head, QueryError>>,
-    send: mpsc::Sender<Piece>,
-) {
-    let begun = Instant::now();
-    let limit = shared.settings.time("statement_timeout");
-    let mut tell = Some(tell);
-    let run = told_and_sent(&shared, &sql, &mut tell, &send);
-    let rows = match limit {
-        None => run.await,
-        Some(limit) => match tokio::time::timeout(limit, run).await {
-            Ok(rows) => rows,
-            Err(_) => {
-                let what = format!("the statement took longer than statement_timeout, {limit:?}");
-                let late = QueryError::new(ErrorKind::FixRequest, what).hint("raise it, or ask for less");
-                if tell.is_some() {
-                    told(&mut tell, Err(late));
-                } else {
-                    let _ = send.send(Err(late)).await;
-                }
-                0
-            }
-        },
-    };
-    let took = begun.elapsed();
-    shared.metrics.add(Counter::StatementRows, rows);
-    shared.metrics.add(Counter::StatementMicroseconds, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-    if shared.settings.time("slow_statement").is_some_and(|slow| took > slow) {
-        warn!(?took, rows, sql, "slow statement");
-    }
+    session: Arc<Mutex<Session>>,
+    text: Arc<str>,
+    timeout: Option<Duration>,
 }
 
-/// Runs a statement; tells what it gives once its first rows are there, so that an error before them is its answer; then
-/// sends its rows, and how many these were.
-async fn told_and_sent(shared: &Shared, sql: &str, tell: &mut Tell, send: &mpsc::Sender<Piece>) -> u64 {
-    let mut session = shared.database.session();
-    let outcome = match one(session.parse_with_texts(sql)) {
-        Ok((text, statement)) => session.run_text(statement, Some(text)).await,
-        Err(error) => Err(error),
-    };
-    let stream = match outcome {
-        Ok(Outcome::Rows { schema, stream, planning, .. }) => Ok((schema, stream, planning)),
-        Ok(Outcome::Done { tag, rows }) => {
-            told(tell, Ok(Head::Done { tag, rows }));
+impl Run {
+    async fn carry_out(
+        self,
+        statement: Statement,
+        tell: oneshot::Sender<Result<Head, QueryError>>,
+        send: mpsc::Sender<Piece>,
+    ) {
+        let begun = Instant::now();
+        let mut tell = Some(tell);
+        let run = self.told_and_sent(statement, &mut tell, &send);
+        let rows = match self.timeout {
+            None => run.await,
+            Some(limit) => match tokio::time::timeout(limit, run).await {
+                Ok(rows) => rows,
+                Err(_) => {
+                    let what = format!("the statement took longer than statement_timeout, {limit:?}");
+                    let late = QueryError::new(ErrorKind::FixRequest, what).state(SqlState::Cancelled);
+                    let late = late.hint("raise it, or ask for less");
+                    if tell.is_some() {
+                        told(&mut tell, Err(late));
+                    } else {
+                        let _ = send.send(Err(late)).await;
+                    }
+                    0
+                }
+            },
+        };
+        let (took, metrics) = (begun.elapsed(), &self.shared.metrics);
+        metrics.add(Counter::StatementRows, rows);
+        metrics.add(Counter::StatementMicroseconds, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        if self.shared.settings.time("slow_statement").is_some_and(|slow| took > slow) {
+            warn!(?took, rows, sql = &*self.text, "slow statement");
+        }
+    }
+
+    /// Runs the statement; tells what it gives once its first rows are there, so that an error before them is its answer;
+    /// then sends its rows, and how many these were.
+    async fn told_and_sent(&self, statement: Statement, tell: &mut Tell, send: &mpsc::Sender<Piece>) -> u64 {
+        let outcome = self.session.lock().await.run_text(statement, Some(Arc::clone(&self.text))).await;
+        let (schema, mut stream, planning) = match outcome {
+            Ok(Outcome::Rows { schema, stream, planning, .. }) => (schema, stream, planning),
+            Ok(Outcome::Done { tag, rows }) => {
+                told(tell, Ok(Head::Done { tag, rows }));
+                return 0;
+            }
+            Err(error) => {
+                told(tell, Err(error));
+                return 0;
+            }
+        };
+        let mut next = stream.next().await;
+        if let Some(Err(error)) = next {
+            told(tell, Err(error.into()));
             return 0;
         }
-        Err(error) => Err(error),
-    };
-    let (schema, mut stream, planning) = match stream {
-        Ok(found) => found,
-        Err(error) => {
-            told(tell, Err(error));
+        if !told(tell, Ok(Head::Rows { schema, planning })) {
             return 0;
         }
-    };
-    let mut next = stream.next().await;
-    if let Some(Err(error)) = next {
-        told(tell, Err(error.into()));
-        return 0;
-    }
-    if !told(tell, Ok(Head::Rows { schema, planning })) {
-        return 0;
-    }
-    let mut rows = 0;
-    while let Some(batch) = next {
-        match batch {
-            Ok(batch) => {
-                rows += batch.num_rows() as u64;
-                if send.send(Ok(Some(batch))).await.is_err() {
+        let mut rows = 0;
+        while let Some(batch) = next {
+            match batch {
+                Ok(batch) => {
+                    rows += batch.num_rows() as u64;
+                    if send.send(Ok(Some(batch))).await.is_err() {
+                        return rows;
+                    }
+                }
+                Err(error) => {
+                    let error = QueryError::from(error);
+                    self.shared.metrics.add(Counter::StatementsFailed, 1);
+                    warn!(sql = &*self.text, rows, "a statement failed after its first rows: {error}");
+                    let _ = send.send(Err(error)).await;
                     return rows;
                 }
             }
-            Err(error) => {
-                let error = QueryError::from(error);
-                shared.metrics.add(Counter::StatementsFailed, 1);
-                warn!(sql, rows, "a statement failed after its first rows: {error}");
-                let _ = send.send(Err(error)).await;
-                return rows;
-            }
+            next = stream.next().await;
         }
-        next = stream.next().await;
+        let _ = send.send(Ok(None)).await;
+        rows
     }
-    let _ = send.send(Ok(None)).await;
-    rows
-}
-
-/// The only statement of a text, where it may run here.
-fn one(parsed: Result<Vec<(Arc<str>, Statement)>, QueryError>) -> Result<(Arc<str>, Statement), QueryError> {
-    let mut statements = parsed?;
-    let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
-        return Err(QueryError::request("the text must hold exactly one statement"));
-    };
-    if statement.1.names_a_file() {
-        return Err(QueryError::request(
-            "a statement that names a file of the server is not run for a client",
-        )
-        .hint("upload and download over the wire: /imp, /exp"));
-    }
-    if statement.1.is_of_its_session() {
-        let what = format!("{} changes a session, and each request has one of its own", statement.1.kind());
-        return Err(QueryError::request(what));
-    }
-    Ok(statement)
 }

@@ -107,7 +107,8 @@ fn of_line(line: u64, bad: &BadLine) -> Response {
         format!("failed to parse line protocol: line {line}: {bad}; nothing of the request was stored");
     json(
         StatusCode::BAD_REQUEST,
-        &json!({ "code": "invalid", "message": message, "line": line, "errorId": "line" }),
+        // InfluxDB 1 calls it "error", 2 and QuestDB "message".
+        &json!({ "code": "invalid", "message": message, "error": message, "line": line, "errorId": "line" }),
     )
 }
 
@@ -143,10 +144,13 @@ fn told(dialect: Dialect, status: StatusCode, what: &str) -> Response {
         StatusCode::BAD_REQUEST => "invalid",
         StatusCode::PAYLOAD_TOO_LARGE => "request too large",
         StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        StatusCode::INSUFFICIENT_STORAGE => "insufficient storage",
         _ => "internal error",
     };
     match dialect {
-        Dialect::Message => json(status, &json!({ "code": code, "message": what, "errorId": code })),
+        Dialect::Message => {
+            json(status, &json!({ "code": code, "message": what, "error": what, "errorId": code }))
+        }
         Dialect::List => json(status, &json!({ "error": what })),
     }
 }

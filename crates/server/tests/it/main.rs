@@ -1,7 +1,15 @@
 //! A server over a database in memory, asked over its sockets.
 
+mod catalog;
+mod disk;
+mod flight;
 mod http;
 mod ilp;
+mod imp;
+mod mcp;
+mod pg;
+mod qwp;
+mod rest;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,8 +29,12 @@ struct Served {
 impl Served {
     fn new(settings: &[(&str, &str)]) -> Self {
         let database = Database::in_memory(DatabaseOptions::default()).expect("a database");
+        Self::over(database, settings)
+    }
+
+    fn over(database: Database, settings: &[(&str, &str)]) -> Self {
         let mut all = Settings::default();
-        for port in ["http_port", "influx_port", "ilp_port"] {
+        for port in ["http_port", "influx_port", "pg_port", "flight_port", "ilp_port"] {
             all.set(port, "0", Origin::Flag).expect("a port");
         }
         for (name, value) in settings {
@@ -98,10 +110,27 @@ impl Served {
         self.ask("http_port", &format!("GET /exec?query={sql}"), b"")
     }
 
+    /// Carries out a statement that must succeed.
+    #[track_caller]
+    fn done(&self, sql: &str) {
+        let (status, answer) = self.exec(sql);
+        assert_eq!(status, 200, "{sql}: {answer}");
+    }
+
     fn metric(&self, name: &str) -> u64 {
         let (_, text) = self.ask("http_port", "GET /metrics", b"");
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("tickstone_{name} ")));
         line.and_then(|value| value.parse().ok()).expect(name)
+    }
+
+    /// Waits until a metric has a value; that of open connections counts the one that asks.
+    #[track_caller]
+    fn wait_for_metric(&self, name: &str, wanted: u64) {
+        let begun = Instant::now();
+        while self.metric(name) != wanted {
+            assert!(begun.elapsed() < PATIENCE, "{name} is {}, not {wanted}", self.metric(name));
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 

@@ -1,0 +1,45 @@
+//! Who asks: what the catalog says of a connection.
+
+use super::settings;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The client of a connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// The user it connected as: the one role, which owns all.
+    pub(super) user: String,
+    /// The database it asked for: the only one, by whatever name.
+    pub(super) database: String,
+    /// The number that it cancels by.
+    pub(super) process: Option<i32>,
+    /// What it set, by names in lower case.
+    set: Mutex<BTreeMap<String, String>>,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self { user: "admin".into(), database: "tickstone".into(), process: None, set: Mutex::default() }
+    }
+}
+
+impl Client {
+    pub(crate) fn new(user: impl Into<String>, database: impl Into<String>, process: i32) -> Self {
+        let (user, database) = (user.into(), database.into());
+        Self { user, database, process: Some(process), set: Mutex::default() }
+    }
+
+    /// Notes how a setting is now.
+    pub(crate) fn note(&self, name: &str, value: &str) {
+        self.set().insert(name.to_lowercase(), value.to_string());
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        let set = self.set().get(&name.to_lowercase()).cloned();
+        set.or_else(|| settings::value(name).map(str::to_string))
+    }
+
+    fn set(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,130 @@
+//! The socket of a connection: messages in, bytes out.
+
+use bytes::{Buf, BytesMut};
+use pgwire::messages::{DecodeContext, Message, PgWireFrontendMessage};
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Bytes that are gathered before they are sent.
+pub(super) const SEND_BYTES: usize = 64 << 10;
+
+/// How much is read of a client whose statement runs, to see whether it is there.
+const AHEAD_BYTES: usize = 256 << 10;
+
+/// Room for messages that come.
+const READ_BYTES: usize = 16 << 10;
+
+#[derive(Debug)]
+pub(super) struct Channel {
+    stream: TcpStream,
+    input: BytesMut,
+    pub(super) out: BytesMut,
+    message_bytes_max: usize,
+    /// How long a client may take none of what is sent to it.
+    send_timeout: Option<Duration>,
+}
+
+impl Channel {
+    pub(super) fn new(stream: TcpStream, message_bytes_max: usize, send_timeout: Option<Duration>) -> Self {
+        let (input, out) = (BytesMut::with_capacity(READ_BYTES), BytesMut::with_capacity(READ_BYTES));
+        Self { stream, input, out, message_bytes_max, send_timeout }
+    }
+
+    /// Reads more; whether there was any.
+    pub(super) async fn read_more(&mut self) -> io::Result<bool> {
+        self.input.reserve(READ_BYTES);
+        Ok(self.stream.read_buf(&mut self.input).await? > 0)
+    }
+
+    /// What came and was not read yet.
+    pub(super) fn input(&mut self) -> &mut BytesMut {
+        &mut self.input
+    }
+
+    /// The next message; `None` where the client is gone. What waits to be sent is sent before it waits.
+    ///
+    /// # Errors
+    /// Where the connection breaks, or a message is none or too long.
+    pub(super) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+        loop {
+            if let Some(message) = self.decoded()? {
+                return Ok(Some(message));
+            }
+            self.send().await?;
+            if !self.read_more().await? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// A message that has come whole.
+    fn decoded(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+        if let Some(mut head) = self.input.get(1..5) {
+            let length = head.get_i32();
+            let length = usize::try_from(length).ok().filter(|length| *length >= 4);
+            let length = length.ok_or_else(|| invalid("a message has no length that can be".to_string()))?;
+            if length > self.message_bytes_max {
+                let most = self.message_bytes_max;
+                return Err(invalid(format!(
+                    "a message of {length} bytes, more than request_bytes_max, {most}"
+                )));
+            }
+        }
+        let mut context = DecodeContext::default();
+        context.awaiting_frontend_ssl = false;
+        context.awaiting_frontend_startup = false;
+        let decoded = PgWireFrontendMessage::decode(&mut self.input, &context);
+        decoded.map_err(|error| invalid(error.to_string()))
+    }
+
+    /// Puts a message behind what is to be sent.
+    pub(super) fn put(&mut self, message: &impl Message) {
+        // The encoder fails for messages longer than the protocol has, which none of ours is but rows, which are not
+        // written by it.
+        if let Err(error) = message.encode(&mut self.out) {
+            tracing::error!(%error, "PostgreSQL: a message could not be written");
+        }
+    }
+
+    /// Sends what waits.
+    ///
+    /// # Errors
+    /// Where the connection breaks, and where the client takes nothing for `send_timeout`.
+    pub(super) async fn send(&mut self) -> io::Result<()> {
+        while !self.out.is_empty() {
+            let write = self.stream.write_buf(&mut self.out);
+            let written = match self.send_timeout {
+                None => write.await?,
+                Some(limit) => tokio::time::timeout(limit, write).await.map_err(|_| {
+                    let what = format!("the client took nothing for send_timeout, {limit:?}");
+                    io::Error::new(io::ErrorKind::TimedOut, what)
+                })??,
+            };
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits once it is much.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(super) async fn send_much(&mut self) -> io::Result<()> {
+        if self.out.len() >= SEND_BYTES { self.send().await } else { Ok(()) }
+    }
+
+    /// Returns once the client is gone. What it sends meanwhile is kept; one that sends much is not looked for.
+    pub(super) async fn gone(&mut self) {
+        while self.input.len() < AHEAD_BYTES {
+            if !matches!(self.read_more().await, Ok(true)) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+}

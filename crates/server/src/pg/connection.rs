@@ -1,0 +1,230 @@
+//! A connection: its state, and which message goes where.
+
+use super::cancel::Registered;
+use super::catalog::Client;
+use super::channel::Channel;
+use super::error::{Fault, PROTOCOL_VIOLATION};
+use super::guc::Guc;
+use super::portal::{Portal, Prepared};
+use super::startup;
+use crate::Shared;
+use crate::statement::Conversation;
+use pgwire::messages::PgWireFrontendMessage as Message;
+use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use tickstone_query::{QueryError, Session};
+use tokio::sync::watch;
+
+/// What ends a piece of work.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// An error that the client is told of.
+    Fault(Box<Fault>),
+    /// The connection is gone.
+    Gone(io::Error),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Stop::Fault(Box::new(fault))
+    }
+}
+
+impl From<QueryError> for Stop {
+    fn from(error: QueryError) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Stop::Gone(error)
+    }
+}
+
+/// The transaction of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    /// None, as far as the client knows.
+    Idle,
+    /// None that the client began: its INSERTs since the last ReadyForQuery are in one.
+    Implicit,
+    /// The client began one.
+    Open,
+    /// It began one, and a statement of it failed.
+    Failed,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) shared: Arc<Shared>,
+    pub(super) channel: Channel,
+    pub(super) conversation: Conversation,
+    pub(super) guc: Guc,
+    pub(super) registered: Registered,
+    /// What the catalog says of the connection.
+    pub(super) client: Arc<Client>,
+    pub(super) status: Status,
+    pub(super) prepared: HashMap<String, Arc<Prepared>>,
+    pub(super) portals: HashMap<String, Portal>,
+    /// Rows that the open transaction has inserted, and its savepoints with how many there were.
+    pub(super) inserted: u64,
+    pub(super) savepoints: Vec<(String, u64)>,
+    stopping: watch::Receiver<bool>,
+    /// Whether messages are passed over up to the next Sync.
+    passing_over: bool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        channel: Channel,
+        guc: Guc,
+        (registered, client): (Registered, Arc<Client>),
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            channel,
+            conversation: Conversation::new(shared),
+            guc,
+            registered,
+            client,
+            status: Status::Idle,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            inserted: 0,
+            savepoints: Vec::new(),
+            stopping,
+            passing_over: false,
+        }
+    }
+
+    /// Has the catalog know how things are set.
+    pub(super) fn note_settings(&self) {
+        self.guc.all().for_each(|(name, value)| self.client.note(name, value));
+    }
+
+    /// Serves it to its end.
+    ///
+    /// # Errors
+    /// Where the connection breaks, or the client sends what is no message.
+    pub(super) async fn serve(mut self) -> io::Result<()> {
+        self.note_settings();
+        let catalog = Arc::new(self.shared.catalog.of_client(&self.client));
+        let begin = |session: &mut Session| {
+            session.changes_at_once = true;
+            session.set_system(catalog);
+        };
+        self.conversation.with(begin).await;
+        self.ready();
+        loop {
+            let message = tokio::select! {
+                message = self.channel.next() => message,
+                _ = self.stopping.changed() => {
+                    let fault = Fault::new("57P01", "the server is stopping");
+                    return startup::refuse(&mut self.channel, fault).await;
+                }
+            };
+            let message = match message {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    let fault = Fault::new(PROTOCOL_VIOLATION, error.to_string());
+                    return startup::refuse(&mut self.channel, fault).await;
+                }
+                Err(error) => return Err(error),
+            };
+            if matches!(message, Message::Terminate(_)) {
+                return Ok(());
+            }
+            match self.take(message).await {
+                Ok(()) => {}
+                Err(Stop::Gone(error)) => return Err(error),
+                Err(Stop::Fault(fault)) => self.failed(*fault).await?,
+            }
+        }
+    }
+
+    async fn take(&mut self, message: Message) -> Result<(), Stop> {
+        match message {
+            Message::Query(query) => {
+                self.passing_over = false;
+                return self.simple(&query.query).await;
+            }
+            Message::Sync(_) => {
+                self.passing_over = false;
+                let ended = self.end_implicit().await;
+                self.portals.remove("");
+                if let Err(Stop::Fault(fault)) = ended {
+                    self.channel.put(&fault.response("ERROR"));
+                }
+                self.ready();
+                return Ok(());
+            }
+            // What a COPY that has failed had still on its way.
+            Message::CopyData(_) | Message::CopyDone(_) | Message::CopyFail(_) => return Ok(()),
+            _ if self.passing_over => return Ok(()),
+            _ => {}
+        }
+        // An error of what follows passes over all up to Sync.
+        self.passing_over = true;
+        match message {
+            Message::Parse(parse) => self.parse(parse).await,
+            Message::Bind(bind) => self.bind(bind).await,
+            Message::Describe(describe) => self.describe(describe).await,
+            Message::Execute(execute) => self.execute(execute).await,
+            Message::Close(close) => self.close(&close),
+            Message::Flush(_) => Ok(self.channel.send().await?),
+            _ => Err(Fault::new(PROTOCOL_VIOLATION, "this message is not expected here").into()),
+        }?;
+        self.passing_over = false;
+        Ok(())
+    }
+
+    /// Tells of an error, which ends what the client sent with it.
+    async fn failed(&mut self, fault: Fault) -> io::Result<()> {
+        self.channel.put(&fault.response("ERROR"));
+        match self.status {
+            Status::Open => self.status = Status::Failed,
+            Status::Implicit => self.roll_back().await,
+            Status::Idle | Status::Failed => {}
+        }
+        if !self.passing_over {
+            self.ready();
+        }
+        Ok(())
+    }
+
+    /// Says that the next may come.
+    pub(super) fn ready(&mut self) {
+        let status = match self.status {
+            Status::Idle | Status::Implicit => TransactionStatus::Idle,
+            Status::Open => TransactionStatus::Transaction,
+            Status::Failed => TransactionStatus::Error,
+        };
+        self.channel.put(&ReadyForQuery::new(status));
+    }
+
+    /// Waits for something that may take long, as long as the client is there and does not cancel it.
+    ///
+    /// # Errors
+    /// Where it goes or cancels.
+    pub(super) async fn while_wanted<T>(
+        channel: &mut Channel,
+        registered: &Registered,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = registered.cancel.wait() => {
+                Err(Fault::new("57014", "the statement was cancelled at the client's request").into())
+            }
+            () = channel.gone() => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Statements of either protocol: what changes the connection is done here, the rest by its session.
+
+use super::connection::{Connection, Status, Stop};
+use super::copy::Format;
+use super::error::Fault;
+use super::guc::Guc;
+use super::portal::{Formats, Reading};
+use crate::statement::{Answer, Rows};
+use pgwire::messages::response::CommandComplete;
+use pgwire::messages::startup::ParameterStatus;
+use std::sync::Arc;
+use tickstone_query::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use tickstone_query::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use tickstone_query::dialect::{CopyEnd, CreateTable, CreateView, Statement};
+use tickstone_query::{QueryError, Session};
+
+/// A statement that has begun.
+pub(super) enum Started {
+    /// It gives rows.
+    Rows(Box<Reading>),
+    /// It is done; its tag.
+    Done(String),
+    /// It wants rows of the client.
+    CopyIn(Box<CopyIn>),
+    /// It gives rows as a file.
+    CopyOut(Box<CopyOut>),
+    /// Rows of a cursor.
+    Fetched { cursor: String, rows: Option<u64>, moves: bool },
+}
+
+/// COPY … FROM STDIN.
+#[derive(Debug)]
+pub(super) struct CopyIn {
+    pub(super) table: String,
+    pub(super) columns: Vec<String>,
+    pub(super) format: Format,
+}
+
+/// COPY … TO STDOUT.
+#[derive(Debug)]
+pub(super) struct CopyOut {
+    pub(super) reading: Box<Reading>,
+    pub(super) format: Format,
+}
+
+impl Connection {
+    /// Begins a statement whose placeholders have values. `sql` is the text that its errors have places in; `told` the
+    /// columns that the client knows of.
+    ///
+    /// # Errors
+    /// Where it fails, and where the transaction has failed before.
+    pub(super) async fn start(
+        &mut self,
+        text: &Arc<str>,
+        sql: &str,
+        statement: Statement,
+        told: Option<SchemaRef>,
+    ) -> Result<Started, Stop> {
+        self.registered.cancel.begin();
+        if self.status == Status::Failed && !matches!(statement, Statement::Commit | Statement::Rollback) {
+            let fault = Fault::new(
+                "25P02",
+                "a statement of this transaction has failed: nothing is done until it ends",
+            );
+            return Err(fault.hint("ROLLBACK").into());
+        }
+        // What is no INSERT sees what those before it stored.
+        if self.status == Status::Implicit && !statement.inserts_values() {
+            self.end_implicit().await?;
+        }
+        match statement {
+            Statement::Begin { .. } if self.status == Status::Open => {
+                self.warn(Fault::new("25001", "a transaction is open already"));
+                Ok(Started::Done("BEGIN".to_string()))
+            }
+            Statement::Begin { .. } => {
+                self.run(text, sql, statement).await?;
+                self.status = Status::Open;
+                self.inserted = 0;
+                self.savepoints.clear();
+                Ok(Started::Done("BEGIN".to_string()))
+            }
+            Statement::Commit => self.commit(text, sql).await,
+            Statement::Rollback => {
+                if self.status == Status::Idle {
+                    self.warn(Fault::new("25P01", "no transaction is open"));
+                }
+                self.roll_back().await;
+                Ok(Started::Done("ROLLBACK".to_string()))
+            }
+            Statement::Set { name, value } if Guc::is_known(&name) => {
+                self.guc.set(&name, &value)?;
+                self.note_settings();
+                self.tell(&name);
+                Ok(Started::Done("SET".to_string()))
+            }
+            Statement::Reset { name: Some(name) } if Guc::is_known(&name) => {
+                self.guc.set(&name, "default")?;
+                self.note_settings();
+                self.tell(&name);
+                Ok(Started::Done("RESET".to_string()))
+            }
+            Statement::Reset { name: None } => {
+                self.guc.reset();
+                self.note_settings();
+                self.run(text, sql, statement).await?;
+                Ok(Started::Done("RESET".to_string()))
+            }
+            Statement::Discard => {
+                if self.status != Status::Idle {
+                    return Err(Fault::new("25001", "DISCARD ALL cannot be in a transaction").into());
+                }
+                self.guc.reset();
+                self.note_settings();
+                self.prepared.clear();
+                self.portals.clear();
+                self.run(text, sql, statement).await?;
+                Ok(Started::Done("DISCARD ALL".to_string()))
+            }
+            Statement::Deallocate { ref name } => self.deallocate(text, sql, name.clone(), statement).await,
+            Statement::Unlisten => Ok(Started::Done("UNLISTEN".to_string())),
+            Statement::DeclareCursor { name, hold, query } => {
+                self.declare(text, sql, name, hold, Statement::Query(query)).await
+            }
+            Statement::Fetch { name, rows, moves } => Ok(Started::Fetched { cursor: name, rows, moves }),
+            Statement::CloseCursor { name } => self.close_cursor(name),
+            Statement::CopyFrom { table, columns, end: CopyEnd::Client, options } => {
+                let format = Format::of_options(&options)?;
+                Ok(Started::CopyIn(Box::new(CopyIn { table, columns, format })))
+            }
+            Statement::CopyTo { source, end: CopyEnd::Client, options } => {
+                let format = Format::of_options(&options)?;
+                let query = self.conversation.with(|session: &mut Session| session.rows_of(source)).await;
+                let query = query.map_err(|error| Fault::of(error, sql))?;
+                match self.run(text, sql, query).await? {
+                    Answer::Rows(rows) => {
+                        let reading = Box::new(Reading::new(rows, None, "COPY"));
+                        Ok(Started::CopyOut(Box::new(CopyOut { reading, format })))
+                    }
+                    Answer::Done { .. } => Ok(Started::Done("COPY 0".to_string())),
+                }
+            }
+            other => match other.shown_setting() {
+                Some(name) if name == "all" || self.guc.get(&name).is_some() => Ok(self.show(&name)?),
+                Some(name) if !name.contains('.') => {
+                    Err(Fault::new("42704", format!("there is no setting '{name}'")).into())
+                }
+                _ => self.start_in_session(text, sql, other, told).await,
+            },
+        }
+    }
+
+    async fn start_in_session(
+        &mut self,
+        text: &Arc<str>,
+        sql: &str,
+        statement: Statement,
+        told: Option<SchemaRef>,
+    ) -> Result<Started, Stop> {
+        let kind = statement.kind();
+        let at_once =
+            self.status == Status::Open && !statement.gives_rows() && !statement.is_of_its_session();
+        if at_once && kind != "INSERT" {
+            let what = format!("{kind} is carried out at once: ROLLBACK does not take it back");
+            self.warn(Fault::new("01000", what));
+        }
+        self.notice_what_is_there(&statement);
+        Ok(match self.run(text, sql, statement).await? {
+            Answer::Rows(rows) => {
+                let kind = if kind == "EXECUTE" { "SELECT" } else { kind };
+                Started::Rows(Box::new(Reading::new(rows, told, kind)))
+            }
+            Answer::Done { tag, rows } => Started::Done(match (tag.as_str(), rows) {
+                ("INSERT", Some(rows)) => {
+                    self.inserted += rows;
+                    format!("INSERT 0 {rows}")
+                }
+                ("INSERT", rows) => format!("INSERT 0 {}", rows.unwrap_or(0)),
+                ("TRUNCATE", _) => "TRUNCATE TABLE".to_string(),
+                ("UPDATE" | "DELETE" | "COPY", rows) => format!("{tag} {}", rows.unwrap_or(0)),
+                _ => tag,
+            }),
+        })
+    }
+
+    /// Tells of what IF EXISTS and IF NOT EXISTS pass over.
+    fn notice_what_is_there(&mut self, statement: &Statement) {
+        let snapshot = self.shared.database.engine().snapshot();
+        let is_there = |name: &str| snapshot.table(name).is_some();
+        let notices: Vec<Fault> = match statement {
+            Statement::DropTable { names, if_exists: true }
+            | Statement::DropView { names, if_exists: true } => {
+                let missing = names.iter().filter(|name| !is_there(name));
+                missing
+                    .map(|name| Fault::new("00000", format!("'{name}' does not exist, passed over")))
+                    .collect()
+            }
+            Statement::CreateTable(CreateTable { name, if_not_exists: true, .. })
+            | Statement::CreateView(CreateView { name, if_not_exists: true, .. })
+                if is_there(name) =>
+            {
+                vec![Fault::new("42P07", format!("'{name}' is there already, passed over"))]
+            }
+            _ => Vec::new(),
+        };
+        notices.into_iter().for_each(|notice| self.channel.put(&notice.notice("NOTICE")));
+    }
+
+    /// Runs a statement in the session.
+    ///
+    /// # Errors
+    /// Where it fails, and where the client goes or cancels it.
+    pub(super) async fn run(
+        &mut self,
+        text: &Arc<str>,
+        sql: &str,
+        statement: Statement,
+    ) -> Result<Answer, Stop> {
+        let (conversation, timeout) = (self.conversation.clone(), self.guc.statement_timeout());
+        let run = conversation.run(&self.shared, Arc::clone(text), statement, timeout);
+        let answer = Self::while_wanted(&mut self.channel, &self.registered, run).await?;
+        Ok(answer.map_err(|error| Fault::of(error, sql))?)
+    }
+
+    /// COMMIT: of a transaction that failed, its end without what it did.
+    async fn commit(&mut self, text: &Arc<str>, sql: &str) -> Result<Started, Stop> {
+        match self.status {
+            Status::Failed => {
+                self.roll_back().await;
+                return Ok(Started::Done("ROLLBACK".to_string()));
+            }
+            Status::Idle | Status::Implicit => {
+                self.warn(Fault::new("25P01", "no transaction is open"));
+                return Ok(Started::Done("COMMIT".to_string()));
+            }
+            Status::Open => {}
+        }
+        // Whatever comes of it, the transaction is over; it is not broken off half-way.
+        self.status = Status::Idle;
+        self.close_portals();
+        let committed = self.conversation.run(&self.shared, Arc::clone(text), Statement::Commit, None).await;
+        committed.map_err(|error| Fault::of(error, sql))?;
+        Ok(Started::Done("COMMIT".to_string()))
+    }
+
+    /// Ends a transaction, where one is open, without what it did.
+    pub(super) async fn roll_back(&mut self) {
+        self.status = Status::Idle;
+        self.close_portals();
+        // A statement that was broken off may have taken the transaction with it.
+        let _ = self.conversation.run(&self.shared, "ROLLBACK".into(), Statement::Rollback, None).await;
+    }
+
+    /// Begins a transaction for INSERTs that come together.
+    ///
+    /// # Errors
+    /// Those of the session.
+    pub(super) async fn begin_implicit(&mut self) -> Result<(), Stop> {
+        let begin = Statement::Begin { read_only: None };
+        self.conversation.run(&self.shared, "BEGIN".into(), begin, None).await?;
+        self.status = Status::Implicit;
+        Ok(())
+    }
+
+    /// Commits INSERTs that came together.
+    ///
+    /// # Errors
+    /// Where they cannot be stored; none of them is then.
+    pub(super) async fn end_implicit(&mut self) -> Result<(), Stop> {
+        if self.status == Status::Implicit {
+            self.status = Status::Idle;
+            self.conversation.run(&self.shared, "COMMIT".into(), Statement::Commit, None).await?;
+        }
+        Ok(())
+    }
+
+    /// DEALLOCATE of what either protocol has prepared.
+    async fn deallocate(
+        &mut self,
+        text: &Arc<str>,
+        sql: &str,
+        name: Option<String>,
+        statement: Statement,
+    ) -> Result<Started, Stop> {
+        let tag = if name.is_none() { "DEALLOCATE ALL" } else { "DEALLOCATE" };
+        match name {
+            Some(name) if self.prepared.remove(&name).is_some() => {}
+            name => {
+                if name.is_none() {
+                    self.prepared.clear();
+                }
+                self.run(text, sql, statement).await?;
+            }
+        }
+        Ok(Started::Done(tag.to_string()))
+    }
+
+    /// SHOW of a setting of the connection, SHOW ALL.
+    fn show(&self, name: &str) -> Result<Started, QueryError> {
+        let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
+        let columns = match name {
+            "all" => {
+                let (names, values): (Vec<&str>, Vec<&str>) = self.guc.all().unzip();
+                vec![text(names), text(values)]
+            }
+            name => vec![text(vec![&self.guc.shown(name).unwrap_or_default()])],
+        };
+        let rows = Rows::of_batch(RecordBatch::try_new(Arc::new(shown_schema(name)), columns)?);
+        Ok(Started::Rows(Box::new(Reading::new(rows, None, "SHOW"))))
+    }
+
+    /// Tells the client of a setting that changed, where clients are told of it.
+    fn tell(&mut self, name: &str) {
+        let told = self.guc.told().find(|(told, _)| told.eq_ignore_ascii_case(name));
+        if let Some((name, value)) = told {
+            let status = ParameterStatus::new(name.to_string(), value.to_string());
+            self.channel.put(&status);
+        }
+    }
+
+    pub(super) fn warn(&mut self, fault: Fault) {
+        self.channel.put(&fault.notice("WARNING"));
+    }
+
+    pub(super) fn complete(&mut self, tag: String) {
+        self.channel.put(&CommandComplete::new(tag));
+    }
+
+    /// Sends rows until there are so many or no more; how many, and whether there are more.
+    ///
+    /// # Errors
+    /// Those of the statement, and where the client goes or cancels it.
+    pub(super) async fn send_rows(
+        &mut self,
+        reading: &mut Reading,
+        formats: &Formats,
+        most: u64,
+    ) -> Result<(u64, bool), Stop> {
+        let (mut sent, digits) = (0, self.guc.digits());
+        while sent < most {
+            if !Self::while_wanted(&mut self.channel, &self.registered, reading.fill()).await?? {
+                return Ok((sent, false));
+            }
+            sent += reading.put(&mut self.channel, formats, digits, most - sent)?;
+            self.channel.send_much().await?;
+        }
+        Ok((sent, true))
+    }
+}
+
+/// The columns of SHOW of a setting of the connection.
+pub(super) fn shown_schema(name: &str) -> Schema {
+    let names = if name == "all" { vec!["name", "setting"] } else { vec![name] };
+    Schema::new(names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect::<Vec<_>>())
+}
+
+/// The tag of a statement that gave rows.
+pub(super) fn tag_of_rows(kind: &str, rows: u64) -> String {
+    match kind {
+        "SHOW" | "EXPLAIN" => kind.to_string(),
+        _ => format!("{kind} {rows}"),
+    }
+}
