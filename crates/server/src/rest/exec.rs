@@ -1,314 +1,205 @@
-//! `/exec` and `/exp`: statements with answers in QuestDB's JSON, and rows as CSV, streamed as they come.
-//!
-//! Memory does not grow with the rows: two batches wait at most, and a client that does not read holds its statement back.
-//! One that goes cancels it.
+//! `/exec`: a statement, answered in QuestDB's JSON.
 
-use super::values::{Row, quoted, type_name};
+use super::json::{Values, quoted};
+use super::rows::{self, Counted, Form, Wanted, refused, status};
+use super::types;
+use super::words::{Fault, Words, wrong};
 use crate::Shared;
-use crate::http::{bad_request, json as answer, unpacked};
+use crate::http::json as answer;
 use crate::statement::{self, Answer, Rows};
 use axum::body::Body;
-use axum::extract::{Query, State};
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::extract::{RawQuery, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures::stream::{self, Stream};
 use serde_json::json;
-use std::collections::HashMap;
-use std::fmt::Write;
-use std::ops::Range;
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
-use tickstone_query::arrow::datatypes::{DataType, Schema};
+use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::arrow::datatypes::SchemaRef;
 use tickstone_query::designated::designated_field;
-use tickstone_query::{ErrorKind, QueryError};
+use tickstone_query::{Parameters, QueryError, dialect};
 
-/// Bytes that are written at once.
-const PIECE_BYTES: usize = 64 << 10;
+/// The words of a request. `src` and `version`, which QuestDB's own clients send, change nothing.
+pub(super) const WORDS: &[&str] =
+    &["query", "params", "limit", "count", "nm", "timings", "explain", "quoteLargeNum", "src", "version"];
 
-type Words = HashMap<String, String>;
-
-/// GET `/exec?query=…`.
-pub(super) async fn get(State(shared): State<Arc<Shared>>, Query(words): Query<Words>) -> Response {
-    run(&shared, &words).await
-}
-
-/// POST `/exec`: the words of the path and those of a form.
-pub(super) async fn post(
+/// `/exec`, by GET and POST.
+pub(super) async fn exec(
     State(shared): State<Arc<Shared>>,
-    Query(mut words): Query<Words>,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let (bytes, _held) = match unpacked(body, &headers, &shared).await {
-        Ok(bytes) => bytes,
-        Err((status, what)) => return answer(status, &json!({ "error": what })),
-    };
-    let of =
-        |kind: &str| headers.get(CONTENT_TYPE).is_some_and(|of| of.as_bytes().starts_with(kind.as_bytes()));
-    if of("multipart/") || of("application/json") {
-        let what = "a statement is sent as a form (query=SELECT …) or as text/plain";
-        return answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, &json!({ "error": what }));
-    }
-    let is_form = headers
-        .get(CONTENT_TYPE)
-        .is_some_and(|of| of.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
-    match String::from_utf8(bytes) {
-        Ok(text) if is_form => match serde_urlencoded::from_str::<Words>(&text) {
-            // What curl sends without being told of what type it is.
-            Ok(form) if !form.contains_key("query") && !words.contains_key("query") => {
-                words.insert("query".into(), text);
-            }
-            Ok(form) => words.extend(form),
-            Err(error) => return bad_request(&format!("the body is no form: {error}")),
-        },
-        Ok(text) if !text.is_empty() => {
-            words.insert("query".into(), text);
-        }
-        Ok(_) => {}
-        Err(_) => return bad_request("the body is not valid UTF-8"),
-    }
-    run(&shared, &words).await
-}
-
-/// GET `/exp?query=…`: rows as CSV.
-pub(super) async fn exported(State(shared): State<Arc<Shared>>, Query(words): Query<Words>) -> Response {
-    let asked = match Asked::of(&words) {
-        Ok(asked) => asked,
-        Err(what) => return bad_request(&what),
-    };
-    match words.get("fmt").map(String::as_str) {
-        None | Some("csv") => {}
-        Some(other) => return bad_request(&format!("fmt={other} is not known: csv")),
-    }
-    match statement::run(&shared, &asked.query).await {
-        Ok(Answer::Rows(rows)) => {
-            let name = words
-                .get("filename")
-                .map_or("questdb-query", String::as_str)
-                .replace(|c: char| !c.is_ascii_graphic() || "\"\\/".contains(c), "_");
-            let name = if name.ends_with(".csv") { name } else { format!("{name}.csv") };
-            let headers = [
-                (CONTENT_TYPE, "text/csv; charset=utf-8".to_string()),
-                (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
-            ];
-            (StatusCode::OK, headers, Body::from_stream(pieces(Csv { asked }, rows))).into_response()
-        }
-        Ok(Answer::Done { tag, .. }) => bad_request(&format!("{tag} gives no rows to export")),
-        Err(error) => failed(&asked.query, &error),
-    }
-}
-
-async fn run(shared: &Arc<Shared>, words: &Words) -> Response {
     let begun = Instant::now();
-    let asked = match Asked::of(words) {
+    let words = Words::of_request(query.as_deref(), &headers, body, &shared, WORDS).await;
+    let (asked, form) = match words.and_then(|words| of_words(words, begun)) {
         Ok(asked) => asked,
-        Err(what) => return bad_request(&what),
+        Err(fault) => return refused(fault),
     };
-    match statement::run(shared, &asked.query).await {
-        Ok(Answer::Rows(rows)) => {
-            let body = Body::from_stream(pieces(Json { asked, begun }, rows));
+    let rows = match asked.run(&shared).await {
+        Ok(rows) => rows,
+        Err(response) => return response,
+    };
+    match rows::body(form, rows, asked.wanted.clone()) {
+        Ok(body) => {
             (StatusCode::OK, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
         }
-        Ok(Answer::Done { rows: Some(rows), .. }) => {
-            answer(StatusCode::OK, &json!({ "dml": "OK", "updated": rows }))
-        }
-        Ok(Answer::Done { .. }) => answer(StatusCode::OK, &json!({ "ddl": "OK" })),
-        Err(error) => failed(&asked.query, &error),
+        Err(error) => asked.failed(&error),
     }
 }
 
-/// An error as QuestDB tells it, with the place in the text, from 0.
-fn failed(query: &str, error: &QueryError) -> Response {
-    let status = match error.kind {
-        ErrorKind::FixRequest => StatusCode::BAD_REQUEST,
-        ErrorKind::Retry => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::FreeSpace => StatusCode::INSUFFICIENT_STORAGE,
-        ErrorKind::Report => StatusCode::INTERNAL_SERVER_ERROR,
+fn of_words(mut words: Words, begun: Instant) -> Result<(Asked, Json), Fault> {
+    let mut asked = Asked::of(&mut words, "/exec?query=SELECT …")?;
+    asked.wanted.count = words.is_on("count")?;
+    if words.is_on("explain")? {
+        asked.before = "EXPLAIN ";
+    }
+    let form = Json {
+        query: asked.query.clone(),
+        columns: !words.is_on("nm")?,
+        count: asked.wanted.count,
+        timings: words.is_on("timings")?,
+        quote_large: words.is_on("quoteLargeNum")?,
+        begun,
+        is_first: true,
     };
-    let place = error.position.as_ref().map_or(0, |position| {
-        let before = usize::try_from(position.line.saturating_sub(1)).unwrap_or(0);
-        let line_start: usize =
-            query.split_inclusive('\n').take(before).map(|line| line.chars().count()).sum();
-        line_start + usize::try_from(position.column.saturating_sub(1)).unwrap_or(0)
-    });
-    answer(status, &json!({ "query": query, "error": error.to_string(), "position": place }))
+    Ok((asked, form))
 }
 
-/// What a request asks for.
-struct Asked {
-    query: String,
-    /// The rows that are wanted, from 0.
-    rows: Range<u64>,
-    /// Whether rows past those are counted.
-    count: bool,
-    /// Whether columns are told.
-    columns: bool,
-    timings: bool,
+/// A statement that a request asks for.
+pub(super) struct Asked {
+    pub(super) query: String,
+    pub(super) parameters: Parameters,
+    pub(super) wanted: Wanted,
+    /// What is put before the statement.
+    before: &'static str,
 }
 
 impl Asked {
-    fn of(words: &Words) -> Result<Self, String> {
-        let is = |name: &str| words.get(name).is_some_and(|word| word == "true");
-        let query = words.get("query").filter(|query| !query.trim().is_empty());
-        let query = query.ok_or("there is no statement: /exec?query=SELECT …")?.clone();
-        let rows = match words.get("limit") {
-            None => 0..u64::MAX,
-            Some(limit) => {
-                rows_of(limit).ok_or_else(|| format!("limit={limit} is no number of rows, and no from,to"))?
-            }
-        };
-        let query = if is("explain") { format!("EXPLAIN {query}") } else { query };
-        Ok(Self { query, rows, count: is("count"), columns: !is("nm"), timings: is("timings") })
+    /// The statement, its values and the rows that are wanted of it.
+    ///
+    /// # Errors
+    /// Where there is none, or one of them is wrong; `example` is what a right request looks like.
+    pub(super) fn of(words: &mut Words, example: &str) -> Result<Self, Fault> {
+        let query = words.take("query").filter(|query| !query.trim().is_empty());
+        let query = query.ok_or_else(|| wrong(format!("there is no statement: {example}")))?;
+        let wanted = Wanted { rows: words.rows()?, count: false };
+        Ok(Self { query, parameters: words.parameters()?, wanted, before: "" })
     }
-}
 
-/// `10`: the first ten rows; `10,20`: from the tenth to the twentieth.
-fn rows_of(limit: &str) -> Option<Range<u64>> {
-    match limit.split_once(',') {
-        None => Some(0..limit.trim().parse().ok()?),
-        Some((from, to)) => {
-            let from = if from.trim().is_empty() { 1 } else { from.trim().parse::<u64>().ok()? };
-            Some(from.saturating_sub(1)..to.trim().parse().ok()?)
+    /// What to answer where the statement gives no rows, before it is carried out.
+    pub(super) fn refusal(&self) -> Option<Response> {
+        let parsed = dialect::parse_with_texts(&self.query).map_err(QueryError::from);
+        match parsed.and_then(statement::one) {
+            Ok((_, statement)) if !statement.gives_rows() => {
+                let what = format!("{} gives no rows to export", statement.kind());
+                Some(self.failed(&QueryError::request(what)))
+            }
+            Ok(_) => None,
+            Err(error) => Some(self.failed(&error)),
         }
     }
+
+    /// Its rows.
+    ///
+    /// # Errors
+    /// The answer where it gives none: that it was done, or what is wrong.
+    pub(super) async fn run(&self, shared: &Arc<Shared>) -> Result<Rows, Response> {
+        let text = format!("{}{}", self.before, self.query);
+        match statement::run(shared, &text, &self.parameters).await {
+            Ok(Answer::Rows(rows)) => Ok(rows),
+            Ok(Answer::Done { rows: Some(rows), .. }) => {
+                Err(answer(StatusCode::OK, &json!({ "dml": "OK", "updated": rows })))
+            }
+            Ok(Answer::Done { .. }) => Err(answer(StatusCode::OK, &json!({ "ddl": "OK" }))),
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    /// An error as QuestDB tells it, with its place in the statement, in characters from 0.
+    pub(super) fn failed(&self, error: &QueryError) -> Response {
+        let mut error = error.clone();
+        let mut place = 0;
+        if let Some(position) = &mut error.position {
+            if position.line <= 1 {
+                position.column = position.column.saturating_sub(self.before.len() as u64);
+            }
+            let before = usize::try_from(position.line.saturating_sub(1)).unwrap_or(0);
+            let lines = self.query.split_inclusive('\n').take(before);
+            place = lines.map(|line| line.chars().count()).sum();
+            place += usize::try_from(position.column.saturating_sub(1)).unwrap_or(0);
+        }
+        let body = json!({ "query": self.query, "error": error.to_string(), "position": place });
+        answer(status(error.kind), &body)
+    }
 }
 
-/// How rows become the text of an answer.
-trait Form: Send + 'static {
-    fn asked(&self) -> &Asked;
-    fn head(&self, schema: &Schema, out: &mut String);
-    fn row(&self, values: &mut Row<'_>, row: usize, is_first: bool, out: &mut String);
-    fn tail(&self, rows: &Rows, written: u64, all: u64, out: &mut String);
-}
-
+/// QuestDB's answer.
 struct Json {
-    asked: Asked,
+    query: String,
+    /// Whether columns are told.
+    columns: bool,
+    /// Whether the rows are counted that are not wanted.
+    count: bool,
+    timings: bool,
+    quote_large: bool,
     begun: Instant,
+    /// Whether no row was written yet.
+    is_first: bool,
 }
 
 impl Form for Json {
-    fn asked(&self) -> &Asked {
-        &self.asked
-    }
-
-    fn head(&self, schema: &Schema, out: &mut String) {
-        out.push('{');
-        if self.asked.columns {
-            out.push_str("\"query\":");
-            quoted(&self.asked.query, out);
-            out.push_str(",\"columns\":[");
+    fn head(&mut self, schema: &SchemaRef, out: &mut Vec<u8>) -> Result<(), QueryError> {
+        out.push(b'{');
+        if self.columns {
+            out.extend_from_slice(b"\"query\":");
+            quoted(&self.query, out);
+            out.extend_from_slice(b",\"columns\":[");
             for (place, field) in schema.fields().iter().enumerate() {
-                out.push_str(if place == 0 { "{\"name\":" } else { ",{\"name\":" });
-                quoted(field.name(), out);
-                out.push_str(",\"type\":");
-                quoted(&type_name(field.data_type()), out);
-                if let DataType::List(element) = field.data_type() {
-                    // Writing to a String does not fail.
-                    let _ = write!(out, ",\"dim\":1,\"elemType\":\"{}\"", type_name(element.data_type()));
+                if place > 0 {
+                    out.push(b',');
                 }
-                out.push('}');
+                types::column(field, out);
             }
             let timestamp = designated_field(schema).map_or("-1".to_string(), |place| place.to_string());
-            let _ = write!(out, "],\"timestamp\":{timestamp},");
+            put(out, format_args!("],\"timestamp\":{timestamp},"));
         }
-        out.push_str("\"dataset\":[");
+        out.extend_from_slice(b"\"dataset\":[");
+        Ok(())
     }
 
-    fn row(&self, values: &mut Row<'_>, row: usize, is_first: bool, out: &mut String) {
-        if !is_first {
-            out.push(',');
-        }
-        values.json(row, out);
-    }
-
-    fn tail(&self, rows: &Rows, written: u64, all: u64, out: &mut String) {
-        let count = if self.asked.count { all } else { written };
-        let _ = write!(out, "],\"count\":{count}");
-        if self.asked.timings {
-            let (planning, all) = (rows.planning.as_nanos(), self.begun.elapsed().as_nanos());
-            let _ = write!(
-                out,
-                ",\"timings\":{{\"authentication\":0,\"compiler\":{planning},\"execute\":{},\"count\":0}}",
-                all.saturating_sub(planning)
-            );
-        }
-        out.push('}');
-    }
-}
-
-struct Csv {
-    asked: Asked,
-}
-
-impl Form for Csv {
-    fn asked(&self) -> &Asked {
-        &self.asked
-    }
-
-    fn head(&self, schema: &Schema, out: &mut String) {
-        let names: Vec<_> = schema
-            .fields()
-            .iter()
-            .map(|field| format!("\"{}\"", field.name().replace('"', "\"\"")))
-            .collect();
-        if self.asked.columns {
-            out.push_str(&names.join(","));
-            out.push_str("\r\n");
-        }
-    }
-
-    fn row(&self, values: &mut Row<'_>, row: usize, _is_first: bool, out: &mut String) {
-        values.csv(row, out);
-    }
-
-    fn tail(&self, _rows: &Rows, _written: u64, _all: u64, _out: &mut String) {}
-}
-
-struct Writing<F> {
-    form: F,
-    rows: Rows,
-    text: String,
-    written: u64,
-    all: u64,
-    is_over: bool,
-}
-
-/// The text of rows in pieces. An error behind the first one breaks the answer off: the client sees that it is not whole.
-fn pieces<F: Form>(form: F, rows: Rows) -> impl Stream<Item = Result<Bytes, QueryError>> {
-    let mut text = String::with_capacity(PIECE_BYTES);
-    form.head(&rows.schema, &mut text);
-    let writing = Writing { form, rows, text, written: 0, all: 0, is_over: false };
-    stream::try_unfold(writing, |mut writing| async move {
-        while !writing.is_over && writing.text.len() < PIECE_BYTES {
-            writing.more().await?;
-        }
-        let text = std::mem::replace(&mut writing.text, String::with_capacity(PIECE_BYTES));
-        Ok((!text.is_empty()).then_some((Bytes::from(text), writing)))
-    })
-}
-
-impl<F: Form> Writing<F> {
-    /// Writes the next batch, or the end.
-    async fn more(&mut self) -> Result<(), QueryError> {
-        let Range { start, end } = self.form.asked().rows;
-        let wants_more = self.all < end || self.form.asked().count;
-        let batch = if wants_more { self.rows.next().await } else { None };
-        let Some(batch) = batch else {
-            self.form.tail(&self.rows, self.written, self.all, &mut self.text);
-            self.is_over = true;
-            return Ok(());
-        };
-        let batch = batch?;
-        let mut values = Row::of(&batch)?;
+    fn rows(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), QueryError> {
+        let mut values = Values::of(batch, self.quote_large)?;
         for row in 0..batch.num_rows() {
-            if (start..end).contains(&self.all) {
-                self.form.row(&mut values, row, self.written == 0, &mut self.text);
-                self.written += 1;
+            if !std::mem::take(&mut self.is_first) {
+                out.push(b',');
             }
-            self.all += 1;
+            values.array(row, out);
         }
         Ok(())
     }
+
+    fn tail(&mut self, rows: &Rows, counted: Counted, out: &mut Vec<u8>) -> Result<(), QueryError> {
+        let count = if self.count { counted.all } else { counted.written };
+        put(out, format_args!("],\"count\":{count}"));
+        if self.timings {
+            let (planning, all) = (rows.planning.as_nanos(), self.begun.elapsed().as_nanos());
+            let execute = all.saturating_sub(planning);
+            put(
+                out,
+                format_args!(
+                    ",\"timings\":{{\"authentication\":0,\"compiler\":{planning},\"execute\":{execute},\"count\":0}}"
+                ),
+            );
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to memory does not fail.
+    let _ = out.write_fmt(text);
 }

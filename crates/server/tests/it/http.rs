@@ -23,7 +23,7 @@ fn exec_answers_as_questdb() {
          {\"name\":\"sym\",\"type\":\"SYMBOL\"},{\"name\":\"px\",\"type\":\"DOUBLE\"},{\"name\":\"n\",\"type\":\"LONG\"},\
          {\"name\":\"up\",\"type\":\"BOOLEAN\"},{\"name\":\"note\",\"type\":\"VARCHAR\"},\
          {\"name\":\"l\",\"type\":\"ARRAY\",\"dim\":1,\"elemType\":\"DOUBLE\"}],\"timestamp\":0,\"dataset\":[\
-         [\"2024-08-08T09:30:00.000000001Z\",\"BTC\",1.5,-7,true,\"a \\\"b\\\"\\n\\\\\",[1,2.5]],\
+         [\"2024-08-08T09:30:00.000000001Z\",\"BTC\",1.5,-7,true,\"a \\\"b\\\"\\n\\\\\",[1.0,2.5]],\
          [\"2024-08-09T00:00:00.000000000Z\",null,null,null,null,\"\",null]],\"count\":2}"
     );
     let (_, answer) =
@@ -57,7 +57,8 @@ fn errors_have_their_place() {
     }
     assert_eq!(served.ask("http_port", "HEAD /exec?query=CREATE+TABLE+hd+(a+INT)", b"").0, 405);
     assert_eq!(served.number("SELECT count(*) FROM hd"), None);
-    assert_eq!(served.ask("http_port", "POST /exec\nContent-Type: application/json", b"{}").0, 415);
+    assert_eq!(served.ask("http_port", "POST /exec\nContent-Type: application/json", b"{}").0, 400);
+    assert_eq!(served.ask("http_port", "POST /exec\nContent-Type: multipart/form-data", b"x").0, 415);
     assert_eq!(served.ask("http_port", "GET /exec?query=SELECT+1&limit=x", b"").0, 400);
     assert_eq!(served.ask("http_port", "GET /nothing", b"").0, 404);
     // What names a file of the server.

@@ -1,0 +1,70 @@
+//! What a server says of itself: whether it can do its work, and what it counts.
+
+use crate::Shared;
+use crate::http::json as answer;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What keeps rows from being stored or asked for; empty where nothing does.
+fn faults(shared: &Shared) -> Vec<(&'static str, String)> {
+    let engine = shared.database.engine();
+    let mut faults = Vec::new();
+    if let Err(error) = shared.database.snapshot() {
+        faults.push(("tables", error.to_string()));
+    }
+    if !engine.is_read_only()
+        && let Err(error) = engine.check_tape()
+    {
+        faults.push(("tape", error.to_string()));
+    }
+    faults.extend(engine.maintenance_stats().last_failure.map(|cause| ("maintenance", cause)));
+    faults
+}
+
+/// GET `/health`, as InfluxDB's.
+pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let faults = faults(&shared);
+    let (status, word) = match faults.is_empty() {
+        true => (StatusCode::OK, "pass"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "fail"),
+    };
+    let message = faults.first().map_or("ready for queries and writes", |(_, what)| what);
+    let checks = faults.iter().map(|(name, what)| json!({ "name": name, "status": "fail", "message": what }));
+    let body = json!({
+        "name": "tickstone", "status": word, "message": message, "checks": checks.collect::<Vec<Value>>(),
+        "version": env!("CARGO_PKG_VERSION"), "uptime_seconds": shared.started.elapsed().as_secs(),
+    });
+    answer(status, &body)
+}
+
+/// GET `/ready`.
+pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    match faults(&shared).into_iter().next() {
+        None => {
+            let tables = shared.database.engine().snapshot().tables().count();
+            answer(StatusCode::OK, &json!({ "status": "ready", "tables": tables }))
+        }
+        Some((name, what)) => {
+            answer(StatusCode::SERVICE_UNAVAILABLE, &json!({ "error": format!("{name}: {what}") }))
+        }
+    }
+}
+
+/// GET `/metrics`, in the text of Prometheus.
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let engine = shared.database.engine();
+    let (commits, rows) = engine.commits();
+    let more = [
+        ("uptime_seconds", false, "seconds since the server started", shared.started.elapsed().as_secs()),
+        ("commits", true, "commits since the database was opened", commits),
+        ("committed_rows", true, "rows of these commits", rows),
+        ("syncs", true, "syncs of the tape since the database was opened", engine.syncs()),
+        ("memory_bytes", false, "bytes of rows and buffers in memory", engine.memory_bytes() as u64),
+    ];
+    let text = shared.metrics.text(&more);
+    (StatusCode::OK, [(CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}

@@ -1,0 +1,299 @@
+//! An upload that is there as a whole into its table.
+
+use super::super::rows::status;
+use super::super::words::{Fault, wrong};
+use super::mend::{Mended, Mending, mend};
+use super::report::{Column, Report};
+use super::spool::{TemporaryFile, Upload};
+use super::wishes::{Atomicity, Wishes};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tickstone_engine::Engine;
+use tickstone_model::{AlterTable, TableSchema};
+use tickstone_query::import::{
+    BadRows, FileFormat, FileReport, ImportError, ImportRequest, Progress, import,
+};
+use tickstone_query::{Database, QueryError};
+use tickstone_wire::TimeFormat;
+use tickstone_wire::csv::{BYTE_ORDER_MARK, Layout, has_header, sniff_delimiter};
+
+/// Memory for the pieces of an upload that are read at once.
+const MEMORY_BYTES: usize = 64 << 20;
+
+/// Bytes at the beginning of an upload that its layout is found by: as many as an import looks at.
+const SAMPLE_BYTES: usize = 1 << 20;
+
+/// Imports an upload.
+///
+/// # Errors
+/// What is wrong with it; nothing of it is stored then, but where the rows of a second commit could not be.
+pub(super) fn load(
+    database: &Database,
+    wishes: &Wishes,
+    table: &str,
+    upload: &Upload,
+    cancelled: Arc<AtomicBool>,
+) -> Result<Report, Fault> {
+    let engine = database.engine();
+    let is_there = engine.snapshot().table(table).is_some();
+    if !is_there && !wishes.create {
+        return Err(wrong(format!("table '{table}' does not exist, and create=false makes none")));
+    }
+    if !(is_there && wishes.overwrite) {
+        return Load::of(database, wishes, table, upload, cancelled)?.run();
+    }
+    // The old table stays until the new one is whole.
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let aside = format!("{table}~upload-{}-{number}", std::process::id());
+    let report = Load::of(database, wishes, &aside, upload, cancelled)?.run()?;
+    let swapped = engine
+        .drop_table(table)
+        .and_then(|()| engine.alter_table(&aside, &AlterTable::RenameTable(table.to_string())));
+    if let Err(error) = swapped {
+        // The error is on its way to the client; a table that nobody asked for is the worst that stays.
+        let _ = engine.drop_table(&aside);
+        return Err(of_query(&error.into()));
+    }
+    Ok(Report { table: table.to_string(), ..report })
+}
+
+/// The import of one upload.
+struct Load<'a> {
+    database: &'a Database,
+    wishes: &'a Wishes,
+    table: &'a str,
+    upload: &'a Upload,
+    format: FileFormat,
+    /// How a CSV is laid out, where it can be told before it is decoded.
+    layout: Option<Layout>,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl<'a> Load<'a> {
+    fn of(
+        database: &'a Database,
+        wishes: &'a Wishes,
+        table: &'a str,
+        upload: &'a Upload,
+        cancelled: Arc<AtomicBool>,
+    ) -> Result<Self, Fault> {
+        let head = head(upload.file.path()).map_err(|error| {
+            of_query(&QueryError::from(ImportError::Read { path: table.into(), source: error }))
+        })?;
+        let format = match wishes.format {
+            Some(format) => format,
+            None => format_of(&head)?,
+        };
+        let layout = (format == FileFormat::Csv).then(|| layout_of(&head, wishes)).flatten();
+        Ok(Self { database, wishes, table, upload, format, layout, cancelled })
+    }
+
+    fn run(&self) -> Result<Report, Fault> {
+        let aside = TemporaryFile::create()
+            .map_err(|error| {
+                of_query(&QueryError::from(ImportError::Read { path: self.table.into(), source: error }))
+            })?
+            .0;
+        let mut request = self.request(self.upload.file.path());
+        let wishes = self.wishes;
+        request.timestamp.clone_from(&wishes.timestamp);
+        request.series.clone_from(&wishes.series);
+        request.types.clone_from(&wishes.types);
+        request.time_units.clone_from(&wishes.units);
+        request.partition_by = wishes.partition_by;
+        request.delimiter = self.layout.map(|layout| layout.delimiter).or(wishes.delimiter);
+        request.header = self.layout.map(|layout| layout.header).or(wishes.force_header.then_some(true));
+        let atomicity = self.atomicity()?;
+        request.on_bad_row = match (atomicity, self.layout) {
+            (Atomicity::Abort, _) => BadRows::Fail,
+            (_, Some(_)) => BadRows::Collect(aside.path().to_path_buf()),
+            (_, None) => BadRows::Skip,
+        };
+        let file = self.import(&request)?;
+        let mending = Mending { values: atomicity == Atomicity::SkipCol, extra: wishes.skip_extra };
+        let mended = match self.layout.filter(|_| file.bad_rows > 0) {
+            Some(layout) => Some(
+                mend(aside.path(), layout.delimiter, layout.header, &file, mending)
+                    .map_err(|error| wrong(format!("the bad rows cannot be read: {error}")))?,
+            ),
+            None => None,
+        };
+        let added = match &mended {
+            Some(Mended { file: Some(rows), fields, .. }) => {
+                self.import(&self.second(rows, fields, &file))?.rows
+            }
+            _ => 0,
+        };
+        Ok(self.report(&file, added, mended.map(|mended| mended.errors)))
+    }
+
+    /// What happens to bad rows, as QuestDB has it where nothing else is asked for: of a CSV their bad values are NULL.
+    fn atomicity(&self) -> Result<Atomicity, Fault> {
+        let asked = self.wishes.atomicity;
+        match self.format {
+            FileFormat::Csv if self.layout.is_some() => Ok(asked.unwrap_or(Atomicity::SkipCol)),
+            FileFormat::Csv | FileFormat::Ndjson if asked != Some(Atomicity::SkipCol) => {
+                Ok(asked.unwrap_or(Atomicity::SkipRow))
+            }
+            FileFormat::Parquet | FileFormat::Arrow if matches!(asked, None | Some(Atomicity::Abort)) => {
+                Ok(Atomicity::Abort)
+            }
+            FileFormat::Csv => {
+                Err(wrong("skipCol is not done for a text that is not UTF-8: skipRow or abort"))
+            }
+            FileFormat::Ndjson => Err(wrong("skipCol is done for CSV only: skipRow or abort")),
+            FileFormat::Parquet | FileFormat::Arrow => {
+                Err(wrong(format!("a {} file is taken as a whole: atomicity=abort", self.format)))
+            }
+        }
+    }
+
+    /// A request for one file, with nothing said of its columns.
+    fn request(&self, path: &Path) -> ImportRequest {
+        let mut request = ImportRequest::new(self.table, [path]);
+        request.format = Some(self.format);
+        // The same rows may be sent twice, as to QuestDB.
+        request.again = true;
+        request.memory_budget_bytes = MEMORY_BYTES;
+        request.cancelled = Some(Arc::clone(&self.cancelled));
+        request
+    }
+
+    /// The request for rows that were mended.
+    fn second(&self, rows: &TemporaryFile, fields: &[String], first: &FileReport) -> ImportRequest {
+        let mut request = self.request(rows.path());
+        let unit = |column: &tickstone_query::import::ColumnReport| {
+            Some((column.name.clone(), column.time.and_then(TimeFormat::unit)?))
+        };
+        request.time_units =
+            first.columns.iter().filter(|column| fields.contains(&column.name)).filter_map(unit).collect();
+        request.delimiter = self.layout.map(|layout| layout.delimiter);
+        request.header = Some(false);
+        request.columns = fields.to_vec();
+        request.on_bad_row = BadRows::Skip;
+        request
+    }
+
+    fn import(&self, request: &ImportRequest) -> Result<FileReport, Fault> {
+        let mut ignored = |_: &Progress<'_>| {};
+        match import(self.database, request, &mut ignored) {
+            Ok(report) => report.files.into_iter().next().ok_or_else(|| wrong("there was nothing to import")),
+            Err(error) => Err(self.told(&error, request)),
+        }
+    }
+
+    /// An error in the words of a request.
+    fn told(&self, error: &ImportError, request: &ImportRequest) -> Fault {
+        let mut what = error.to_string();
+        for path in &request.paths {
+            what = what.replace(&path.display().to_string(), "the upload");
+        }
+        for (flag, word) in
+            [("--type names", "schema names"), ("--timestamp", "timestamp"), ("--series", "series")]
+        {
+            what = what.replace(flag, word);
+        }
+        let hint = match error {
+            ImportError::BadRow { .. } => {
+                "atomicity=skipRow goes on without such rows, skipCol without such values; a part \
+                                           schema gives the column another type"
+                    .to_string()
+            }
+            ImportError::NoRows { .. } => "CREATE TABLE first, or send a part schema".to_string(),
+            ImportError::Encoding { .. } => "send it as UTF-8".to_string(),
+            ImportError::JsonArray { .. } => "send one object a line (ndjson)".to_string(),
+            ImportError::PackedColumnar { .. } => "unpack it first".to_string(),
+            other => other.hint().unwrap_or_default(),
+        };
+        if !hint.is_empty() {
+            what = format!("{what}\nhint: {hint}");
+        }
+        (status(error.kind()), what)
+    }
+
+    fn report(&self, file: &FileReport, added: u64, errors: Option<Vec<u64>>) -> Report {
+        let schema = self.schema();
+        let errors_of =
+            |place: usize| errors.as_ref().and_then(|errors| errors.get(place)).copied().unwrap_or(0);
+        let columns = file.columns.iter().enumerate().map(|(place, column)| Column {
+            name: column.name.clone(),
+            column_type: column.column_type,
+            errors: errors_of(place),
+        });
+        let named = |columns: &[tickstone_query::import::ColumnReport]| {
+            !columns.iter().enumerate().all(|(place, column)| column.name == format!("column{}", place + 1))
+        };
+        Report {
+            table: self.table.to_string(),
+            rows_rejected: file.bad_rows.saturating_sub(added),
+            rows_imported: file.rows + added,
+            header: match self.format {
+                FileFormat::Csv => self.layout.map_or_else(|| named(&file.columns), |layout| layout.header),
+                _ => false,
+            },
+            partition_by: schema.map_or_else(String::new, |schema| schema.partition_by().name().to_string()),
+            timestamp: file.timestamp.clone(),
+            columns: columns.collect(),
+            warnings: file.examples.iter().map(|bad| format!("line {}{}", bad.line, bad.what)).collect(),
+        }
+    }
+
+    fn schema(&self) -> Option<Arc<TableSchema>> {
+        let engine: &Engine = self.database.engine();
+        engine.snapshot().table(self.table).map(|table| Arc::clone(table.schema()))
+    }
+}
+
+fn of_query(error: &QueryError) -> Fault {
+    (status(error.kind), error.to_string())
+}
+
+fn head(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(SAMPLE_BYTES as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// What a file is by its first bytes.
+fn format_of(head: &[u8]) -> Result<FileFormat, Fault> {
+    /// What zstd begins with (RFC 8878).
+    const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+    /// What each message of an Arrow stream begins with.
+    const ARROW_STREAM: &[u8] = &[0xff; 4];
+    if head.starts_with(b"PAR1") {
+        return Ok(FileFormat::Parquet);
+    }
+    if head.starts_with(b"ARROW1") || head.starts_with(ARROW_STREAM) {
+        return Ok(FileFormat::Arrow);
+    }
+    if head.starts_with(ZSTD) {
+        return Err(wrong(
+            "the upload is packed with zstd, which is not unpacked here: send gzip, or unpack it",
+        ));
+    }
+    let text = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
+    Ok(if text.trim_ascii_start().starts_with(b"{") { FileFormat::Ndjson } else { FileFormat::Csv })
+}
+
+/// The layout of a CSV, found as an import finds it; `None` where it is in another encoding, which shows by zeros or by
+/// there being no line feed.
+fn layout_of(head: &[u8], wishes: &Wishes) -> Option<Layout> {
+    let text = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
+    let is_whole = head.len() < SAMPLE_BYTES;
+    if text.contains(&0) || text.starts_with(&[0xff, 0xfe]) || text.starts_with(&[0xfe, 0xff]) {
+        return None;
+    }
+    let end = match text.iter().rposition(|byte| *byte == b'\n') {
+        Some(_) if is_whole => text.len(),
+        Some(last) => last + 1,
+        None if is_whole && !text.contains(&b'\r') => text.len(),
+        None => return None,
+    };
+    let sample = text.get(..end)?;
+    let delimiter = wishes.delimiter.unwrap_or_else(|| sniff_delimiter(sample));
+    Some(Layout { delimiter, header: wishes.force_header || has_header(sample, delimiter) })
+}
