@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-PORTS = ["http_port", "influx_port", "ilp_port"]
+PORTS = ["http_port", "influx_port", "pg_port", "flight_port", "ilp_port"]
 PATIENCE_S = 30
 
 
@@ -18,7 +18,8 @@ class Server:
     """`tickstone serve` over a directory."""
 
     def __init__(self, program: Path, data: Path, *settings: str) -> None:
-        flags = [f"--{port.replace('_', '-')}=0" for port in PORTS]
+        ports = [f"--{port.replace('_', '-')}" for port in PORTS]
+        flags = [f"{port}=0" for port in ports if port not in settings]
         command = [str(program), "serve", "--data", str(data), *flags, *settings]
         self.log = open(data.with_suffix(".log"), "a+")
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)

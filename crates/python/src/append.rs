@@ -46,9 +46,9 @@ pub(crate) fn append(
 }
 
 /// Batches that end with an error once a signal's handler raises.
-struct Heeding {
-    batches: Batches,
-    interrupted: Option<PyErr>,
+pub(crate) struct Heeding {
+    pub(crate) batches: Batches,
+    pub(crate) interrupted: Option<PyErr>,
 }
 
 impl Iterator for Heeding {

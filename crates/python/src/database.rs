@@ -8,10 +8,10 @@ use crate::functions::{self, Declared};
 use crate::import::{self, ImportOptions};
 use crate::process::InProcess;
 use crate::session::{Session, SessionCell};
+use crate::users::{Opened, User, Users};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tickstone_engine::Snapshot;
@@ -21,19 +21,17 @@ use tickstone_query::{Database as Engine, DatabaseOptions, FunctionKind, NullHan
 /// What all handles on one open database share.
 pub(crate) struct Shared {
     engine: Mutex<Option<Engine>>,
-    closed: AtomicBool,
-    /// What refers to the engine or its files, and must let go when the database is closed.
-    users: Mutex<Vec<Weak<dyn User>>>,
-}
-
-/// Something that refers to an open engine or to its files.
-pub(crate) trait User: Send + Sync {
-    /// Lets go; what is under way at this moment, when it ends.
-    fn let_go(&self);
+    users: Users,
 }
 
 /// How long closing waits for statements of other threads that are under way.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Opened for Shared {
+    fn users(&self) -> &Users {
+        &self.users
+    }
+}
 
 impl Shared {
     /// The engine for one call.
@@ -44,37 +42,9 @@ impl Shared {
         lock(&self.engine).clone().ok_or_else(error::closed)
     }
 
-    /// # Errors
-    /// `ClosedError`.
-    pub(crate) fn check_open(&self) -> PyResult<()> {
-        if self.closed.load(Ordering::Acquire) { Err(error::closed()) } else { Ok(()) }
-    }
-
-    /// Notes something that must let go when the database is closed.
-    pub(crate) fn add_user(&self, user: Weak<dyn User>) {
-        let mut users = lock(&self.users);
-        // Who comes after closing has gone through the list lets go at once.
-        if let (true, Some(user)) = (self.closed.load(Ordering::Acquire), user.upgrade()) {
-            drop(users);
-            return user.let_go();
-        }
-        // Forgetting those that are gone only when the list would grow keeps the cost of each constant.
-        if users.len() == users.capacity() {
-            users.retain(|known| known.strong_count() > 0);
-        }
-        users.push(user);
-    }
-
     fn close(&self) {
         let engine = lock(&self.engine).take();
-        let users: Vec<_> = {
-            let mut users = lock(&self.users);
-            self.closed.store(true, Ordering::Release);
-            std::mem::take(&mut *users)
-        };
-        for user in users.iter().filter_map(Weak::upgrade) {
-            user.let_go();
-        }
+        self.users.close();
         if let Some(engine) = engine {
             engine.close(CLOSE_PATIENCE);
         }
@@ -138,7 +108,7 @@ impl Database {
             (_, false) => Engine::open(&path, options),
         };
         let engine = Mutex::new(Some(py.detach(|| net(|| raised(open())))?));
-        let shared = Shared { engine, closed: AtomicBool::new(false), users: Mutex::default() };
+        let shared = Shared { engine, users: Users::default() };
         Ok(Self { shared: InProcess::new(Arc::new(shared)) })
     }
 
@@ -156,7 +126,7 @@ impl Database {
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> PyResult<bool> {
-        Ok(self.shared.get()?.closed.load(Ordering::Acquire))
+        Ok(self.shared.get()?.users.is_closed())
     }
 
     /// A new session: its own transaction and settings.
@@ -166,7 +136,7 @@ impl Database {
             let session = shared.engine()?.session();
             let cell = Arc::new(SessionCell::new(session, shared));
             let user: Weak<dyn User> = Arc::downgrade(&cell) as _;
-            shared.add_user(user);
+            shared.users.add(user);
             Ok::<_, PyErr>(cell)
         })?;
         Ok(Session::new(cell))

@@ -1,10 +1,12 @@
 //! Errors of the engine as the Python exceptions of `tickstone.errors`.
 
+use datafusion::error::DataFusionError;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use std::error::Error as _;
+use tickstone_client::{ClientError, Kind};
 use tickstone_engine::{EngineError, ErrorKind};
 use tickstone_query::QueryError;
 use tickstone_query::import::ImportError;
@@ -58,6 +60,42 @@ fn without_cause(error: &QueryError, sql: Option<&str>) -> PyErr {
 /// Whether an error is about files and memory, not about what was asked.
 fn is_storage(error: &EngineError) -> bool {
     error.kind() != ErrorKind::FixRequest || matches!(error, EngineError::ReadOnly { .. })
+}
+
+/// The exception for what ended the rows of a statement; `sql` is its text.
+pub(crate) fn of_stream(error: DataFusionError, sql: &str) -> PyErr {
+    match error {
+        DataFusionError::External(inner) if inner.is::<ClientError>() => {
+            let inner = inner.downcast_ref::<ClientError>();
+            inner.map_or_else(closed, |inner| of_client(inner, Some(sql)))
+        }
+        other => of_query(&QueryError::from(other), Some(sql)),
+    }
+}
+
+/// The exception for an error of a server: the one that a database of this process would raise.
+pub(crate) fn of_client(error: &ClientError, sql: Option<&str>) -> PyErr {
+    let class = match (error.is_storage, sql) {
+        (true, _) => "StorageError",
+        // What has no SQLSTATE is of the connection, not of the statement.
+        (false, Some(_)) if !error.state.is_empty() => "SqlError",
+        _ => "Error",
+    };
+    Raised {
+        class,
+        kind: match error.kind {
+            Kind::Retry => ErrorKind::Retry,
+            Kind::FixRequest => ErrorKind::FixRequest,
+            Kind::FreeSpace => ErrorKind::FreeSpace,
+            Kind::Report => ErrorKind::Report,
+        },
+        message: &error.message,
+        detail: error.detail.as_deref(),
+        hint: error.hint.as_deref(),
+        place: error.position,
+        sql,
+    }
+    .into_py_err()
 }
 
 /// The exception for a failed import.

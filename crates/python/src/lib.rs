@@ -8,6 +8,7 @@
 //!
 //! ```text
 //! Database ─► Session ─► Statement ─► Query ─► Stream ─► __arrow_c_stream__, rows, cells
+//! Remote ─► the same four, of a server ───────────┘
 //!     ├─► append, import_file ◄─ Frame, arrow::import ◄─ __arrow_c_stream__
 //!     └─► create_function ─► functions, called by the engine's threads
 //! ```
@@ -24,9 +25,11 @@ mod functions;
 mod import;
 mod parameters;
 mod process;
+mod remote;
 mod rows;
 mod session;
 mod stream;
+mod users;
 mod wait;
 
 use pyo3::prelude::*;
@@ -42,6 +45,8 @@ mod _tickstone {
     use crate::arrow::{Column, Frame};
     #[pymodule_export]
     use crate::database::Database;
+    #[pymodule_export]
+    use crate::remote::{Remote, RemoteQuery, RemoteSession, RemoteStatement};
     #[pymodule_export]
     use crate::session::{Query, Session, Statement};
     #[pymodule_export]

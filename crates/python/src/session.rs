@@ -1,13 +1,14 @@
 //! [`Session`], [`Statement`] and [`Query`]: from a text to a stream that is ready to run.
 
 use crate::arrow::{Batches, Frame, schema_capsule};
-use crate::database::{Shared, User, lock, raised};
+use crate::database::{Shared, lock, raised};
 use crate::defect::net;
 use crate::error;
 use crate::functions::check_outside;
 use crate::parameters::parameters;
 use crate::process::InProcess;
 use crate::stream::{Stream, Teller};
+use crate::users::{Opened, User};
 use crate::wait::wait;
 use arrow_schema::{Schema, SchemaRef};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
@@ -56,7 +57,7 @@ impl SessionCell {
         check_outside()?;
         let mut session = lock(&self.session);
         let done = net(|| session.as_mut().ok_or_else(error::closed).and_then(work));
-        if self.shared.check_open().is_err() {
+        if self.shared.users().check_open().is_err() {
             *session = None;
         }
         done
@@ -103,7 +104,7 @@ impl Session {
     #[pyo3(signature = (sql, params=None))]
     fn parse(&self, sql: &str, params: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Statement>> {
         let cell = self.cell.get()?;
-        cell.shared.check_open()?;
+        cell.shared.users().check_open()?;
         let text: Arc<str> = sql.into();
         let raised = |error: QueryError| error::of_query(&error, Some(sql));
         let parameters = parameters(params)?;
@@ -197,7 +198,7 @@ impl Statement {
         })?;
         let schema = Arc::clone(&planned.schema);
         let ahead = Arc::new(Ahead(Mutex::new(Some(planned))));
-        cell.shared.add_user(Arc::downgrade(&ahead) as _);
+        cell.shared.users().add(Arc::downgrade(&ahead) as _);
         let inner = InProcess::new(QueryInner { cell: Arc::clone(cell), ahead });
         Ok(Query { inner, statement, several, sql, frames, schema })
     }
@@ -309,7 +310,7 @@ pub(crate) struct Query {
 impl Query {
     /// The plan made ahead where it still says what the database holds, else a new one.
     fn planned(&self, inner: &QueryInner) -> PyResult<Planned> {
-        inner.cell.shared.check_open()?;
+        inner.cell.shared.users().check_open()?;
         let engine = inner.cell.shared.engine()?;
         let (newest, functions) = (raised(engine.snapshot())?, engine.functions_version());
         drop(engine);
@@ -378,7 +379,11 @@ impl Query {
 }
 
 /// Format and compression of a file: as given, else by its name's endings.
-fn export_format(path: &Path, format: Option<&str>, packed: Option<&str>) -> PyResult<(Format, Compression)> {
+pub(crate) fn export_format(
+    path: &Path,
+    format: Option<&str>,
+    packed: Option<&str>,
+) -> PyResult<(Format, Compression)> {
     let given = match format {
         Some(name) => Some(Format::parse(name).ok_or_else(|| {
             let hint = format!("formats are {}", Format::NAMES);

@@ -1,13 +1,14 @@
 //! [`Stream`]: the rows of one run of a query, as Arrow, as Python tuples or as text.
 
 use crate::arrow::{Batches, requested_schema, stream_capsule};
-use crate::database::{Shared, User, lock};
+use crate::database::lock;
 use crate::defect::net;
 use crate::error;
 use crate::functions::check_outside;
 use crate::process::InProcess;
 use crate::rows;
 use crate::session::columns;
+use crate::users::{Opened, User};
 use crate::wait::{is_main_thread, released, wait_and_tell};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{IntervalMonthDayNano, IntervalMonthDayNanoType};
@@ -20,13 +21,18 @@ use pyo3::types::{PyCapsule, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tickstone_query::{QueryError, QueryProgress};
+use tickstone_query::QueryProgress;
 use tokio::runtime::Handle;
 
 /// Where rows come from.
 enum Feed {
     /// A query under way, until its database is closed.
-    Live { shared: Arc<Shared>, runtime: Handle, stream: SendableRecordBatchStream, teller: Option<Teller> },
+    Live {
+        shared: Arc<dyn Opened>,
+        runtime: Handle,
+        stream: SendableRecordBatchStream,
+        teller: Option<Teller>,
+    },
     /// Batches that are there already.
     Held(std::vec::IntoIter<RecordBatch>),
     /// A query whose database was closed.
@@ -40,12 +46,10 @@ impl Feed {
             Feed::Closed => Some(Err(error::closed())),
             Feed::Live { shared, runtime, stream, teller } => {
                 let mut tell = || teller.as_mut().map_or(Ok(()), Teller::tell);
-                let open = shared.check_open().and_then(|()| tell());
+                let open = shared.users().check_open().and_then(|()| tell());
                 let next = open.and_then(|()| wait_and_tell(runtime, stream.next(), tell));
                 match next {
-                    Ok(next) => next.map(|batch| {
-                        batch.map_err(|failed| error::of_query(&QueryError::from(failed), Some(sql)))
-                    }),
+                    Ok(next) => next.map(|batch| batch.map_err(|failed| error::of_stream(failed, sql))),
                     Err(raised) => Some(Err(raised)),
                 }
             }
@@ -157,7 +161,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<dyn Opened>,
         runtime: Handle,
         schema: SchemaRef,
         stream: SendableRecordBatchStream,
@@ -166,7 +170,7 @@ impl Stream {
     ) -> Self {
         let users = Arc::clone(&shared);
         let (made, source) = Self::fed(Feed::Live { shared, runtime, stream, teller }, schema, sql);
-        users.add_user(Arc::downgrade(&source) as _);
+        users.users().add(Arc::downgrade(&source) as _);
         made
     }
 

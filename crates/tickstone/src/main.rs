@@ -16,6 +16,7 @@ mod failure;
 mod r#gen;
 mod import;
 mod interrupt;
+mod mcp;
 mod open;
 mod output;
 mod serve;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => r#gen::run(&args).map_err(failure::Failure::from),
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Mcp(args) => mcp::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -18,6 +18,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    settings: SettingArgs,
+}
+
+/// Settings, and the file that has more of them.
+#[derive(Debug, Args)]
+pub(crate) struct SettingArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -69,7 +76,7 @@ impl FromArgMatches for Flags {
 
 /// Serves until SIGINT or SIGTERM; a second one ends at once.
 pub(crate) fn run(args: &ServeArgs) -> Result<()> {
-    let settings = settings(args)?;
+    let settings = args.settings.settings()?;
     start_log(&settings);
     let signals = Signals::take_over()?;
     let database = args.data.open(false)?;
@@ -100,6 +107,9 @@ fn to_paste(addresses: &[(&str, SocketAddr)]) -> String {
              Store:  curl http://{http}/write --data-binary 'hello,symbol=BTC-USD price=61500.5'"
         );
     }
+    if let Some(flight) = port("flight_port") {
+        lines += &format!("\nShell:  tickstone sql --connect tickstone://{flight}");
+    }
     if let Some(ilp) = port("ilp_port") {
         lines += &format!(
             "\nStream: echo 'hello,symbol=ETH-USD price=2500.5' | nc -N {} {}",
@@ -110,23 +120,27 @@ fn to_paste(addresses: &[(&str, SocketAddr)]) -> String {
     lines
 }
 
-fn settings(args: &ServeArgs) -> Result<Settings> {
-    let mut settings = Settings::default();
-    let wrong = |error: SettingError| Failure::Usage(error.to_string());
-    for (name, value) in &args.flags.given {
-        settings.set(name, value, Origin::Flag).map_err(wrong)?;
+impl SettingArgs {
+    /// All settings: of the flags, the environment and the file.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let mut settings = Settings::default();
+        let wrong = |error: SettingError| Failure::Usage(error.to_string());
+        for (name, value) in &self.flags.given {
+            settings.set(name, value, Origin::Flag).map_err(wrong)?;
+        }
+        settings.read_environment(|name| std::env::var(name).ok()).map_err(wrong)?;
+        if let Some(path) = &self.config {
+            let unread = |source| Failure::Io { action: "read", path: path.clone(), source };
+            let text = std::fs::read_to_string(path).map_err(unread)?;
+            let wrong = |error: SettingError| Failure::Usage(format!("{}: {error}", path.display()));
+            settings.read_file(&text).map_err(wrong)?;
+        }
+        Ok(settings)
     }
-    settings.read_environment(|name| std::env::var(name).ok()).map_err(wrong)?;
-    if let Some(path) = &args.config {
-        let unread = |source| Failure::Io { action: "read", path: path.clone(), source };
-        let text = std::fs::read_to_string(path).map_err(unread)?;
-        let wrong = |error: SettingError| Failure::Usage(format!("{}: {error}", path.display()));
-        settings.read_file(&text).map_err(wrong)?;
-    }
-    Ok(settings)
 }
 
-fn start_log(settings: &Settings) {
+/// Starts the log, on standard error.
+pub(crate) fn start_log(settings: &Settings) {
     let of =
         |name| settings.all().find(|(setting, ..)| setting.name == name).map_or("", |(_, value, _)| value);
     let level = of("log_level").parse().unwrap_or(LevelFilter::INFO);

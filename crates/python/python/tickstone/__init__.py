@@ -7,13 +7,24 @@
         bars = db.sql("SELECT ts, vwap(price, size) FROM trades WHERE symbol = $1 SAMPLE BY 1m", ["BTC-USD"])
         bars.polars()
 
+`tickstone.connect("tickstone://host")` gives the same for the database of a server.
+
 Rows come and go as Arrow, without a copy where types agree: Polars, pandas, pyarrow, DuckDB and anything
 else with the Arrow PyCapsule interface. Timestamps are nanoseconds since the Unix epoch, UTC; ranges of time
 are half-open.
 """
 
 from tickstone._tickstone import __version__
-from tickstone.database import Database, FileReport, ImportProgress, ImportReport, Transaction, open
+from tickstone.database import (
+    Database,
+    FileReport,
+    ImportProgress,
+    ImportReport,
+    RemoteDatabase,
+    Transaction,
+    connect,
+    open,
+)
 from tickstone.errors import ClosedError, Error, ForkedError, SqlError, StorageError
 from tickstone.relation import Relation
 from tickstone.scalars import Interval
@@ -29,10 +40,12 @@ __all__ = [
     "ImportReport",
     "Interval",
     "Relation",
+    "RemoteDatabase",
     "SqlError",
     "StorageError",
     "Table",
     "Transaction",
     "__version__",
+    "connect",
     "open",
 ]

@@ -1,4 +1,4 @@
-"""Database: an open database in this process."""
+"""Database: an open database, in this process or in a server."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
     from tickstone.table import Table
 
-__all__ = ["Database", "FileReport", "ImportProgress", "ImportReport", "Transaction", "open"]
+__all__ = ["Database", "FileReport", "ImportProgress", "ImportReport", "RemoteDatabase", "Transaction", "connect", "open"]
 
 StrPath: TypeAlias = str | os.PathLike[str]
 SyncPolicy: TypeAlias = Literal["always", "interval", "never"]
 PartitionBy: TypeAlias = Literal["hour", "day", "week", "month", "year", "none"]
 Frames: TypeAlias = Mapping[str, _tickstone.Frame]
+Session: TypeAlias = _tickstone.Session | _tickstone.RemoteSession
+Statement: TypeAlias = _tickstone.Statement | _tickstone.RemoteStatement
+Query: TypeAlias = _tickstone.Query | _tickstone.RemoteQuery
 
 
 def open(
@@ -69,6 +72,20 @@ def open(
     )
 
 
+def connect(url: str) -> RemoteDatabase:
+    """Connects to the database of a server that `tickstone serve` runs. It has the methods of one that `open` opens: a
+    notebook moves from a directory to a server by this one line.
+
+    Args:
+        url: "tickstone://host" or "tickstone://host:port"; the port is the server's `flight_port`, 8815 if it is left
+            out.
+
+    Raises:
+        Error: where that is no such address, or no server answers there (kind "retry").
+    """
+    return RemoteDatabase(url)
+
+
 class Database:
     """An open database. A context manager: it closes at the end of the block.
 
@@ -90,11 +107,13 @@ class Database:
         self._path = os.fspath(path)
         if not self._path:
             raise ValueError("path is empty: name a directory, or ':memory:'")
+        if self._path.startswith(("tickstone://", "tickstone+tls://")):
+            raise ValueError(f"'{self._path}' is a server: tickstone.connect('{self._path}') connects to it")
         _check_positive(memory_budget=memory_budget, query_memory=query_memory, threads=threads)
         self._read_only = read_only
         self._progress = progress
         try:
-            self._handle = _tickstone.Database(
+            self._handle: _tickstone.Database | _tickstone.Remote = _tickstone.Database(
                 self._path,
                 read_only=read_only,
                 memory_budget=memory_budget,
@@ -150,9 +169,15 @@ class Database:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<Database {self._path!r}, {state}>"
 
-    def _session(self) -> _tickstone.Session:
+    def _here(self, what: str, hint: str) -> _tickstone.Database:
+        """The engine in this process, for what a server cannot do."""
+        if isinstance(self._handle, _tickstone.Remote):
+            raise Error(f"{what}, and this one is in a server", hint=hint)
+        return self._handle
+
+    def _session(self) -> Session:
         """This thread's session."""
-        session: _tickstone.Session | None = getattr(self._local, "session", None)
+        session: Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._local.session = self._handle.session()
         return session
@@ -186,7 +211,7 @@ class Database:
 
     def _run(
         self,
-        session: _tickstone.Session,
+        session: Session,
         query: str,
         params: Parameters,
         scope: FrameType | None,
@@ -206,7 +231,7 @@ class Database:
         return Relation(self, query, None, -1 if rows is None else rows)
 
     def _frames(
-        self, statement: _tickstone.Statement, scope: FrameType | None, frames: Frames
+        self, statement: Statement, scope: FrameType | None, frames: Frames
     ) -> list[_tickstone.Frame]:
         """The frames that a statement names."""
         found = []
@@ -301,8 +326,12 @@ class Database:
             raise TypeError("parameters is a list of types, one for each argument")
         if not callable(function):
             raise TypeError(f"function is {type(function).__name__}, which cannot be called")
+        engine = self._here(
+            "a function in Python runs in the process of its database",
+            "read the rows into a frame and call it here, or write it in SQL",
+        )
         returns = arrow_type(return_type)
-        self._handle.create_function(
+        engine.create_function(
             name,
             adapted(function, kind, returns),
             [arrow_type(parameter) for parameter in parameters],
@@ -319,7 +348,7 @@ class Database:
         Raises:
             Error: where there is none of this name.
         """
-        self._handle.remove_function(name)
+        self._here("a function in Python is one of the process of its database", "there is none").remove_function(name)
 
     # Rows in and out.
 
@@ -420,10 +449,14 @@ class Database:
             Error: for the first file that cannot be imported; it left nothing behind, those before it are in.
             KeyboardInterrupt: on Ctrl-C; likewise.
         """
+        engine = self._here(
+            "files are read by the process of the database",
+            "read the file into a frame and append that, or use `tickstone import` beside the database",
+        )
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         text = os.fspath(bad_rows)
         with ProgressTeller(progress) as tell:
-            report = self._handle.import_files(
+            report = engine.import_files(
                 [os.fspath(each) for each in paths],
                 table,
                 format=format,
@@ -503,6 +536,25 @@ class Database:
         self._handle.seal(table)
 
 
+class RemoteDatabase(Database):
+    """The database of a server, with the methods of one in this process.
+
+    Statements run there, and rows come as they are read, to the nanosecond; a relation that is dropped, and Ctrl-C, cancel
+    its statement there. Frames that a query names, registered ones and local variables, go to the server with it, into the
+    memory of this thread's session: for large ones, `append` them to a table. What runs in the process of a database is not
+    there: `create_function`, `remove_function` and `import_file` raise an Error that says what to do instead; `export`
+    writes a file here. How far a query is, is not told.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._path = url
+        self._read_only = False
+        self._progress = False
+        self._handle = _tickstone.Remote(url)
+        self._local = threading.local()
+        self._registered = {}
+
+
 class _Prepared(Relation):
     """A relation that remembers what its query was made with."""
 
@@ -510,7 +562,7 @@ class _Prepared(Relation):
         self,
         database: Database,
         sql: str,
-        query: _tickstone.Query,
+        query: Query,
         params: Parameters,
         frames: list[_tickstone.Frame],
     ) -> None:
@@ -525,9 +577,9 @@ class _Prepared(Relation):
 class Transaction:
     """Rows for one or more tables that become durable and visible together. A context manager."""
 
-    def __init__(self, database: Database, session: _tickstone.Session) -> None:
+    def __init__(self, database: Database, session: Session) -> None:
         self._database = database
-        self._session: _tickstone.Session | None = session
+        self._session: Session | None = session
         self._execute("BEGIN")
 
     def append(self, table: str, frame: object, *, columns: Sequence[str] | None = None) -> int:
@@ -569,7 +621,7 @@ class Transaction:
             # The database was closed in the block: nothing is left to roll back.
             self._session = None
 
-    def _open(self) -> _tickstone.Session:
+    def _open(self) -> Session:
         if self._session is None:
             raise ClosedError("the transaction has ended")
         return self._session

@@ -193,7 +193,8 @@ def connect(
     autocommit: bool = False,
     **options: Any,
 ) -> Connection:
-    """Opens a database directory (":memory:" for none) as a DB-API connection.
+    """Opens a database directory (":memory:" for none), or the database of a server ("tickstone://host"), as a DB-API
+    connection.
 
     `database` takes a database that is open already instead of a path; closing the connection then leaves
     it open. `options` are those of `tickstone.open`.
@@ -203,7 +204,14 @@ def connect(
     if database is not None:
         return Connection(database, owned=False, autocommit=autocommit)
     with translated():
-        return Connection(tickstone.open(path, **options), owned=True, autocommit=autocommit)
+        return Connection(opened(path, **options), owned=True, autocommit=autocommit)
+
+
+def opened(path: str | os.PathLike[str], **options: Any) -> Database:
+    """A directory, or a server."""
+    if isinstance(path, str) and path.startswith("tickstone://"):
+        return tickstone.connect(path, **options)
+    return tickstone.open(path, **options)
 
 
 @contextmanager

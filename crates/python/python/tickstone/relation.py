@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from tickstone._tickstone import Query
-    from tickstone.database import Database
+    from tickstone.database import Database, Query
     from tickstone.plot import Kind
 
 __all__ = ["Relation"]

@@ -7,7 +7,8 @@ pub(crate) use export::{schema_capsule, stream_capsule};
 pub(crate) use import::{Batches, array_of, data_type_of, requested_schema};
 
 use crate::error;
-use arrow_array::{ArrayRef, new_empty_array};
+use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
+use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;
@@ -17,11 +18,26 @@ use tickstone_query::{Frame as QueryFrame, FunctionSignature};
 #[pyclass(frozen, module = "tickstone._tickstone")]
 pub(crate) struct Frame {
     frame: Arc<QueryFrame>,
+    /// What it was made of, for a server that makes one of its own.
+    source: Arc<Source>,
+}
+
+/// The batches of a frame, and what was said of them.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: Vec<RecordBatch>,
+    pub(crate) timestamp: Option<String>,
+    pub(crate) series: Option<Vec<String>>,
 }
 
 impl Frame {
     pub(crate) fn frame(&self) -> &Arc<QueryFrame> {
         &self.frame
+    }
+
+    pub(crate) fn source(&self) -> &Arc<Source> {
+        &self.source
     }
 }
 
@@ -37,15 +53,16 @@ impl Frame {
         series: Option<Vec<String>>,
     ) -> PyResult<Self> {
         let batches = Batches::of(source)?;
-        let frame = py.detach(|| {
+        py.detach(|| {
             let schema = batches.schema();
             let failed = |error| error::request(&format!("frame '{name}' cannot be read: {error}"), None);
             let batches = batches.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-            let series = series.unwrap_or_default();
-            QueryFrame::new(&name, &schema, batches, timestamp.as_deref(), &series)
-                .map_err(|error| error::of_query(&error, None))
-        })?;
-        Ok(Self { frame: Arc::new(frame) })
+            let names = series.clone().unwrap_or_default();
+            let frame = QueryFrame::new(&name, &schema, batches.clone(), timestamp.as_deref(), &names);
+            let frame = frame.map_err(|error| error::of_query(&error, None))?;
+            let source = Source { name, schema, batches, timestamp, series };
+            Ok(Self { frame: Arc::new(frame), source: Arc::new(source) })
+        })
     }
 
     /// The name statements find it by.

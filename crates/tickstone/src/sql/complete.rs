@@ -1,10 +1,10 @@
 //! What the shell's editor knows: keywords, tables and columns to complete, and when a statement ends.
 
+use super::line::Line;
 use super::scan::is_complete;
 use rustyline::completion::{Completer, Pair};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper, Highlighter, Hinter};
-use tickstone_query::Database;
 
 const KEYWORDS: &str = "\
 ALIGN AND ARCHIVE AS ASC ASOF AVG BEGIN BETWEEN BY CALENDAR CASE CAST CHECKPOINT COMMIT COPY COUNT CREATE CROSS DESC DESCRIBE \
@@ -20,12 +20,13 @@ pub(super) const COMMANDS: [&str; 10] =
 /// The editor's helper.
 #[derive(Helper, Hinter, Highlighter)]
 pub(super) struct EditorHelper {
-    database: Database,
+    line: Line,
 }
 
 impl EditorHelper {
-    pub(super) fn new(database: &Database) -> Self {
-        Self { database: database.clone() }
+    /// One that knows the tables of a line; it runs no statements.
+    pub(super) fn new(line: Line) -> Self {
+        Self { line }
     }
 
     /// Words that begin with `start`: tables and columns as they are, keywords in the user's case.
@@ -35,11 +36,7 @@ impl EditorHelper {
                 && word.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
         };
         let mut found: Vec<String> = Vec::new();
-        for table in self.database.engine().snapshot().tables() {
-            let schema = table.schema();
-            let names = schema.columns().iter().map(|column| column.name.as_str());
-            found.extend(names.chain([schema.name()]).filter(|name| begins(name)).map(str::to_string));
-        }
+        found.extend(self.line.names().into_iter().filter(|name| begins(name)));
         let is_upper = start.chars().any(char::is_uppercase);
         let cased = |word: &str| if is_upper { word.to_uppercase() } else { word.to_lowercase() };
         found.extend(KEYWORDS.split_whitespace().filter(|word| begins(word)).map(cased));

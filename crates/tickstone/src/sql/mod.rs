@@ -5,6 +5,8 @@
 
 mod caret;
 mod complete;
+mod line;
+mod remote;
 mod scan;
 mod shell;
 mod show;
@@ -14,12 +16,14 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::open::DataArgs;
 use crate::output::OutputFormat;
+use line::{Line, Sent};
+use remote::Remote;
 use show::View;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
-use std::sync::Arc;
-use tickstone_query::dialect::Statement;
-use tickstone_query::{Database, QueryError, Session};
+use tickstone_client::placed;
+use tickstone_query::QueryError;
+use tickstone_query::dialect::{Statement, parse_with_texts};
 
 /// Rows a table shows unless told otherwise.
 const MAX_ROWS: usize = 100;
@@ -31,6 +35,7 @@ Examples:
   tickstone sql -f report.sql --format csv --output report.csv
   echo \"SHOW TABLES\" | tickstone sql
   tickstone sql --read-only                                  beside a process that writes
+  tickstone sql --connect tickstone://localhost              in a server
 
 In the shell a statement ends with a semicolon; help lists its commands.";
 
@@ -47,6 +52,9 @@ pub(crate) struct Args {
     /// Open the database for reading only, also while another process writes it
     #[arg(long)]
     read_only: bool,
+    /// Run it in a server: tickstone://host[:port]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["read_only", "data", "memory_budget", "query_memory"])]
+    connect: Option<String>,
     /// How rows are shown
     #[arg(long, value_enum)]
     format: Option<OutputFormat>,
@@ -80,7 +88,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         (None, None) => None,
     };
-    let database = args.data.open(args.read_only)?;
+    let line = match &args.connect {
+        Some(url) => Line::There(Remote::connect(url)?),
+        None => Line::here(args.data.open(args.read_only)?),
+    };
     let interrupt = Interrupt::install();
     let view = View {
         format: args.format.unwrap_or(OutputFormat::Table),
@@ -89,17 +100,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         rows_max: args.max_rows,
         timing: !args.quiet,
     };
-    let mut runner = Runner { session: database.session(), database, interrupt, view };
-    match text {
+    let mut runner = Runner { line, interrupt, view };
+    let done = match text {
         Some(text) => runner.run_text(&text),
         None => shell::run(&mut runner),
-    }
+    };
+    runner.line.end();
+    done
 }
 
 /// Runs statements and shows what they give.
 pub(crate) struct Runner {
-    database: Database,
-    session: Session,
+    line: Line,
     interrupt: Interrupt,
     view: View,
 }
@@ -108,22 +120,24 @@ impl Runner {
     /// Runs the statements of a text up to the first that fails.
     fn run_text(&mut self, text: &str) -> Result<()> {
         self.interrupt.reset();
-        let statements = self.session.parse_with_texts(text).map_err(|error| failure(text, &error))?;
-        let mut statements = statements.into_iter();
-        statements.try_for_each(|(own, statement)| self.run_statement(text, statement, Some(own)))
+        let statements = parse_with_texts(text).map_err(|error| failure(text, &error.into()))?;
+        let mut after = 0;
+        statements.into_iter().try_for_each(|(own, statement)| {
+            let placed = placed(text, &mut after, &own);
+            self.run_statement(text, Sent { statement, text: Some(own), placed })
+        })
     }
 
-    /// Runs one statement of `text`, `own` part of it, as a task, so that Ctrl-C need not wait for it: a query is left
-    /// behind, and ends when it next yields; anything that writes is awaited.
-    fn run_statement(&mut self, text: &str, statement: Statement, own: Option<Arc<str>>) -> Result<()> {
-        let is_query = matches!(statement, Statement::Query(_));
-        let mut session = std::mem::replace(&mut self.session, self.database.session());
-        let mut view = self.view.clone();
-        let mut task = self.database.runtime().spawn(async move {
-            let done = view.show(&mut session, statement, own).await;
-            (session, view, done)
+    /// Runs one statement of `text` as a task, so that Ctrl-C need not wait for it: a query is left behind, and ends
+    /// when it next yields; anything that writes is awaited.
+    fn run_statement(&mut self, text: &str, sent: Sent) -> Result<()> {
+        let is_query = matches!(sent.statement, Statement::Query(_));
+        let (mut line, mut view, runtime) = (self.line.lend(), self.view.clone(), self.line.runtime());
+        let mut task = runtime.spawn(async move {
+            let done = view.show(line.run(sent)).await;
+            (line, view, done)
         });
-        let finished = self.database.runtime().block_on(async {
+        let finished = runtime.block_on(async {
             tokio::select! {
                 finished = &mut task => Some(finished),
                 () = self.interrupt.pressed() => {
@@ -133,14 +147,15 @@ impl Runner {
             }
         });
         match finished {
-            Some(Ok((session, view, done))) => {
-                (self.session, self.view) = (session, view);
+            Some(Ok((line, view, done))) => {
+                self.line.back(line);
+                self.view = view;
                 done.map_err(|error| failure(text, &error))
             }
             Some(Err(error)) if error.is_panic() => {
                 Err(Failure::Terminal(format!("the statement failed: {error}")))
             }
-            // The session went with the statement, and its transaction was rolled back.
+            // A session of this process went with the statement, and its transaction was rolled back.
             Some(Err(_)) | None => Err(Failure::Interrupted),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Runner;
 use super::complete::{EditorHelper, is_command};
+use super::line::Sent;
 use crate::failure::{Failure, Result};
 use crate::output::OutputFormat;
 use clap::ValueEnum;
@@ -30,7 +31,7 @@ Ctrl-C cancels the statement that runs. Tab completes keywords, tables and colum
 pub(super) fn run(runner: &mut Runner) -> Result<()> {
     let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
     let mut editor: Editor<EditorHelper, DefaultHistory> = Editor::with_config(config).map_err(terminal)?;
-    editor.set_helper(Some(EditorHelper::new(&runner.database)));
+    editor.set_helper(Some(EditorHelper::new(runner.line.again())));
     let history = history_path();
     if let Some(path) = &history {
         // None yet on the first start.
@@ -85,9 +86,14 @@ impl Runner {
         match (command.to_ascii_lowercase().as_str(), argument) {
             ("\\q" | "quit" | "exit", _) => return Ok(false),
             ("help" | "\\h" | "\\?", _) => println!("{HELP}"),
-            ("\\dt", _) | ("\\d", "") => self.run_statement("", Statement::ShowTables, None)?,
+            ("\\dt", _) | ("\\d", "") => {
+                let placed = "SHOW TABLES".to_string();
+                self.run_statement("", Sent { statement: Statement::ShowTables, text: None, placed })?;
+            }
             ("\\d", table) => {
-                self.run_statement("", Statement::ShowColumns { table: table.to_string() }, None)?
+                let placed = format!("SHOW COLUMNS FROM \"{}\"", table.replace('"', "\"\""));
+                let statement = Statement::ShowColumns { table: table.to_string() };
+                self.run_statement("", Sent { statement, text: None, placed })?;
             }
             ("\\timing", _) => {
                 self.view.timing = !self.view.timing;

@@ -5,11 +5,9 @@ use crate::output::{Output, OutputFormat};
 use crate::units;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tickstone_query::dialect::Statement;
 use tickstone_query::import::Compression;
-use tickstone_query::{ErrorKind, Outcome, QueryError, Session, export};
+use tickstone_query::{ErrorKind, Outcome, QueryError, export};
 
 /// How outcomes are shown.
 #[derive(Debug, Clone)]
@@ -27,15 +25,13 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Runs a statement, of this text where it has one, and shows its rows, or what it did.
+    /// Waits for what a statement gives, and shows its rows, or what it did.
     pub(crate) async fn show(
         &mut self,
-        session: &mut Session,
-        statement: Statement,
-        text: Option<Arc<str>>,
+        run: impl Future<Output = Result<Outcome, QueryError>>,
     ) -> Result<(), QueryError> {
         let start = Instant::now();
-        match session.run_text(statement, text).await? {
+        match run.await? {
             Outcome::Done { tag, rows } => {
                 if self.timing {
                     let rows = rows.map(|rows| format!(": {}", units::rows(rows))).unwrap_or_default();

@@ -1,0 +1,244 @@
+//! One connection: HTTP/2 and nothing else, requests of gRPC and nothing else, and how much of them may be in memory.
+
+use super::failure::status;
+use super::service::Flight;
+use crate::Shared;
+use arrow_flight::flight_service_server::FlightServiceServer;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tickstone_query::{ErrorKind, QueryError};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Sleep;
+use tonic::Status;
+use tonic::codegen::{Bytes, Service, http};
+use tracing::debug;
+
+/// What a connection of HTTP/2 begins with (RFC 9113, 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How long is waited for more of it.
+const PREFACE_INTERVAL: Duration = Duration::from_millis(5);
+/// Requests that a connection has under way at most.
+const STREAMS_MAX: u32 = 256;
+/// Bytes of a request that may come before they are read, and of all requests of a connection.
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Bytes of an answer that wait to be sent.
+const SENT_BYTES_MAX: usize = 4 << 20;
+/// The longest frame of HTTP/2 that is taken.
+const FRAME_BYTES_MAX: u32 = 256 << 10;
+/// Bytes of the headers of a request.
+const HEADER_BYTES_MAX: u32 = 64 << 10;
+
+/// Serves a connection until it ends, or until the server stops and its requests are answered.
+pub(crate) async fn serve(
+    flight: Flight,
+    stream: TcpStream,
+    peer: SocketAddr,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let shared = Arc::clone(flight.shared());
+    let patience = shared.settings.time("idle_timeout");
+    let begins = begins_as_http2(&stream);
+    let begins = match patience {
+        Some(patience) => tokio::time::timeout(patience, begins).await.unwrap_or(false),
+        None => begins.await,
+    };
+    if !begins {
+        debug!(%peer, "Flight: no HTTP/2, closed");
+        return;
+    }
+    let service = service(flight);
+    let connection = builder(patience).serve_connection(TokioIo::new(stream), service_fn(service));
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        _ = stopping.changed() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%peer, %error, "Flight: connection ended");
+    }
+}
+
+/// Waits until a client has sent all that HTTP/2 begins with; `false` where it sends something else.
+async fn begins_as_http2(stream: &TcpStream) -> bool {
+    let mut begin = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut begin).await {
+            Ok(count) if count == PREFACE.len() => return begin == PREFACE,
+            Ok(count) if count > 0 && PREFACE.starts_with(&begin[..count]) => {
+                tokio::time::sleep(PREFACE_INTERVAL).await;
+            }
+            _ => return false,
+        }
+    }
+}
+
+fn builder(patience: Option<Duration>) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SENT_BYTES_MAX)
+        .max_frame_size(FRAME_BYTES_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        // A client that is gone without a word does not answer.
+        .keep_alive_interval(patience);
+    if let Some(patience) = patience {
+        builder.keep_alive_timeout(patience);
+    }
+    builder
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<http::Response<tonic::body::Body>, Infallible>> + Send>>;
+
+/// Serves one request.
+fn service(flight: Flight) -> impl Fn(http::Request<Incoming>) -> Answer + Clone {
+    let shared = Arc::clone(flight.shared());
+    let bytes_max = shared.settings.bytes("request_bytes_max");
+    let service = FlightServiceServer::new(flight).max_decoding_message_size(bytes_max);
+    move |mut request| {
+        if !is_grpc(&request) {
+            let mut answer = http::Response::new(tonic::body::Body::empty());
+            *answer.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Box::pin(async { Ok(answer) });
+        }
+        let charge = Arc::new(Charge::new(&shared));
+        request.extensions_mut().insert(Arc::clone(&charge));
+        let request = request.map(|body| tonic::body::Body::new(Charged::new(body, charge, &shared)));
+        let mut service = service.clone();
+        Box::pin(async move { service.call(request).await })
+    }
+}
+
+/// Whether a request is one of gRPC. What a page in a browser can send is none: it has no such type without being
+/// allowed to ask first, and nobody answers that.
+fn is_grpc<B>(request: &http::Request<B>) -> bool {
+    let kind = request.headers().get(http::header::CONTENT_TYPE).map(|kind| kind.as_bytes());
+    let kind = kind.and_then(|kind| kind.strip_prefix(b"application/grpc"));
+    request.method() == http::Method::POST
+        && kind.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+}
+
+/// What a request takes of the bytes that all requests may take.
+#[derive(Debug)]
+pub(super) struct Charge {
+    shared: Arc<Shared>,
+    bytes: AtomicUsize,
+}
+
+impl Charge {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), bytes: AtomicUsize::new(0) }
+    }
+
+    /// Takes more, where there is room.
+    ///
+    /// # Errors
+    /// Where there is none: what all requests may take is taken.
+    pub(super) fn grow(&self, bytes: usize) -> Result<(), QueryError> {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let all = self.shared.body_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let settings = &self.shared.settings;
+        if all <= settings.bytes("requests_bytes_max") {
+            return Ok(());
+        }
+        let most = settings.text("requests_bytes_max");
+        let what = format!("what all requests hold takes requests_bytes_max, {most}");
+        Err(QueryError::new(ErrorKind::Retry, what).hint("send it again, in smaller pieces"))
+    }
+
+    /// Gives back what it took.
+    pub(super) fn clear(&self) {
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        self.shared.body_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A body whose bytes are counted until its messages are read, and none of whose pieces keeps us waiting for longer
+/// than `idle_timeout`.
+struct Charged {
+    body: Incoming,
+    charge: Arc<Charge>,
+    patience: Option<Duration>,
+    /// The end of patience, while we wait.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl Charged {
+    fn new(body: Incoming, charge: Arc<Charge>, shared: &Shared) -> Self {
+        Self { body, charge, patience: shared.settings.time("idle_timeout"), late: None }
+    }
+
+    /// Whether we have waited for too long.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(patience) = self.patience else { return false };
+        let late = self.late.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        late.as_mut().poll(context).is_ready()
+    }
+}
+
+/// A request that ended before its end. Not CANCELLED: tonic takes that for the end, and half of the rows for all of
+/// them.
+fn cut_off(why: &str) -> Status {
+    Status::aborted(format!("the request was cut off: {why}"))
+}
+
+impl Body for Charged {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.late = None;
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                let counted = self.charge.grow(bytes).map_err(|error| status(&error));
+                Poll::Ready(Some(counted.map(|()| frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(cut_off(&error.to_string())))),
+            // A stream that its client resets ends like one that is whole, but for this.
+            Poll::Ready(None) if !self.body.is_end_stream() => {
+                Poll::Ready(Some(Err(cut_off("its client ended it"))))
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending if self.is_late(context) => {
+                let patience = self.patience.unwrap_or_default();
+                let what = format!("nothing of the request came for {patience:?} (idle_timeout)");
+                Poll::Ready(Some(Err(Status::deadline_exceeded(what))))
+            }
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,125 @@
+//! Prepared statements: parsed once, run with values that come before.
+
+use super::connection::Charge;
+use super::failure::{defect, missing, status};
+use super::handles::{Used, lock};
+use super::ingest::Incoming;
+use super::parameters::{are_named, names};
+use super::service::Inner;
+use super::sessions::too_many;
+use super::statements::{Asked, describe, parse};
+use arrow_flight::sql::{ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult};
+use arrow_flight::{IpcMessage, SchemaAsIpc};
+use bytes::Bytes;
+use std::sync::{Arc, Mutex};
+use tickstone_client::protocol::StatementTicket;
+use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::arrow::datatypes::{DataType, Field, Schema};
+use tickstone_query::arrow::ipc::writer::IpcWriteOptions;
+use tickstone_query::dialect::Statement;
+use tonic::Status;
+
+/// A prepared statement.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) text: Arc<str>,
+    pub(super) statement: Statement,
+    /// The session that it runs in; empty for one of its own.
+    pub(super) session: Bytes,
+    /// Values for its placeholders, a row a run.
+    pub(super) parameters: Mutex<Option<Vec<RecordBatch>>>,
+    /// What these take.
+    charge: Mutex<Option<Arc<Charge>>>,
+}
+
+impl Inner {
+    /// # Errors
+    /// Where there is no such prepared statement.
+    pub(super) fn prepared(&self, handle: &[u8]) -> Result<Used<Prepared>, Status> {
+        self.prepared.get(handle).ok_or_else(|| {
+            missing(
+                "there is no such prepared statement",
+                "it was closed, or nobody used it for flight_idle_timeout: prepare it again",
+            )
+        })
+    }
+
+    /// Prepares a statement.
+    ///
+    /// # Errors
+    /// Where it could not be run, and where there are too many.
+    pub(super) async fn prepare_statement(
+        &self,
+        request: ActionCreatePreparedStatementRequest,
+    ) -> Result<ActionCreatePreparedStatementResult, Status> {
+        let (text, statement) = parse(&request.query).map_err(|error| status(&error))?;
+        let session = request.transaction_id.unwrap_or_default();
+        let within = self.within(&session)?;
+        let described = describe(self, &within, &statement).await.map_err(|error| status(&error))?;
+        let names = names(&statement);
+        let types = match are_named(&names) {
+            true => names.iter().map(|name| (name.clone(), DataType::Utf8)).collect::<Vec<_>>(),
+            false => {
+                let numbered = described.parameters.into_iter().enumerate();
+                numbered.map(|(place, data_type)| (format!("${}", place + 1), data_type)).collect()
+            }
+        };
+        let fields = types.into_iter().map(|(name, data_type)| Field::new(name, data_type, true));
+        let takes = Schema::new(fields.collect::<Vec<_>>());
+        let prepared =
+            Prepared { text, statement, session, parameters: Mutex::default(), charge: Mutex::default() };
+        let number = self.numbers.next();
+        if self.prepared.keep(number, prepared, self.handles_max).is_err() {
+            return Err(too_many(self.handles_max, "prepared statements"));
+        }
+        Ok(ActionCreatePreparedStatementResult {
+            prepared_statement_handle: Bytes::copy_from_slice(&number),
+            dataset_schema: described.rows.as_ref().map(|rows| ipc(rows)).transpose()?.unwrap_or_default(),
+            parameter_schema: ipc(&takes)?,
+        })
+    }
+
+    /// Gives a prepared statement values, in the place of those it had.
+    ///
+    /// # Errors
+    /// Where there is no such statement, and where the rows cannot be read.
+    pub(super) async fn bind(&self, handle: &[u8], rows: Option<Incoming>) -> Result<(), Status> {
+        let prepared = self.prepared(handle)?;
+        let (batches, charge) = match rows {
+            Some(rows) => rows.all(self).await.map(|(batches, charge)| (Some(batches), Some(charge)))?,
+            None => (None, None),
+        };
+        *lock(&prepared.parameters) = batches;
+        *lock(&prepared.charge) = charge;
+        Ok(())
+    }
+
+    /// Runs a prepared statement that gives no rows, with the values that come now, or with those it was given; how
+    /// many rows it changed, -1 where it does not say.
+    ///
+    /// # Errors
+    /// As [`Self::update`].
+    pub(super) async fn update_prepared(&self, handle: &[u8], rows: Option<Incoming>) -> Result<i64, Status> {
+        // A schema without columns is how some clients say that there are no values.
+        if let Some(rows) = rows.filter(|rows| !rows.schema().fields().is_empty()) {
+            self.bind(handle, Some(rows)).await?;
+        }
+        let prepared = Bytes::copy_from_slice(handle);
+        let ticket = StatementTicket { prepared, ..StatementTicket::default() };
+        let (_, changed) = self.update(Asked::of_ticket(self, &ticket)?).await?;
+        Ok(count(changed))
+    }
+}
+
+/// How many rows were changed, -1 where nobody knows.
+pub(super) fn count(changed: Option<u64>) -> i64 {
+    changed.and_then(|rows| i64::try_from(rows).ok()).unwrap_or(-1)
+}
+
+/// # Errors
+/// Where columns cannot be told: a defect.
+pub(super) fn ipc(schema: &Schema) -> Result<Bytes, Status> {
+    let options = IpcWriteOptions::default();
+    let IpcMessage(bytes) = SchemaAsIpc::new(schema, &options).try_into().map_err(defect)?;
+    Ok(bytes)
+}

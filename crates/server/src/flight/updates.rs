@@ -1,0 +1,151 @@
+//! Statements that give no rows; for many rows of parameters, many of them or one append.
+
+use super::failure::status;
+use super::ingest::columns_named;
+use super::parameters::Bound;
+use super::service::Inner;
+use super::sessions::Within;
+use super::statements::Asked;
+use crate::statement::Answer;
+use sqlparser::ast::{self, Expr, SetExpr, TableObject, Value};
+use tickstone_query::QueryError;
+use tickstone_query::append::{AppendRequest, Appender, append};
+use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::dialect::Statement;
+use tonic::Status;
+
+/// What a statement was, and the rows it changed, where it did that.
+pub(super) type Updated = (String, Option<u64>);
+
+impl Inner {
+    /// Carries out a statement, for each row of its parameters.
+    ///
+    /// # Errors
+    /// Those of the statement. An INSERT stores all rows or none; of other statements those before the one that fails
+    /// were carried out.
+    pub(super) async fn update(&self, asked: Asked) -> Result<Updated, Status> {
+        let done = match &asked.parameters {
+            Some(batches) if batches.iter().map(RecordBatch::num_rows).sum::<usize>() > 1 => {
+                match self.append_of(&asked, batches) {
+                    Some(append) => self.append_rows(append, &asked.within).await,
+                    None => self.update_each(asked).await,
+                }
+            }
+            _ => self.update_each(asked).await,
+        };
+        done.map_err(|error| status(&error))
+    }
+
+    async fn update_each(&self, asked: Asked) -> Result<Updated, QueryError> {
+        let Asked { text, statement, within, parameters } = asked;
+        let several =
+            parameters.as_ref().is_some_and(|all| all.iter().map(RecordBatch::num_rows).sum::<usize>() > 1);
+        let together =
+            several && matches!(statement, Statement::Insert(_)) && matches!(within, Within::Alone(_));
+        let kind = statement.kind();
+        if together {
+            self.of_transaction(&within, Statement::Begin { read_only: None }).await?;
+        }
+        let mut bound = Bound::new(statement, parameters);
+        let (mut tag, mut changed) = (kind.to_string(), None);
+        while let Some(statement) = bound.next()? {
+            match within.run(self, &text, statement).await? {
+                Answer::Done { tag: done, rows } => {
+                    tag = done;
+                    changed = rows.map_or(changed, |rows| Some(changed.unwrap_or(0) + rows));
+                }
+                Answer::Rows(mut rows) => while rows.next().await.transpose()?.is_some() {},
+            }
+        }
+        if together {
+            // Where a statement failed the session is gone, and with it what it had inserted.
+            self.of_transaction(&within, Statement::Commit).await?;
+        }
+        Ok((tag, changed))
+    }
+
+    /// Begins or commits the transaction of a session of a statement's own.
+    async fn of_transaction(&self, within: &Within, statement: Statement) -> Result<(), QueryError> {
+        let text = statement.kind().into();
+        within.conversation().run(&self.shared, text, statement, None).await.map(|_| ())
+    }
+
+    /// What rows of parameters are appended to, where a statement inserts just them: `INSERT INTO t (…) VALUES ($1,
+    /// …)`.
+    fn append_of(&self, asked: &Asked, batches: &[RecordBatch]) -> Option<(String, Vec<RecordBatch>)> {
+        let (table, columns) = plain_insert(&asked.statement)?;
+        let there = self.shared.database.engine().snapshot();
+        let there = there.table(&table)?.schema();
+        let all = || there.columns().iter().map(|column| column.name.clone()).collect();
+        let columns: Vec<String> = columns.unwrap_or_else(all);
+        let named = batches.iter().map(|batch| columns_named(batch, &columns)).collect::<Option<Vec<_>>>()?;
+        // Where they do not fit as they are, they may as values of an INSERT.
+        Appender::to_table(&self.shared.database, &table, &named.first()?.schema()).ok()?;
+        Some((there.name().to_string(), named))
+    }
+
+    async fn append_rows(
+        &self,
+        (table, batches): (String, Vec<RecordBatch>),
+        within: &Within,
+    ) -> Result<Updated, QueryError> {
+        let rows = match within {
+            Within::Session(_) if within.in_transaction().await => {
+                within
+                    .conversation()
+                    .blocking(&self.shared, move |session| add(session, &table, &batches))
+                    .await?
+            }
+            _ => {
+                let database = self.shared.database.clone();
+                let append = move |_: &mut tickstone_query::Session| {
+                    let Some(schema) = batches.first().map(RecordBatch::schema) else { return Ok(0) };
+                    append(&database, &AppendRequest::new(table), &schema, batches.into_iter().map(Ok))
+                };
+                within.conversation().blocking(&self.shared, append).await?
+            }
+        };
+        Ok(("INSERT".to_string(), Some(rows)))
+    }
+}
+
+/// Adds rows to the open transaction of a session; how many. Where some do not fit, none is added.
+///
+/// # Errors
+/// Where they do not fit the table.
+pub(super) fn add(
+    session: &mut tickstone_query::Session,
+    table: &str,
+    batches: &[RecordBatch],
+) -> Result<u64, QueryError> {
+    let Some(first) = batches.first() else { return Ok(0) };
+    let mut appender = Appender::to_table(session.database(), table, &first.schema())?;
+    let cast = batches.iter().map(|batch| appender.cast_owned(batch)).collect::<Result<Vec<_>, _>>()?;
+    cast.iter().try_for_each(|batch| session.append(table, batch))?;
+    Ok(cast.iter().map(|batch| batch.num_rows() as u64).sum())
+}
+
+/// The table and the columns that `INSERT INTO t (…) VALUES ($1, $2, …)` fills, where a statement is one, each
+/// placeholder once and in order; no columns where it names none.
+fn plain_insert(statement: &Statement) -> Option<(String, Option<Vec<String>>)> {
+    let Statement::Insert(insert) = statement else { return None };
+    let ast::Statement::Insert(insert) = insert.as_ref() else { return None };
+    let ast::Insert { or: None, on: None, returning: None, table: TableObject::TableName(name), .. } = insert
+    else {
+        return None;
+    };
+    let source = insert.source.as_ref()?;
+    let (None, SetExpr::Values(values), None) = (&source.with, source.body.as_ref(), &source.limit_clause)
+    else {
+        return None;
+    };
+    let [row] = values.rows.as_slice() else { return None };
+    let in_order = row.content.iter().enumerate().all(|(place, value)| {
+        matches!(value, Expr::Value(value) if matches!(&value.value,
+            Value::Placeholder(name) if name.strip_prefix('$').and_then(|number| number.parse().ok()) == Some(place + 1)))
+    });
+    let last = |name: &ast::ObjectName| Some(name.0.last()?.as_ident()?.value.clone());
+    let columns = insert.columns.iter().map(last).collect::<Option<Vec<_>>>()?;
+    let fits = columns.is_empty() || columns.len() == row.content.len();
+    (in_order && fits).then_some((last(name)?, (!columns.is_empty()).then_some(columns)))
+}

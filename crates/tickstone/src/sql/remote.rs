@@ -1,0 +1,106 @@
+//! A server that statements are sent to, and our session of it.
+
+use crate::failure::{Failure, Result};
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tickstone_client::{Answer, Client, ClientError, Kind};
+use tickstone_query::dialect::Position;
+use tickstone_query::{ErrorKind, Outcome, QueryError, QueryProgress};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// How long names to complete are kept, and waited for.
+const NAMES_AGE_MAX: Duration = Duration::from_secs(5);
+const NAMES_PATIENCE: Duration = Duration::from_secs(1);
+/// How long the end of the session may take.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A session of a server; clones are of the same.
+#[derive(Clone)]
+pub(super) struct Remote {
+    session: Client,
+    names: Arc<Mutex<Option<(Instant, Vec<String>)>>>,
+    /// Of the whole program: a task that was left behind may be the last to use it.
+    runtime: &'static Runtime,
+}
+
+impl Remote {
+    /// Connects to `tickstone://host[:port]`.
+    ///
+    /// # Errors
+    /// Where no server answers there.
+    pub(super) fn connect(url: &str) -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime =
+            runtime.map_err(|error| Failure::Terminal(format!("cannot start a thread: {error}")))?;
+        let runtime: &'static Runtime = Box::leak(Box::new(runtime));
+        let session = async { Client::connect(url).await?.session().await };
+        let session = runtime.block_on(session).map_err(of_client)?;
+        Ok(Self { session, names: Arc::default(), runtime })
+    }
+
+    pub(super) fn runtime(&self) -> Handle {
+        self.runtime.handle().clone()
+    }
+
+    /// Ends the session; where the server does not answer, it ends it itself after a while.
+    pub(super) fn end(&self) {
+        let end = self.session.end();
+        let _ = self.runtime.block_on(async { tokio::time::timeout(END_PATIENCE, end).await });
+    }
+
+    /// Runs a statement there.
+    ///
+    /// # Errors
+    /// Those of the statement, and where the server is gone.
+    pub(super) async fn run(&self, sql: &str) -> std::result::Result<Outcome, QueryError> {
+        match self.session.query(sql, None).await.map_err(of_client)? {
+            Answer::Done { tag, rows } => Ok(Outcome::Done { tag, rows }),
+            Answer::Rows(rows) => {
+                let (schema, planning) = (rows.schema(), rows.planning());
+                let rows = rows.map(|batch| {
+                    batch.map_err(|error| DataFusionError::External(Box::new(of_client(error))))
+                });
+                let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows));
+                Ok(Outcome::Rows { schema, stream, planning, progress: QueryProgress::default() })
+            }
+        }
+    }
+
+    /// The names of tables and of their columns, as they were a moment ago; none where the server does not say.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut held = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*held {
+            Some((at, names)) if at.elapsed() < NAMES_AGE_MAX => return names.clone(),
+            _ => {}
+        }
+        let tables = self.session.tables(true);
+        let tables = self.runtime.block_on(async { tokio::time::timeout(NAMES_PATIENCE, tables).await });
+        let Ok(Ok(tables)) = tables else { return Vec::new() };
+        let mut names = Vec::new();
+        for (table, schema) in tables {
+            names.extend(schema.fields().iter().map(|field| field.name().clone()));
+            names.push(table);
+        }
+        *held = Some((Instant::now(), names.clone()));
+        names
+    }
+}
+
+/// An error of the server as the same error of a database of this process.
+fn of_client(error: ClientError) -> QueryError {
+    let kind = match error.kind {
+        Kind::Retry => ErrorKind::Retry,
+        Kind::FixRequest => ErrorKind::FixRequest,
+        Kind::FreeSpace => ErrorKind::FreeSpace,
+        Kind::Report => ErrorKind::Report,
+    };
+    let mut made = QueryError::new(kind, "");
+    made.message = error.message;
+    made.detail = error.detail;
+    made.hint = error.hint;
+    made.position = error.position.map(|(line, column)| Position { line, column });
+    made
+}
