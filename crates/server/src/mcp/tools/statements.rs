@@ -1,0 +1,51 @@
+//! Statements of an assistant: one at a time, and only such as read.
+
+use super::Limits;
+use super::rows::{Grid, grid};
+use crate::Shared;
+use crate::statement::{self, Answer};
+use std::sync::Arc;
+use tickstone_query::dialect::{self, Statement};
+use tickstone_query::{Parameters, QueryError};
+
+/// The rows of a statement, as many as fit.
+///
+/// # Errors
+/// Where it is not one statement, would change something, or fails.
+pub(super) async fn rows(shared: &Arc<Shared>, sql: &str, limits: Limits) -> Result<Grid, QueryError> {
+    reading(sql)?;
+    match statement::run(shared, sql, &Parameters::None).await? {
+        Answer::Rows(rows) => grid(rows, limits).await,
+        Answer::Done { tag, .. } => Err(refused(&tag)),
+    }
+}
+
+/// The rows of a statement that the assistant did not write: an error has no place in it.
+///
+/// # Errors
+/// As [`rows`].
+pub(super) async fn own_rows(shared: &Arc<Shared>, sql: &str, limits: Limits) -> Result<Grid, QueryError> {
+    rows(shared, sql, limits).await.map_err(|mut error| {
+        error.position = None;
+        error
+    })
+}
+
+/// The one statement of a text.
+///
+/// # Errors
+/// Where there are none or several, and where it would change something.
+pub(super) fn reading(sql: &str) -> Result<Statement, QueryError> {
+    let (_, statement) = statement::one(dialect::parse_with_texts(sql)?)?;
+    if statement.gives_rows() { Ok(statement) } else { Err(refused(statement.kind())) }
+}
+
+fn refused(kind: &str) -> QueryError {
+    let error = QueryError::request(format!("{kind} is not carried out here: only statements that read are"));
+    error.hint("SELECT, WITH, VALUES, SHOW, DESCRIBE and EXPLAIN read; changes are made by a person, in another program")
+}
+
+/// A name as SQL reads it back, whatever stands in it.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
