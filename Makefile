@@ -44,6 +44,8 @@ test: lint test-rust test-planted test-python test-python-package ## lint, then 
 
 lint: setup ## formatting and clippy, warnings are errors
 	@PYTHON="$(PYTHON)" CARGO="$(CARGO)" sh scripts/setup.sh lint
+	@echo "==> features of crates below DataFusion"
+	CARGO="$(CARGO)" $(PYTHON) scripts/pinned.py
 	@echo "==> cargo fmt --check"
 	$(CARGO) fmt --all --check
 	@echo "==> cargo clippy; from nothing this checks all dependencies, about 5 minutes on 2 cores"
@@ -94,6 +96,7 @@ arm: ## the part format's tests as code for aarch64 and its NEON, emulated; need
 		$(or $(ARGS),part::)
 
 test-python: build python-dev ## the program against DuckDB, clients of other systems, and every example of the documentation
+	@VENV="$(VENV)" sh scripts/setup.sh clients
 	@echo "==> pytest"
 	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/oracle tests/clients tests/docs
 
