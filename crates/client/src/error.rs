@@ -36,7 +36,7 @@ pub struct ClientError {
     /// What to do or write instead, where that is known.
     pub hint: Option<String>,
     /// Line and column in the statement's text, in characters from 1, where they are known.
-    pub position: Option<(u64, u64)>,
+    pub position: Option<(u32, u32)>,
     /// The five characters of its SQLSTATE; empty where the server did not say.
     pub state: String,
     /// Whether it is about files and memory of the server, not about what was asked.

@@ -98,11 +98,11 @@ pub struct Failure {
     #[prost(string, optional, tag = "4")]
     pub hint: Option<String>,
     /// The line in the statement's text, from 1; 0 where it is not known.
-    #[prost(uint64, tag = "5")]
-    pub line: u64,
+    #[prost(uint32, tag = "5")]
+    pub line: u32,
     /// The column in characters, from 1.
-    #[prost(uint64, tag = "6")]
-    pub column: u64,
+    #[prost(uint32, tag = "6")]
+    pub column: u32,
     /// Its SQLSTATE.
     #[prost(string, tag = "7")]
     pub state: String,

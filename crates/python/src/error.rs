@@ -92,7 +92,7 @@ pub(crate) fn of_client(error: &ClientError, sql: Option<&str>) -> PyErr {
         message: &error.message,
         detail: error.detail.as_deref(),
         hint: error.hint.as_deref(),
-        place: error.position,
+        place: error.position.map(|(line, column)| (line.into(), column.into())),
         sql,
     }
     .into_py_err()

@@ -25,14 +25,18 @@ pub(super) fn status(error: &QueryError) -> Status {
         message: cut(&error.message),
         detail: error.detail.as_deref().map(cut),
         hint: error.hint.as_deref().map(cut),
-        line: error.position.map_or(0, |position| position.line),
-        column: error.position.map_or(0, |position| position.column),
+        line: error.position.map_or(0, |position| narrow(position.line)),
+        column: error.position.map_or(0, |position| narrow(position.column)),
         state: error.sql_state().code().to_string(),
         storage: is_storage(error),
     };
     let mut metadata = MetadataMap::new();
     metadata.insert_bin(FAILURE, MetadataValue::from_bytes(&failure.encode_to_vec()));
     Status::with_metadata(code(error), cut(&error.to_string()), metadata)
+}
+
+fn narrow(place: u64) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 /// The answer to a request that is wrong.

@@ -1388,7 +1388,7 @@ SELECT oid, typname, typreceive, typbasetype, typrelid, typarray FROM pg_catalog
   typsend != 0) AND typtype != 'r' AND typreceive::TEXT != 'array_recv';
 
 -- ingest
--- with: adt
+-- with: trades
 SELECT attr.attname, attr.atttypid FROM pg_catalog.pg_attribute AS attr WHERE attr.attrelid = $1::regclass::oid
   AND attr.attnum > 0 AND NOT attr.attisdropped;
 
@@ -1442,7 +1442,7 @@ SELECT datname FROM pg_catalog.pg_database WHERE datname = $1;
 SELECT nspname FROM pg_catalog.pg_namespace WHERE (nspname !~ '^pg_' OR oid = pg_my_temp_schema()) AND nspname <>
   'information_schema' AND nspname = $1;
 
--- with: public | {p,f,t,m,v,r} | pdt
+-- with: public | {p,f,t,m,v,r} | trades
 SELECT c.relname, CASE c.relkind WHEN 'r' THEN 'table' WHEN 'v' THEN 'view' WHEN 'm' THEN 'materialized view' WHEN
   't' THEN 'TOAST table' WHEN 'f' THEN 'foreign table' WHEN 'p' THEN 'partitioned table' END AS reltype FROM
   pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND

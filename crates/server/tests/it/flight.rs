@@ -14,7 +14,7 @@ use prost::Message;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tickstone_client::{Answer, Append, Client, ClientError, Kind, protocol};
+use tickstone_client::{Answer, Append, Client, ClientError, Kind, Rows, protocol};
 use tickstone_query::arrow::array::{
     ArrayRef, AsArray, Float64Array, RecordBatch, StringArray, StringDictionaryBuilder,
     TimestampNanosecondArray,
@@ -82,8 +82,16 @@ async fn query(client: &mut Sql, sql: &str) -> RecordBatch {
     rows_of(client, info).await
 }
 
+async fn rows_given(client: &Client, sql: &str) -> Rows {
+    let rows = match client.query(sql, None).await.expect(sql) {
+        Answer::Rows(rows) => Some(rows),
+        Answer::Done { .. } => None,
+    };
+    rows.expect("a statement that gives rows")
+}
+
 async fn number(client: &Client, sql: &str) -> i64 {
-    let Answer::Rows(rows) = client.query(sql, None).await.expect(sql) else { panic!("{sql} gives no rows") };
+    let rows = rows_given(client, sql).await;
     let batches: Vec<RecordBatch> = rows.try_collect().await.expect(sql);
     batches[0].column(0).as_primitive::<Int64Type>().value(0)
 }
@@ -397,9 +405,7 @@ fn a_bulk_load() {
         let create = Append { create: true, ..Append::to("trades") };
         assert_eq!(client.append(&create, &schema, stream::iter(batches).map(Ok)).await, Ok(1_000_000));
         let (mut rows, mut batches) = (0, 0);
-        let Ok(Answer::Rows(mut all)) = client.query("SELECT * FROM trades", None).await else {
-            panic!("no rows")
-        };
+        let mut all = rows_given(&client, "SELECT * FROM trades").await;
         while let Some(batch) = all.next().await {
             rows += batch.expect("a batch").num_rows();
             batches += 1;
@@ -572,7 +578,7 @@ fn statements_are_cancelled() {
     with_server(|served| async move {
         // By dropping its rows.
         let client = ours(&served).await;
-        let Ok(Answer::Rows(mut rows)) = client.query(ENDLESS, None).await else { panic!("no rows") };
+        let mut rows = rows_given(&client, ENDLESS).await;
         rows.next().await.expect("rows").expect("a batch");
         assert!(is_running(&served));
         drop(rows);
@@ -612,7 +618,7 @@ fn statements_are_cancelled() {
         }
         // By losing its connection.
         let client = ours(&served).await;
-        let Ok(Answer::Rows(rows)) = client.query(ENDLESS, None).await else { panic!("no rows") };
+        let rows = rows_given(&client, ENDLESS).await;
         drop((rows, client));
         ends(&served).await;
     });
@@ -622,7 +628,7 @@ fn statements_are_cancelled() {
 fn a_client_that_does_not_read_holds_its_statement_back() {
     with_server(|served| async move {
         let client = ours(&served).await;
-        let Ok(Answer::Rows(mut rows)) = client.query(ENDLESS, None).await else { panic!("no rows") };
+        let mut rows = rows_given(&client, ENDLESS).await;
         rows.next().await.expect("rows").expect("a batch");
         tokio::time::sleep(Duration::from_millis(300)).await;
         let before = served.metric("statement_rows_total");

@@ -15,7 +15,7 @@ pub(super) enum Line {
         session: Option<Box<Session>>,
     },
     /// In a session of a server.
-    There(Remote),
+    There(Box<Remote>),
 }
 
 /// A statement that is on its way.

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (None, None) => None,
     };
     let line = match &args.connect {
-        Some(url) => Line::There(Remote::connect(url)?),
+        Some(url) => Line::There(Box::new(Remote::connect(url)?)),
         None => Line::here(args.data.open(args.read_only)?),
     };
     let interrupt = Interrupt::install();

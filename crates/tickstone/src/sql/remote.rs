@@ -21,9 +21,15 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct Remote {
     session: Client,
-    names: Arc<Mutex<Option<(Instant, Vec<String>)>>>,
+    names: Arc<Mutex<Option<Names>>>,
     /// Of the whole program: a task that was left behind may be the last to use it.
     runtime: &'static Runtime,
+}
+
+/// Names to complete, and when they were asked for.
+struct Names {
+    asked: Instant,
+    names: Vec<String>,
 }
 
 impl Remote {
@@ -73,7 +79,7 @@ impl Remote {
     pub(super) fn names(&self) -> Vec<String> {
         let mut held = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         match &*held {
-            Some((at, names)) if at.elapsed() < NAMES_AGE_MAX => return names.clone(),
+            Some(held) if held.asked.elapsed() < NAMES_AGE_MAX => return held.names.clone(),
             _ => {}
         }
         let tables = self.session.tables(true);
@@ -84,7 +90,7 @@ impl Remote {
             names.extend(schema.fields().iter().map(|field| field.name().clone()));
             names.push(table);
         }
-        *held = Some((Instant::now(), names.clone()));
+        *held = Some(Names { asked: Instant::now(), names: names.clone() });
         names
     }
 }
@@ -101,6 +107,7 @@ fn of_client(error: ClientError) -> QueryError {
     made.message = error.message;
     made.detail = error.detail;
     made.hint = error.hint;
-    made.position = error.position.map(|(line, column)| Position { line, column });
+    made.position =
+        error.position.map(|(line, column)| Position { line: line.into(), column: column.into() });
     made
 }

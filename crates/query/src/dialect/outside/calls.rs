@@ -154,7 +154,7 @@ fn type_of_names(data_type: &DataType) -> Option<&'static str> {
         DataType::Custom(name, _) => name.0.last()?.as_ident()?.value.to_ascii_lowercase(),
         _ => return None,
     };
-    ["regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole"]
+    ["regclass", "regtype", "regproc", "regprocedure", "regoperator", "regnamespace", "regrole"]
         .into_iter()
         .find(|known| *known == name)
 }

@@ -41,15 +41,15 @@ pub(super) fn mend(select: &mut Select, joined: &mut usize) {
         of_factor(&mut from.relation);
         from.joins.iter_mut().for_each(|join| of_factor(&mut join.relation));
     }
+    if !reads(select, &|name| name.starts_with("pg_")) {
+        return;
+    }
+    number_tables(select);
     if is_without_rows(select) {
         let mut never = Queries { arrays: true, depth: 0, change: &mut |query| Some(nothing_of(query)) };
         visit_expressions(select, &mut never);
         return;
     }
-    if !reads(select, &|name| name.starts_with("pg_")) {
-        return;
-    }
-    number_tables(select);
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             empty_array(expr);

@@ -189,7 +189,7 @@ async fn sampled(
 /// Where the partitions begin or end that have so many rows, counted from one end; `None` where it takes all.
 fn bound(table: &TableSnapshot, count: usize, newest: bool) -> Option<i64> {
     let mut rows = 0;
-    let mut enough = |partition: &&Arc<tickstone_engine::PartitionSnapshot>| {
+    let enough = |partition: &&Arc<tickstone_engine::PartitionSnapshot>| {
         rows += partition.rows();
         rows >= count as u64
     };

@@ -31,6 +31,8 @@ pub(super) fn all() -> Vec<Function> {
         shown("regproc_name", regproc),
         shown("regprocedure", regproc),
         shown("regprocedure_name", regproc),
+        shown("regoperator", regproc),
+        shown("regoperator_name", regproc),
         function("regproc", 1..=1, Kind::Text, regproc),
         function("regprocoid", 1..=1, Kind::Oid, |now, values| {
             text(values, 0).and_then(|name| routines::named(now.known.derived.routines(), name)).into()
