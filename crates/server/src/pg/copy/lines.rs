@@ -43,7 +43,7 @@ impl Rows {
             self.row(&pending[start..end], &mut fields, each)?;
             (start, at) = (end + 1, end + 1);
         }
-        self.looked_at = pending.len() - start;
+        self.looked_at = at - start;
         self.pending = pending;
         self.pending.drain(..start);
         Ok(())
@@ -72,7 +72,11 @@ impl Rows {
         while let Some(&byte) = bytes.get(*at) {
             match &self.format {
                 Format::Csv { quote, escape, .. } => {
-                    if self.inside && byte == *escape && escape != quote && *at + 1 < bytes.len() {
+                    if self.inside && byte == *escape && escape != quote {
+                        // What it stands before may not have come yet.
+                        if *at + 1 == bytes.len() {
+                            return None;
+                        }
                         *at += 1;
                     } else if byte == *quote {
                         self.inside = !self.inside;
