@@ -95,6 +95,9 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
     crate::stack::with_stack(limits::stack_bytes(tokens)?, read)
 }
 
+/// Reads a statement by hand.
+type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
+
 fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
     let mut cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
     let finish = |mut cursor: Cursor<'_>, words: usize, statement: Statement| {
@@ -149,7 +152,7 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
                 .hint("a transaction is committed or rolled back as a whole"));
         }
     }
-    let of_connection: [(&str, fn(&mut Cursor<'_>) -> cursor::Result<Statement>); 7] = [
+    let of_connection: [(&str, Read); 7] = [
         ("DECLARE", connection::declare),
         ("FETCH", connection::fetch),
         ("MOVE", connection::fetch),

@@ -161,25 +161,26 @@ impl Connection {
         let mut portal = self.portal(&name)?;
         // Rows are known once their query has begun, which it will anyway.
         let begun = self.begin_portal(&mut portal).await;
-        let described = match &portal.state {
+        let described = begun.and_then(|()| self.describe_portal(&portal));
+        self.portals.insert(name, portal);
+        described
+    }
+
+    fn describe_portal(&mut self, portal: &Portal) -> Result<(), Stop> {
+        match &portal.state {
             State::Rows(reading) => {
                 self.channel.put(&portal.formats.description(reading.schema()));
-                Ok(())
+                return Ok(());
             }
-            State::Ready(Some(statement), _) => match statement.as_ref() {
-                Statement::Fetch { name, moves: false, .. } => self.describe_cursor(name, &portal.formats),
-                _ => {
-                    self.channel.put(&NoData::new());
-                    Ok(())
+            State::Ready(Some(statement), _) => {
+                if let Statement::Fetch { name, moves: false, .. } = statement.as_ref() {
+                    return self.describe_cursor(name, &portal.formats);
                 }
-            },
-            _ => {
-                self.channel.put(&NoData::new());
-                Ok(())
             }
-        };
-        self.portals.insert(name, portal);
-        begun.and(described)
+            _ => {}
+        }
+        self.channel.put(&NoData::new());
+        Ok(())
     }
 
     /// The columns that FETCH gives.
