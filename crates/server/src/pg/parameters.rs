@@ -103,7 +103,7 @@ fn decimal(text: &str) -> Option<ParameterValue> {
 pub(super) fn of_hex(digits: &str) -> Option<Vec<u8>> {
     let digits = digits.as_bytes();
     let nibble = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect()

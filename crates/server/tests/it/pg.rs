@@ -60,7 +60,7 @@ impl Client {
     }
 
     /// Whether the server closes within the patience.
-    fn is_closed(mut self) -> bool {
+    fn closes(mut self) -> bool {
         loop {
             match self.0.read(&mut [0; 4096]) {
                 Ok(0) => return true,
@@ -294,7 +294,7 @@ fn bytes_of_any_kind_harm_nobody() {
         let mut stream = served.connect("pg_port");
         let _ = stream.write_all(&begins);
         let _ = stream.shutdown(Shutdown::Write);
-        assert!(Client(stream).is_closed(), "{begins:?}");
+        assert!(Client(stream).closes(), "{begins:?}");
     }
     assert_eq!(Client::new(&served).query("SELECT 1"), "TDCZ");
 }
@@ -306,7 +306,7 @@ fn a_message_that_is_too_long_is_not_waited_for() {
     client.0.write_all(b"Q\x7f\xff\xff\xff").expect("sent");
     let error = client.next().expect("an error");
     assert!(String::from_utf8_lossy(&error.1).contains("request_bytes_max"), "{error:?}");
-    assert!(client.is_closed());
+    assert!(client.closes());
 }
 
 #[test]
@@ -318,5 +318,5 @@ fn an_idle_connection_hears_that_the_server_stops() {
     let (kind, body) = client.next().expect("a word of farewell");
     assert_eq!(kind, b'E');
     assert!(body.windows(6).any(|bytes| bytes == b"C57P01"));
-    assert!(client.is_closed());
+    assert!(client.closes());
 }

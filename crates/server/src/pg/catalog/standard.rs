@@ -147,6 +147,9 @@ pub(super) fn table_constraints(relations: &Relations, client: &Client) -> Resul
     )
 }
 
+/// A key, the place of a column in it, and the column's number.
+type KeyColumn<'a> = (&'a Key<'a>, i64, i64);
+
 /// `key_column_usage` and `constraint_column_usage`.
 pub(super) fn key_columns(name: &str, relations: &Relations, client: &Client) -> Result<RecordBatch> {
     let keys: Vec<Key<'_>> = relations.keys().collect();
@@ -154,8 +157,8 @@ pub(super) fn key_columns(name: &str, relations: &Relations, client: &Client) ->
         let key: &Key<'_> = key;
         (1_i64..).zip(&key.relation.key).map(move |(place, number)| (key, place, *number))
     };
-    let all: Vec<(&Key<'_>, i64, i64)> = keys.iter().flat_map(of).collect();
-    let usage: [(&str, Says<'_, (&Key<'_>, i64, i64)>); 8] = [
+    let all: Vec<KeyColumn<'_>> = keys.iter().flat_map(of).collect();
+    let usage: [(&str, Says<'_, KeyColumn<'_>>); 8] = [
         ("constraint_catalog", &|_| client.database.as_str().into()),
         ("constraint_schema", &|_| "public".into()),
         ("constraint_name", &|(key, ..)| key.name().into()),

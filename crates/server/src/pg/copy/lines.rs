@@ -13,6 +13,9 @@ pub(super) struct Rows {
     inside: bool,
 }
 
+/// Takes a row: its values, and which of them are NULL.
+pub(super) type Each<'a, E> = dyn FnMut(&[Vec<u8>], &[bool]) -> Result<(), E> + 'a;
+
 /// Why a row is none.
 pub(super) type NoRow = String;
 
@@ -30,11 +33,7 @@ impl Rows {
     ///
     /// # Errors
     /// At the first row that is none, and those of `each`.
-    pub(super) fn push<E: From<NoRow>>(
-        &mut self,
-        bytes: &[u8],
-        each: &mut dyn FnMut(&[Vec<u8>], &[bool]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn push<E: From<NoRow>>(&mut self, bytes: &[u8], each: &mut Each<'_, E>) -> Result<(), E> {
         self.pending.extend_from_slice(bytes);
         let pending = std::mem::take(&mut self.pending);
         let (mut start, mut fields) = (0, Fields::default());
@@ -53,10 +52,7 @@ impl Rows {
     ///
     /// # Errors
     /// As [`Self::push`], and where it ends within quotes.
-    pub(super) fn finish<E: From<NoRow>>(
-        &mut self,
-        each: &mut dyn FnMut(&[Vec<u8>], &[bool]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    pub(super) fn finish<E: From<NoRow>>(&mut self, each: &mut Each<'_, E>) -> Result<(), E> {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
             return Ok(());
@@ -96,12 +92,7 @@ impl Rows {
         None
     }
 
-    fn row<E: From<NoRow>>(
-        &self,
-        line: &[u8],
-        fields: &mut Fields,
-        each: &mut dyn FnMut(&[Vec<u8>], &[bool]) -> Result<(), E>,
-    ) -> Result<(), E> {
+    fn row<E: From<NoRow>>(&self, line: &[u8], fields: &mut Fields, each: &mut Each<'_, E>) -> Result<(), E> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         // What older clients end the rows with.
         if line == b"\\." {
