@@ -22,6 +22,7 @@ mod ingest;
 mod listen;
 pub mod mcp;
 mod metrics;
+mod parameters;
 mod pg;
 mod qwp;
 mod rest;

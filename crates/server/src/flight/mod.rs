@@ -21,7 +21,6 @@ mod handles;
 mod info;
 mod ingest;
 mod metadata;
-mod parameters;
 mod prepared;
 mod rows;
 mod service;

@@ -2,9 +2,9 @@
 
 use super::failure::status;
 use super::handles::lock;
-use super::parameters::Bound;
 use super::service::Inner;
 use super::sessions::Within;
+use crate::parameters::Bound;
 use crate::statement::{Answer, Rows};
 use arrow_flight::FlightData;
 use arrow_flight::error::FlightError;

@@ -2,11 +2,11 @@
 
 use super::failure::{defect, status, wrong};
 use super::handles::lock;
-use super::parameters::{Bound, are_named, names};
 use super::prepared::ipc;
 use super::rows::{Listed, Plain, Wire};
 use super::service::Inner;
 use super::sessions::Within;
+use crate::parameters::{Bound, are_named, names};
 use crate::statement::{self, Answer};
 use arrow_flight::sql::{ProstMessageExt, TicketStatementQuery};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, Ticket};

@@ -2,10 +2,10 @@
 
 use super::failure::status;
 use super::ingest::columns_named;
-use super::parameters::Bound;
 use super::service::Inner;
 use super::sessions::Within;
 use super::statements::Asked;
+use crate::parameters::Bound;
 use crate::statement::Answer;
 use sqlparser::ast::{self, Expr, SetExpr, TableObject, Value};
 use tickstone_query::QueryError;

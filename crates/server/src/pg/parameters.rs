@@ -1,6 +1,7 @@
 //! Values that a client binds to placeholders, in text or binary, as values of statements.
 
 use super::error::Fault;
+use crate::parameters::uuid;
 use bytes::{Buf, Bytes};
 use std::fmt::Write;
 use tickstone_query::ParameterValue;
@@ -127,7 +128,7 @@ fn of_binary(bytes: &mut Bytes, data_type: &DataType) -> Result<ParameterValue, 
         DataType::Date32 => ParameterValue::Date(date(bytes)?),
         DataType::Time64(_) => ParameterValue::Time(i64::from_be_bytes(fixed(bytes)?).saturating_mul(1_000)),
         DataType::Duration(_) | DataType::Interval(_) => ParameterValue::Duration(interval(bytes)?),
-        DataType::FixedSizeBinary(16) => ParameterValue::Text(uuid_text(&fixed::<16>(bytes)?)),
+        DataType::FixedSizeBinary(16) => ParameterValue::Text(uuid(&fixed::<16>(bytes)?)),
         DataType::Binary => ParameterValue::Bytes(std::mem::take(bytes).to_vec()),
         DataType::List(element) => {
             let values = array(bytes)?.into_iter().map(|value| match value {
@@ -198,18 +199,6 @@ fn interval(bytes: &mut Bytes) -> Result<i64, NoValue> {
     nanos
         .and_then(|micros| micros.checked_mul(1_000))
         .ok_or_else(|| (OUT_OF_RANGE, "it is longer than 292 years".into()))
-}
-
-pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
-    let mut text = String::with_capacity(36);
-    for (index, byte) in bytes.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        // Writing to a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 /// A number in groups of four digits as text.

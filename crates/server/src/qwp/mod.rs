@@ -11,7 +11,6 @@
 //!
 //! Enter at [`write`] and [`read`].
 
-mod binds;
 mod egress;
 mod ingress;
 mod query;

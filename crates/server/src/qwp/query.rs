@@ -1,12 +1,12 @@
 //! A query: its statement, its rows as batches, its end.
 
-use super::binds;
 use super::egress::CANCELLED;
 use super::rows::sendable;
 use super::socket::{End, Outgoing};
 use super::status;
 use crate::Shared;
 use crate::metrics::Counter;
+use crate::parameters;
 use crate::statement::{self, Answer, Rows};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -186,7 +186,7 @@ impl Answering<'_> {
     }
 
     async fn run(&self) -> Result<Answer, Failure> {
-        let parameters = binds::parameters(&self.query.parameters)?;
+        let parameters = parameters::of_arrays(&self.query.parameters)?;
         let begun = Instant::now();
         let answer = statement::run(self.shared, &self.query.sql, &parameters);
         self.controls.unless_ended(answer).await?.map_err(|error| self.failed(&error, begun))

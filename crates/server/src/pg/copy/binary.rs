@@ -1,9 +1,8 @@
 //! Rows of the binary format: a signature, rows of fields with their lengths, and an end.
 
-use super::super::parameters::{
-    NoValue, array, date, fixed, float, integer, numeric, text, timestamp, uuid_text,
-};
+use super::super::parameters::{NoValue, array, date, fixed, float, integer, numeric, text, timestamp};
 use super::fill::Builder;
+use crate::parameters::uuid;
 use bytes::{Buf, Bytes, BytesMut};
 use tickstone_query::arrow::datatypes::DataType;
 
@@ -175,7 +174,7 @@ fn element_text(mut bytes: Bytes, element: &DataType) -> Result<String, NoValue>
         DataType::Float32 | DataType::Float64 => float(&bytes)?.to_string(),
         DataType::UInt64 | DataType::Decimal128(..) => numeric(&mut bytes)?,
         DataType::Timestamp(..) => tickstone_model::format_nanos(timestamp(&bytes)?),
-        DataType::FixedSizeBinary(_) => uuid_text(&fixed::<16>(&bytes)?),
+        DataType::FixedSizeBinary(_) => uuid(&fixed::<16>(&bytes)?),
         _ => text(&bytes)?,
     })
 }

@@ -33,8 +33,7 @@ impl Format {
         let get = |name: &str| {
             options.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
         };
-        const KNOWN: [&str; 9] =
-            ["format", "delimiter", "null", "quote", "escape", "header", "encoding", "freeze", "force_null"];
+        const KNOWN: [&str; 7] = ["format", "delimiter", "null", "quote", "escape", "header", "encoding"];
         if let Some((name, _)) = options.iter().find(|(name, _)| !KNOWN.contains(&name.as_str())) {
             return Err(Fault::new("42601", format!("COPY has no option '{name}'"))
                 .hint("there are FORMAT, DELIMITER, NULL, HEADER, QUOTE and ESCAPE"));
@@ -44,9 +43,16 @@ impl Format {
         {
             return Err(Fault::new("0A000", format!("texts are UTF8, not '{encoding}'")));
         }
-        let header = get("header").is_some_and(|value| {
-            matches!(value.to_ascii_lowercase().as_str(), "true" | "on" | "1" | "match")
-        });
+        let header = match get("header").map(str::to_ascii_lowercase).as_deref() {
+            None | Some("false" | "off" | "0") => false,
+            Some("true" | "on" | "1") => true,
+            Some(other) => {
+                return Err(Fault::new(
+                    INVALID_OPTION,
+                    format!("HEADER of COPY is true or false, not '{other}'"),
+                ));
+            }
+        };
         let sign = |name: &str, default: u8| match get(name).map(str::as_bytes) {
             None => Ok(default),
             Some([byte]) if byte.is_ascii() && !matches!(byte, b'\n' | b'\r') => Ok(*byte),

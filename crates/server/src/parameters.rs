@@ -15,7 +15,7 @@ const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 
 /// The names of the placeholders of a statement, `1` for `$1`, `name` for `:name`; in order, those with numbers
 /// first.
-pub(super) fn names(statement: &Statement) -> Vec<String> {
+pub(crate) fn names(statement: &Statement) -> Vec<String> {
     // Nothing is bound, so nothing can be wrong.
     let names = Parameters::Unbound.bind_some(&mut [statement.clone()]).unwrap_or_default();
     let mut names: Vec<String> = names.into_iter().collect();
@@ -24,7 +24,7 @@ pub(super) fn names(statement: &Statement) -> Vec<String> {
 }
 
 /// Whether the placeholders of a statement have names, not numbers.
-pub(super) fn are_named(names: &[String]) -> bool {
+pub(crate) fn are_named(names: &[String]) -> bool {
     names.iter().any(|name| name.parse::<usize>().is_err())
 }
 
@@ -34,7 +34,7 @@ fn is_number(name: &str) -> bool {
 }
 
 /// A statement with the values of each row, one after the other.
-pub(super) struct Bound {
+pub(crate) struct Bound {
     statement: Statement,
     is_named: bool,
     batches: std::vec::IntoIter<RecordBatch>,
@@ -48,7 +48,7 @@ pub(super) struct Bound {
 
 impl Bound {
     /// A statement with values, or with none where it is given no batches.
-    pub(super) fn new(statement: Statement, batches: Option<Vec<RecordBatch>>) -> Self {
+    pub(crate) fn new(statement: Statement, batches: Option<Vec<RecordBatch>>) -> Self {
         let numbered =
             |batch: &RecordBatch| batch.schema().fields().iter().all(|field| is_number(field.name()));
         let all_numbered = |all: &Vec<RecordBatch>| all.iter().all(numbered);
@@ -62,7 +62,7 @@ impl Bound {
     ///
     /// # Errors
     /// Where a value cannot be one of a placeholder, and where they are not those of the statement.
-    pub(super) fn next(&mut self) -> Result<Option<Statement>, QueryError> {
+    pub(crate) fn next(&mut self) -> Result<Option<Statement>, QueryError> {
         if std::mem::take(&mut self.bare) {
             return self.with(&Parameters::None).map(Some);
         }
@@ -97,6 +97,21 @@ fn cannot(name: &str, data_type: &DataType, what: &str) -> QueryError {
     let message = format!("parameter '{name}' is {data_type}, which no placeholder takes");
     let error = QueryError::request(message).hint("bind a number, a text, bytes, a time or a list of these");
     if what.is_empty() { error } else { error.detail(what) }
+}
+
+/// Values for `$1`, `$2`, …, each an array of one.
+///
+/// # Errors
+/// Where one is of a type that no placeholder takes.
+pub(crate) fn of_arrays(arrays: &[ArrayRef]) -> Result<Parameters, QueryError> {
+    if arrays.is_empty() {
+        return Ok(Parameters::None);
+    }
+    let one = |(place, array): (usize, &ArrayRef)| match values(array) {
+        Ok(mut values) => Ok(values.pop().unwrap_or(ParameterValue::Null)),
+        Err(what) => Err(cannot(&(place + 1).to_string(), array.data_type(), &what)),
+    };
+    Ok(Parameters::Positional(arrays.iter().enumerate().map(one).collect::<Result<_, _>>()?))
 }
 
 /// The values of a column, NULLs too.
@@ -211,7 +226,8 @@ fn lengths(intervals: &ArrayRef) -> Result<Vec<ParameterValue>, String> {
     (0..of.len()).map(one).collect()
 }
 
-fn uuid(bytes: &[u8]) -> String {
+/// Sixteen bytes as hexadecimal digits in groups (RFC 9562).
+pub(crate) fn uuid(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(36);
     for (place, byte) in bytes.iter().enumerate() {
         if matches!(place, 4 | 6 | 8 | 10) {
