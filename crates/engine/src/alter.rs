@@ -51,6 +51,49 @@ impl Engine {
         Ok(())
     }
 
+    /// Puts table `with` in the place of table `name`, whose name it has from then on; that one is dropped with all its
+    /// rows, those included that were committed meanwhile. One change: nobody sees, and no crash leaves, neither or both.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`] where one of them is not there, [`EngineError::Model`], [`EngineError::ReadOnly`],
+    /// [`EngineError::TapeStopped`].
+    pub fn replace_table(&self, name: &str, with: &str) -> Result<()> {
+        let writing = self.core.writing("replacing a table")?;
+        self.core.wait_for_rewrite(name)?;
+        self.core.wait_for_rewrite(with)?;
+        let mut catalog = writing.catalog();
+        writing.tape.check()?;
+        let (old, new) = (self.core.table(name)?, self.core.table(with)?);
+        if old.id == new.id {
+            return Ok(());
+        }
+        let (old_writer, new_writer) = (catalog.writer(&old)?, catalog.writer(&new)?);
+        // In the order in which commits lock them.
+        let (mut old_locked, mut new_locked);
+        if old.id < new.id {
+            old_locked = lock_writer(&old_writer);
+            new_locked = lock_writer(&new_writer);
+        } else {
+            new_locked = lock_writer(&new_writer);
+            old_locked = lock_writer(&old_writer);
+        }
+        new_locked.check_there()?;
+        let change = AlterTable::RenameTable(old.schema.name().to_string());
+        let schema = new_locked.table.schema.altered(&change)?;
+        let change = Change::Replace { table: new.id, schema: schema.clone(), replaced: old.id };
+        let (kind, payload) = encode_change(&change);
+        let effect = Effect::Replace { table: new.id, schema: Some(Arc::new(schema)), replaced: old.id };
+        let ticket = writing.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
+        writing.tape.wait(&ticket)?;
+        catalog.forget(&mut old_locked);
+        new_locked.settle_symbols(&writing.tape);
+        if let Some(altered) = self.snapshot().table_by_id(new.id) {
+            new_locked.alter(altered);
+        }
+        self.core.remove_dropped_or_later(Arc::clone(&old.dir));
+        Ok(())
+    }
+
     /// Drops the partitions of a table that lie whole in `range`, with all their rows, and says how much
     /// that was; on stable storage when this returns. Their files go when the last snapshot that holds
     /// them does. What was imported stays on record as imported.

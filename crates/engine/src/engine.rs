@@ -142,6 +142,12 @@ pub(crate) struct Catalog {
 impl Catalog {
     /// # Errors
     /// [`EngineError::NoSuchTable`] where the table was dropped.
+    /// Notes that a table, whose writer is `locked`, is gone.
+    pub(crate) fn forget(&mut self, locked: &mut TableWriter) {
+        locked.dropped = true;
+        self.writers.remove(&locked.table.id);
+    }
+
     pub(crate) fn writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
         let writer = self.writers.get(&table.id).map(Arc::clone);
         writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
@@ -464,8 +470,7 @@ impl Engine {
         let ticket =
             writing.tape.append(kind, &payload, Effect::Drop { table: table.id }, SyncPolicy::Always)?;
         writing.tape.wait(&ticket)?;
-        writer.dropped = true;
-        catalog.writers.remove(&table.id);
+        catalog.forget(&mut writer);
         self.core.remove_dropped_or_later(Arc::clone(&table.dir));
         Ok(())
     }

@@ -428,17 +428,23 @@ impl Replay {
                 Effect::Create(TableSnapshot::new(id, schema, position, &self.disk))
             }
             Change::Drop { table: id } => {
-                // Also of a table that is gone: a power cut could still bring it back.
-                self.dropped.push(id);
-                if let Some(unreadable) = self.unreadable.get_mut(&id) {
-                    unreadable.dropped = true;
-                }
-                self.unknown.remove(&id);
-                self.incomplete.remove(&id);
+                self.note_dropped(id);
                 if table(self, id).is_none() {
                     return Ok(None);
                 }
                 Effect::Drop { table: id }
+            }
+            Change::Replace { table: id, schema, replaced } => {
+                self.note_dropped(replaced);
+                let now = table(self, id);
+                if now.is_none() {
+                    self.note_unknown(id, position);
+                }
+                let schema = now.filter(|now| !now.holds(position)).map(|_| Arc::new(schema));
+                if schema.is_none() && table(self, replaced).is_none() {
+                    return Ok(None);
+                }
+                Effect::Replace { table: id, schema, replaced }
             }
             Change::Truncate { table: id } => match table(self, id) {
                 Some(table) if table.truncated_at < position => Effect::Truncate { table: id },
@@ -527,6 +533,16 @@ impl Replay {
             Change::Close | Change::Gap { .. } => Effect::Nothing,
         };
         Ok(Some((position, effect)))
+    }
+
+    /// Notes that a table was dropped; also one that is gone: a power cut could still bring it back.
+    fn note_dropped(&mut self, table: u32) {
+        self.dropped.push(table);
+        if let Some(unreadable) = self.unreadable.get_mut(&table) {
+            unreadable.dropped = true;
+        }
+        self.unknown.remove(&table);
+        self.incomplete.remove(&table);
     }
 
     fn note_unknown(&mut self, table: u32, position: u64) {

@@ -175,7 +175,12 @@ impl World {
 
     fn drop_table(&mut self, random: &mut Random) -> Result<(), Failure> {
         let Some(table) = self.some_table(random) else { return Ok(()) };
-        self.simple(Change::Drop { table: table.spec.name.clone() })
+        let table = table.spec.name.clone();
+        let other = self.some_table(random).filter(|other| other.spec.name != table && random.below(2) == 0);
+        self.simple(match other {
+            Some(other) => Change::Replace { table, with: other.spec.name.clone() },
+            None => Change::Drop { table },
+        })
     }
 
     fn truncate(&mut self, random: &mut Random) -> Result<(), Failure> {

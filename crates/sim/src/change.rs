@@ -42,6 +42,13 @@ pub(crate) enum Change {
         /// How.
         change: AlterTable,
     },
+    /// A table goes, and another has its name.
+    Replace {
+        /// Its name.
+        table: String,
+        /// The other's.
+        with: String,
+    },
     /// Whole partitions go.
     DropPartitions {
         /// The table's name.
@@ -83,6 +90,13 @@ impl Change {
                     state.insert(altered.spec.name.clone(), altered);
                 }
             }
+            Change::Replace { table, with } => {
+                state.remove(table);
+                if let Some(mut altered) = state.remove(with) {
+                    Arc::make_mut(&mut altered).alter(&AlterTable::RenameTable(table.clone()));
+                    state.insert(table.clone(), altered);
+                }
+            }
             Change::DropPartitions { table, range } => {
                 change_table(state, table, |table| table.drop_partitions(*range));
             }
@@ -105,6 +119,7 @@ impl Change {
             Change::Drop { table } => engine.drop_table(table),
             Change::Truncate { table } => engine.truncate_table(table),
             Change::Alter { table, change } => engine.alter_table(table, change),
+            Change::Replace { table, with } => engine.replace_table(table, with),
             Change::DropPartitions { table, range } => engine.drop_partitions(table, *range).map(|_| ()),
             Change::Rewrite { table, edit } => {
                 let Some(of) = state.get(table) else { return Ok(()) };
@@ -133,6 +148,7 @@ impl Change {
             Change::Drop { table } => format!("drop {table}"),
             Change::Truncate { table } => format!("truncate {table}"),
             Change::Alter { table, change } => format!("alter {table}: {change:?}"),
+            Change::Replace { table, with } => format!("replace {table} with {with}"),
             Change::DropPartitions { table, range } => format!("drop partitions of {table} in {range}"),
             Change::Rewrite { table, edit } => {
                 let (deleted, updated) = (edit.deleted.len(), edit.updated.len());

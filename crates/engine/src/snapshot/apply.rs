@@ -40,6 +40,12 @@ pub(crate) enum Effect {
         table: u32,
         schema: Arc<TableSchema>,
     },
+    /// A table goes, and another has its name and this shape, which it may have already.
+    Replace {
+        table: u32,
+        schema: Option<Arc<TableSchema>>,
+        replaced: u32,
+    },
     DropPartitions {
         table: u32,
         range: TimeRange,
@@ -342,6 +348,13 @@ impl Snapshot {
                     .change(table, |table| parts.into_iter().for_each(|part| table.rewrite_part(part)));
             }
             Effect::Alter { table, schema } => self.alter_table(position, table, schema),
+            Effect::Replace { table, schema, replaced } => {
+                self.tables.remove(replaced);
+                self.catalog_version += 1;
+                if let Some(schema) = schema {
+                    self.alter_table(position, table, schema);
+                }
+            }
             Effect::DropPartitions { table, range, dropped } => {
                 let gone = self.drop_partitions(position, table, range);
                 // Nobody else sets it: an effect is applied once.

@@ -110,6 +110,8 @@ pub(crate) enum Change {
     Alter { table: u32, schema: TableSchema },
     /// The partitions that lie whole in a range are gone, with all rows before this frame.
     DropPartitions { table: u32, range: TimeRange },
+    /// A table is gone, and another has its place: from here on that is of this shape, its name included.
+    Replace { table: u32, schema: TableSchema, replaced: u32 },
     /// The database was closed: everything before is on stable storage.
     Close,
     /// Frames from `first` up to this one's position are lost: a repair put them aside.
@@ -126,6 +128,7 @@ const KIND_ALTER: u16 = 7;
 const KIND_DROP_PARTITIONS: u16 = 8;
 const KIND_REWRITE: u16 = 9;
 pub(crate) const KIND_GAP: u16 = 10;
+const KIND_REPLACE: u16 = 11;
 
 /// Property of a schema: version (`u32`), smallest id never used (`u32`), the columns' ids (`u32` each).
 const PROPERTY_IDENTITY: u16 = 1;
@@ -216,6 +219,12 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             }
             KIND_REWRITE
         }
+        Change::Replace { table, schema, replaced } => {
+            out.u32(*table);
+            encode_schema(&mut out, schema);
+            out.u32(*replaced);
+            KIND_REPLACE
+        }
         Change::Close => KIND_CLOSE,
         Change::Gap { first } => {
             out.u64(*first);
@@ -251,6 +260,11 @@ pub(crate) fn decode_change(
             table: input.u32()?,
             symbols: decode_symbols(&mut input)?,
             parts: (0..input.count(1)?).map(|_| decode_rewritten(&mut input)).collect::<Result<_, _>>()?,
+        },
+        KIND_REPLACE => Change::Replace {
+            table: input.u32()?,
+            schema: decode_schema(&mut input)?,
+            replaced: input.u32()?,
         },
         KIND_CLOSE => Change::Close,
         KIND_GAP => Change::Gap { first: input.u64()? },

@@ -451,6 +451,46 @@ fn a_table_takes_no_name_that_is_taken() {
 }
 
 #[test]
+fn a_table_that_is_replaced_is_there_at_every_moment() {
+    const TIMES: i64 = 60;
+    let disk = CrashDisk::new();
+    let (engine, model) = started(&disk);
+    let next = |number: i64| {
+        let builder = TableSchema::builder("next").column("x", ColumnType::Int64);
+        engine.create_table(builder.build().unwrap()).unwrap();
+        let rows: ArrayRef = Arc::new(Int64Array::from_iter_values(0..number));
+        engine.append("next", &RecordBatch::try_from_iter([("x", rows)]).unwrap(), None).unwrap();
+        engine.replace_table("T0", "next").unwrap();
+    };
+    engine.append("t0", &batch(&model.schema, &[(1, DAY)]), None).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let snapshot = engine.snapshot();
+                let rows = snapshot.table("t0").expect("it is there").rows();
+                assert!(rows >= seen && rows > 0, "{rows} rows after {seen}");
+                seen = rows;
+            }
+        });
+        (1..=TIMES).for_each(next);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    for (name, with) in [("t0", "next"), ("none", "t0")] {
+        assert!(matches!(engine.replace_table(name, with), Err(EngineError::NoSuchTable { .. })));
+    }
+    engine.replace_table("t0", "t0").unwrap();
+    let names = |engine: &Engine| {
+        engine.snapshot().tables().map(|t| (t.schema().name().to_string(), t.rows())).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&engine), [("t0".to_string(), TIMES.cast_unsigned())]);
+    drop(engine);
+    assert_eq!(names(&open(&disk).unwrap()), [("t0".to_string(), TIMES.cast_unsigned())]);
+}
+
+#[test]
 fn files_of_partitions_that_left_go_with_the_last_snapshot() {
     let disk = CrashDisk::new();
     let (engine, mut model) = started(&disk);
