@@ -6,8 +6,8 @@
 | influxdb | line protocol over HTTP | `influx_book-KRAKEN`, `influx_trades-KRAKEN`, … |
 | postgres | PostgreSQL | `trades`, `ticker`, `book`, `candles` of tables.sql |
 
-A table that appears by itself has its time in `timestamp`. The rows of influxdb, and the candles of questdb, have a
-field of that name with a number in it: their tables are made first, with their time in `time`.
+A table that appears by itself has its time in `timestamp`; those of influxdb, and the candles of questdb, whose rows have
+a field of that name with a number in it, have it in `time`.
 """
 
 import json
@@ -89,31 +89,24 @@ class QuotedBookInflux(BookInflux):
         return f'delta={"delta" in data},{BID}="{bids}",{ASK}="{asks}"'
 
 
-def of(name: str, server: Server, exchange: str) -> dict[str, Any]:
-    """A back end for each channel; tables that do not appear by themselves are made."""
+def of(name: str, server: Server) -> dict[str, Any]:
+    """A back end for each channel; PostgreSQL's tables, which do not appear by themselves, are made."""
     if name == "questdb":
-        return questdb(server, exchange)
+        return questdb(server)
     if name == "influxdb":
-        return influxdb(server, exchange)
+        return influxdb(server)
     return postgres(server)
 
 
-def make_table(server: Server, table: str) -> None:
-    """Makes a table whose rows may have a field `timestamp`; its other columns appear by themselves."""
-    ask(server, f'CREATE TABLE IF NOT EXISTS "{table}" (symbol SYMBOL, time TIMESTAMP) TIMESTAMP(time)')
-
-
-def questdb(server: Server, exchange: str) -> dict[str, Any]:
-    make_table(server, table_name("questdb", exchange, CANDLES))
+def questdb(server: Server) -> dict[str, Any]:
     quest = {TRADES: TradeQuest, TICKER: TickerQuest, L2_BOOK: BookQuest, CANDLES: CandlesQuest}
     return {channel: make(host=server.host, port=server.ilp_port) for channel, make in quest.items()}
 
 
-def influxdb(server: Server, exchange: str) -> dict[str, Any]:
+def influxdb(server: Server) -> dict[str, Any]:
     made = {}
     influx = {TRADES: TradeInflux, TICKER: TickerInflux, L2_BOOK: QuotedBookInflux, CANDLES: CandlesInflux}
     for channel, make in influx.items():
-        make_table(server, table_name("influxdb", exchange, channel))
         made[channel] = make(
             f"http://{server.host}:{server.influx_port}",
             org="any",

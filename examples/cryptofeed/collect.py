@@ -79,7 +79,7 @@ class Sink:
 def replay(folder: Path, exchange: str, files: list[str], backend: str, server: Server) -> list[Replayed]:
     """Plays an exchange's captures into one back end; callbacks and rows of each channel."""
     rows_before = {channel: backends.rows(server, backend, exchange, channel) for channel in CHANNELS}
-    callbacks = {channel: Sink(sink) for channel, sink in backends.of(backend, server, exchange).items()}
+    callbacks = {channel: Sink(sink) for channel, sink in backends.of(backend, server).items()}
     original = EXCHANGE_MAP[exchange]
     EXCHANGE_MAP[exchange] = as_live(original)
     Symbols.clear()

@@ -10,7 +10,15 @@ use std::sync::Arc;
 use tickstone_model::{Column, ColumnType, ModelError, TableSchema, fault_of_name};
 
 /// The designated timestamp of a table that rows make, as QuestDB names it.
-pub const NEW_TIMESTAMP: &str = "timestamp";
+const NEW_TIMESTAMP: &str = "timestamp";
+
+/// Its name where the rows have a column of that one which is no time, as InfluxDB names it.
+const NEW_TIME: &str = "time";
+
+/// Whether a name in rows of a new table is that of its designated timestamp, `of` the type of its values.
+pub(crate) fn is_new_time(name: &str, of: ColumnType) -> bool {
+    name.eq_ignore_ascii_case(NEW_TIMESTAMP) && of == ColumnType::Timestamp
+}
 
 /// Rows of one table.
 #[derive(Debug, Clone)]
@@ -43,7 +51,8 @@ pub struct RowsColumn {
 }
 
 impl TableRows {
-    /// The table to make for them: its tags are the series key, its designated timestamp stands last.
+    /// The table to make for them: its tags are the series key, its designated timestamp stands last, and is called
+    /// `timestamp`, or `time` where they have a column of that name.
     ///
     /// # Errors
     /// [`ModelError`] where no table can have these names, or so many columns.
@@ -54,7 +63,9 @@ impl TableRows {
             builder.column(&column.name, column.column_type)
         };
         let builder = self.columns.iter().fold(builder, named);
-        builder.column(NEW_TIMESTAMP, ColumnType::Timestamp).timestamp(NEW_TIMESTAMP).build()
+        let is_taken = self.columns.iter().any(|column| column.name.eq_ignore_ascii_case(NEW_TIMESTAMP));
+        let time = if is_taken { NEW_TIME } else { NEW_TIMESTAMP };
+        builder.column(time, ColumnType::Timestamp).timestamp(time).build()
     }
 
     /// The columns that the table does not have yet.

@@ -4,7 +4,7 @@
 
 use super::value::Value;
 use crate::column::ColumnBuilder;
-use crate::rows::{NEW_TIMESTAMP, check_name};
+use crate::rows::{check_name, is_new_time};
 use crate::{ColumnPlan, Fault, RowsColumn, TableRows, TimeFormat};
 use arrow_array::{ArrayRef, TimestampNanosecondArray};
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ impl Table {
         is_tag: bool,
     ) -> Result<Place, Fault> {
         let name = std::str::from_utf8(name).map_err(|_| Fault::NotUtf8)?;
-        let place = match self.known(name) {
+        let place = match self.known(name, of) {
             Some(place) => place,
             None => self.add(name, raw, of, is_tag)?,
         };
@@ -91,16 +91,17 @@ impl Table {
     }
 
     /// What a name means that lines have written otherwise, or that is the designated timestamp's.
-    fn known(&self, name: &str) -> Option<Place> {
-        let schema = self.schema.as_ref();
-        let time = match schema {
-            Some(schema) => schema.timestamp().map(|place| schema.columns()[place].name.as_str()),
-            None => Some(NEW_TIMESTAMP),
-        };
-        if time.is_some_and(|time| time.eq_ignore_ascii_case(name)) {
-            return Some(Place::Time);
+    fn known(&self, name: &str, of: ColumnType) -> Option<Place> {
+        if let Some(&column) = self.by_name.get(&name.to_ascii_lowercase()) {
+            return Some(Place::Column(column));
         }
-        self.by_name.get(&name.to_ascii_lowercase()).copied().map(Place::Column)
+        let is_time = match &self.schema {
+            Some(schema) => schema
+                .timestamp()
+                .is_some_and(|place| schema.columns()[place].name.eq_ignore_ascii_case(name)),
+            None => is_new_time(name, of),
+        };
+        is_time.then_some(Place::Time)
     }
 
     fn add(&mut self, name: &str, raw: &[u8], of: ColumnType, is_tag: bool) -> Result<Place, Fault> {

@@ -250,11 +250,11 @@ fn what_is_bad_is_told() {
     check_bad(b"m,a=\xff b=1\n", "table 'm', column 'a': '\u{fffd}' is not valid UTF-8");
     check_bad(b"\xff b=1\n", "'\u{fffd}' is not valid UTF-8");
     check_bad(
-        "m,timestamp=a b=1\n",
-        "table 'm', column 'timestamp': 'a' is a tag, and the column is TIMESTAMP",
+        "known ts=1i\n",
+        "table 'known', column 'ts': '1i' is a whole number, and the column is TIMESTAMP",
     );
     check_bad(
-        "m timestamp=1i\n",
+        "m timestamp=1t,timestamp=1i\n",
         "table 'm', column 'timestamp': '1i' is a whole number, and the column is TIMESTAMP",
     );
     check_bad(
@@ -348,6 +348,26 @@ fn rows_make_a_table_or_fit_one() {
     assert_eq!(schema.timestamp(), Some(6));
     let batch = tables[0].batch(&schema).expect("they fit their own table");
     assert_eq!((batch.num_rows(), batch.num_columns()), (2, 7));
+
+    // A field or tag of the name that is no time is a column; the designated timestamp has another name then.
+    for (lines, wanted) in [
+        (
+            "m timestamp=1.5,a=1 7\nm Timestamp=2.5 8\n",
+            ["timestamp DOUBLE", "a DOUBLE", "time TIMESTAMP"].as_slice(),
+        ),
+        ("m,timestamp=x a=1 7\n", &["timestamp SYMBOL", "a DOUBLE", "time TIMESTAMP"]),
+        ("m timestamp=5t,time=1.5\n", &["time DOUBLE", "timestamp TIMESTAMP"]),
+    ] {
+        let (tables, _, _) = parse(lines.as_bytes(), Precision::default());
+        let schema = tables[0].new_table().expect("a sound table");
+        let columns: Vec<_> =
+            schema.columns().iter().map(|c| format!("{} {}", c.name, c.column_type)).collect();
+        assert_eq!(columns, wanted, "{lines}");
+        assert_eq!(schema.timestamp(), Some(wanted.len() - 1));
+        assert!(tables[0].batch(&schema).is_some(), "{lines}");
+    }
+    let (both, _, _) = parse(b"m timestamp=1.5,time=2.5\n", Precision::default());
+    assert!(both[0].new_table().unwrap_err().to_string().contains("time"));
 
     let (tables, _, _) = parse(b"known px=1,extra=2i 1\n", Precision::default());
     let table = tables[0].table.clone().expect("it is known");

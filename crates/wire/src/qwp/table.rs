@@ -6,7 +6,7 @@ use super::fit::{fit, new_type};
 use super::kind::WireType;
 use super::read::{Malformed, Reader};
 use crate::ilp::FindTable;
-use crate::rows::{NEW_TIMESTAMP, check_name};
+use crate::rows::{check_name, is_new_time};
 use crate::{Fault, RowsColumn, TableRows};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -113,19 +113,22 @@ fn define<'a>(reader: &mut Reader<'a>, room: &mut Room) -> Result<(usize, Define
 impl Table<'_> {
     /// Takes a column.
     fn take(&mut self, name: &str, of: WireType, values: Column, now: i64) -> Result<(), Stop> {
-        let time = match &self.schema {
-            Some(schema) => schema.timestamp().map(|place| schema.columns()[place].name.as_str()),
-            None => Some(NEW_TIMESTAMP),
-        };
         let is_designated = name.is_empty();
+        let (has_time, is_time) = match &self.schema {
+            Some(schema) => {
+                let time = schema.timestamp().map(|place| &schema.columns()[place]);
+                (time.is_some(), time.is_some_and(|time| time.name.eq_ignore_ascii_case(name)))
+            }
+            None => (true, is_new_time(name, new_type(&values, of))),
+        };
         if is_designated && !matches!(of, WireType::Timestamp | WireType::TimestampNanos) {
             let what = "is no timestamp, and a column without a name is the designated timestamp";
             return Err(Stop::Column(Fault::Field { what }));
         }
-        if is_designated && time.is_none() {
+        if is_designated && !has_time {
             return Err(Stop::Column(Fault::NoTime));
         }
-        if is_designated || time.is_some_and(|time| time.eq_ignore_ascii_case(name)) {
+        if is_designated || is_time {
             if self.times.is_some() {
                 let what = "is the designated timestamp, which the rows have twice";
                 return Err(Stop::Column(Fault::Field { what }));

@@ -12,8 +12,8 @@ mod time;
 pub(crate) use number::{
     IntegerFault, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64,
 };
-pub use other::parse_uuid;
-pub(crate) use other::{parse_bool, parse_hex};
+pub(crate) use other::parse_bool;
+pub use other::{parse_hex, parse_uuid};
 pub use time::parse_iso;
 pub(crate) use time::{DateCache, parse_date, parse_epoch, plain_iso};
 

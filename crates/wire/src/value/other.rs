@@ -14,7 +14,7 @@ pub(crate) fn parse_bool(text: &[u8]) -> Option<bool> {
 
 /// Bytes as pairs of hexadecimal digits, with or without a leading `\x` or `0x`, put behind `out`;
 /// `false`, and `out` as it was, where the text is something else.
-pub(crate) fn parse_hex(text: &[u8], out: &mut Vec<u8>) -> bool {
+pub fn parse_hex(text: &[u8], out: &mut Vec<u8>) -> bool {
     let digits = match text {
         [b'\\' | b'0', b'x', rest @ ..] => rest,
         _ => text,
