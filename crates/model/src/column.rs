@@ -2,6 +2,7 @@
 
 use crate::{ElementType, ModelError, Result};
 use arrow_schema::{DataType, Field, TimeUnit};
+use std::borrow::Cow;
 use std::fmt;
 
 /// What a column holds.
@@ -146,6 +147,8 @@ impl ColumnType {
     }
 
     /// The type a SQL name stands for, in any case, with the usual synonyms; an array's is its elements' with `[]`.
+    /// INT1, INT2, INT4 and INT8 count bytes, as in PostgreSQL and DuckDB; INT16, INT32 and INT64 count bits. The length
+    /// of `VARCHAR(10)` and the digits of `TIMESTAMP(6)` bound nothing, as in DuckDB.
     ///
     /// # Errors
     /// [`ModelError::UnknownType`], [`ModelError::DecimalRange`] for a DECIMAL out of range, or
@@ -162,27 +165,56 @@ impl ColumnType {
         if let Some(arguments) = folded.strip_prefix("DECIMAL").or_else(|| folded.strip_prefix("NUMERIC")) {
             return parse_decimal(name, arguments);
         }
-        Ok(match folded.split_whitespace().collect::<Vec<_>>().join(" ").as_str() {
+        let words = folded.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(match without_length(&words).as_ref() {
             "BOOLEAN" | "BOOL" => ColumnType::Boolean,
-            "TINYINT" | "INT8" => ColumnType::Int8,
-            "SMALLINT" | "INT16" | "SHORT" => ColumnType::Int16,
-            "INT" | "INTEGER" | "INT32" => ColumnType::Int32,
-            "BIGINT" | "LONG" | "INT64" => ColumnType::Int64,
+            "TINYINT" | "INT1" => ColumnType::Int8,
+            "SMALLINT" | "INT2" | "INT16" | "SHORT" => ColumnType::Int16,
+            "INT" | "INTEGER" | "INT4" | "INT32" => ColumnType::Int32,
+            "BIGINT" | "LONG" | "INT8" | "INT64" => ColumnType::Int64,
             "TINYINT UNSIGNED" | "UTINYINT" | "UINT8" => ColumnType::UInt8,
             "SMALLINT UNSIGNED" | "USMALLINT" | "UINT16" => ColumnType::UInt16,
             "INT UNSIGNED" | "INTEGER UNSIGNED" | "UINTEGER" | "UINT32" => ColumnType::UInt32,
             "BIGINT UNSIGNED" | "UBIGINT" | "UINT64" => ColumnType::UInt64,
+            // By the SQL standard a FLOAT says how many bits its digits have.
+            words if float_bits(words).is_some_and(|bits| bits <= 24) => ColumnType::Float32,
+            words if float_bits(words).is_some() => ColumnType::Float64,
             "FLOAT" | "REAL" | "FLOAT32" | "FLOAT4" => ColumnType::Float32,
             "DOUBLE" | "DOUBLE PRECISION" | "FLOAT64" | "FLOAT8" => ColumnType::Float64,
             "SYMBOL" => ColumnType::Symbol,
-            "VARCHAR" | "TEXT" | "STRING" => ColumnType::Varchar,
+            "VARCHAR" | "TEXT" | "STRING" | "CHARACTER VARYING" => ColumnType::Varchar,
             "BINARY" | "BYTEA" | "BLOB" | "VARBINARY" => ColumnType::Binary,
             "UUID" => ColumnType::Uuid,
             "DATE" => ColumnType::Date,
-            "TIMESTAMP" | "TIMESTAMP_NS" => ColumnType::Timestamp,
+            "TIMESTAMP"
+            | "TIMESTAMP_NS"
+            | "TIMESTAMPTZ"
+            | "TIMESTAMP WITH TIME ZONE"
+            | "TIMESTAMP WITHOUT TIME ZONE" => ColumnType::Timestamp,
             _ => return Err(ModelError::UnknownType { name: name.to_string() }),
         })
     }
+}
+
+/// A type without the number of characters, or of digits of a second, that may stand behind its first words.
+fn without_length(words: &str) -> Cow<'_, str> {
+    let parts = words.split_once('(').and_then(|(of, rest)| Some((of, rest.split_once(')')?)));
+    let Some((of, (number, rest))) = parts else { return Cow::Borrowed(words) };
+    let most = match of.trim_end() {
+        "VARCHAR" | "CHARACTER VARYING" => u32::MAX,
+        "TIMESTAMP" => 9,
+        _ => return Cow::Borrowed(words),
+    };
+    match number.trim().parse::<u32>() {
+        Ok(number) if number <= most => Cow::Owned(format!("{}{rest}", of.trim_end())),
+        _ => Cow::Borrowed(words),
+    }
+}
+
+/// The bits of `FLOAT(53)`, 1 to 53.
+fn float_bits(words: &str) -> Option<u32> {
+    let bits = words.strip_prefix("FLOAT")?.trim_start().strip_prefix('(')?.strip_suffix(')')?;
+    bits.trim().parse().ok().filter(|bits| (1..=53).contains(bits))
 }
 
 fn parse_decimal(name: &str, arguments: &str) -> Result<ColumnType> {

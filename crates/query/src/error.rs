@@ -132,7 +132,14 @@ impl From<EngineError> for QueryError {
             EngineError::NoSuchTable { .. } => Some(SHOW_TABLES.to_string()),
             _ => None,
         };
-        let (state, made) = (sqlstate::of_engine(&error), Self::new(error.kind(), error.to_string()));
+        let state = sqlstate::of_engine(&error);
+        let message = match &error {
+            EngineError::Io { .. } if state == Some(SqlState::DiskFull) => {
+                format!("the disk is full ({error}); free space, then try again")
+            }
+            _ => error.to_string(),
+        };
+        let made = Self::new(error.kind(), message);
         Self { hint, state, source: Some(Arc::new(error)), ..made }
     }
 }

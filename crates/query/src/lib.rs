@@ -60,8 +60,8 @@ pub use frame::Frame;
 pub use functions::user::{
     AggregateState, Function, FunctionError, FunctionKind, FunctionResult, FunctionSignature, NullHandling,
 };
-pub use literals::{array_elements, without_exponent};
-pub use parameters::{ParameterValue, Parameters};
+pub use literals::{array_elements, parse_bytes, without_exponent};
+pub use parameters::{ParameterValue, Parameters, widen_floats};
 pub use provider::SnapshotTable;
 pub use session::{Description, Outcome, QueryProgress, Session};
 pub use statements::ShownSetting;

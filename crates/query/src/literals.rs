@@ -1,6 +1,6 @@
-//! Literals that stand where another type is wanted: text for a time or a UUID (`ts >= '2024-08-08T09:30'`,
-//! `ts < '2024-09'`, `id = '67e55044-10b1-426f-9247-bb680e5fe0c8'`), a whole number for a SYMBOL
-//! (`symbol = 600519`).
+//! Literals that stand where another type is wanted: text for a time, a UUID or bytes
+//! (`ts >= '2024-08-08T09:30'`, `ts < '2024-09'`, `id = '67e55044-10b1-426f-9247-bb680e5fe0c8'`,
+//! `raw = '\x00ff'`), a whole number for a SYMBOL (`symbol = 600519`).
 //!
 //! The rule runs before types are made to agree. It reads such text as files are read (one set of rules for
 //! all input), so that a literal may leave out what a file's timestamp may, and besides the day and the
@@ -10,7 +10,7 @@
 
 use crate::uuids;
 use chrono::NaiveDate;
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
@@ -18,12 +18,14 @@ use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 use sqlparser::ast::BinaryOperator;
-use tickstone_wire::{parse_iso, parse_uuid};
+use std::borrow::Cow;
+use tickstone_wire::{parse_hex, parse_iso, parse_uuid};
 
 mod array;
 mod decimal;
 mod exponent;
 pub(crate) mod interval;
+mod span;
 
 pub use array::array_elements;
 pub use exponent::without_exponent;
@@ -62,8 +64,15 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let list = list.into_iter().map(|item| wanted.read(item)).collect::<Result<_>>()?;
             Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
         }
+        Expr::Cast(Cast { expr, field })
+            if matches!(field.data_type(), DataType::Interval(IntervalUnit::MonthDayNano))
+                && text_of(&expr).is_some_and(|text| span::parse_span(text).is_some()) =>
+        {
+            let span = text_of(&expr).and_then(span::parse_span);
+            Ok(Transformed::yes(Expr::Literal(ScalarValue::IntervalMonthDayNano(span), None)))
+        }
         Expr::Cast(Cast { expr, field }) => match Wanted::of(field.data_type()) {
-            Some(wanted @ (Wanted::Time | Wanted::Uuid)) if text_of(&expr).is_some() => {
+            Some(wanted @ (Wanted::Time | Wanted::Uuid | Wanted::Bytes)) if text_of(&expr).is_some() => {
                 Ok(Transformed::yes(wanted.read(*expr)?))
             }
             _ => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
@@ -125,6 +134,7 @@ enum Wanted {
     Time,
     Uuid,
     Symbol,
+    Bytes,
 }
 
 impl Wanted {
@@ -132,6 +142,7 @@ impl Wanted {
         match data_type {
             DataType::Timestamp(TimeUnit::Nanosecond, None) => Some(Wanted::Time),
             DataType::FixedSizeBinary(UUID_BYTES) => Some(Wanted::Uuid),
+            DataType::Binary => Some(Wanted::Bytes),
             DataType::Dictionary(_, values) if **values == DataType::Utf8 => Some(Wanted::Symbol),
             _ => None,
         }
@@ -152,6 +163,10 @@ impl Wanted {
             Wanted::Uuid => {
                 let bytes = parse_uuid(text.trim().as_bytes()).ok_or_else(|| no_uuid(text))?;
                 ScalarValue::FixedSizeBinary(UUID_BYTES, Some(bytes.to_vec()))
+            }
+            Wanted::Bytes => {
+                let bytes = parse_bytes(text).ok_or_else(|| no_bytes(text))?;
+                ScalarValue::Binary(Some(bytes.into_owned()))
             }
         };
         Ok(Expr::Literal(value, None))
@@ -181,6 +196,20 @@ pub(crate) fn parse_instant(text: &str) -> Option<i64> {
         _ => return parse_iso(text.as_bytes()),
     };
     parse_iso(completed.as_bytes())
+}
+
+/// The bytes that a text stands for: those of `\x00ff` in hexadecimal digits ("Binary Data Types", in PostgreSQL's
+/// manual), its own of any other; `None` where such digits are none.
+pub fn parse_bytes(text: &str) -> Option<Cow<'_, [u8]>> {
+    if !text.starts_with("\\x") {
+        return Some(Cow::Borrowed(text.as_bytes()));
+    }
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    parse_hex(text.as_bytes(), &mut bytes).then_some(Cow::Owned(bytes))
+}
+
+fn no_bytes(text: &str) -> DataFusionError {
+    plan_datafusion_err!("'{text}' is no BINARY: after \\x stand pairs of hexadecimal digits")
 }
 
 fn no_instant(text: &str) -> DataFusionError {

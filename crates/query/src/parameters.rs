@@ -84,7 +84,7 @@ impl Parameters {
     /// # Errors
     /// As there, but for those.
     pub fn bind_some(&self, statements: &mut [Statement]) -> Result<HashSet<String>> {
-        let mut binder = Binder { parameters: self, used: HashSet::new() };
+        let mut binder = Binder { parameters: self, wide_floats: false, used: HashSet::new() };
         binder.bind_all(statements)?;
         Ok(binder.used)
     }
@@ -124,8 +124,18 @@ impl Parameters {
     }
 }
 
+/// Reads FLOAT where a placeholder is cast to it, `$1::FLOAT`, as PostgreSQL does: in eight bytes. Its drivers write
+/// that for values of DOUBLE columns.
+pub fn widen_floats(statement: &mut Statement) {
+    let mut binder = Binder { parameters: &Parameters::Unbound, wide_floats: true, used: HashSet::new() };
+    // Nothing is bound, so nothing can be wrong.
+    let _ = binder.bind_all(std::slice::from_mut(statement));
+}
+
 struct Binder<'a> {
     parameters: &'a Parameters,
+    /// Whether FLOAT is DOUBLE where a placeholder is cast to it.
+    wide_floats: bool,
     /// Names of the values that stood somewhere.
     used: HashSet<String>,
 }
@@ -232,6 +242,11 @@ impl<'a> Binder<'a> {
                     *expr = literal;
                 }
             }
+            Expr::Cast { expr, data_type: to @ DataType::Float(_), .. }
+                if self.wide_floats && is_placeholder(expr) =>
+            {
+                *to = DataType::DoublePrecision;
+            }
             Expr::InList { list, negated, .. } => {
                 *list = self.items(list)?;
                 // An empty list holds nothing, not even what is NULL.
@@ -264,6 +279,10 @@ impl VisitorMut for Binder<'_> {
             Err(error) => ControlFlow::Break(error),
         }
     }
+}
+
+fn is_placeholder(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }))
 }
 
 fn position(value: &ValueWithSpan) -> Position {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ElementType;
 
 fn trades() -> TableSchemaBuilder {
     TableSchema::builder("trades")
@@ -48,7 +49,36 @@ fn types_are_read_back_from_their_names() {
         assert_eq!(ColumnType::parse(name).unwrap().to_string(), name);
         assert_eq!(ColumnType::parse(&name.to_lowercase()).unwrap().to_string(), name);
     }
+    for (name, ours) in [
+        ("int1", ColumnType::Int8),
+        ("INT2", ColumnType::Int16),
+        ("int4", ColumnType::Int32),
+        ("INT8", ColumnType::Int64),
+        ("INT64", ColumnType::Int64),
+        ("timestamp  without time zone", ColumnType::Timestamp),
+        ("TIMESTAMPTZ", ColumnType::Timestamp),
+        ("timestamp(6) with time zone", ColumnType::Timestamp),
+        ("TIMESTAMP (9)", ColumnType::Timestamp),
+        ("FLOAT(24)", ColumnType::Float32),
+        ("float (53)", ColumnType::Float64),
+        ("varchar(10)", ColumnType::Varchar),
+        ("CHARACTER VARYING (10)", ColumnType::Varchar),
+        ("int8[]", ColumnType::Array(ElementType::of(ColumnType::Int64).unwrap())),
+    ] {
+        assert_eq!(ColumnType::parse(name).unwrap(), ours, "{name}");
+    }
     assert!(ColumnType::parse("DECIMAL(39,2)").is_err());
     assert!(ColumnType::parse("DECIMAL(3,4)").is_err());
-    assert!(ColumnType::parse("MONEY").is_err());
+    for name in [
+        "MONEY",
+        "TIMESTAMP(10)",
+        "VARCHAR(x)",
+        "FLOAT(54)",
+        "FLOAT(0)",
+        "VARCHAR(1",
+        "BIGINT(8)",
+        "VARCHAR(1)(2)",
+    ] {
+        assert!(ColumnType::parse(name).is_err(), "{name}");
+    }
 }

@@ -214,16 +214,17 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
     Ok(None)
 }
 
-/// DESCRIBE t, DESC t; `None` where a query follows.
-pub(super) fn describe(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
+/// DESCRIBE t, DESC t.
+pub(super) fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip(1);
     if cursor.words(&["SELECT"]) || cursor.words(&["WITH"]) || cursor.peek() == Some(&Token::LParen) {
-        return Ok(None);
+        return Err(SqlError::new("DESCRIBE is of a table, not of a query", cursor.position())
+            .hint("CREATE VIEW v AS the query, then DESCRIBE v; EXPLAIN shows how it is answered"));
     }
     if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
         cursor.skip(1);
     }
     let table = cursor.table_name()?;
     cursor.expect_end()?;
-    Ok(Some(Statement::ShowColumns { table }))
+    Ok(Statement::ShowColumns { table })
 }

@@ -180,15 +180,19 @@ impl<'t> Cursor<'t> {
     /// The name of a table: Tickstone has no schemas, so it has one part.
     pub(super) fn table_name(&mut self) -> Result<String> {
         let position = self.position();
-        let name = self.name("the name of a table")?;
-        if self.eat_token(&Token::Period) {
-            if name.eq_ignore_ascii_case("public") {
-                return self.name("the name of a table");
-            }
-            return Err(SqlError::new("a table's name has one part", position)
-                .hint("leave out what comes before the point: there are no schemas"));
+        let mut parts = vec![self.name("the name of a table")?];
+        while parts.len() < 3 && self.eat_token(&Token::Period) {
+            parts.push(self.name("the name of a table")?);
         }
-        Ok(name)
+        let name = parts.pop().unwrap_or_default();
+        // The first of three is the database, which has as many names as its clients give it.
+        match parts.last() {
+            Some(schema) if !schema.eq_ignore_ascii_case("public") => {
+                Err(SqlError::new("a table's name has one part", position)
+                    .hint("leave out what comes before the point: there are no schemas"))
+            }
+            _ => Ok(name),
+        }
     }
 
     /// `( name, … )`.

@@ -5,6 +5,7 @@
 //! digit: `CAST('0.1' AS DECIMAL(30, 20))`. One of many digits in a comparison becomes such a cast; beside a double
 //! `crate::literals` makes it the nearest double after all.
 
+use crate::literals::without_exponent;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, UnaryOperator, Value, ValueWithSpan,
     VisitorMut,
@@ -28,6 +29,12 @@ impl VisitorMut for KeepDigits {
             Expr::Cast { expr: of, data_type, .. } if is_decimal(data_type) => {
                 if let Some(digits) = number(of) {
                     **of = Expr::value(Value::SingleQuotedString(digits));
+                }
+                if let (DataType::Decimal(size) | DataType::Numeric(size) | DataType::Dec(size), Some(digits)) =
+                    (data_type, written(of))
+                    && *size == ExactNumberInfo::None
+                {
+                    *size = size_of(digits);
                 }
             }
             Expr::BinaryOp { left, op: Eq | Gt | GtEq | Lt | LtEq | NotEq, right } => {
@@ -55,6 +62,27 @@ pub(crate) fn number(expr: &Expr) -> Option<String> {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{}", number(expr)?)),
         Expr::Nested(inner) => number(inner),
         _ => None,
+    }
+}
+
+/// The text that is cast.
+fn written(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        Expr::Nested(inner) => written(inner),
+        _ => None,
+    }
+}
+
+/// The size that a DECIMAL of none needs for these digits, where DataFusion's own, 10 after the point, would round them.
+fn size_of(digits: &str) -> ExactNumberInfo {
+    const PLACES: usize = 10;
+    let plain = without_exponent(digits.trim());
+    let (whole, fraction) = plain.as_deref().and_then(|digits| digits.split_once('.')).unwrap_or(("", ""));
+    let whole = whole.trim_start_matches(['-', '+', '0']).len();
+    match fraction.len() {
+        places if places <= PLACES || whole + places > DECIMAL_DIGITS => ExactNumberInfo::None,
+        places => ExactNumberInfo::PrecisionAndScale(DECIMAL_DIGITS as u64, places as i64),
     }
 }
 

@@ -188,7 +188,7 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
     }
     let read = match cursor.peek() {
         _ if cursor.words(&["SHOW"]) => copy::show(&mut cursor)?,
-        _ if cursor.words(&["DESCRIBE"]) || cursor.words(&["DESC"]) => copy::describe(&mut cursor)?,
+        _ if cursor.words(&["DESCRIBE"]) || cursor.words(&["DESC"]) => Some(copy::describe(&mut cursor)?),
         _ => None,
     };
     match read {
@@ -223,6 +223,10 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
         ast::Statement::Delete(delete) => change::delete(delete, start(tokens)),
         ast::Statement::Update(update) => change::update(update, start(tokens)),
+        ast::Statement::Explain { ref statement, .. } if !matches!(**statement, ast::Statement::Query(_)) => {
+            let error = SqlError::new("EXPLAIN is of a query, and this is none", start(tokens));
+            Err(error.hint("EXPLAIN the SELECT that it reads"))
+        }
         ast::Statement::Query(_) | ast::Statement::Explain { .. } | ast::Statement::ShowVariable { .. } => {
             Ok(Statement::Query(Box::new(parsed)))
         }

@@ -161,8 +161,8 @@ fn small_statements_are_read() {
     let check = |sql: &str, expected: &str| {
         assert_eq!(format!("{:?}", parse(sql).unwrap_or_else(|e| panic!("{sql}: {e}"))), expected, "{sql}");
     };
-    check("BEGIN; commit work ;ROLLBACK;;", "[Begin, Commit, Rollback]");
-    check("START TRANSACTION; END", "[Begin, Commit]");
+    check("BEGIN; commit work ;ROLLBACK;;", "[Begin { read_only: None }, Commit, Rollback]");
+    check("START TRANSACTION; END", "[Begin { read_only: None }, Commit]");
     check("SHOW TABLES", "[ShowTables]");
     check("show columns from T", r#"[ShowColumns { table: "T" }]"#);
     check("DESCRIBE \"My table\"", r#"[ShowColumns { table: "My table" }]"#);

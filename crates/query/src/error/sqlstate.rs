@@ -31,6 +31,8 @@ pub enum SqlState {
     NotNull,
     /// A type that is not there.
     UndefinedObject,
+    /// A placeholder without a value.
+    UndefinedParameter,
     /// A number that the type does not hold.
     OutOfRange,
     /// A division by zero.
@@ -79,6 +81,7 @@ impl SqlState {
             SqlState::InvalidText => "22P02",
             SqlState::NotNull => "23502",
             SqlState::UndefinedObject => "42704",
+            SqlState::UndefinedParameter => "42P02",
             SqlState::OutOfRange => "22003",
             SqlState::DivisionByZero => "22012",
             SqlState::NotSupported => "0A000",
@@ -138,6 +141,7 @@ pub(super) fn of_engine(error: &EngineError) -> Option<SqlState> {
         EngineError::TableExists { .. } => SqlState::DuplicateTable,
         EngineError::ReadOnly { .. } => SqlState::ReadOnlyTransaction,
         EngineError::DiskFull { .. } | EngineError::TapeStopped { .. } => SqlState::DiskFull,
+        EngineError::Io { .. } if error.kind() == ErrorKind::FreeSpace => SqlState::DiskFull,
         EngineError::MemoryFull { .. } => SqlState::OutOfMemory,
         EngineError::Model(error) => return of_model(error),
         _ => return None,

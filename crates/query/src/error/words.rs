@@ -141,6 +141,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         incomparable,
         no_number,
         no_between,
+        no_parameter,
         no_range,
         named_alike,
         no_moving_frame,
@@ -242,6 +243,13 @@ fn incomparable(message: &str) -> Option<QueryError> {
     })
 }
 
+/// A placeholder that nobody gave a value for.
+fn no_parameter(message: &str) -> Option<QueryError> {
+    let name = between(message, "Placeholder '", "' was not provided a value for execution")?;
+    let made = QueryError::request(format!("placeholder {name} has no value"));
+    Some(made.state(SqlState::UndefinedParameter).hint("give the statement its parameters"))
+}
+
 fn no_between(message: &str) -> Option<QueryError> {
     let types = between(message, "Failed to coerce types ", " in BETWEEN expression")?;
     let (left, right) = types.split_once(" and ")?;
@@ -338,7 +346,8 @@ fn out_of_range(message: &str) -> Option<QueryError> {
 /// A text that is no value of a type.
 fn no_value(message: &str) -> Option<QueryError> {
     let (_, rest) = message.strip_prefix('\'')?.split_once("' is no ")?;
-    let known = ["UUID", "timestamp", "date", "number", "array"].iter().any(|of| rest.starts_with(of));
+    let known =
+        ["UUID", "BINARY", "timestamp", "date", "number", "array"].iter().any(|of| rest.starts_with(of));
     known.then(|| QueryError::request(message).state(SqlState::InvalidText))
 }
 

@@ -181,9 +181,9 @@ impl CatalogProviderList for PinnedCatalog {
         vec![CATALOG.to_string()]
     }
 
-    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        let schema = Arc::clone(&self.schema);
-        (name == CATALOG).then(|| Arc::new(PinnedSchemas { schema }) as Arc<dyn CatalogProvider>)
+    /// The one database, under whatever name: clients of a server give it theirs.
+    fn catalog(&self, _name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        Some(Arc::new(PinnedSchemas { schema: Arc::clone(&self.schema) }))
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Truncate { names } => truncate(session, names).await,
         Statement::Begin { read_only } => begin(session, read_only),
         Statement::SetTransaction { read_only, session: lasts } => {
-            set_transaction(session, read_only, lasts);
+            set_transaction(session, read_only, lasts)?;
             Ok(Outcome::done("SET"))
         }
         Statement::Commit => commit(session).await,
@@ -176,12 +176,19 @@ fn no_transaction() -> QueryError {
 }
 
 /// READ ONLY, for the transaction that is open or for those to come.
-fn set_transaction(session: &mut Session, read_only: Option<bool>, lasts: bool) {
-    let Some(read_only) = read_only else { return };
-    match lasts {
-        true => session.read_only.session = read_only,
-        false => session.read_only.transaction = Some(read_only),
+fn set_transaction(session: &mut Session, read_only: Option<bool>, lasts: bool) -> Result<()> {
+    let Some(read_only) = read_only else { return Ok(()) };
+    if lasts {
+        session.read_only.session = read_only;
+        return Ok(());
     }
+    // Whoever began it READ ONLY has its statements write nothing, whatever they say.
+    if session.in_transaction() && session.is_read_only() && !read_only {
+        let error = QueryError::request("this transaction is READ ONLY, and stays so");
+        return Err(error.state(SqlState::ActiveTransaction).hint("ROLLBACK, then BEGIN READ WRITE"));
+    }
+    session.read_only.transaction = Some(read_only);
+    Ok(())
 }
 
 fn cancel(session: &Session, id: u64) -> Result<Outcome> {

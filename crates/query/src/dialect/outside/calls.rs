@@ -2,10 +2,12 @@
 
 use super::super::marker::call;
 use super::selects;
+use crate::literals::array_elements;
 use sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArguments, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, OrderBy, OrderByKind, Query,
-    Select, SelectItem, SetExpr, TableAlias, TableFactor, UnaryOperator, Value,
+    AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArguments,
+    LambdaFunction, LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, UnaryOperator, Value,
+    ValueWithSpan,
 };
 use sqlparser::ast::{
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, GroupByExpr, OrderByExpr,
@@ -15,6 +17,10 @@ use sqlparser::parser::Parser;
 
 pub(super) fn mend(expr: &mut Expr) {
     match expr {
+        // By the SQL standard a FLOAT says how many bits its digits have: past 24 it has eight bytes.
+        Expr::Cast { data_type: of @ DataType::Float(ExactNumberInfo::Precision(25..=53)), .. } => {
+            *of = DataType::DoublePrecision;
+        }
         Expr::Cast { expr: value, data_type, .. } => {
             if let Some(made) = cast(value, data_type) {
                 *expr = made;
@@ -23,6 +29,16 @@ pub(super) fn mend(expr: &mut Expr) {
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !is_query(right) => {
             let left = left.as_ref().clone();
             *expr = match bare(right) {
+                Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span })
+                    if array_elements(&text).is_some() =>
+                {
+                    let value = |element: Option<String>| {
+                        let value = element.map_or(Value::Null, Value::SingleQuotedString);
+                        Expr::Value(ValueWithSpan { value, span })
+                    };
+                    let list = array_elements(&text).unwrap_or_default().into_iter().map(value).collect();
+                    Expr::InList { expr: Box::new(left), list, negated: false }
+                }
                 Expr::Array(array) => Expr::InList { expr: Box::new(left), list: array.elem, negated: false },
                 array => call("array_has", vec![array, left]),
             };

@@ -313,9 +313,9 @@ impl Walk<'_> {
                 // ROW and ROWS are the same.
                 self.some(offset, |walk, Offset { value, rows: _ }| walk.expr(value))
             }
-            LimitClause::OffsetCommaLimit { offset, limit } => {
-                self.expr(offset)?;
-                self.expr(limit)
+            // MySQL's second number is how many rows, QuestDB's is the row they end before.
+            LimitClause::OffsetCommaLimit { .. } => {
+                Err(self.refused("LIMIT of two numbers", "write LIMIT 3 OFFSET 2: rows 3, 4 and 5"))
             }
         }
     }
