@@ -20,6 +20,10 @@ pub(crate) fn permit(settings: &Settings, statement: &mut Statement) -> Result<(
             .hint("send rows over the wire (COPY … FROM STDIN, /imp), or allow a directory: files = '/srv/exchange'"));
     }
     match inside(Path::new(directory), Path::new(path.as_str())) {
+        Some(found) if !is_plain(&found) => {
+            let what = format!("'{path}' is a pipe, a socket or a device, not a file");
+            Err(QueryError::request(what).hint("name a regular file"))
+        }
         Some(found) => {
             *path = found.to_string_lossy().into_owned();
             Ok(())
@@ -48,9 +52,41 @@ fn inside(directory: &Path, path: &Path) -> Option<PathBuf> {
     (real.starts_with(&directory) && found != directory).then_some(found)
 }
 
+/// Whether what is at a path can be read without waiting for whoever writes it, or is not there yet. What a directory is
+/// good for, the statement knows.
+fn is_plain(path: &Path) -> bool {
+    path.metadata().map_or(true, |found| found.is_file() || found.is_dir())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_plain_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp.path().join(name);
+        std::fs::write(at("a.csv"), "x").unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(at("fifo.csv")).status().unwrap();
+        assert!(made.success());
+        for name in ["a.csv", "new.csv", "."] {
+            assert!(is_plain(&at(name)), "{name}");
+        }
+        for name in ["fifo.csv", "socket"] {
+            assert!(!is_plain(&at(name)), "{name}");
+        }
+        assert!(!is_plain(Path::new("/dev/zero")));
+        let mut settings = Settings::default();
+        let directory = temp.path().to_str().unwrap();
+        settings.set("files", directory, crate::settings::Origin::Flag).unwrap();
+        for sql in ["COPY t FROM 'fifo.csv'", "COPY t TO 'fifo.csv'", "PREPARE p AS COPY t FROM 'fifo.csv'"] {
+            let Ok(parsed) = tickstone_query::dialect::parse_with_texts(sql) else { continue };
+            let (_, mut statement) = parsed.into_iter().next().unwrap();
+            let error = permit(&settings, &mut statement).expect_err(sql).to_string();
+            assert!(error.contains("'fifo.csv' is a pipe"), "{sql}: {error}");
+        }
+    }
 
     #[test]
     fn only_what_lies_in_the_directory() {

@@ -4,8 +4,8 @@ use crate::Shared;
 use crate::metrics::Counter;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flate2::write::MultiGzDecoder;
@@ -25,6 +25,34 @@ pub(crate) fn bad_request(what: &str) -> Response {
     json(StatusCode::BAD_REQUEST, &json!({ "error": what }))
 }
 
+/// What a request is told whose words are not percent-encoded as they should be.
+pub(crate) const NOT_PERCENT_ENCODED: &str = "the parameters are not percent-encoded UTF-8: after % stand two hexadecimal digits, %25 is a percent sign";
+
+/// Whether what `%41` and the like stand for is UTF-8 (RFC 3986, 2.1). Readers that pass over what is not put other
+/// characters in its place.
+pub(crate) fn is_percent_encoded(text: &str) -> bool {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, more)) = rest.split_first() {
+        rest = more;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let digit = |place: usize| more.get(place).and_then(|digit| char::from(*digit).to_digit(16));
+        let (Some(high), Some(low)) = (digit(0), digit(1)) else { return false };
+        bytes.push((high * 16 + low) as u8);
+        rest = &more[2..];
+    }
+    std::str::from_utf8(&bytes).is_ok()
+}
+
+/// Whether a request says that its body is longer than `most`.
+pub(crate) fn is_too_long(headers: &HeaderMap, most: usize) -> bool {
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    length.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > most as u64)
+}
+
 /// A body, unpacked where it is packed (gzip), of at most `request_bytes_max`; none of its pieces may keep us waiting for
 /// longer than `idle_timeout`.
 ///
@@ -42,6 +70,9 @@ pub(crate) async fn unpacked(
             format!("the request is longer than request_bytes_max, {bytes_max} bytes; send it in pieces");
         (StatusCode::PAYLOAD_TOO_LARGE, what)
     };
+    if is_too_long(headers, bytes_max) {
+        return Err(too_long());
+    }
     let unwritten = |error: io::Error| match error.kind() {
         io::ErrorKind::OutOfMemory => {
             let most = settings.text("requests_bytes_max");
@@ -153,6 +184,9 @@ impl Write for Limited {
 /// form have no Origin; see "Fetch Metadata Request Headers", W3C).
 pub(crate) async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     shared.metrics.add(Counter::HttpRequests, 1);
+    if let Some(what) = malformed(&request) {
+        return bad_request(what);
+    }
     match fault(&request, shared.is_loopback) {
         None => next.run(request).await,
         Some(what) => {
@@ -162,10 +196,25 @@ pub(crate) async fn guarded(State(shared): State<Arc<Shared>>, request: Request,
     }
 }
 
-/// Why a request is not served.
+/// What is wrong with the head of a request: its host (RFC 9112, 3.2), or its parameters.
+fn malformed(request: &Request) -> Option<&'static str> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if request.version() == Version::HTTP_11 => {
+            return Some("the request names no host (Host)");
+        }
+        (_, Some(_)) => return Some("the request names two hosts (Host)"),
+        (Some(host), None) if host.to_str().is_err() => return Some("the host is not ASCII (Host)"),
+        _ => {}
+    }
+    let words = request.uri().query().unwrap_or_default();
+    (!is_percent_encoded(words)).then_some(NOT_PERCENT_ENCODED)
+}
+
+/// Why a request is not served. The host in its first line, where there is one, comes before the header.
 fn fault(request: &Request, is_loopback: bool) -> Option<String> {
     let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let host = text(HOST).or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+    let host = request.uri().authority().map(|authority| authority.as_str()).or_else(|| text(HOST));
     match (host, text(ORIGIN)) {
         (Some(host), _) if is_loopback && !is_own(host) => {
             Some(format!("the host '{host}' is not served here: ask localhost or its address"))
@@ -203,6 +252,16 @@ fn is_same(origin: &str, host: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percent_encoding() {
+        for text in ["", "query=SELECT+1", "a=%C3%A9&b=%25", "%e2%82%ac", "é", "a%00b"] {
+            assert!(is_percent_encoded(text), "{text}");
+        }
+        for text in ["%FF", "a=%", "a=%2", "a=%ZZ", "a=%C3&b=%A9", "%C3+%A9", "%ED%A0%80", "%C0%80", "%+1"] {
+            assert!(!is_percent_encoded(text), "{text}");
+        }
+    }
 
     #[test]
     fn hosts_and_origins() {

@@ -14,11 +14,13 @@
 //!
 //! Never knows how rows are stored or statements planned. Enter at [`Server`].
 
+mod aside;
 mod files;
 mod flight;
 mod http;
 mod ilp;
 mod ingest;
+mod json;
 mod listen;
 pub mod mcp;
 mod metrics;
@@ -33,7 +35,7 @@ use ingest::Making;
 use metrics::Metrics;
 use pg::catalog::PgCatalog;
 use settings::{SettingError, Settings};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -125,10 +127,10 @@ impl Server {
     /// # Errors
     /// [`StartError`]; nothing is bound then.
     pub fn start(database: Database, settings: Settings) -> Result<Self, StartError> {
-        let host: IpAddr = settings
-            .text("host")
-            .parse()
-            .map_err(|_| SettingError::new(format!("host = '{}' is no address", settings.text("host"))))?;
+        let host = settings
+            .host()
+            .ok_or_else(|| SettingError::new(format!("host = '{}' is no address", settings.text("host"))))?;
+        settings::warn_of_variables();
         let is_loopback = host.is_loopback();
         if !is_loopback && !settings.switch("insecure") {
             let what = format!(
@@ -141,6 +143,7 @@ impl Server {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
         }
         database.show_settings(settings.shown());
+        aside::sweep(database.engine());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)

@@ -10,6 +10,7 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::{SockRef, TcpKeepalive};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,10 @@ impl Serving {
         }
     }
 }
+
+/// How long nothing comes until the system asks whether the client is still there, and how often it then does.
+const PROBES_AFTER: Duration = Duration::from_secs(60);
+const PROBES_APART: Duration = Duration::from_secs(10);
 
 /// Files that are left to the database.
 const FILES_LEFT: usize = 256;
@@ -142,6 +147,7 @@ pub(crate) async fn listen(
             continue;
         };
         let _ = stream.set_nodelay(true);
+        end_without_client(&stream, shared.settings.time("send_timeout"));
         let (shared, stopping, serving) = (Arc::clone(&shared), stopping.clone(), serving.clone());
         let open = Arc::new(open);
         tokio::spawn(async move {
@@ -157,6 +163,18 @@ pub(crate) async fn listen(
             drop(open);
         });
     }
+}
+
+/// Has the system end a connection whose client has gone without a word, or takes nothing of what is sent to it. Where it
+/// does not know how, the connection is served all the same.
+fn end_without_client(stream: &TcpStream, send_timeout: Option<Duration>) {
+    let socket = SockRef::from(stream);
+    let probes = TcpKeepalive::new().with_time(PROBES_AFTER).with_interval(PROBES_APART);
+    let _ = socket.set_tcp_keepalive(&probes);
+    #[cfg(target_os = "linux")]
+    let _ = socket.set_tcp_user_timeout(send_timeout);
+    #[cfg(not(target_os = "linux"))]
+    let _ = send_timeout;
 }
 
 async fn serve_http(shared: &Shared, router: Router, stream: TcpStream, taken: Taken) {

@@ -21,6 +21,9 @@ pub(crate) enum Counter {
     QwpRows,
     QwpRefused,
     QwpResultBytes,
+    FlightRows,
+    CopyRows,
+    UploadRows,
     HttpRequests,
     HttpForbidden,
     Statements,
@@ -30,7 +33,7 @@ pub(crate) enum Counter {
 }
 
 /// Each counter: its name, whether it only grows, and what it is.
-const COUNTERS: [(Counter, &str, bool, &str); 21] = [
+const COUNTERS: [(Counter, &str, bool, &str); 24] = [
     (Counter::Connections, "connections_total", true, "connections that were taken"),
     (
         Counter::ConnectionsRefused,
@@ -71,6 +74,19 @@ const COUNTERS: [(Counter, &str, bool, &str); 21] = [
         "messages of rows over QWP that were refused, each the end of its connection",
     ),
     (Counter::QwpResultBytes, "qwp_result_bytes_total", true, "bytes of results over QWP"),
+    (
+        Counter::FlightRows,
+        "flight_rows_total",
+        true,
+        "rows that were ingested over Flight; those of a transaction may be rolled back",
+    ),
+    (
+        Counter::CopyRows,
+        "copy_rows_total",
+        true,
+        "rows that COPY FROM STDIN took; those of a transaction may be rolled back",
+    ),
+    (Counter::UploadRows, "upload_rows_total", true, "rows of files over HTTP, at /imp, that were stored"),
     (Counter::HttpRequests, "http_requests_total", true, "requests of all kinds over HTTP"),
     (Counter::HttpForbidden, "http_forbidden_total", true, "requests of other web pages, or for other hosts"),
     (Counter::Statements, "statements_total", true, "statements of SQL"),

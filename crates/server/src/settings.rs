@@ -5,8 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::time::Duration;
 use tickstone_query::ShownSetting;
+use tracing::warn;
+
+/// What the names of variables of the environment begin with.
+const VARIABLES: &str = "TICKSTONE_";
 
 /// One setting.
 #[derive(Debug)]
@@ -320,7 +326,7 @@ impl Settings {
         mut variable: impl FnMut(&str) -> Option<String>,
     ) -> Result<(), SettingError> {
         for setting in SETTINGS {
-            let name = format!("TICKSTONE_{}", setting.name.to_ascii_uppercase());
+            let name = format!("{VARIABLES}{}", setting.name.to_ascii_uppercase());
             if let Some(value) = variable(&name) {
                 let set = self.set(setting.name, &value, Origin::Environment);
                 set.map_err(|error| SettingError::new(format!("{name}: {error}")))?;
@@ -362,6 +368,11 @@ impl Settings {
         self.text(name).parse().unwrap_or(0)
     }
 
+    /// The address that ports are bound to.
+    pub(crate) fn host(&self) -> Option<IpAddr> {
+        address(self.text("host"))
+    }
+
     /// The number of a port; `None` where it is off.
     pub(crate) fn port(&self, name: &str) -> Option<u16> {
         self.text(name).parse().ok()
@@ -396,16 +407,44 @@ fn words(name: &str) -> Option<&'static str> {
     match name {
         "log_format" => Some("text or json"),
         "log_level" => Some("error, warn, info, debug or trace"),
-        "host" => Some("an address, as in 127.0.0.1 or 0.0.0.0"),
+        "host" => Some("an address, as in 127.0.0.1 or 0.0.0.0, or localhost"),
+        "files" => Some("a directory that is there"),
         _ => None,
     }
+}
+
+/// An address, or that of `localhost`.
+fn address(host: &str) -> Option<IpAddr> {
+    match host.eq_ignore_ascii_case("localhost") {
+        true => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        false => host.parse().ok(),
+    }
+}
+
+/// Warns of variables of the environment that look like settings and are none. They may be of whatever runs the server:
+/// where a service of Kubernetes is called `tickstone`, each container has TICKSTONE_SERVICE_HOST.
+pub(crate) fn warn_of_variables() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in names.filter(|name| is_no_setting(name)) {
+        let near = nearest(&name[VARIABLES.len()..].to_ascii_lowercase());
+        let near = near.map_or(String::new(), |near| {
+            format!("; did you mean {VARIABLES}{}?", near.to_ascii_uppercase())
+        });
+        warn!("the variable {name} is no setting, and changes nothing{near}");
+    }
+}
+
+fn is_no_setting(variable: &str) -> bool {
+    let is = |name: &str| SETTINGS.iter().any(|setting| setting.name.to_ascii_uppercase() == name);
+    variable.strip_prefix(VARIABLES).is_some_and(|name| !is(name))
 }
 
 fn word_fits(name: &str, value: &str) -> bool {
     match name {
         "log_format" => matches!(value, "text" | "json"),
         "log_level" => matches!(value, "error" | "warn" | "info" | "debug" | "trace"),
-        "host" => value.parse::<std::net::IpAddr>().is_ok(),
+        "host" => address(value).is_some(),
+        "files" => value.is_empty() || Path::new(value).is_dir(),
         _ => true,
     }
 }

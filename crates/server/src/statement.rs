@@ -117,11 +117,19 @@ pub(crate) fn one(mut statements: Vec<(Arc<str>, Statement)>) -> Result<(Arc<str
 #[derive(Debug, Clone)]
 pub(crate) struct Conversation {
     session: Arc<Mutex<Session>>,
+    /// How long rows wait for a client to take them.
+    patience: Option<Duration>,
 }
 
 impl Conversation {
     pub(crate) fn new(shared: &Shared) -> Self {
-        Self { session: Arc::new(Mutex::new(shared.database.session())) }
+        let patience = shared.settings.time("send_timeout");
+        Self { session: Arc::new(Mutex::new(shared.database.session())), patience }
+    }
+
+    /// One whose clients read the rows of a statement when they like: its connection looks after them.
+    pub(crate) fn of_connection(shared: &Shared) -> Self {
+        Self { patience: None, ..Self::new(shared) }
     }
 
     /// Carries out a statement whose placeholders have values; its rows are read after it has returned, also beside those
@@ -140,7 +148,8 @@ impl Conversation {
         files::permit(&shared.settings, &mut statement)?;
         let (tell, told) = oneshot::channel();
         let (send, batches) = mpsc::channel(BATCHES_WAITING);
-        let run = Run { shared: Arc::clone(shared), session: Arc::clone(&self.session), text, timeout };
+        let (session, patience) = (Arc::clone(&self.session), self.patience);
+        let run = Run { shared: Arc::clone(shared), session, text, timeout, patience };
         let task = run.carry_out(statement, tell, send);
         let running = Running(shared.database.runtime().spawn(task).abort_handle());
         let head = told.await.unwrap_or_else(|_| Err(cut_short()));
@@ -208,6 +217,7 @@ struct Run {
     session: Arc<Mutex<Session>>,
     text: Arc<str>,
     timeout: Option<Duration>,
+    patience: Option<Duration>,
 }
 
 impl Run {
@@ -273,7 +283,7 @@ impl Run {
             match batch {
                 Ok(batch) => {
                     rows += batch.num_rows() as u64;
-                    if send.send(Ok(Some(batch))).await.is_err() {
+                    if !self.taken(batch, send).await {
                         return rows;
                     }
                 }
@@ -289,5 +299,23 @@ impl Run {
         }
         let _ = send.send(Ok(None)).await;
         rows
+    }
+
+    /// Hands rows over; whether there is anybody who takes them.
+    async fn taken(&self, batch: RecordBatch, send: &mpsc::Sender<Piece>) -> bool {
+        let sent = send.send(Ok(Some(batch)));
+        let Some(patience) = self.patience else { return sent.await.is_ok() };
+        match tokio::time::timeout(patience, sent).await {
+            Ok(sent) => sent.is_ok(),
+            Err(_) => {
+                self.shared.metrics.add(Counter::StatementsFailed, 1);
+                warn!(
+                    sql = &*self.text,
+                    ?patience,
+                    "a statement ended: its client took no rows for send_timeout"
+                );
+                false
+            }
+        }
     }
 }

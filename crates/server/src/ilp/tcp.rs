@@ -35,6 +35,9 @@ const COMMIT_BYTES: usize = 8 << 20;
 /// of a client that goes on sending.
 const LAST_BYTES: usize = 16 << 20;
 
+/// The most characters of a bad line that the log quotes.
+const LINE_CHARS: usize = 200;
+
 /// Rows that were read together, and their lines.
 struct Batch {
     bytes: Vec<u8>,
@@ -211,12 +214,13 @@ impl Connection {
             self.now = now();
         }
         let engine = self.shared.database.engine();
-        let rest = &self.bytes[self.parsed..];
+        let start = self.parsed;
+        let rest = &self.bytes[start..];
         let parsed = self.parser.parse(rest, self.now, &mut |name| ingest::find(engine, name));
         self.parsed += parsed.bytes;
         let unfinished = self.bytes.len() - self.parsed;
         match parsed.bad {
-            Some(bad) => self.bad_line(&bad),
+            Some(bad) => self.bad_line(&bad, &self.bytes[start..]),
             None if unfinished > self.line_bytes_max => {
                 self.shared.metrics.add(Counter::IlpTcpBadLines, 1);
                 warn!(peer = %self.peer, unfinished, "line protocol: a line is longer than ilp_line_bytes_max; the connection is closed");
@@ -226,9 +230,11 @@ impl Connection {
         false
     }
 
-    fn bad_line(&self, bad: &BadLine) {
+    /// Tells of a bad line of these bytes.
+    fn bad_line(&self, bad: &BadLine, bytes: &[u8]) {
         self.shared.metrics.add(Counter::IlpTcpBadLines, 1);
-        warn!(peer = %self.peer, "line protocol: {bad}; the connection is closed");
+        let line = quoted(bytes.get(bad.record.clone()).unwrap_or_default());
+        warn!(peer = %self.peer, line, "line protocol: {bad}; the connection is closed");
     }
 
     /// Begins to store the rows that were read.
@@ -249,11 +255,13 @@ impl Connection {
     /// Notes what became of a batch; whether the connection can go on.
     fn committed(&mut self, committed: Committed) -> bool {
         self.spare = committed.bytes;
-        self.spare.clear();
         self.shared.metrics.add(Counter::IlpTcpRows, committed.rows);
         match committed.refused {
-            None => return true,
-            Some(Refused::Line(bad)) => self.bad_line(&bad),
+            None => {
+                self.spare.clear();
+                return true;
+            }
+            Some(Refused::Line(bad)) => self.bad_line(&bad, &self.spare),
             Some(Refused::All(error, rows)) => {
                 self.shared.metrics.add(Counter::IlpTcpRowsLost, rows as u64);
                 warn!(peer = %self.peer, rows, "line protocol: rows are lost and the connection is closed: {error}");
@@ -292,6 +300,17 @@ impl Connection {
     }
 }
 
+/// The beginning of a line, as one line.
+fn quoted(line: &[u8]) -> String {
+    // A character is four bytes at most.
+    let begin = String::from_utf8_lossy(&line[..line.len().min(4 * LINE_CHARS)]);
+    let begin = begin.trim_end();
+    let cut = begin.char_indices().nth(LINE_CHARS).map(|(end, _)| end);
+    let more = if cut.is_some() || line.len() > 4 * LINE_CHARS { "…" } else { "" };
+    let text = begin[..cut.unwrap_or(begin.len())].replace(char::is_control, " ");
+    format!("{text}{more}")
+}
+
 /// Stores a batch; where a table is not any more what the rows were read for, they are read anew.
 fn store(engine: &Engine, mut batch: Batch, making: Making) -> Committed {
     let mut bad = None;
@@ -320,4 +339,20 @@ fn store(engine: &Engine, mut batch: Batch, making: Making) -> Committed {
     }
     let rows = batch.rows.iter().map(|rows| rows.rows).sum();
     Committed { bytes: batch.bytes, rows: 0, refused: Some(Refused::All(unsettled(), rows)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_quoted_short() {
+        assert_eq!(quoted(b"t,s=a x=oops 1\n"), "t,s=a x=oops 1");
+        assert_eq!(quoted(b"t x=\"a\nb\x1b[1m\""), "t x=\"a b [1m\"");
+        assert_eq!(quoted(&b"\xff".repeat(3)), "\u{fffd}".repeat(3));
+        for long in ["x".repeat(201), "x".repeat(5_000), "\u{20ac}".repeat(300)] {
+            let text = quoted(long.as_bytes());
+            assert!(text.ends_with('…') && text.chars().count() == LINE_CHARS + 1, "{text}");
+        }
+    }
 }

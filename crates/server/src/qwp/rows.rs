@@ -1,5 +1,6 @@
 //! Rows in the types that QWP has.
 
+use crate::json;
 use std::sync::Arc;
 use tickstone_query::QueryError;
 use tickstone_query::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringBuilder};
@@ -28,7 +29,11 @@ pub(super) fn sendable(rows: &RecordBatch) -> Result<RecordBatch, QueryError> {
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
 
+/// The values as texts; arrays and structs as JSON, so that each can be told from what it holds.
 fn texts(column: &ArrayRef) -> Result<ArrayRef, QueryError> {
+    if column.data_type().is_nested() {
+        return as_json(column);
+    }
     let options = FormatOptions::default();
     let values = ArrayFormatter::try_new(column.as_ref(), &options)?;
     let mut texts = StringBuilder::new();
@@ -42,4 +47,39 @@ fn texts(column: &ArrayRef) -> Result<ArrayRef, QueryError> {
         }
     }
     Ok(Arc::new(texts.finish()))
+}
+
+fn as_json(column: &ArrayRef) -> Result<ArrayRef, QueryError> {
+    let mut values = json::Column::of(column, false)?;
+    let (mut texts, mut text) = (StringBuilder::new(), Vec::new());
+    for row in 0..column.len() {
+        if column.is_null(row) {
+            texts.append_null();
+            continue;
+        }
+        text.clear();
+        values.put(row, &mut text);
+        texts.append_value(String::from_utf8_lossy(&text));
+    }
+    Ok(Arc::new(texts.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickstone_query::arrow::array::{AsArray, ListBuilder};
+
+    #[test]
+    fn arrays_of_texts_are_json() {
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        lists.append_value([Some("a, b"), None, Some("\"]")]);
+        lists.append_null();
+        lists.append_value([Some("a"), Some("b")]);
+        lists.append_value([None::<&str>; 0]);
+        let batch =
+            RecordBatch::try_from_iter_with_nullable([("l", Arc::new(lists.finish()) as ArrayRef, true)]);
+        let sent = sendable(&batch.expect("a batch")).expect("texts");
+        let texts: Vec<_> = sent.column(0).as_string::<i32>().iter().collect();
+        assert_eq!(texts, [Some("[\"a, b\",null,\"\\\"]\"]"), None, Some("[\"a\",\"b\"]"), Some("[]")]);
+    }
 }

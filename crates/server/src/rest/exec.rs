@@ -1,11 +1,11 @@
 //! `/exec`: a statement, answered in QuestDB's JSON.
 
-use super::json::{Values, quoted};
 use super::rows::{self, Counted, Form, Wanted, refused, status};
 use super::types;
 use super::words::{Fault, Words, wrong};
 use crate::Shared;
 use crate::http::json as answer;
+use crate::json::{Values, quoted};
 use crate::statement::{self, Answer, Rows};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};

@@ -1,6 +1,6 @@
 //! `/query` of InfluxDB: refused, but for CREATE DATABASE, which clients that write begin with.
 
-use super::words::{Fault, wrong};
+use super::words::{Fault, check_form, wrong};
 use crate::Shared;
 use crate::http::{json as answer, unpacked};
 use crate::ilp::http::no_reads;
@@ -49,6 +49,7 @@ async fn statement(
     }
     let (bytes, _held) = unpacked(body, headers, shared).await?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("the body is not valid UTF-8"))?;
+    check_form(&text)?;
     Ok(words(&text)?.remove("q"))
 }
 

@@ -15,7 +15,6 @@ mod exp;
 mod health;
 mod imp;
 mod influx;
-mod json;
 #[cfg(test)]
 mod openapi;
 mod parquet;
@@ -23,6 +22,7 @@ mod query;
 mod rows;
 mod types;
 mod words;
+mod written;
 
 use crate::Shared;
 use crate::http::json as answer;

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use futures::stream;
 use std::io::{self, Write};
 use std::sync::Arc;
+use tickstone_query::arrow::datatypes::{DataType, IntervalUnit, Schema};
 use tickstone_query::export::{self, Format};
 use tickstone_query::import::Compression;
-use tickstone_query::{ErrorKind, Outcome, QueryError, dialect};
+use tickstone_query::{ErrorKind, Outcome, QueryError, dialect, type_name};
 use tokio::sync::mpsc::{self, Sender};
 
 /// Bytes that are sent at once.
@@ -92,13 +93,39 @@ impl Writing {
 
     async fn written(&self, text: Arc<str>, statement: dialect::Statement) -> Result<(), QueryError> {
         let mut session = self.shared.database.session();
-        let Outcome::Rows { stream, .. } = session.run_text(statement, Some(text)).await? else {
+        let Outcome::Rows { schema, stream, .. } = session.run_text(statement, Some(text)).await? else {
             return Err(QueryError::request("the statement gives no rows to export"));
         };
+        check(&schema)?;
         let mut out = Pieces { send: self.send.clone(), bytes: Vec::with_capacity(PIECE_BYTES) };
         let rows = export::write(stream, Format::Parquet, Compression::None, &mut out).await?;
         self.shared.metrics.add(Counter::StatementRows, rows);
         out.hand_over().map_err(|_| QueryError::request("the client is gone"))
+    }
+}
+
+/// # Errors
+/// Where a column is of a type that Parquet has not: its intervals have no nanoseconds.
+fn check(schema: &Schema) -> Result<(), QueryError> {
+    let Some(field) = schema.fields().iter().find(|field| !is_in_parquet(field.data_type())) else {
+        return Ok(());
+    };
+    let (name, of) = (field.name(), type_name(field.data_type()));
+    let error = QueryError::not_supported(&format!("column '{name}' of type {of} in Parquet"));
+    Err(error.hint(format!("cast it: CAST(\"{name}\" AS VARCHAR); CSV, NDJSON and Arrow take it as it is")))
+}
+
+fn is_in_parquet(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(IntervalUnit::MonthDayNano) => false,
+        DataType::Struct(fields) => {
+            !fields.is_empty() && fields.iter().all(|field| is_in_parquet(field.data_type()))
+        }
+        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+            is_in_parquet(of.data_type())
+        }
+        DataType::Map(of, _) => is_in_parquet(of.data_type()),
+        _ => true,
     }
 }
 

@@ -3,9 +3,9 @@
 //! Memory does not grow with the rows: two batches wait at most, and a client that does not read holds its statement
 //! back. One that goes cancels it.
 
-use super::json::{Values, key};
 use super::{csv, words::Fault};
 use crate::http::json;
+use crate::json::{Values, key};
 use crate::statement::Rows;
 use axum::body::Body;
 use axum::http::StatusCode;

@@ -7,7 +7,7 @@
 //! | ROW and other structs | `STRUCT` | objects |
 //! | NULL | `NULL` | a column of nothing else |
 
-use super::json::quoted;
+use crate::json::quoted;
 use std::io::Write;
 use tickstone_query::arrow::datatypes::{DataType, Field, TimeUnit};
 

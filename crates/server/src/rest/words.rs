@@ -3,13 +3,13 @@
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
-use serde_json::Value;
 use std::ops::Range;
 use std::sync::Arc;
-use tickstone_query::{ParameterValue, Parameters};
+use tickstone_query::Parameters;
 
+use super::written::{Kind, Written};
 use crate::Shared;
-use crate::http::unpacked;
+use crate::http::{NOT_PERCENT_ENCODED, is_percent_encoded, unpacked};
 
 /// What is wrong with a request, and the status that says so.
 pub(super) type Fault = (StatusCode, String);
@@ -59,6 +59,9 @@ impl Words {
                 let all = form(&text)?;
                 // Without any, what curl sends when it is not told of what type it is.
                 let is_form = words.has("query") || all.iter().any(|(name, _)| name == "query");
+                if is_form {
+                    check_form(&text)?;
+                }
                 words.add(if is_form { all } else { vec![("query".into(), text)] }, known)?;
             }
             "multipart/form-data" => {
@@ -134,18 +137,17 @@ impl Words {
     pub(super) fn parameters(&mut self) -> Result<Parameters, Fault> {
         let Some(text) = self.take("params") else { return Ok(Parameters::None) };
         let no_list = "params is an array of JSON for $1, $2, …, or an object for :name";
-        match serde_json::from_str(&text) {
-            Ok(Value::Null) => Ok(Parameters::None),
-            Ok(Value::Array(values)) => {
-                let values = values.into_iter().map(parameter);
+        match Written::read(&text, no_list)?.kind {
+            Kind::Null => Ok(Parameters::None),
+            Kind::Array(values) => {
+                let values = values.into_iter().map(Written::parameter);
                 Ok(Parameters::Positional(values.collect::<Result<_, Fault>>()?))
             }
-            Ok(Value::Object(values)) => {
-                let values = values.into_iter().map(|(name, value)| Ok((name, parameter(value)?)));
+            Kind::Object(values) => {
+                let values = values.into_iter().map(|(name, value)| Ok((name, value.parameter()?)));
                 Ok(Parameters::Named(values.collect::<Result<_, Fault>>()?))
             }
-            Ok(_) => Err(wrong(no_list)),
-            Err(error) => Err(wrong(format!("{no_list}: {error}"))),
+            _ => Err(wrong(no_list)),
         }
     }
 }
@@ -160,40 +162,25 @@ fn form(text: &str) -> Result<Vec<(String, String)>, Fault> {
     serde_urlencoded::from_str(text).map_err(|_| wrong("the parameters are no name=value&name=value"))
 }
 
+/// # Errors
+/// Where a form has bytes that stand for nothing: what was read of it has others in their place.
+pub(super) fn check_form(text: &str) -> Result<(), Fault> {
+    match is_percent_encoded(text) {
+        true => Ok(()),
+        false => Err(wrong(NOT_PERCENT_ENCODED)),
+    }
+}
+
 /// The members of an object of JSON, each as it would stand in a path.
 fn members(text: &str) -> Result<Vec<(String, String)>, Fault> {
     let no_object = "the body is no object of JSON: {\"query\": \"SELECT …\"}";
-    let object = match serde_json::from_str(text) {
-        Ok(Value::Object(object)) => object,
-        Ok(_) => return Err(wrong(no_object)),
-        Err(error) => return Err(wrong(format!("{no_object}: {error}"))),
+    let Kind::Object(members) = Written::read(text, no_object)?.kind else { return Err(wrong(no_object)) };
+    let word = |(name, value): (String, Written<'_>)| match value.kind {
+        Kind::Null => None,
+        Kind::Text(text) => Some((name, text)),
+        _ => Some((name, value.text.to_string())),
     };
-    let word = |value: Value| match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
-    Ok(object
-        .into_iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(name, value)| (name, word(value)))
-        .collect())
-}
-
-fn parameter(value: Value) -> Result<ParameterValue, Fault> {
-    Ok(match value {
-        Value::Null => ParameterValue::Null,
-        Value::Bool(truth) => ParameterValue::Boolean(truth),
-        Value::String(text) => ParameterValue::Text(text),
-        Value::Number(number) => match (number.as_i128(), number.as_f64()) {
-            (Some(whole), _) => ParameterValue::Integer(whole),
-            (None, Some(float)) => ParameterValue::Float(float),
-            (None, None) => return Err(wrong(format!("params: {number} is no number of SQL"))),
-        },
-        Value::Array(values) => {
-            ParameterValue::List(values.into_iter().map(parameter).collect::<Result<_, Fault>>()?)
-        }
-        Value::Object(_) => return Err(wrong("params: an object is no value of SQL")),
-    })
+    Ok(members.into_iter().filter_map(word).collect())
 }
 
 /// `10`: the first ten rows; `10,20`: from the tenth to the twentieth; `10,`: from the tenth on.
@@ -209,6 +196,7 @@ fn rows_of(limit: &str) -> Option<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tickstone_query::ParameterValue;
 
     #[test]
     fn ranges_of_rows() {

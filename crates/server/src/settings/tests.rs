@@ -59,8 +59,35 @@ fn what_cannot_be_is_told() {
         "connections_max = '0' cannot be: it wants a whole number from 1"
     );
     let file = |text: &str| Settings::default().read_file(text).expect_err("it cannot be").to_string();
+    assert_eq!(
+        refused("host", "example.org"),
+        "host = 'example.org' cannot be: it wants an address, as in 127.0.0.1 or 0.0.0.0, or localhost"
+    );
+    assert_eq!(
+        refused("files", "/nosuch"),
+        "files = '/nosuch' cannot be: it wants a directory that is there"
+    );
     assert!(file("http_port = ").contains("line 1"), "{}", file("http_port = "));
     assert_eq!(file("[http]\nport = 1"), "'http' is no setting: write name = value");
+}
+
+#[test]
+fn localhost_is_an_address() {
+    for (host, wanted) in [("localhost", "127.0.0.1"), ("LocalHost", "127.0.0.1"), ("::1", "::1")] {
+        let mut settings = Settings::default();
+        settings.set("host", host, Origin::Flag).expect("an address");
+        assert_eq!(settings.host().map(|host| host.to_string()).as_deref(), Some(wanted));
+    }
+}
+
+#[test]
+fn variables_that_are_no_settings() {
+    for name in ["TICKSTONE_NOSUCH", "TICKSTONE_http_port", "TICKSTONE_", "TICKSTONE_SERVICE_HOST"] {
+        assert!(is_no_setting(name), "{name}");
+    }
+    for name in ["TICKSTONE_HTTP_PORT", "TICKSTONE_FILES", "TICKSTONE", "PATH"] {
+        assert!(!is_no_setting(name), "{name}");
+    }
 }
 
 #[test]

@@ -217,3 +217,166 @@ fn it_stops_when_all_is_stored() {
     assert!(served.server.take().expect("it runs").stop());
     assert_eq!(served.number("SELECT count(*) FROM t"), Some(3));
 }
+
+/// What a connection answers to bytes; the server must not wait for more.
+fn raw(served: &Served, request: &str) -> String {
+    let mut stream = served.connect("http_port");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn a_request_has_one_host() {
+    let served = Served::new(&[]);
+    let status = |line: &str, head: &str| {
+        let answer = raw(&served, &format!("{line}\r\nConnection: close\r\n{head}\r\n"));
+        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
+    };
+    for path in ["/exec?query=SELECT+1", "/ping", "/nothing", "/metrics", "/mcp"] {
+        let line = format!("GET {path} HTTP/1.1");
+        assert_eq!(status(&line, ""), 400, "{path}");
+        assert_eq!(status(&line, "Host: localhost\r\nHost: localhost\r\n"), 400, "{path}");
+        assert_eq!(status(&line, "Host: localhost\r\nHost: evil.example\r\n"), 400, "{path}");
+        assert_eq!(status(&line, "Host: \u{e9}\r\n"), 400, "{path}");
+        assert_eq!(status(&line, "Host:\r\n"), 403, "{path}");
+    }
+    assert_eq!(status("GET /exec?query=SELECT+1 HTTP/1.0", ""), 200);
+    for (url, wanted) in [
+        ("http://evil.example/exec?query=SELECT+1", 403),
+        ("http://evil.example:9000/exec?query=SELECT+1", 403),
+        ("http://evil.example@localhost/exec?query=SELECT+1", 403),
+        ("http://127.0.0.1:9/exec?query=SELECT+1", 200),
+        ("http://localhost/exec?query=SELECT+1", 200),
+    ] {
+        assert_eq!(status(&format!("GET {url} HTTP/1.1"), "Host: localhost\r\n"), wanted, "{url}");
+    }
+    let origin = "Host: localhost\r\nOrigin: http://localhost\r\n";
+    assert_eq!(status("GET http://127.0.0.1/exec?query=SELECT+1 HTTP/1.1", origin), 403);
+}
+
+#[test]
+fn words_are_utf8() {
+    let served = Served::new(&[]);
+    served.done("CREATE TABLE t (s VARCHAR)");
+    for port in ["http_port", "influx_port"] {
+        for path in
+            ["/exec", "/query", "/exp", "/imp", "/chk", "/write", "/api/v3/write_lp", "/ping", "/metrics"]
+        {
+            for bad in ["%FF", "%C3", "%ZZ", "%2", "%"] {
+                for method in ["GET", "POST"] {
+                    let (status, answer) = served.ask(
+                        port,
+                        &format!("{method} {path}?query=INSERT+INTO+t+VALUES('{bad}')"),
+                        b"t x=1",
+                    );
+                    assert!(
+                        status == 400 && answer.contains("percent-encoded"),
+                        "{path} {bad}: {status} {answer}"
+                    );
+                }
+            }
+        }
+    }
+    let form = "Content-Type: application/x-www-form-urlencoded";
+    for (port, path, body) in [
+        ("http_port", "/exec", "query=INSERT INTO t VALUES('%FF')"),
+        ("http_port", "/query", "query=SELECT 1&limit=%ZZ"),
+        ("influx_port", "/query", "q=CREATE DATABASE %FF"),
+    ] {
+        let (status, answer) = served.ask(port, &format!("POST {path}\n{form}"), body.as_bytes());
+        assert!(status == 400 && answer.contains("percent-encoded"), "{body}: {status} {answer}");
+    }
+    // A statement as it is, which curl sends as a form.
+    let (_, answer) =
+        served.ask("http_port", &format!("POST /exec?nm=true\n{form}"), b"SELECT '50%', 7 % 4 AS x");
+    assert_eq!(answer, "{\"dataset\":[[\"50%\",3]],\"count\":1}");
+    let (_, answer) = served.ask("http_port", "GET /exec?query=SELECT+'%C3%A9%25'+AS+s&nm=true", b"");
+    assert_eq!(answer, "{\"dataset\":[[\"\u{e9}%\"]],\"count\":1}");
+    assert_eq!(served.number("SELECT count(*) FROM t"), Some(0));
+}
+
+#[test]
+fn values_keep_their_digits() {
+    let served = Served::new(&[]);
+    served.done("CREATE TABLE t (d DECIMAL(38,20), w DECIMAL(38,0), x DOUBLE)");
+    let ask = |path: &str, body: &str| {
+        served.ask("http_port", &format!("POST {path}\nContent-Type: application/json"), body.as_bytes())
+    };
+    let values = "[0.12345678901234567890, -123456789012345678901234567890, 0.1]";
+    let insert = format!("{{\"query\": \"INSERT INTO t VALUES ($1, $2, $3)\", \"params\": {values}}}");
+    assert_eq!(ask("/exec", &insert).0, 200);
+    let named = "{\"d\": 1.2345678901234567890e-1, \"w\": -123456789012345678901234567890}";
+    let select =
+        format!("{{\"query\": \"SELECT * FROM t WHERE d = :d AND w IN (:w)\", \"params\": {named}}}");
+    assert_eq!(
+        ask("/query", &select),
+        (200, "{\"d\":0.12345678901234567890,\"w\":-123456789012345678901234567890,\"x\":0.1}\n".to_string())
+    );
+    let answer = ask("/exec", "{\"query\": \"SELECT $1 AS x\", \"params\": [1.5], \"nm\": true}").1;
+    assert_eq!(answer, "{\"dataset\":[[1.5]],\"count\":1}");
+    let answer = ask(
+        "/exec",
+        "{\"query\": \"SELECT $1 + 0.5::DOUBLE AS x\", \"params\": [18446744073709551616], \"nm\": true}",
+    );
+    assert_eq!(answer, (200, "{\"dataset\":[[1.8446744073709552e+19]],\"count\":1}".to_string()));
+    for body in [
+        "{\"query\": \"SELECT 1\", \"query\": \"DROP TABLE t\"}",
+        "{\"query\": null, \"query\": \"DROP TABLE t\"}",
+        "{\"query\": \"DROP TABLE t\", \"\\u0071uery\": \"SELECT 1\"}",
+        "{\"query\": \"SELECT :a\", \"params\": {\"a\": 1, \"a\": 2}}",
+    ] {
+        let (status, answer) = ask("/exec", body);
+        assert!(status == 400 && answer.contains("is given twice"), "{body}: {answer}");
+    }
+    assert_eq!(served.number("SELECT count(*) FROM t"), Some(1));
+}
+
+#[test]
+fn bodies_that_say_they_are_too_long_are_not_waited_for() {
+    let served = Served::new(&[("request_bytes_max", "1MB")]);
+    for path in ["/exec", "/query", "/exp", "/imp?name=t", "/write", "/api/v3/write_lp", "/mcp"] {
+        for (length, more) in
+            [("2097153", ""), ("99999999999999", ""), ("2097153", "Content-Encoding: gzip\r\n")]
+        {
+            let begun = Instant::now();
+            let head = format!(
+                "Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{more}"
+            );
+            let answer = raw(&served, &format!("POST {path} HTTP/1.1\r\nConnection: close\r\n{head}\r\n"));
+            assert!(answer.starts_with("HTTP/1.1 413"), "{path}: {answer}");
+            assert!(answer.contains("request_bytes_max"), "{path}: {answer}");
+            assert!(begun.elapsed() < Duration::from_secs(5), "{path}");
+        }
+    }
+}
+
+#[test]
+fn intervals_are_not_in_parquet() {
+    let served = Served::new(&[]);
+    let ask = |column: &str, fmt: &str| {
+        let sql =
+            format!("SELECT 1 AS a, {column} AS b").replace(' ', "+").replace('{', "%7B").replace('}', "%7D");
+        let mut stream = served.connect("http_port");
+        let head = "Host: localhost\r\nConnection: close\r\n\r\n";
+        write!(stream, "GET /exp?query={sql}&fmt={fmt} HTTP/1.1\r\n{head}").expect("it reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("it answers");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        (answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status"), answer)
+    };
+    for column in ["INTERVAL '1 day'", "[INTERVAL '1 day']", "{'k': INTERVAL '1 month'}"] {
+        let (status, answer) = ask(column, "parquet");
+        assert!(
+            status == 400 && answer.contains("column 'b'") && answer.contains("CAST"),
+            "{status} {answer}"
+        );
+        for fmt in ["csv", "ndjson", "arrow"] {
+            assert_eq!(ask(column, fmt).0, 200, "{column} {fmt}");
+        }
+    }
+    for column in ["CAST(INTERVAL '1 day' AS VARCHAR)", "TIME '10:00:00'", "NULL", "[1.5]", "{'k': 1}"] {
+        assert_eq!(ask(column, "parquet").0, 200, "{column}");
+    }
+}

@@ -5,7 +5,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tickstone_model::{ColumnType, TableSchema};
+use tickstone_query::{Database, DatabaseOptions};
 
 /// A form of several parts: name, file name, bytes.
 fn form(parts: &[(&str, Option<&str>, &[u8])]) -> Vec<u8> {
@@ -217,6 +220,46 @@ fn a_table_is_replaced_when_the_upload_is_whole() {
 }
 
 #[test]
+fn a_table_that_is_replaced_is_there_at_every_moment() {
+    let served = Served::new(&[]);
+    assert_eq!(served.upload("name=t", &[("data", None, b"a\n1\n")]).0, 200);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            let mut asked = 0;
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(served.number("SELECT count(*) FROM t"), Some(1));
+                asked += 1;
+            }
+            asked
+        });
+        for number in 0..30 {
+            let rows = format!("a\n{number}\n");
+            let (status, report) = served.upload("name=t&overwrite=true", &[("data", None, rows.as_bytes())]);
+            assert_eq!(status, 200, "{report}");
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(asked.join().expect("it is there") > 0);
+    });
+    assert_eq!(served.rows("SELECT a FROM t"), json!([[29]]));
+    assert_eq!(served.rows("SHOW TABLES").as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn what_an_upload_left_goes_with_the_next_start() {
+    let database = Database::in_memory(DatabaseOptions::default()).expect("memory");
+    for name in ["upload~7", "upload~", "upload~x", "kept"] {
+        let table = TableSchema::builder(name).column("a", ColumnType::Int64).build().expect("sound");
+        database.engine().create_table(table).expect("it is new");
+    }
+    let served = Served::over(database, &[]);
+    assert_eq!(
+        served.rows("SELECT \"table\" FROM tables() ORDER BY 1"),
+        json!([["kept"], ["upload~"], ["upload~x"]])
+    );
+}
+
+#[test]
 fn what_is_wrong_is_told() {
     let served = Served::new(&[("request_bytes_max", "1MB")]);
     served.done("CREATE TABLE t (ts TIMESTAMP, px DOUBLE) TIMESTAMP(ts)");
@@ -266,7 +309,7 @@ fn what_is_wrong_is_told() {
     one("name=n", &[("data", None, &packed(&long)[..50])], 400, "gzip");
     one("name=n&format=parquet", &[("data", None, data)], 400, "is damaged, or no parquet file");
     one("name=n&atomicity=skipRow&format=arrow", &[("data", None, data)], 400, "taken as a whole");
-    one("name=n", &[("data", None, &[0x28, 0xb5, 0x2f, 0xfd, 0])], 400, "zstd");
+    one("name=n", &[("data", None, &[0x28, 0xb5, 0x2f, 0xfd, 0])], 415, "zstd");
     let (status, answer) = served.ask("http_port", "POST /imp?name=t&fmt=xml", data);
     assert!(status == 400 && answer.contains("tabular or json"), "{answer}");
     let form = "POST /imp?name=t\nContent-Type: multipart/form-data";
@@ -276,6 +319,36 @@ fn what_is_wrong_is_told() {
     assert_eq!(served.ask("http_port", "POST /imp?name=t\nContent-Encoding: gzip", data).0, 400);
     assert_eq!(served.number("SELECT count(*) FROM t"), Some(0));
     assert_eq!(served.rows("SHOW TABLES").as_array().map(Vec::len), Some(1));
+    nothing_is_kept();
+}
+
+#[test]
+fn formats_that_are_not_taken() {
+    let served = Served::new(&[]);
+    let noise: Vec<u8> = (0..5000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for (bytes, what) in [
+        (b"[{\"ts\": 1}, {\"ts\": 2}]".as_slice(), "array of JSON"),
+        (b"\n [\n]", "array of JSON"),
+        (b"PK\x03\x04\x14\0\0\0", "zip"),
+        (b"BZh91AY&SY\xab\x01", "bzip2"),
+        (&noise, "binary"),
+        (&[0; 100], "binary"),
+    ] {
+        for wishes in ["name=t", "name=t&create=true&fmt=json"] {
+            let (status, answer) = served.ask("http_port", &format!("POST /imp?{wishes}"), bytes);
+            assert!(status == 415 && answer.contains(what), "{what}: {status} {answer}");
+        }
+        let (status, report) = served.upload("name=t", &[("data", Some("t.csv"), bytes)]);
+        let told = report["status"].as_str().is_some_and(|told| told.contains(what));
+        assert!(status == 415 && told, "{what}: {report}");
+    }
+    let (status, answer) = served.ask("http_port", "POST /imp?name=t\nContent-Type: text/csv", &noise);
+    assert!(status == 415 && answer.contains("binary"), "{status} {answer}");
+    assert_eq!(served.rows("SHOW TABLES").as_array().map(Vec::len), Some(0));
+    // A text may have characters of control, and brackets.
+    let odd = b"[a],note\n1,\"\x01 and \0 in a text that is longer than these\"\n";
+    assert_eq!(served.upload("name=odd", &[("data", None, odd)]).1["rowsImported"], 1);
+    assert_eq!(served.metric("upload_rows_total"), 1);
     nothing_is_kept();
 }
 

@@ -2,8 +2,9 @@
 
 use super::Limits;
 use crate::statement::Rows;
-use serde_json::{Value, json};
-use tickstone_query::arrow::array::{Array, ArrayRef};
+use serde_json::{Number, Value, json};
+use tickstone_query::arrow::array::{Array, ArrayRef, AsArray};
+use tickstone_query::arrow::buffer::OffsetBuffer;
 use tickstone_query::arrow::datatypes::DataType;
 use tickstone_query::export::{Cells, TimeStyle};
 use tickstone_query::{QueryError, type_name};
@@ -148,17 +149,16 @@ fn in_table(text: &str) -> String {
 /// The values of a column as JSON.
 struct Column<'a> {
     cells: Cells<'a>,
-    look: Look,
+    look: Look<'a>,
 }
 
 /// What a value is in JSON.
-#[derive(Clone, Copy)]
-enum Look {
+enum Look<'a> {
     Boolean,
     /// What JSON has no number for, NaN say, is a text.
     Number,
-    /// An array, as far as it is whole.
-    Array,
+    /// An array of such values, as far as it is whole: where those of each row end, and all.
+    Array(&'a OffsetBuffer<i32>, Box<Column<'a>>),
     Text,
 }
 
@@ -169,7 +169,10 @@ impl<'a> Column<'a> {
             // The digits of a decimal are kept: as texts.
             DataType::Decimal32(..) | DataType::Decimal64(..) => Look::Text,
             DataType::Decimal128(..) | DataType::Decimal256(..) => Look::Text,
-            DataType::List(_) => Look::Array,
+            DataType::List(_) => {
+                let lists = array.as_list::<i32>();
+                Look::Array(lists.offsets(), Box::new(Self::of(lists.values())?))
+            }
             other if other.is_numeric() => Look::Number,
             _ => Look::Text,
         };
@@ -190,13 +193,36 @@ impl<'a> Column<'a> {
             return (Value::String(text.clone()), text.len(), true);
         }
         let length = text.len();
-        let value = match self.look {
-            Look::Boolean => Value::Bool(text == "true"),
-            Look::Number | Look::Array => serde_json::from_str(&text).unwrap_or(Value::String(text)),
-            Look::Text => Value::String(text),
-        };
-        (value, length, false)
+        (self.whole(row, text), length, false)
     }
+
+    /// A value that is not cut, and is not NULL; `text` is how it looks.
+    fn whole(&self, row: usize, text: String) -> Value {
+        match &self.look {
+            Look::Boolean => Value::Bool(text == "true"),
+            Look::Number => number(&text).unwrap_or(Value::String(text)),
+            Look::Text => Value::String(text),
+            Look::Array(ends, elements) => {
+                let range = ends[row].cast_unsigned() as usize..ends[row + 1].cast_unsigned() as usize;
+                range.map(|row| elements.element(row)).collect()
+            }
+        }
+    }
+
+    fn element(&self, row: usize) -> Value {
+        if self.cells.is_null(row) {
+            return Value::Null;
+        }
+        let mut text = String::new();
+        self.cells.write(row, &mut text);
+        self.whole(row, text)
+    }
+}
+
+/// A number of JSON, with all digits of a double: `serde_json` reads some as those next to them.
+fn number(text: &str) -> Option<Value> {
+    let whole = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from));
+    whole.ok().or_else(|| text.parse().ok().and_then(Number::from_f64).map(Value::Number))
 }
 
 #[cfg(test)]

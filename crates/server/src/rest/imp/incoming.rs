@@ -3,6 +3,7 @@
 use super::super::words::{Fault, wrong};
 use super::spool::fault;
 use crate::Shared;
+use crate::http::is_too_long;
 use axum::body::{Body, BodyDataStream};
 use axum::http::header::CONTENT_ENCODING;
 use axum::http::{HeaderMap, StatusCode};
@@ -48,7 +49,7 @@ struct Incoming {
 /// The bytes of a body; what is wrong with them is in the [`FirstFault`].
 ///
 /// # Errors
-/// Where it is packed with something else than gzip.
+/// Where it is packed with something else than gzip, and where it says that it is too long.
 pub(super) fn incoming(
     body: Body,
     headers: &HeaderMap,
@@ -64,6 +65,9 @@ pub(super) fn incoming(
             return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
         }
     };
+    if is_too_long(headers, bytes_max(shared)) {
+        return Err(fault(shared, &io::ErrorKind::FileTooLarge.into()));
+    }
     let faults = FirstFault::default();
     let incoming = Incoming {
         shared: Arc::clone(shared),
@@ -80,6 +84,11 @@ pub(super) fn incoming(
     Ok((bytes.boxed(), faults))
 }
 
+/// The most bytes of a body, its file and what is beside it.
+fn bytes_max(shared: &Shared) -> usize {
+    shared.settings.bytes("request_bytes_max").saturating_add(PARTS_BYTES_MAX)
+}
+
 impl Incoming {
     /// The next bytes; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
@@ -92,7 +101,7 @@ impl Incoming {
                 Some(_) => self.unpacked().await?,
             };
             self.bytes += plain.len();
-            if self.bytes > self.shared.settings.bytes("request_bytes_max").saturating_add(PARTS_BYTES_MAX) {
+            if self.bytes > bytes_max(&self.shared) {
                 return Err(fault(&self.shared, &io::ErrorKind::FileTooLarge.into()));
             }
             if !plain.is_empty() {

@@ -2,17 +2,20 @@
 
 use super::super::rows::status;
 use super::super::words::{Fault, wrong};
+use super::kind;
 use super::mend::{Mended, Mending, mend};
 use super::report::{Column, Report};
 use super::spool::{TemporaryFile, Upload};
 use super::wishes::{Atomicity, Wishes};
+use crate::aside::Aside;
+use axum::http::StatusCode;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use tickstone_engine::Engine;
-use tickstone_model::{AlterTable, TableSchema};
+use tickstone_model::TableSchema;
 use tickstone_query::import::{
     BadRows, FileFormat, FileReport, ImportError, ImportRequest, Progress, import,
 };
@@ -46,18 +49,9 @@ pub(super) fn load(
         return Load::of(database, wishes, table, upload, cancelled)?.run();
     }
     // The old table stays until the new one is whole.
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let aside = format!("{table}~upload-{}-{number}", std::process::id());
-    let report = Load::of(database, wishes, &aside, upload, cancelled)?.run()?;
-    let swapped = engine
-        .drop_table(table)
-        .and_then(|()| engine.alter_table(&aside, &AlterTable::RenameTable(table.to_string())));
-    if let Err(error) = swapped {
-        // The error is on its way to the client; a table that nobody asked for is the worst that stays.
-        let _ = engine.drop_table(&aside);
-        return Err(of_query(&error.into()));
-    }
+    let aside = Aside::new(engine);
+    let report = Load::of(database, wishes, aside.name(), upload, cancelled)?.run()?;
+    aside.take_place(table).map_err(|error| of_query(&error.into()))?;
     Ok(Report { table: table.to_string(), ..report })
 }
 
@@ -88,6 +82,11 @@ impl<'a> Load<'a> {
             Some(format) => format,
             None => format_of(&head)?,
         };
+        if matches!(format, FileFormat::Csv | FileFormat::Ndjson)
+            && let Some(what) = kind::no_text(&head, wishes.delimiter)
+        {
+            return Err(not_taken(&format!("is {what}")));
+        }
         let layout = (format == FileFormat::Csv).then(|| layout_of(&head, wishes)).flatten();
         Ok(Self { database, wishes, table, upload, format, layout, cancelled })
     }
@@ -258,10 +257,15 @@ fn head(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
+/// The answer to an upload in a format that is not read.
+fn not_taken(what: &str) -> Fault {
+    let what =
+        format!("the upload {what}; CSV, NDJSON, Parquet and Arrow are taken, plain or packed with gzip");
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, what)
+}
+
 /// What a file is by its first bytes.
 fn format_of(head: &[u8]) -> Result<FileFormat, Fault> {
-    /// What zstd begins with (RFC 8878).
-    const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
     /// What each message of an Arrow stream begins with.
     const ARROW_STREAM: &[u8] = &[0xff; 4];
     if head.starts_with(b"PAR1") {
@@ -270,12 +274,10 @@ fn format_of(head: &[u8]) -> Result<FileFormat, Fault> {
     if head.starts_with(b"ARROW1") || head.starts_with(ARROW_STREAM) {
         return Ok(FileFormat::Arrow);
     }
-    if head.starts_with(ZSTD) {
-        return Err(wrong(
-            "the upload is packed with zstd, which is not unpacked here: send gzip, or unpack it",
-        ));
-    }
     let text = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
+    if kind::is_json_array(text) {
+        return Err(not_taken("is an array of JSON: write one object a line (NDJSON), `jq -c '.[]'` does"));
+    }
     Ok(if text.trim_ascii_start().starts_with(b"{") { FileFormat::Ndjson } else { FileFormat::Csv })
 }
 

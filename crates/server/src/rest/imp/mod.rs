@@ -9,6 +9,7 @@
 //! ```
 
 mod incoming;
+mod kind;
 mod load;
 mod mend;
 mod report;
@@ -18,6 +19,7 @@ mod wishes;
 use super::words::{Fault, media_type, wrong};
 use crate::Shared;
 use crate::http::json as answer;
+use crate::metrics::Counter;
 use axum::body::Body;
 use axum::extract::multipart::Field;
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, RawQuery, Request, State};
@@ -51,6 +53,9 @@ pub(super) async fn imp(
         Ok(wishes) => done(&shared, wishes, &headers, body).await,
         Err(fault) => Err(fault),
     };
+    if let Ok(report) = &done {
+        shared.metrics.add(Counter::UploadRows, report.rows_imported);
+    }
     told(as_json, done)
 }
 

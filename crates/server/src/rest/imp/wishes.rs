@@ -1,7 +1,7 @@
 //! What the words of an upload ask for.
 
 use super::super::words::{Fault, Words, wrong};
-use serde_json::Value;
+use super::super::written::{Kind, Written};
 use tickstone_model::{ColumnType, PartitionBy};
 use tickstone_query::import::{EpochUnit, FileFormat, parse_delimiter};
 
@@ -128,13 +128,13 @@ impl Wishes {
     /// Where it is no such list, or a type or pattern of it is not read.
     pub(super) fn take_schema(&mut self, text: &str) -> Result<(), Fault> {
         let no_list = "the part schema is no list of columns: [{\"name\": \"ts\", \"type\": \"TIMESTAMP\"}]";
-        let columns = match serde_json::from_str(text) {
-            Ok(Value::Array(columns)) => columns,
-            Ok(_) => return Err(wrong(no_list)),
-            Err(error) => return Err(wrong(format!("{no_list}: {error}"))),
-        };
+        let Kind::Array(columns) = Written::read(text, no_list)?.kind else { return Err(wrong(no_list)) };
         for column in columns {
-            let word = |name: &str| column.get(name).and_then(Value::as_str);
+            let Kind::Object(words) = column.kind else { return Err(wrong(no_list)) };
+            let word = |name: &str| match words.iter().find(|(known, _)| known == name) {
+                Some((_, Written { kind: Kind::Text(text), .. })) => Some(text.as_str()),
+                _ => None,
+            };
             let (Some(name), Some(kind)) = (word("name"), word("type")) else { return Err(wrong(no_list)) };
             if let Some(pattern) = word("pattern").filter(|pattern| !is_iso(pattern)) {
                 return Err(wrong(format!(

@@ -5,7 +5,7 @@ use tickstone_query::arrow::array::{
     BooleanArray, Decimal128Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
     TimestampNanosecondArray,
 };
-use tickstone_query::arrow::datatypes::Float64Type;
+use tickstone_query::arrow::datatypes::{Field, Float64Type};
 
 const LIMITS: Limits = Limits { rows: 100, bytes: 100_000, cell_chars: 20 };
 
@@ -56,6 +56,38 @@ fn values_in_json() {
     assert!(grid.rows[0][8].as_str().is_some_and(|ts| ts.starts_with("1970-01-01T00:00:00")), "{grid:?}");
     assert!(grid.note().contains("mcp_cell_chars_max"), "{}", grid.note());
     assert!(!grid.is_cut());
+}
+
+#[test]
+fn arrays_hold_what_columns_hold() {
+    let decimals = Decimal128Array::from(vec![Some(12_345_678_901_234_567_890), None])
+        .with_precision_and_scale(38, 20)
+        .expect("decimals");
+    let list = |values: ArrayRef, ends: Vec<i32>| -> ArrayRef {
+        let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+        Arc::new(ListArray::new(field, OffsetBuffer::new(ends.into()), values, None))
+    };
+    let floats: ArrayRef =
+        Arc::new(Float64Array::from(vec![Some(f64::NAN), Some(f64::INFINITY), Some(4.836323631564103e227)]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["a, b", "12"]));
+    let flags: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None]));
+    let nested = list(list(Arc::clone(&floats), vec![0, 1, 1, 3]), vec![0, 3]);
+    let columns = vec![
+        ("d", list(Arc::new(decimals), vec![0, 2])),
+        ("x", list(floats, vec![0, 3])),
+        ("s", list(texts, vec![0, 2])),
+        ("b", list(flags, vec![0, 2])),
+        ("n", nested),
+    ];
+    let grid = of(columns, Limits { cell_chars: 100, ..LIMITS });
+    let row = json!([
+        ["0.12345678901234567890", null],
+        ["NaN", "inf", 4.836323631564103e227],
+        ["a, b", "12"],
+        [true, null],
+        [["NaN"], [], ["inf", 4.836323631564103e227]]
+    ]);
+    assert_eq!(json!(grid.rows[0]), row);
 }
 
 #[test]

@@ -18,19 +18,19 @@ use tickstone_query::arrow::datatypes::{DataType, TimeUnit};
 use tickstone_query::export::{Cells, TimeStyle};
 
 /// The values of a batch.
-pub(super) struct Values<'a> {
+pub(crate) struct Values<'a> {
     columns: Vec<Column<'a>>,
 }
 
 impl<'a> Values<'a> {
     /// Those of `batch`; `quote_large`: numbers of 64 bits as texts, for readers that have doubles only.
-    pub(super) fn of(batch: &'a RecordBatch, quote_large: bool) -> Result<Self, QueryError> {
+    pub(crate) fn of(batch: &'a RecordBatch, quote_large: bool) -> Result<Self, QueryError> {
         let columns = batch.columns().iter().map(|array| Column::of(array, quote_large));
         Ok(Self { columns: columns.collect::<Result<_, QueryError>>()? })
     }
 
     /// Puts a row behind `out` as an array.
-    pub(super) fn array(&mut self, row: usize, out: &mut Vec<u8>) {
+    pub(crate) fn array(&mut self, row: usize, out: &mut Vec<u8>) {
         out.push(b'[');
         for (place, column) in self.columns.iter_mut().enumerate() {
             if place > 0 {
@@ -42,7 +42,7 @@ impl<'a> Values<'a> {
     }
 
     /// Puts a row behind `out` as an object; `keys` are the names of the columns as [`key`] makes them.
-    pub(super) fn object(&mut self, keys: &[Vec<u8>], row: usize, out: &mut Vec<u8>) {
+    pub(crate) fn object(&mut self, keys: &[Vec<u8>], row: usize, out: &mut Vec<u8>) {
         out.push(b'{');
         members(&mut self.columns, keys, row, out);
         out.push(b'}');
@@ -50,7 +50,7 @@ impl<'a> Values<'a> {
 }
 
 /// A name as it stands before a value: `"name":`.
-pub(super) fn key(name: &str) -> Vec<u8> {
+pub(crate) fn key(name: &str) -> Vec<u8> {
     let mut key = Vec::new();
     quoted(name, &mut key);
     key.push(b':');
@@ -68,7 +68,7 @@ fn members(columns: &mut [Column<'_>], keys: &[Vec<u8>], row: usize, out: &mut V
 }
 
 /// The values of one column.
-struct Column<'a> {
+pub(crate) struct Column<'a> {
     /// Also those that stand in a dictionary's values.
     nulls: Option<NullBuffer>,
     kind: Kind<'a>,
@@ -130,7 +130,8 @@ impl Ends<'_> {
 }
 
 impl<'a> Column<'a> {
-    fn of(array: &'a ArrayRef, quote_large: bool) -> Result<Self, QueryError> {
+    /// Those of `array`; `quote_large` as [`Values::of`] has it.
+    pub(crate) fn of(array: &'a ArrayRef, quote_large: bool) -> Result<Self, QueryError> {
         let kind = Kind::of(array, quote_large)?;
         let kind = match kind {
             large @ (Kind::Int64(_) | Kind::UInt64(_)) if quote_large => Kind::Quoted(Box::new(large)),
@@ -139,7 +140,8 @@ impl<'a> Column<'a> {
         Ok(Self { nulls: array.logical_nulls(), kind })
     }
 
-    fn put(&mut self, row: usize, out: &mut Vec<u8>) {
+    /// Puts a value behind `out`.
+    pub(crate) fn put(&mut self, row: usize, out: &mut Vec<u8>) {
         match self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             true => out.extend_from_slice(b"null"),
             false => self.kind.put(row, out),
@@ -270,7 +272,7 @@ fn symbols(array: &ArrayRef) -> Option<(&[u32], &StringArray)> {
 }
 
 /// Puts a text behind `out` in quotes (RFC 8259).
-pub(super) fn quoted(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn quoted(text: &str, out: &mut Vec<u8>) {
     // Writing to memory does not fail.
     let _ = serde_json::to_writer(out, text);
 }
