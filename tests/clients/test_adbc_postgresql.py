@@ -126,7 +126,6 @@ def test_parameters_and_transactions(server: Any) -> None:
         assert count() == 31
 
 
-@pytest.mark.xfail(reason="INT8 is a number of one byte here, of eight to PostgreSQL", strict=True)
 def test_ingest_makes_tables(server: Any) -> None:
     part = TABLE.select(["ts", "f8", "v", "i8"])
     for autocommit in (True, False):

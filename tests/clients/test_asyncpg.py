@@ -403,3 +403,33 @@ async def test_errors_and_notices(server: Any) -> None:
     await db.set_type_codec("numeric", schema="pg_catalog", encoder=str, decoder=float, format="text")
     assert await db.fetchval("SELECT 1.5::numeric(5, 2)") == 1.5
     await db.close()
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ("a BIGINT", "(100000), (3)"),
+        ("a VARCHAR", "('x'), ('3')"),
+        ("a DOUBLE", "(1e300), (3)"),
+        ("b SMALLINT", "(1), (3)"),
+        ("a SMALLINT, b INT", "(1, 2), (3, 4)"),
+    ],
+)
+@asynchronous
+async def test_a_table_that_is_made_anew_gives_no_null_in_place_of_a_value(server: Any, columns: str, rows: str) -> None:
+    db = await connect(server)
+    await db.execute("CREATE TABLE pp (a SMALLINT)")
+    statement = await db.prepare("SELECT * FROM pp")
+    await db.execute("DROP TABLE pp")
+    await db.execute(f"CREATE TABLE pp ({columns})")
+    await db.execute(f"INSERT INTO pp VALUES {rows}")
+    with pytest.raises(asyncpg.exceptions.InvalidCachedStatementError, match="cached statement plan is invalid"):
+        await statement.fetch()
+    # Statements that the driver keeps by itself are prepared again by itself.
+    keeping = await connect(server)
+    wanted = [tuple(row) for row in await keeping.fetch("SELECT * FROM pp")]
+    assert len(wanted) == 2 and all(value is not None for row in wanted for value in row)
+    await db.execute("ALTER TABLE pp ADD COLUMN more VARCHAR")
+    assert [tuple(row) for row in await keeping.fetch("SELECT * FROM pp")] == [(*row, None) for row in wanted]
+    await keeping.close()
+    await db.close()

@@ -20,6 +20,7 @@ CHECKS = [
     "tables, rows and questions",
     "every setter and getter",
     "timestamps of another zone",
+    "types that are said",
     "nanoseconds are cut",
     "batches",
     "rows by pieces",

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import ipaddress
 import math
 import resource
 import struct
@@ -17,6 +18,7 @@ import pytest
 from psycopg import errors
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.types import TypeInfo
+from psycopg.types.json import Json, Jsonb
 
 
 def test_tables_rows_and_questions(server: Any) -> None:
@@ -96,11 +98,8 @@ def same(found: Any, wanted: Any, kind: str) -> bool:
     return repr(found) == repr(wanted) or (kind == "BIGINT UNSIGNED" and found == wanted)
 
 
-HEXADECIMAL = pytest.mark.xfail(reason="a literal of bytes, '\\\\x00', is taken for its text", strict=True)
-
-
 @pytest.mark.parametrize("results", ["text", "binary"])
-@pytest.mark.parametrize("parameters", ["text", "binary", pytest.param("literals", marks=HEXADECIMAL)])
+@pytest.mark.parametrize("parameters", ["text", "binary", "literals"])
 def test_every_type_there_and_back(server: Any, parameters: str, results: str) -> None:
     placeholder = {"text": "%t", "binary": "%b", "literals": "%s"}[parameters]
     with connect(server) as db:
@@ -178,6 +177,80 @@ def test_parameters_take_the_type_of_their_place(db: Any) -> None:
     assert ask("SELECT %s", "alone") == [("alone",)]
 
 
+UTC, EAST = dt.timezone.utc, dt.timezone(dt.timedelta(hours=5, minutes=30))
+HOUR = dt.timedelta(hours=1)
+# As text and as binary a value is the same: what is asked, with which values, and what comes of it.
+SAID: list[tuple[str, list[Any], Any]] = [
+    ("SELECT {} < {}", [dt.datetime(2024, 8, 8, tzinfo=EAST), dt.datetime(2024, 8, 7, 23, tzinfo=UTC)], True),
+    ("SELECT {} = {}", [dt.datetime(2024, 8, 8, 5, 30, tzinfo=EAST), dt.datetime(2024, 8, 8, tzinfo=UTC)], True),
+    ("SELECT {} + interval '1 hour'", [AT], AT + HOUR),
+    ("SELECT {} - {}", [AT + HOUR, AT], HOUR),
+    ("SELECT max(ts) - {} FROM trades", [AT], dt.timedelta(seconds=4)),
+    ("SELECT {} + {}", [AT, HOUR], AT + HOUR),
+    ("SELECT {} - {}", [AT, -HOUR], AT + HOUR),
+    ("SELECT {}", [dt.timedelta(days=-3, hours=2, microseconds=7)], dt.timedelta(days=-3, hours=2, microseconds=7)),
+    ("SELECT {} + interval '1 day'", [AT], AT + 24 * HOUR),
+    ("SELECT {} < {}", [dt.date(2024, 8, 8), dt.date(2024, 10, 1)], True),
+    ("SELECT {} > {}", [dt.time(9, 30), dt.time(9, 29, 59, 999999)], True),
+    ("SELECT count(*) FROM trades WHERE ts > {} - {}", [AT + HOUR, HOUR - dt.timedelta(seconds=2)], 2),
+    ("SELECT count(*) FROM trades WHERE ts = ANY({})", [[AT, AT + HOUR]], 1),
+    ("SELECT count(*) FROM trades WHERE ts = ANY({})", [[AT.replace(tzinfo=EAST) + 5.5 * HOUR]], 1),
+    ("SELECT extract(hour FROM {})", [dt.datetime(2024, 8, 8, 1, tzinfo=EAST)], 19),
+    ("SELECT {} = {}", [dt.date.min, dt.date.max], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "values", "wanted"), SAID)
+def test_values_of_a_type_that_is_said(db: Any, sql: str, values: list[Any], wanted: Any) -> None:
+    for form in ("%t", "%b"):
+        found = db.execute(sql.format(*[form] * len(values)), values).fetchone()
+        assert found == (wanted,), form
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("timestamp", "xx", errors.InvalidDatetimeFormat),
+        ("timestamptz", "2024-08-08 24:61", errors.InvalidDatetimeFormat),
+        ("timestamp", "infinity", errors.DatetimeFieldOverflow),
+        ("timestamptz", "-infinity", errors.DatetimeFieldOverflow),
+        ("timestamp", "9999-12-31 23:59:59", errors.DatetimeFieldOverflow),
+        ("date", "2024-02-30", errors.InvalidDatetimeFormat),
+        ("time", "25:00", errors.DatetimeFieldOverflow),
+        ("interval", "soon", errors.InvalidDatetimeFormat),
+        ("interval", "1 month", errors.FeatureNotSupported),
+        ("uuid", "zz", errors.InvalidTextRepresentation),
+        ("int2", "99999", errors.NumericValueOutOfRange),
+        ("int4", "2147483648", errors.NumericValueOutOfRange),
+        ("int8", "1.5", errors.InvalidTextRepresentation),
+        ("float8", "1e999", errors.NumericValueOutOfRange),
+        ("float4", "1e39", errors.NumericValueOutOfRange),
+        ("bool", "perhaps", errors.InvalidTextRepresentation),
+        ("timestamp[]", '{"xx"}', errors.InvalidDatetimeFormat),
+    ],
+)
+def test_texts_that_are_no_value_of_the_type_that_is_said(
+    server: Any, name: str, text: str, error: type[psycopg.Error]
+) -> None:
+    of = psycopg.adapters.types.get_oid(name)
+    with connect(server) as db:
+        result = db.pgconn.exec_params(b"SELECT $1", [text.encode()], param_types=[of])
+        assert result.status == ExecStatus.FATAL_ERROR
+        assert type(errors.error_from_result(result)) is error
+
+
+def test_binary_of_a_type_that_is_not_known(db: Any) -> None:
+    address, clock = ipaddress.ip_address("10.0.0.1"), dt.time(9, 30, tzinfo=EAST)
+    for value, name in ((address, "inet"), (clock, "timetz"), ([address], "_inet")):
+        with pytest.raises(errors.FeatureNotSupported, match=f"{name} .OID [0-9]+.") as raised:
+            db.execute("INSERT INTO trades (ts, symbol) VALUES (now(), %b)", (value,))
+        assert raised.value.diag.message_hint == "send it as text"
+    assert db.execute("SELECT count(*) FROM trades").fetchone() == (5,)
+    assert db.execute("SELECT %t", (address,)).fetchone() == ("10.0.0.1",)
+    assert db.execute("SELECT %b::varchar", (Jsonb({"a": 1}),)).fetchone() == ('{"a": 1}',)
+    assert db.execute("SELECT %b::varchar", (Json([1]),)).fetchone() == ("[1]",)
+
+
 @pytest.mark.parametrize("user", ["admin", "quest", "qdb", "O'Brien"])
 @pytest.mark.parametrize("sslmode", ["disable", "prefer"])
 def test_who_may_come(server: Any, user: str, sslmode: str) -> None:
@@ -237,6 +310,84 @@ def test_settings_of_a_session(server: Any) -> None:
         assert double is not None and (double.oid, double.array_oid) == (701, 1022)
 
 
+def test_sessions_that_only_read(server: Any, db: Any) -> None:
+    insert = "INSERT INTO trades VALUES ('2024-08-08', 'x', 1, 1)"
+
+    def shown(connection: Any) -> list[str]:
+        names = ("default_transaction_read_only", "transaction_read_only")
+        return [connection.execute(f"SHOW {name}").fetchone()[0] for name in names]
+
+    def check(connection: Any, read_only: bool) -> None:
+        assert shown(connection) == ["on" if read_only else "off"] * 2
+        for sql in (insert, "DELETE FROM trades WHERE false", "CREATE TABLE never (x INT)") if read_only else ():
+            with pytest.raises(errors.ReadOnlySqlTransaction):
+                connection.execute(sql)
+        if not read_only:
+            connection.execute("DELETE FROM trades WHERE false")
+
+    for options in ("-c default_transaction_read_only=on", "--default_transaction_read_only=true"):
+        with connect(server, options=options) as reader:
+            for again in ("RESET ALL", "DISCARD ALL", "RESET default_transaction_read_only"):
+                check(reader, True)
+                reader.execute("SET default_transaction_read_only = off")
+                check(reader, False)
+                reader.execute(again)
+            check(reader, True)
+            reader.execute("BEGIN READ WRITE")
+            assert shown(reader) == ["on", "off"]
+            reader.execute(insert)
+            reader.execute("ROLLBACK")
+            check(reader, True)
+    for on, off in (
+        ("SET default_transaction_read_only = on", "SET default_transaction_read_only TO 'no'"),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", "SET default_transaction_read_only TO DEFAULT"),
+    ):
+        db.execute(on)
+        check(db, True)
+        assert db.info.parameter_status("default_transaction_read_only") == "on"
+        db.execute(off)
+        check(db, False)
+    # Of a transaction alone.
+    db.execute("SET transaction_read_only = on")
+    check(db, False)
+    for begin in ("BEGIN; SET transaction_read_only = on", "BEGIN READ ONLY", "BEGIN; SET TRANSACTION READ ONLY"):
+        db.execute(begin)
+        assert shown(db) == ["off", "on"]
+        with pytest.raises(errors.ReadOnlySqlTransaction):
+            db.execute(insert)
+        db.execute("ROLLBACK")
+        check(db, False)
+    db.execute("BEGIN")
+    db.execute("SET default_transaction_read_only = on")
+    assert shown(db) == ["on", "off"], "the transaction goes on as it began"
+    db.execute(insert)
+    db.execute("ROLLBACK")
+    check(db, True)
+    with pytest.raises(errors.InvalidParameterValue):
+        db.execute("SET default_transaction_read_only = perhaps")
+
+
+def test_settings_that_there_are_not(server: Any, db: Any) -> None:
+    for options, said in (
+        ("-c nosuch=1", "nosuch"),
+        ("--nosuch=1", "nosuch"),
+        ("-c timezone=Nosuch/Zone", "no such time zone"),
+        ("-c server_version=16", "cannot be changed"),
+        ("-e", "sets nothing"),
+    ):
+        with pytest.raises(psycopg.OperationalError, match=said):
+            connect(server, options=options)
+    for zone in ("Nosuch/Zone", "nosuch", "+99"):
+        for sql in (f"SET TimeZone = '{zone}'", f"SET TIME ZONE '{zone}'"):
+            with pytest.raises(errors.InvalidParameterValue):
+                db.execute(sql)
+    for zone in ("UTC", "Europe/Berlin", "america/new_york", "+02:00", "GMT-3", "Etc/GMT+5"):
+        db.execute(f"SET TimeZone = '{zone}'")
+        assert db.execute("SHOW timezone").fetchone() == (zone,)
+        with connect(server, options=f"-c timezone={zone}") as other:
+            assert other.info.parameter_status("TimeZone") == zone
+
+
 def test_what_a_statement_says_it_did(db: Any) -> None:
     def tag(sql: str) -> tuple[str, int]:
         done = db.execute(sql)
@@ -282,6 +433,18 @@ def test_notices(db: Any) -> None:
         db.execute(sql)
     assert notices == [("NOTICE", "00000"), ("NOTICE", "42P07"), ("WARNING", "25P01"), ("WARNING", "25P01"),
                        ("WARNING", "25001")]  # fmt: skip
+    notices.clear()
+    # Nothing is said to be done that is refused.
+    for sql in ("CREATE TABLE made (x INT)", "DROP TABLE IF EXISTS nosuch", "CREATE TABLE IF NOT EXISTS trades (x INT)"):
+        with pytest.raises(errors.ReadOnlySqlTransaction):
+            db.execute(f"BEGIN READ ONLY; {sql}")
+        db.execute("ROLLBACK")
+    with pytest.raises(errors.DuplicateTable):
+        db.execute("BEGIN; CREATE TABLE trades (x INT)")
+    db.execute("ROLLBACK")
+    assert notices == []
+    db.execute("BEGIN; CREATE TABLE made (x INT); ROLLBACK")
+    assert notices == [("WARNING", "01000")]
 
 
 ERRORS: list[tuple[str, type[psycopg.Error], str | None]] = [
@@ -479,6 +642,15 @@ def test_pipelines(db: Any) -> None:
     assert db.execute("SELECT count(*) FROM trades").fetchone() == (505,), (
         "after an error all is skipped until the sync"
     )
+    # An error takes back what was inserted since the last sync.
+    for wrong in ("SELECT 1/0", "SELECT * FROM nosuch", "INSERT INTO trades VALUES ('x', 'R', 1, 1)"):
+        with pytest.raises(psycopg.Error), db.pipeline() as pipeline:
+            db.execute("INSERT INTO trades VALUES (%s, 'R', 888, 1)", (AT,))
+            db.execute("SELECT 1")
+            db.execute("INSERT INTO trades VALUES (%s, 'R', 889, 1)", (AT,))
+            db.execute(wrong)
+            pipeline.sync()
+        assert db.execute("SELECT count(*) FROM trades WHERE symbol = 'R'").fetchone() == (0,), wrong
     with db.pipeline(), db.transaction():
         db.execute("INSERT INTO trades VALUES (%s, 'Q', 1, 1)", (AT,))
         db.execute("INSERT INTO trades VALUES (%s, 'Q', 2, 2)", (AT,))
@@ -636,7 +808,49 @@ BAD_COPIES: list[tuple[str, bytes, type[psycopg.Error]]] = [
     ("(FORMAT binary)", b"not the signature of COPY", errors.BadCopyFileFormat),
     ("(FORMAT csv, NOSUCH true)", b"", errors.SyntaxError),
     ("(FORMAT nosuch)", b"", errors.InvalidParameterValue),
+    ("(FORMAT csv, FORMAT csv)", b"", errors.SyntaxError),
+    ("(FORMAT csv, DELIMITER ',', DELIMITER ';')", b"", errors.SyntaxError),
+    ("CSV HEADER HEADER", b"", errors.SyntaxError),
+    ("(FORMAT csv, DELIMITER '\"')", b"", errors.InvalidParameterValue),
+    ("(FORMAT csv, NULL 'a,b')", b"", errors.InvalidParameterValue),
+    ("(FORMAT text, QUOTE 'q')", b"", errors.FeatureNotSupported),
+    ("(FORMAT binary, DELIMITER ',')", b"", errors.FeatureNotSupported),
 ]
+
+
+def test_a_copy_whose_header_must_match(db: Any) -> None:
+    def copy(header: str, kind: str = "csv") -> int:
+        end = "," if kind == "csv" else "\t"
+        with db.cursor() as cursor:
+            with cursor.copy(f"COPY trades FROM STDIN (FORMAT {kind}, HEADER match)") as sink:
+                sink.write(header.replace(",", end) + "\n" + end.join(("2024-08-08", "H", "1", "1")) + "\n")
+            return int(cursor.rowcount)
+
+    for kind in ("csv", "text"):
+        assert copy("ts,symbol,price,size", kind) == 1
+        assert copy("TS,Symbol,price,size", kind) == 1
+        for header, said in (
+            ("ts,symbol,size,price", "field 3 of the header is 'size', not column 'price'"),
+            ("ts,symbol,price", "3 fields"),
+            ("ts,symbol,price,size,more", "5 fields"),
+            ("2024-08-08,A,1,1", "'2024-08-08', not column 'ts'"),
+        ):
+            with pytest.raises(errors.BadCopyFileFormat, match=said):
+                copy(header, kind)
+    with pytest.raises(errors.BadCopyFileFormat, match="NULL, not column 'size'"):
+        copy("ts,symbol,price,")
+    assert db.execute("SELECT count(*) FROM trades WHERE symbol = 'H'").fetchone() == (4,)
+    with pytest.raises(errors.FeatureNotSupported), db.cursor().copy("COPY trades TO STDOUT (FORMAT csv, HEADER match)"):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["csv", "text"])
+def test_a_copy_ends_at_a_backslash_and_a_point(db: Any, kind: str) -> None:
+    row = b"2024-08-08,E,1,1\n" if kind == "csv" else b"2024-08-08\tE\t1\t1\n"
+    with db.cursor() as cursor:
+        with cursor.copy(f"COPY trades FROM STDIN (FORMAT {kind})") as copy:
+            copy.write(row * 2 + b"\\.\n" + row + b"what is behind it is no row\n")
+        assert cursor.rowcount == 2
 
 
 @pytest.mark.parametrize(("options", "line", "error"), BAD_COPIES)

@@ -121,10 +121,7 @@ def test_inspection(server: Any, driver: str) -> None:
     at(server, driver, work)
 
 
-FOUR_BYTES = pytest.mark.xfail(reason="FLOAT is of four bytes here, of eight to PostgreSQL", strict=True)
-
-
-@pytest.mark.parametrize("driver", ["psycopg", pytest.param("asyncpg", marks=FOUR_BYTES)])
+@DRIVERS
 def test_every_type_through_a_reflected_table(server: Any, driver: str) -> None:
     def work(db: sa.Connection) -> None:
         db.execute(sa.text(EVERYTHING))
@@ -254,7 +251,6 @@ def test_errors(server: Any, driver: str) -> None:
     at(server, driver, work)
 
 
-@pytest.mark.xfail(reason="a column's type is TIMESTAMP, not TIMESTAMP WITHOUT TIME ZONE", strict=True)
 @DRIVERS
 def test_tables_of_metadata_are_made(server: Any, driver: str) -> None:
     def work(db: sa.Connection) -> None:

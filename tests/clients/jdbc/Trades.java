@@ -197,6 +197,33 @@ public class Trades {
         }
     }
 
+    /** What the driver says the type of: LocalDateTime, OffsetDateTime, LocalDate, LocalTime. */
+    static void typesThatAreSaid(String url) throws SQLException {
+        for (String way : WAYS) {
+            try (Connection db = open(url + way)) {
+                table(db, "said", 5);
+                String count = "SELECT count(*) FROM said WHERE ";
+                for (int n = 0; n < 7; n++) {
+                    same(with(db, count + "ts > ? - interval '1 hour'", AT), 5L, way);
+                    same(with(db, count + "ts >= ? + interval '1 hour'", AT), 0L, way);
+                    same(with(db, count + "ts >= ?", AT.atOffset(ZoneOffset.ofHours(1))), 5L, way);
+                    same(with(db, count + "ts >= ?", AT.atOffset(ZoneOffset.ofHours(-1))), 0L, way);
+                    same(with(db, count + "ts < ?", AT.toLocalDate()), 0L, way);
+                    same(with(db, count + "ts < ? + interval '1 day'", AT.toLocalDate()), 5L, way);
+                    same(with(db, count + "TIME '09:30:00' = ?", AT.toLocalTime()), 5L, way);
+                }
+            }
+        }
+    }
+
+    /** The one number of a query with a value. */
+    static long with(Connection db, String sql, Object value) throws SQLException {
+        try (PreparedStatement statement = db.prepareStatement(sql)) {
+            statement.setObject(1, value);
+            return one(statement);
+        }
+    }
+
     static void nanosecondsAreCut(String url) throws SQLException {
         for (String way : WAYS) {
             try (Connection db = open(url + way)) {
@@ -531,6 +558,7 @@ public class Trades {
         checks.put("tables, rows and questions", Trades::tablesRowsAndQuestions);
         checks.put("every setter and getter", Trades::everySetterAndGetter);
         checks.put("timestamps of another zone", Trades::timestampsOfAnotherZone);
+        checks.put("types that are said", Trades::typesThatAreSaid);
         checks.put("nanoseconds are cut", Trades::nanosecondsAreCut);
         checks.put("batches", Trades::batches);
         checks.put("rows by pieces", Trades::rowsByPieces);

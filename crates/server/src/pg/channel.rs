@@ -1,5 +1,6 @@
 //! The socket of a connection: messages in, bytes out.
 
+use super::shape;
 use bytes::{Buf, BytesMut};
 use pgwire::messages::{DecodeContext, Message, PgWireFrontendMessage};
 use std::io;
@@ -15,6 +16,14 @@ const AHEAD_BYTES: usize = 256 << 10;
 
 /// Room for messages that come.
 const READ_BYTES: usize = 16 << 10;
+
+/// What a client sent.
+#[derive(Debug)]
+pub(super) enum Came {
+    Message(PgWireFrontendMessage),
+    /// A message of this kind whose text is no UTF-8, from this byte of it on.
+    NoText(u8, usize),
+}
 
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -47,7 +56,7 @@ impl Channel {
     ///
     /// # Errors
     /// Where the connection breaks, or a message is none or too long.
-    pub(super) async fn next(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
+    pub(super) async fn next(&mut self) -> io::Result<Option<Came>> {
         loop {
             if let Some(message) = self.decoded()? {
                 return Ok(Some(message));
@@ -60,24 +69,42 @@ impl Channel {
     }
 
     /// A message that has come whole.
-    fn decoded(&mut self) -> io::Result<Option<PgWireFrontendMessage>> {
-        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
-        if let Some(mut head) = self.input.get(1..5) {
-            let length = head.get_i32();
-            let length = usize::try_from(length).ok().filter(|length| *length >= 4);
-            let length = length.ok_or_else(|| invalid("a message has no length that can be".to_string()))?;
-            if length > self.message_bytes_max {
-                let most = self.message_bytes_max;
-                return Err(invalid(format!(
-                    "a message of {length} bytes, more than request_bytes_max, {most}"
-                )));
-            }
+    fn decoded(&mut self) -> io::Result<Option<Came>> {
+        let Some(head) = self.input.first_chunk::<5>() else { return Ok(None) };
+        let (kind, mut length) = (head[0], &head[1..]);
+        if !shape::KINDS.contains(&kind) {
+            return Err(invalid(format!(
+                "there is no message of kind '{}'",
+                char::from(kind).escape_default()
+            )));
+        }
+        let length = usize::try_from(length.get_i32()).ok().filter(|length| *length >= 4);
+        let length = length.ok_or_else(|| invalid("a message has no length that can be".to_string()))?;
+        if length > self.message_bytes_max {
+            let most = self.message_bytes_max;
+            return Err(invalid(format!("a message of {length} bytes, more than request_bytes_max, {most}")));
+        }
+        if self.input.len() <= length {
+            return Ok(None);
+        }
+        let mut message = self.input.split_to(1 + length);
+        let malformed = || {
+            let kind = char::from(kind).escape_default();
+            invalid(format!("a message of kind '{kind}' is not as the protocol has it"))
+        };
+        if !shape::is_whole(kind, &message[5..]) {
+            return Err(malformed());
+        }
+        if let Some(place) = shape::no_text(kind, &message[5..]) {
+            return Ok(Some(Came::NoText(kind, place)));
         }
         let mut context = DecodeContext::default();
         context.awaiting_frontend_ssl = false;
         context.awaiting_frontend_startup = false;
-        let decoded = PgWireFrontendMessage::decode(&mut self.input, &context);
-        decoded.map_err(|error| invalid(error.to_string()))
+        match PgWireFrontendMessage::decode(&mut message, &context) {
+            Ok(Some(decoded)) => Ok(Some(Came::Message(decoded))),
+            _ => Err(malformed()),
+        }
     }
 
     /// Puts a message behind what is to be sent.
@@ -127,4 +154,8 @@ impl Channel {
         }
         std::future::pending().await
     }
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }

@@ -2,7 +2,7 @@
 
 use super::cancel::Registered;
 use super::catalog::Client;
-use super::channel::Channel;
+use super::channel::{Came, Channel};
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::guc::Guc;
 use super::portal::{Portal, Prepared};
@@ -50,7 +50,7 @@ impl From<io::Error> for Stop {
 pub(super) enum Status {
     /// None, as far as the client knows.
     Idle,
-    /// None that the client began: its INSERTs since the last ReadyForQuery are in one.
+    /// None that the client began: INSERTs that came together are in one.
     Implicit,
     /// The client began one.
     Open,
@@ -70,6 +70,10 @@ pub(super) struct Connection {
     pub(super) status: Status,
     pub(super) prepared: HashMap<String, Arc<Prepared>>,
     pub(super) portals: HashMap<String, Portal>,
+    /// Whether the session has its transactions READ ONLY.
+    pub(super) read_only: bool,
+    /// The tables that the transaction of INSERTs that came together has rows for.
+    pub(super) inserted_into: Vec<String>,
     /// Rows that the open transaction has inserted, and its savepoints with how many there were.
     pub(super) inserted: u64,
     pub(super) savepoints: Vec<(String, u64)>,
@@ -89,13 +93,15 @@ impl Connection {
         Self {
             shared: Arc::clone(shared),
             channel,
-            conversation: Conversation::new(shared),
+            conversation: Conversation::of_connection(shared),
             guc,
             registered,
             client,
             status: Status::Idle,
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            read_only: false,
+            inserted_into: Vec::new(),
             inserted: 0,
             savepoints: Vec::new(),
             stopping,
@@ -103,34 +109,40 @@ impl Connection {
         }
     }
 
-    /// Has the catalog know how things are set.
-    pub(super) fn note_settings(&self) {
-        self.guc.all().for_each(|(name, value)| self.client.note(name, value));
-    }
-
     /// Serves it to its end.
     ///
     /// # Errors
     /// Where the connection breaks, or the client sends what is no message.
     pub(super) async fn serve(mut self) -> io::Result<()> {
-        self.note_settings();
         let catalog = Arc::new(self.shared.catalog.of_client(&self.client));
         let begin = |session: &mut Session| {
             session.changes_at_once = true;
             session.set_system(catalog);
         };
         self.conversation.with(begin).await;
+        if let Err(Stop::Fault(fault)) = self.settings_changed().await {
+            return startup::refuse(&mut self.channel, *fault).await;
+        }
         self.ready();
         loop {
+            let patience = self.guc.idle_in_transaction_timeout().filter(|_| self.is_in_transaction());
             let message = tokio::select! {
                 message = self.channel.next() => message,
+                () = tokio::time::sleep(patience.unwrap_or_default()), if patience.is_some() => {
+                    let what = "the transaction was idle for idle_in_transaction_session_timeout, and is rolled back";
+                    return startup::refuse(&mut self.channel, Fault::new("25P03", what)).await;
+                }
                 _ = self.stopping.changed() => {
                     let fault = Fault::new("57P01", "the server is stopping");
                     return startup::refuse(&mut self.channel, fault).await;
                 }
             };
             let message = match message {
-                Ok(Some(message)) => message,
+                Ok(Some(Came::Message(message))) => message,
+                Ok(Some(Came::NoText(kind, place))) => {
+                    self.no_text(kind, place).await?;
+                    continue;
+                }
                 Ok(None) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     let fault = Fault::new(PROTOCOL_VIOLATION, error.to_string());
@@ -185,6 +197,17 @@ impl Connection {
         Ok(())
     }
 
+    /// Tells that the text of a message is none.
+    async fn no_text(&mut self, kind: u8, place: usize) -> io::Result<()> {
+        let is_query = kind == b'Q';
+        if self.passing_over && !is_query {
+            return Ok(());
+        }
+        self.passing_over = !is_query;
+        let what = format!("the text of the message is no UTF-8 from byte {} on", place + 1);
+        self.failed(Fault::new("22021", what)).await
+    }
+
     /// Tells of an error, which ends what the client sent with it.
     async fn failed(&mut self, fault: Fault) -> io::Result<()> {
         self.channel.put(&fault.response("ERROR"));
@@ -197,6 +220,11 @@ impl Connection {
             self.ready();
         }
         Ok(())
+    }
+
+    /// Whether the client began a transaction that has not ended.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        matches!(self.status, Status::Open | Status::Failed)
     }
 
     /// Says that the next may come.
@@ -218,13 +246,14 @@ impl Connection {
         registered: &Registered,
         work: impl Future<Output = T>,
     ) -> Result<T, Stop> {
+        // The work last: where rows are always at hand, nobody would look at the others.
         tokio::select! {
             biased;
-            done = work => Ok(done),
             () = registered.cancel.wait() => {
                 Err(Fault::new("57014", "the statement was cancelled at the client's request").into())
             }
             () = channel.gone() => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            done = work => Ok(done),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! COPY over a connection: rows of the client into a table in one commit, rows of a query to the client.
 
-use super::channel::Channel;
+use super::channel::{Came, Channel};
 use super::connection::{Connection, Status, Stop};
 use super::copy::{Filler, Writer};
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::execute::{CopyIn, CopyOut};
 use super::values::Canonical;
 use crate::ingest;
+use crate::metrics::Counter;
 use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use std::io;
@@ -108,8 +109,12 @@ impl Connection {
             _ => Target::Load(Load::begin(&database, found.name(), filler.schema())),
         };
         loop {
-            let Some(message) = self.channel.next().await? else {
-                return Err(Stop::Gone(io::ErrorKind::UnexpectedEof.into()));
+            let message = match self.channel.next().await? {
+                Some(Came::Message(message)) => message,
+                Some(Came::NoText(..)) => {
+                    return Err(Fault::new("22021", "the text of the message is no UTF-8").into());
+                }
+                None => return Err(Stop::Gone(io::ErrorKind::UnexpectedEof.into())),
             };
             let batches = match message {
                 Message::CopyData(data) => filler.push(&data.data)?,
@@ -142,6 +147,7 @@ impl Connection {
             Target::Load(load) => load.end().await?,
             Target::Transaction(_, rows) => rows,
         };
+        self.shared.metrics.add(Counter::CopyRows, rows);
         Ok(format!("COPY {rows}"))
     }
 

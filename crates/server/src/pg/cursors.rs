@@ -29,8 +29,9 @@ impl Connection {
             return Err(Fault::new("42P03", format!("there is a cursor {name} already")).into());
         }
         if let Answer::Rows(rows) = self.run(text, sql, query).await? {
-            let state = State::Rows(Box::new(Reading::new(rows, None, "FETCH")));
-            self.keep(name, Portal { text: Arc::clone(text), formats: Formats::default(), state, hold })?;
+            let state = State::Rows(Box::new(Reading::new(rows, "FETCH")));
+            let (text, formats) = (Arc::clone(text), Formats::default());
+            self.keep(name, Portal { text, prepared: None, formats, state, hold })?;
         }
         Ok(Started::Done("DECLARE CURSOR".to_string()))
     }

@@ -49,8 +49,11 @@ impl Fault {
     /// That the rows of a prepared statement are other ones now: drivers prepare it again where PostgreSQL's own name for
     /// the place says so.
     pub(super) fn outdated() -> Self {
-        let what = "the rows of this prepared statement have other columns now";
-        Self { routine: Some("RevalidateCachedQuery"), ..Self::new("0A000", what) }.hint("prepare it again")
+        // Drivers look for PostgreSQL's words.
+        let fault = Self::new("0A000", "cached plan must not change result type");
+        let detail = "the rows of this prepared statement have other columns than when it was described";
+        let (routine, detail) = (Some("RevalidateCachedQuery"), Some(detail.to_string()));
+        Self { routine, detail, ..fault }.hint("prepare it again")
     }
 
     pub(super) fn response(self, severity: &str) -> ErrorResponse {

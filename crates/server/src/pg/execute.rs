@@ -3,16 +3,13 @@
 use super::connection::{Connection, Status, Stop};
 use super::copy::Format;
 use super::error::Fault;
-use super::guc::Guc;
+use super::guc::{DEFAULT_READ_ONLY, Guc, READ_ONLY};
 use super::portal::{Formats, Reading};
-use crate::statement::{Answer, Rows};
+use crate::statement::Answer;
 use pgwire::messages::response::CommandComplete;
-use pgwire::messages::startup::ParameterStatus;
 use std::sync::Arc;
-use tickstone_query::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use tickstone_query::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use tickstone_query::Session;
 use tickstone_query::dialect::{CopyEnd, CreateTable, CreateView, Statement};
-use tickstone_query::{QueryError, Session};
 
 /// A statement that has begun.
 pub(super) enum Started {
@@ -44,8 +41,7 @@ pub(super) struct CopyOut {
 }
 
 impl Connection {
-    /// Begins a statement whose placeholders have values. `sql` is the text that its errors have places in; `told` the
-    /// columns that the client knows of.
+    /// Begins a statement whose placeholders have values. `sql` is the text that its errors have places in.
     ///
     /// # Errors
     /// Where it fails, and where the transaction has failed before.
@@ -54,7 +50,6 @@ impl Connection {
         text: &Arc<str>,
         sql: &str,
         statement: Statement,
-        told: Option<SchemaRef>,
     ) -> Result<Started, Stop> {
         self.registered.cancel.begin();
         if self.status == Status::Failed && !matches!(statement, Statement::Commit | Statement::Rollback) {
@@ -64,18 +59,16 @@ impl Connection {
             );
             return Err(fault.hint("ROLLBACK").into());
         }
-        // What is no INSERT sees what those before it stored.
-        if self.status == Status::Implicit && !statement.inserts_values() {
-            self.end_implicit().await?;
-        }
+        self.join_implicit(&statement).await?;
         match statement {
             Statement::Begin { .. } if self.status == Status::Open => {
                 self.warn(Fault::new("25001", "a transaction is open already"));
                 Ok(Started::Done("BEGIN".to_string()))
             }
-            Statement::Begin { .. } => {
+            Statement::Begin { read_only } => {
                 self.run(text, sql, statement).await?;
                 self.status = Status::Open;
+                self.note_read_only(read_only);
                 self.inserted = 0;
                 self.savepoints.clear();
                 Ok(Started::Done("BEGIN".to_string()))
@@ -88,33 +81,32 @@ impl Connection {
                 self.roll_back().await;
                 Ok(Started::Done("ROLLBACK".to_string()))
             }
+            Statement::SetTransaction { read_only: Some(read_only), session } => {
+                let name = if session { DEFAULT_READ_ONLY } else { READ_ONLY };
+                self.set(name, if read_only { "on" } else { "off" }).await?;
+                Ok(Started::Done("SET".to_string()))
+            }
             Statement::Set { name, value } if Guc::is_known(&name) => {
-                self.guc.set(&name, &value)?;
-                self.note_settings();
-                self.tell(&name);
+                self.set(&name, &value).await?;
                 Ok(Started::Done("SET".to_string()))
             }
             Statement::Reset { name: Some(name) } if Guc::is_known(&name) => {
-                self.guc.set(&name, "default")?;
-                self.note_settings();
-                self.tell(&name);
+                self.set(&name, "default").await?;
                 Ok(Started::Done("RESET".to_string()))
             }
             Statement::Reset { name: None } => {
-                self.guc.reset();
-                self.note_settings();
                 self.run(text, sql, statement).await?;
+                self.settings_reset().await?;
                 Ok(Started::Done("RESET".to_string()))
             }
             Statement::Discard => {
                 if self.status != Status::Idle {
                     return Err(Fault::new("25001", "DISCARD ALL cannot be in a transaction").into());
                 }
-                self.guc.reset();
-                self.note_settings();
                 self.prepared.clear();
                 self.portals.clear();
                 self.run(text, sql, statement).await?;
+                self.settings_reset().await?;
                 Ok(Started::Done("DISCARD ALL".to_string()))
             }
             Statement::Deallocate { ref name } => self.deallocate(text, sql, name.clone(), statement).await,
@@ -125,16 +117,16 @@ impl Connection {
             Statement::Fetch { name, rows, moves } => Ok(Started::Fetched { cursor: name, rows, moves }),
             Statement::CloseCursor { name } => self.close_cursor(name),
             Statement::CopyFrom { table, columns, end: CopyEnd::Client, options } => {
-                let format = Format::of_options(&options)?;
+                let format = Format::of_options(&options, true)?;
                 Ok(Started::CopyIn(Box::new(CopyIn { table, columns, format })))
             }
             Statement::CopyTo { source, end: CopyEnd::Client, options } => {
-                let format = Format::of_options(&options)?;
+                let format = Format::of_options(&options, false)?;
                 let query = self.conversation.with(|session: &mut Session| session.rows_of(source)).await;
                 let query = query.map_err(|error| Fault::of(error, sql))?;
                 match self.run(text, sql, query).await? {
                     Answer::Rows(rows) => {
-                        let reading = Box::new(Reading::new(rows, None, "COPY"));
+                        let reading = Box::new(Reading::new(rows, "COPY"));
                         Ok(Started::CopyOut(Box::new(CopyOut { reading, format })))
                     }
                     Answer::Done { .. } => Ok(Started::Done("COPY 0".to_string())),
@@ -145,7 +137,7 @@ impl Connection {
                 Some(name) if !name.contains('.') => {
                     Err(Fault::new("42704", format!("there is no setting '{name}'")).into())
                 }
-                _ => self.start_in_session(text, sql, other, told).await,
+                _ => self.start_in_session(text, sql, other).await,
             },
         }
     }
@@ -155,20 +147,21 @@ impl Connection {
         text: &Arc<str>,
         sql: &str,
         statement: Statement,
-        told: Option<SchemaRef>,
     ) -> Result<Started, Stop> {
         let kind = statement.kind();
         let at_once =
             self.status == Status::Open && !statement.gives_rows() && !statement.is_of_its_session();
+        let mut notices = self.what_is_there(&statement);
         if at_once && kind != "INSERT" {
             let what = format!("{kind} is carried out at once: ROLLBACK does not take it back");
-            self.warn(Fault::new("01000", what));
+            notices.push(("WARNING", Fault::new("01000", what)));
         }
-        self.notice_what_is_there(&statement);
-        Ok(match self.run(text, sql, statement).await? {
+        let answer = self.run(text, sql, statement).await?;
+        notices.into_iter().for_each(|(severity, notice)| self.channel.put(&notice.notice(severity)));
+        Ok(match answer {
             Answer::Rows(rows) => {
                 let kind = if kind == "EXECUTE" { "SELECT" } else { kind };
-                Started::Rows(Box::new(Reading::new(rows, told, kind)))
+                Started::Rows(Box::new(Reading::new(rows, kind)))
             }
             Answer::Done { tag, rows } => Started::Done(match (tag.as_str(), rows) {
                 ("INSERT", Some(rows)) => {
@@ -183,27 +176,26 @@ impl Connection {
         })
     }
 
-    /// Tells of what IF EXISTS and IF NOT EXISTS pass over.
-    fn notice_what_is_there(&mut self, statement: &Statement) {
+    /// What IF EXISTS and IF NOT EXISTS pass over.
+    fn what_is_there(&self, statement: &Statement) -> Vec<(&'static str, Fault)> {
         let snapshot = self.shared.database.engine().snapshot();
         let is_there = |name: &str| snapshot.table(name).is_some();
-        let notices: Vec<Fault> = match statement {
+        match statement {
             Statement::DropTable { names, if_exists: true }
             | Statement::DropView { names, if_exists: true } => {
                 let missing = names.iter().filter(|name| !is_there(name));
-                missing
-                    .map(|name| Fault::new("00000", format!("'{name}' does not exist, passed over")))
-                    .collect()
+                let notice = |name| Fault::new("00000", format!("'{name}' does not exist, passed over"));
+                missing.map(|name| ("NOTICE", notice(name))).collect()
             }
             Statement::CreateTable(CreateTable { name, if_not_exists: true, .. })
             | Statement::CreateView(CreateView { name, if_not_exists: true, .. })
                 if is_there(name) =>
             {
-                vec![Fault::new("42P07", format!("'{name}' is there already, passed over"))]
+                let what = format!("'{name}' is there already, passed over");
+                vec![("NOTICE", Fault::new("42P07", what))]
             }
             _ => Vec::new(),
-        };
-        notices.into_iter().for_each(|notice| self.channel.put(&notice.notice("NOTICE")));
+        }
     }
 
     /// Runs a statement in the session.
@@ -237,6 +229,7 @@ impl Connection {
         }
         // Whatever comes of it, the transaction is over; it is not broken off half-way.
         self.status = Status::Idle;
+        self.note_read_only(None);
         self.close_portals();
         let committed = self.conversation.run(&self.shared, Arc::clone(text), Statement::Commit, None).await;
         committed.map_err(|error| Fault::of(error, sql))?;
@@ -246,32 +239,10 @@ impl Connection {
     /// Ends a transaction, where one is open, without what it did.
     pub(super) async fn roll_back(&mut self) {
         self.status = Status::Idle;
+        self.note_read_only(None);
         self.close_portals();
         // A statement that was broken off may have taken the transaction with it.
         let _ = self.conversation.run(&self.shared, "ROLLBACK".into(), Statement::Rollback, None).await;
-    }
-
-    /// Begins a transaction for INSERTs that come together.
-    ///
-    /// # Errors
-    /// Those of the session.
-    pub(super) async fn begin_implicit(&mut self) -> Result<(), Stop> {
-        let begin = Statement::Begin { read_only: None };
-        self.conversation.run(&self.shared, "BEGIN".into(), begin, None).await?;
-        self.status = Status::Implicit;
-        Ok(())
-    }
-
-    /// Commits INSERTs that came together.
-    ///
-    /// # Errors
-    /// Where they cannot be stored; none of them is then.
-    pub(super) async fn end_implicit(&mut self) -> Result<(), Stop> {
-        if self.status == Status::Implicit {
-            self.status = Status::Idle;
-            self.conversation.run(&self.shared, "COMMIT".into(), Statement::Commit, None).await?;
-        }
-        Ok(())
     }
 
     /// DEALLOCATE of what either protocol has prepared.
@@ -293,29 +264,6 @@ impl Connection {
             }
         }
         Ok(Started::Done(tag.to_string()))
-    }
-
-    /// SHOW of a setting of the connection, SHOW ALL.
-    fn show(&self, name: &str) -> Result<Started, QueryError> {
-        let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
-        let columns = match name {
-            "all" => {
-                let (names, values): (Vec<&str>, Vec<&str>) = self.guc.all().unzip();
-                vec![text(names), text(values)]
-            }
-            name => vec![text(vec![&self.guc.shown(name).unwrap_or_default()])],
-        };
-        let rows = Rows::of_batch(RecordBatch::try_new(Arc::new(shown_schema(name)), columns)?);
-        Ok(Started::Rows(Box::new(Reading::new(rows, None, "SHOW"))))
-    }
-
-    /// Tells the client of a setting that changed, where clients are told of it.
-    fn tell(&mut self, name: &str) {
-        let told = self.guc.told().find(|(told, _)| told.eq_ignore_ascii_case(name));
-        if let Some((name, value)) = told {
-            let status = ParameterStatus::new(name.to_string(), value.to_string());
-            self.channel.put(&status);
-        }
     }
 
     pub(super) fn warn(&mut self, fault: Fault) {
@@ -346,12 +294,6 @@ impl Connection {
         }
         Ok((sent, true))
     }
-}
-
-/// The columns of SHOW of a setting of the connection.
-pub(super) fn shown_schema(name: &str) -> Schema {
-    let names = if name == "all" { vec!["name", "setting"] } else { vec![name] };
-    Schema::new(names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect::<Vec<_>>())
 }
 
 /// The tag of a statement that gave rows.

@@ -3,7 +3,7 @@
 use super::connection::{Connection, Status, Stop};
 use super::error::Fault;
 use super::execute::Started;
-use super::parameters;
+use super::parameters::{self, Wanted};
 use super::portal::{Formats, Portal, Prepared, Reading, State};
 use super::savepoints::Savepoint;
 use super::types;
@@ -13,10 +13,10 @@ use pgwire::messages::extendedquery::{
     TARGET_TYPE_BYTE_STATEMENT,
 };
 use pgwire::messages::response::EmptyQueryResponse;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tickstone_query::arrow::datatypes::DataType;
 use tickstone_query::dialect::{self, Statement};
-use tickstone_query::{Description, ParameterValue, Parameters};
+use tickstone_query::{Description, ParameterValue, Parameters, widen_floats};
 
 /// Most prepared statements of a connection.
 const PREPARED_MAX: usize = 10_000;
@@ -36,14 +36,13 @@ impl Connection {
         let sql = if savepoint.is_some() { "" } else { text.as_ref() };
         let parsed = dialect::parse_with_texts(sql).map_err(|error| Fault::of(error.into(), &text))?;
         let mut parsed = parsed.into_iter().map(|(_, statement)| statement);
-        let statement = parsed.next();
+        let mut statement = parsed.next();
+        statement.iter_mut().for_each(widen_floats);
         if parsed.next().is_some() {
             return Err(Fault::new("42601", "a prepared statement is one statement, not several").into());
         }
-        let given = message.type_oids.iter().map(|oid| types::of_oid(*oid)).collect();
-        let (oids, description) = (message.type_oids, OnceLock::new());
-        self.prepared
-            .insert(name, Arc::new(Prepared { text, statement, savepoint, given, oids, description }));
+        let prepared = Prepared::new(text, statement, savepoint, message.type_oids);
+        self.prepared.insert(name, Arc::new(prepared));
         self.channel.put(&ParseComplete::new());
         Ok(())
     }
@@ -61,19 +60,21 @@ impl Connection {
         if let Some(known) = prepared.description.get() {
             return Ok(Arc::clone(known));
         }
-        let described = match &prepared.statement {
-            None => Description { parameters: Vec::new(), rows: None },
-            // What the connection itself carries out takes nothing.
-            Some(statement) if self.takes_nothing(statement) => {
-                Description { parameters: Vec::new(), rows: None }
-            }
-            Some(statement) => {
-                let (statement, given) = (statement.clone(), prepared.given.clone());
-                let describe = self.conversation.describe(&self.shared, statement, given);
-                describe.await.map_err(|error| Fault::of(error, &prepared.text))?
-            }
-        };
+        let described = self.described(prepared).await?;
         Ok(Arc::clone(prepared.description.get_or_init(|| Arc::new(described))))
+    }
+
+    /// What it takes and gives now.
+    async fn described(&self, prepared: &Prepared) -> Result<Description, Stop> {
+        match &prepared.statement {
+            // What the connection itself carries out takes nothing.
+            Some(statement) if !self.takes_nothing(statement) => {
+                let (statement, given) = (statement.clone(), prepared.given.clone());
+                let described = self.conversation.describe(&self.shared, statement, given).await;
+                Ok(described.map_err(|error| Fault::of(error, &prepared.text))?)
+            }
+            _ => Ok(Description { parameters: Vec::new(), rows: None }),
+        }
     }
 
     fn takes_nothing(&self, statement: &Statement) -> bool {
@@ -101,7 +102,9 @@ impl Connection {
         };
         let formats = Formats(message.parameter_format_codes);
         let values = message.parameters.iter().enumerate().map(|(place, bytes)| {
-            parameters::value(bytes.as_ref(), type_of(place), formats.of(place) == 1, place + 1)
+            let oid = prepared.oids.get(place).copied().unwrap_or_default();
+            let wanted = Wanted { place: place + 1, oid, data_type: type_of(place) };
+            parameters::value(bytes.as_ref(), wanted, formats.of(place) == 1)
         });
         let values = values.collect::<Result<Vec<ParameterValue>, Fault>>()?;
         let statement = match &prepared.statement {
@@ -115,13 +118,13 @@ impl Connection {
                 Some(Box::new(bound))
             }
         };
-        let told = prepared.description.get().and_then(|known| known.rows.clone());
         let portal = Portal {
             text: Arc::clone(&prepared.text),
+            prepared: Some(Arc::clone(&prepared)),
             formats: Formats(message.result_column_format_codes),
             state: match &prepared.savepoint {
                 Some(savepoint) => State::Savepoint(savepoint.clone()),
-                None => State::Ready(statement, told),
+                None => State::Ready(statement),
             },
             hold: false,
         };
@@ -151,7 +154,7 @@ impl Connection {
                 }
                 (None, Some(statement)) if self.shown(statement) => {
                     let name = statement.shown_setting().unwrap_or_default();
-                    self.channel.put(&Formats::default().description(&super::execute::shown_schema(&name)));
+                    self.channel.put(&Formats::default().description(&super::settings::shown_schema(&name)));
                 }
                 _ => self.channel.put(&NoData::new()),
             }
@@ -160,7 +163,7 @@ impl Connection {
         let name = message.name.unwrap_or_default();
         let mut portal = self.portal(&name)?;
         // Rows are known once their query has begun, which it will anyway.
-        let begun = self.begin_portal(&mut portal).await;
+        let begun = self.begin_portal(&mut portal, true).await;
         let described = begun.and_then(|()| self.describe_portal(&portal));
         self.portals.insert(name, portal);
         described
@@ -169,10 +172,11 @@ impl Connection {
     fn describe_portal(&mut self, portal: &Portal) -> Result<(), Stop> {
         match &portal.state {
             State::Rows(reading) => {
+                portal.prepared.iter().for_each(|prepared| prepared.tell(reading.schema()));
                 self.channel.put(&portal.formats.description(reading.schema()));
                 return Ok(());
             }
-            State::Ready(Some(statement), _) => {
+            State::Ready(Some(statement)) => {
                 if let Statement::Fetch { name, moves: false, .. } = statement.as_ref() {
                     return self.describe_cursor(name, &portal.formats);
                 }
@@ -202,20 +206,44 @@ impl Connection {
         Ok(self.portals.remove(name).ok_or_else(missing)?)
     }
 
-    /// Begins the statement of a portal where it reads rows.
-    async fn begin_portal(&mut self, portal: &mut Portal) -> Result<(), Stop> {
-        let State::Ready(Some(statement), _) = &portal.state else { return Ok(()) };
+    /// Begins the statement of a portal where it reads rows; `describes` where the client is told of its columns then.
+    async fn begin_portal(&mut self, portal: &mut Portal, describes: bool) -> Result<(), Stop> {
+        let State::Ready(Some(statement)) = &portal.state else { return Ok(()) };
         if !statement.gives_rows() {
             return Ok(());
         }
-        let State::Ready(Some(statement), told) =
-            std::mem::replace(&mut portal.state, State::Done(String::new()))
+        let State::Ready(Some(statement)) = std::mem::replace(&mut portal.state, State::Done(String::new()))
         else {
             return Ok(());
         };
         let text = Arc::clone(&portal.text);
-        if let Started::Rows(reading) = self.start(&text, &text, *statement, told).await? {
+        if let Started::Rows(mut reading) = self.start(&text, &text, *statement).await? {
+            if let Some(prepared) = &portal.prepared {
+                self.hold_to_what_was_told(prepared, &mut reading, describes).await?;
+            }
             portal.state = State::Rows(reading);
+        }
+        Ok(())
+    }
+
+    /// Has rows come as the client takes them to be: where only the value of a parameter makes them differ, they are cast.
+    ///
+    /// # Errors
+    /// Where what it reads has changed since, and the client is not told now.
+    async fn hold_to_what_was_told(
+        &self,
+        prepared: &Prepared,
+        reading: &mut Reading,
+        describes: bool,
+    ) -> Result<(), Stop> {
+        let Some(told) = prepared.told().filter(|told| !types::are_alike(told, reading.schema())) else {
+            return Ok(());
+        };
+        let now = self.described(prepared).await.ok().and_then(|described| described.rows);
+        match now.is_some_and(|now| types::are_alike(&told, &now)) {
+            true => reading.tell(told),
+            false if describes => {}
+            false => return Err(Fault::outdated().into()),
         }
         Ok(())
     }
@@ -232,7 +260,7 @@ impl Connection {
     }
 
     async fn execute_portal(&mut self, portal: &mut Portal, most: u64) -> Result<(), Stop> {
-        self.begin_portal(portal).await?;
+        self.begin_portal(portal, false).await?;
         match std::mem::replace(&mut portal.state, State::Done("SELECT 0".to_string())) {
             State::Rows(reading) => self.read_on(portal, reading, most).await?,
             State::Done(tag) => self.complete(tag),
@@ -240,16 +268,16 @@ impl Connection {
                 let tag = self.savepoint(&savepoint)?;
                 self.complete(tag.to_string());
             }
-            State::Ready(None, told) => {
-                portal.state = State::Ready(None, told);
+            State::Ready(None) => {
+                portal.state = State::Ready(None);
                 self.channel.put(&EmptyQueryResponse::new());
             }
-            State::Ready(Some(statement), told) => {
+            State::Ready(Some(statement)) => {
                 if self.status == Status::Idle && statement.inserts_values() {
                     self.begin_implicit().await?;
                 }
                 let (text, formats) = (Arc::clone(&portal.text), portal.formats.clone());
-                match self.start(&text, &text, *statement, told).await? {
+                match self.start(&text, &text, *statement).await? {
                     Started::Rows(reading) => self.read_on(portal, reading, most).await?,
                     Started::Fetched { cursor, rows, moves } => {
                         self.fetch(&cursor, rows, moves, Some(&formats)).await?;

@@ -2,11 +2,16 @@
 //! those that cannot be as a client wants them are refused.
 
 use super::error::Fault;
+use super::time_zone;
 use super::values::Digits;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 const INVALID_VALUE: &str = "22023";
+
+/// Whether transactions may write: those to come, and the one that is open.
+pub(super) const DEFAULT_READ_ONLY: &str = "default_transaction_read_only";
+pub(super) const READ_ONLY: &str = "transaction_read_only";
 
 /// Name, default, and whether clients are told when it changes.
 const KNOWN: &[(&str, &str, bool)] = &[
@@ -16,7 +21,7 @@ const KNOWN: &[(&str, &str, bool)] = &[
     ("client_min_messages", "notice", false),
     ("datestyle", "ISO, MDY", true),
     ("default_transaction_isolation", "read committed", false),
-    ("default_transaction_read_only", "off", true),
+    (DEFAULT_READ_ONLY, "off", true),
     ("extra_float_digits", "1", false),
     ("idle_in_transaction_session_timeout", "0", false),
     ("in_hot_standby", "off", true),
@@ -46,7 +51,7 @@ const KNOWN: &[(&str, &str, bool)] = &[
     ("timezone", "UTC", true),
     ("transaction isolation level", "read committed", false),
     ("transaction_isolation", "read committed", false),
-    ("transaction_read_only", "off", false),
+    (READ_ONLY, "off", false),
 ];
 
 /// Settings that say what the server is.
@@ -95,7 +100,14 @@ impl Guc {
                 "user" => {
                     guc.values.insert("session_authorization", value.to_string());
                 }
-                "options" => options(value).try_for_each(|(name, value)| guc.begin_with(&name, &value))?,
+                "database" => {}
+                "replication" if checked_truth("replication", value)? == "off" => {}
+                "replication" => return Err(Fault::new("0A000", "replication is not spoken")),
+                "options" => {
+                    for (name, value) in options(value)? {
+                        guc.begin_with(&name, &value)?;
+                    }
+                }
                 name => guc.begin_with(name, value)?,
             }
         }
@@ -107,12 +119,10 @@ impl Guc {
         Ok(guc)
     }
 
-    /// Takes a parameter of the beginning; those of other names are not ours.
+    /// Takes a parameter of the beginning. Names with a point are those of others, as PostgreSQL has it; so are options of
+    /// the protocol, which are told apart.
     fn begin_with(&mut self, name: &str, value: &str) -> Result<(), Fault> {
-        match known(name) {
-            Some(name) if !FIXED.contains(&name) => self.set(name, value),
-            _ => Ok(()),
-        }
+        if name.contains('.') { Ok(()) } else { self.set(name, value) }
     }
 
     /// Whether a name is one of these.
@@ -154,7 +164,8 @@ impl Guc {
         let Some(name) = known(name) else {
             return Err(Fault::new("42704", format!("there is no setting '{name}'")));
         };
-        if value.eq_ignore_ascii_case("default") {
+        let is_default = |word: &str| value.eq_ignore_ascii_case(word);
+        if is_default("default") || name == "timezone" && is_default("local") {
             let begun = self.begun.get(name).cloned();
             self.values.extend(begun.map(|value| (name, value)));
             return Ok(());
@@ -167,13 +178,35 @@ impl Guc {
         Ok(())
     }
 
+    /// Has the transaction that begins be READ ONLY or not, as all are where it does not say; whether that changes anything.
+    pub(super) fn begin_transaction(&mut self, read_only: Option<bool>) -> bool {
+        let is_on = read_only.unwrap_or_else(|| self.is_on(DEFAULT_READ_ONLY));
+        let value = if is_on { "on" } else { "off" }.to_string();
+        self.values.insert(READ_ONLY, value.clone()) != Some(value)
+    }
+
+    /// Whether a setting that is on or off is on.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.get(name) == Some("on")
+    }
+
     /// Sets all as the connection began.
     pub(super) fn reset(&mut self) {
         self.values = self.begun.clone();
     }
 
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
-        let millis = self.get("statement_timeout").and_then(|millis| millis.parse().ok()).unwrap_or(0);
+        self.time("statement_timeout")
+    }
+
+    /// How long a client may leave a transaction open without a word.
+    pub(super) fn idle_in_transaction_timeout(&self) -> Option<Duration> {
+        self.time("idle_in_transaction_session_timeout")
+    }
+
+    /// A time that bounds something; `None` where it does not.
+    fn time(&self, name: &str) -> Option<Duration> {
+        let millis = self.get(name).and_then(|millis| millis.parse().ok()).unwrap_or(0);
         (millis > 0).then(|| Duration::from_millis(millis))
     }
 
@@ -223,7 +256,18 @@ fn checked(name: &str, value: &str) -> Result<String, Fault> {
         "statement_timeout" | "lock_timeout" | "idle_in_transaction_session_timeout" => millis(value)
             .map(|millis| millis.to_string())
             .ok_or_else(|| refused("write milliseconds, or '5s'")),
+        DEFAULT_READ_ONLY | READ_ONLY => checked_truth(name, value),
+        "timezone" if !time_zone::is_known(value) => Err(refused("there is no such time zone")),
         _ => Ok(value.to_string()),
+    }
+}
+
+/// `on` or `off`.
+fn checked_truth(name: &str, value: &str) -> Result<String, Fault> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Ok("on".to_string()),
+        "off" | "false" | "no" | "0" | "f" | "n" => Ok("off".to_string()),
+        _ => Err(Fault::new(INVALID_VALUE, format!("{name} = '{value}' cannot be: it is on or off"))),
     }
 }
 
@@ -252,41 +296,32 @@ fn with_unit(millis: u64) -> String {
     unit.map_or_else(|| format!("{millis}ms"), |(unit, name)| format!("{}{name}", millis / unit))
 }
 
-/// The settings in `-c name=value --name=value`, the startup parameter `options`.
-fn options(text: &str) -> impl Iterator<Item = (String, String)> {
-    let text = text.replace("-c ", "-c");
-    let pairs: Vec<(String, String)> = text
-        .split_whitespace()
-        .filter_map(|word| word.strip_prefix("-c").or_else(|| word.strip_prefix("--")))
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(name, value)| (name.replace('-', "_"), value.to_string()))
-        .collect();
-    pairs.into_iter()
+/// The settings in `-c name=value --name=value`, the startup parameter `options`; a backslash takes what follows as it is.
+fn options(text: &str) -> Result<Vec<(String, String)>, Fault> {
+    let mut words = vec![String::new()];
+    let mut signs = text.chars();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\\' => words.last_mut().into_iter().for_each(|word| word.extend(signs.next())),
+            sign if sign.is_whitespace() => words.push(String::new()),
+            sign => words.last_mut().into_iter().for_each(|word| word.push(sign)),
+        }
+    }
+    let mut words = words.into_iter().filter(|word| !word.is_empty());
+    let mut pairs = Vec::new();
+    while let Some(word) = words.next() {
+        let pair = match word.as_str() {
+            "-c" => words.next(),
+            _ => word.strip_prefix("-c").or_else(|| word.strip_prefix("--")).map(str::to_string),
+        };
+        let Some((name, value)) = pair.as_deref().and_then(|pair| pair.split_once('=')) else {
+            let what = format!("'{word}' of the startup parameter options sets nothing");
+            return Err(Fault::new("42601", what).hint("write -c name=value"));
+        };
+        pairs.push((name.replace('-', "_"), value.to_string()));
+    }
+    Ok(pairs)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_of_clients() {
-        let startup = [
-            ("user", "admin"),
-            ("options", "-c statement_timeout=5s --DateStyle=ISO"),
-            ("TimeZone", "Europe/Berlin"),
-        ];
-        let mut guc = Guc::of_startup(startup.into_iter(), None).unwrap();
-        assert_eq!(guc.statement_timeout(), Some(Duration::from_secs(5)));
-        assert_eq!(guc.get("session_authorization"), Some("admin"));
-        assert_eq!(guc.get("timezone"), Some("Europe/Berlin"));
-        guc.set("Statement_Timeout", "0").unwrap();
-        assert_eq!(guc.statement_timeout(), None);
-        guc.set("statement_timeout", "DEFAULT").unwrap();
-        assert_eq!(guc.statement_timeout(), Some(Duration::from_secs(5)));
-        assert!(guc.set("client_encoding", "latin1").is_err());
-        assert!(guc.set("datestyle", "German").is_err());
-        assert!(guc.set("server_version", "16").is_err());
-        assert!(guc.set("nothing", "1").is_err());
-        assert!(guc.told().any(|(name, value)| name == "TimeZone" && value == "Europe/Berlin"));
-    }
-}
+mod tests;

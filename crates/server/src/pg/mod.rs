@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Invariants: between ReadyForQuery and the next, an error ends what the client sent in one go (a query text, the messages
-//! up to Sync); INSERTs that come so are one transaction; a failed transaction takes nothing but its end.
+//! up to Sync); INSERTs that come so are one transaction, up to a statement that may see them; a failed transaction takes
+//! nothing but its end.
 
 mod cancel;
 pub(crate) mod catalog;
@@ -22,11 +23,15 @@ mod error;
 mod execute;
 mod extended;
 mod guc;
+mod implicit;
 mod parameters;
 mod portal;
 mod savepoints;
+mod settings;
+mod shape;
 mod simple;
 mod startup;
+mod time_zone;
 pub(crate) mod types;
 mod values;
 

@@ -1,11 +1,16 @@
 //! Values that a client binds to placeholders, in text or binary, as values of statements.
 
+mod declared;
+mod times;
+
 use super::error::Fault;
+use super::types;
 use crate::parameters::uuid;
 use bytes::{Buf, Bytes};
+use pgwire::api::Type;
 use std::fmt::Write;
-use tickstone_query::ParameterValue;
 use tickstone_query::arrow::datatypes::DataType;
+use tickstone_query::{ParameterValue, array_elements, parse_bytes};
 
 /// Microseconds from 1970 to 2000, where PostgreSQL begins.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;
@@ -14,36 +19,68 @@ const INVALID_TEXT: &str = "22P02";
 const INVALID_BINARY: &str = "22P03";
 const OUT_OF_RANGE: &str = "22003";
 
-/// The value of a parameter; `place` counts from 1.
+/// What stands at a place of a statement.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// From 1.
+    pub(super) place: usize,
+    /// The number of the type that the client said; 0 where it said none.
+    pub(super) oid: u32,
+    /// That type, or that of what the parameter meets.
+    pub(super) data_type: &'a DataType,
+}
+
+/// The value of a parameter.
 ///
 /// # Errors
-/// Where it is no value of its type.
+/// Where it is no value of its type, or binary of a type that is not known.
 pub(super) fn value(
     bytes: Option<&Bytes>,
-    data_type: &DataType,
+    wanted: Wanted<'_>,
     binary: bool,
-    place: usize,
 ) -> Result<ParameterValue, Fault> {
     let Some(bytes) = bytes else { return Ok(ParameterValue::Null) };
+    let Wanted { place, oid, data_type } = wanted;
     if binary {
+        if let Some(name) = types::unknown(oid) {
+            let what = format!("parameter ${place} is {name} in binary, which is not known");
+            return Err(Fault::new("0A000", what).hint("send it as text"));
+        }
         let mut bytes = bytes.clone();
-        return of_binary(&mut bytes, data_type).map_err(|what| {
-            Fault::new(
-                what.0,
-                format!("parameter ${place} is no {}: {}", tickstone_query::type_name(data_type), what.1),
-            )
+        let read = match oid == Type::JSONB.oid() {
+            true => json(&mut bytes).and_then(|()| of_binary(&mut bytes, data_type)),
+            false => of_binary(&mut bytes, data_type),
+        };
+        return read.map_err(|(code, what)| {
+            let name = tickstone_query::type_name(data_type);
+            Fault::new(code, format!("parameter ${place} is no {name}: {what}"))
         });
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|_| Fault::new("22021", format!("parameter ${place} is no UTF-8")))?;
-    of_text(text, data_type).ok_or_else(|| {
-        let what =
-            format!("'{text}', the value of ${place}, is no {}", tickstone_query::type_name(data_type));
-        Fault::new(INVALID_TEXT, what)
+    let read = match types::of_oid(oid) {
+        Some(_) => declared::value(text, data_type),
+        None => of_text(text, data_type).ok_or((INVALID_TEXT, String::new())),
+    };
+    read.map_err(|(code, what)| {
+        let name = tickstone_query::type_name(data_type);
+        let colon = if what.is_empty() { "" } else { ": " };
+        Fault::new(code, format!("'{text}', the value of ${place}, is no {name}{colon}{what}"))
     })
 }
 
-/// The value that a text is; `None` where it is none of the type.
+/// Takes the version off that JSON has in binary.
+fn json(bytes: &mut Bytes) -> Result<(), NoValue> {
+    match bytes.first() {
+        Some(1) => {
+            bytes.advance(1);
+            Ok(())
+        }
+        _ => Err((INVALID_BINARY, "it is not of version 1".to_string())),
+    }
+}
+
+/// The value that a text is whose type the client has not said; `None` where it is none of the type.
 fn of_text(text: &str, data_type: &DataType) -> Option<ParameterValue> {
     let trimmed = text.trim();
     Some(match data_type {
@@ -60,12 +97,9 @@ fn of_text(text: &str, data_type: &DataType) -> Option<ParameterValue> {
         | DataType::UInt64 => ParameterValue::Integer(trimmed.parse().ok()?),
         DataType::Float32 | DataType::Float64 => ParameterValue::Float(trimmed.parse().ok()?),
         DataType::Decimal128(..) => decimal(trimmed)?,
-        DataType::Binary => match trimmed.strip_prefix("\\x") {
-            Some(hex) => ParameterValue::Bytes(of_hex(hex)?),
-            None => ParameterValue::Bytes(text.as_bytes().to_vec()),
-        },
+        DataType::Binary => ParameterValue::Bytes(parse_bytes(text)?.into_owned()),
         DataType::List(element) => {
-            let elements = tickstone_query::array_elements(trimmed)?;
+            let elements = array_elements(trimmed)?;
             let values = elements.iter().map(|element_text| match element_text {
                 Some(text) => of_text(text, element.data_type()),
                 None => Some(ParameterValue::Null),
@@ -99,15 +133,6 @@ fn decimal(text: &str) -> Option<ParameterValue> {
         true => Some(ParameterValue::Decimal(text.to_string())),
         false => text.parse().ok().map(ParameterValue::Float),
     }
-}
-
-pub(super) fn of_hex(digits: &str) -> Option<Vec<u8>> {
-    let digits = digits.as_bytes();
-    let nibble = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    digits.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect()
 }
 
 /// Why bytes are no value: the state and the reason.
@@ -172,17 +197,14 @@ pub(super) fn text(bytes: &Bytes) -> Result<String, NoValue> {
 pub(super) fn timestamp(bytes: &Bytes) -> Result<i64, NoValue> {
     let micros = i64::from_be_bytes(fixed(bytes)?);
     let nanos = micros.checked_add(EPOCH_MICROS).and_then(|micros| micros.checked_mul(1_000));
-    nanos.ok_or_else(|| (OUT_OF_RANGE, "it is not between the years 1677 and 2262".to_string()))
+    nanos.ok_or_else(times::out_of_years)
 }
 
 /// Days since 2000 as days since 1970.
 pub(super) fn date(bytes: &Bytes) -> Result<i32, NoValue> {
-    // Infinity is the first and the last day that drivers have.
-    const FIRST: i32 = -719_162;
-    const LAST: i32 = 2_932_896;
     Ok(match i32::from_be_bytes(fixed(bytes)?) {
-        i32::MIN => FIRST,
-        i32::MAX => LAST,
+        i32::MIN => times::FIRST_DAY,
+        i32::MAX => times::LAST_DAY,
         days => days.saturating_add(EPOCH_DAYS),
     })
 }
@@ -193,12 +215,10 @@ fn interval(bytes: &mut Bytes) -> Result<i64, NoValue> {
     let mut rest = &all[..];
     let (micros, days, months) = (rest.get_i64(), rest.get_i32(), rest.get_i32());
     if months != 0 {
-        return Err((INVALID_BINARY, "months have no length: say days".to_string()));
+        return Err(("0A000", "months have no length: say days".to_string()));
     }
     let nanos = i64::from(days).checked_mul(86_400_000_000).and_then(|days| days.checked_add(micros));
-    nanos
-        .and_then(|micros| micros.checked_mul(1_000))
-        .ok_or_else(|| (OUT_OF_RANGE, "it is longer than 292 years".into()))
+    nanos.and_then(|micros| micros.checked_mul(1_000)).ok_or_else(times::too_long)
 }
 
 /// A number in groups of four digits as text.

@@ -9,11 +9,11 @@ use super::values::{Canonical, Digits};
 use crate::statement::Rows;
 use bytes::BufMut;
 use pgwire::messages::data::RowDescription;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tickstone_query::Description;
-use tickstone_query::arrow::array::RecordBatch;
-use tickstone_query::arrow::compute::cast;
-use tickstone_query::arrow::datatypes::{DataType, Schema, SchemaRef};
+use tickstone_query::arrow::array::{RecordBatch, RecordBatchOptions};
+use tickstone_query::arrow::compute::{CastOptions, cast_with_options};
+use tickstone_query::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tickstone_query::dialect::Statement;
 
 /// A statement that was prepared.
@@ -29,12 +29,40 @@ pub(super) struct Prepared {
     pub(super) oids: Vec<u32>,
     /// What it takes and gives, once somebody asked.
     pub(super) description: OnceLock<Arc<Description>>,
+    /// The columns that the client was told of last, by a portal.
+    told: Mutex<Option<SchemaRef>>,
+}
+
+impl Prepared {
+    pub(super) fn new(
+        text: Arc<str>,
+        statement: Option<Statement>,
+        savepoint: Option<Savepoint>,
+        oids: Vec<u32>,
+    ) -> Self {
+        let given = oids.iter().map(|oid| types::of_oid(*oid)).collect();
+        let (description, told) = (OnceLock::new(), Mutex::new(None));
+        Self { text, statement, savepoint, given, oids, description, told }
+    }
+
+    /// The columns that the client takes the rows to have.
+    pub(super) fn told(&self) -> Option<SchemaRef> {
+        let by_portal = self.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        by_portal.or_else(|| self.description.get()?.rows.clone())
+    }
+
+    /// Notes that the client was told of these columns.
+    pub(super) fn tell(&self, schema: &SchemaRef) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(schema));
+    }
 }
 
 /// A statement with values, on its way.
 #[derive(Debug)]
 pub(super) struct Portal {
     pub(super) text: Arc<str>,
+    /// What it was bound from; a cursor was not.
+    pub(super) prepared: Option<Arc<Prepared>>,
     pub(super) formats: Formats,
     pub(super) state: State,
     /// Whether it outlives its transaction.
@@ -43,8 +71,8 @@ pub(super) struct Portal {
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// Not begun; `None` for a text without a statement. With what the client was told of its rows.
-    Ready(Option<Box<Statement>>, Option<SchemaRef>),
+    /// Not begun; `None` for a text without a statement.
+    Ready(Option<Box<Statement>>),
     /// To be carried out.
     Savepoint(Savepoint),
     /// Rows, of which some may be sent.
@@ -87,8 +115,13 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    pub(super) fn new(rows: Rows, told: Option<SchemaRef>, kind: &'static str) -> Self {
-        Self { rows, told, kind, current: None, ended: false }
+    pub(super) fn new(rows: Rows, kind: &'static str) -> Self {
+        Self { rows, told: None, kind, current: None, ended: false }
+    }
+
+    /// Gives its rows in the types of these columns.
+    pub(super) fn tell(&mut self, told: SchemaRef) {
+        self.told = Some(told);
     }
 
     /// The columns, as the client is told.
@@ -166,27 +199,33 @@ impl Reading {
     }
 }
 
-/// A batch in the types that a client was told: the tables may have changed since, and a parameter may have another type
-/// than the place where it stands let expect.
+/// A batch in the types that a client was told: a parameter may have another type than the place where it stands let expect.
 fn as_told(batch: RecordBatch, told: &SchemaRef) -> Result<RecordBatch, Stop> {
     if batch.num_columns() != told.fields().len() {
         return Err(Fault::outdated().into());
     }
-    if batch.columns().iter().zip(told.fields()).all(|(array, field)| array.data_type() == field.data_type())
-    {
-        return Ok(batch);
-    }
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
     let columns = batch.columns().iter().zip(told.fields()).map(|(array, field)| {
-        match array.data_type() == field.data_type() {
-            true => Ok(Arc::clone(array)),
-            false => cast(array, field.data_type()).map_err(|_| Fault::outdated()),
+        let wanted = field.data_type();
+        if types::of(array.data_type()) == types::of(wanted) {
+            return Ok(Arc::clone(array));
         }
+        cast_with_options(array, wanted, &strict).map_err(|error| {
+            let (name, of) = (field.name(), tickstone_query::type_name(wanted));
+            Fault::new(
+                "22003",
+                format!("a value of column '{name}' is no {of}, as it was described: {error}"),
+            )
+            .hint("cast the parameter that it is made of")
+        })
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    let fields: Vec<_> =
-        told.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-    let options =
-        tickstone_query::arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let fields: Vec<_> = columns
+        .iter()
+        .zip(told.fields())
+        .map(|(array, field)| Field::new(field.name(), array.data_type().clone(), true))
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let made = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options);
     Ok(made.map_err(tickstone_query::QueryError::from)?)
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use tickstone_query::dialect::{self, Statement};
 
 impl Connection {
-    /// Carries out a text. Several INSERTs and nothing else are one transaction.
+    /// Carries out a text. Its INSERTs are one transaction, up to a statement that does not go into it.
     ///
     /// # Errors
-    /// At the first statement that fails; those before it are done, but for INSERTs of one transaction.
+    /// At the first statement that fails; those before it are done, but for the INSERTs of the transaction it is in.
     pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Stop> {
         self.portals.remove("");
         if let Some(savepoint) = Savepoint::parse(sql) {
@@ -26,11 +26,11 @@ impl Connection {
         if statements.is_empty() {
             self.channel.put(&EmptyQueryResponse::new());
         }
-        let inserts = statements.iter().all(|(_, statement)| statement.inserts_values());
-        if statements.len() > 1 && inserts && self.status == Status::Idle {
-            self.begin_implicit().await?;
-        }
+        let several = statements.len() > 1;
         for (text, statement) in statements {
+            if several && self.status == Status::Idle && statement.inserts_values() {
+                self.begin_implicit().await?;
+            }
             self.simple_one(sql, text, statement).await?;
         }
         self.end_implicit().await?;
@@ -39,8 +39,7 @@ impl Connection {
     }
 
     async fn simple_one(&mut self, sql: &str, text: Arc<str>, statement: Statement) -> Result<(), Stop> {
-        let told = None;
-        match self.start(&text, sql, statement, told).await? {
+        match self.start(&text, sql, statement).await? {
             Started::Done(tag) => self.complete(tag),
             Started::CopyIn(copy) => {
                 let tag = self.copy_in(*copy).await?;

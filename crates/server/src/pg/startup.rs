@@ -90,12 +90,16 @@ async fn session(
     parameters: &[u8],
     statement_timeout: Option<Duration>,
 ) -> io::Result<Begun> {
-    let mut words = parameters.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let Ok(parameters) = std::str::from_utf8(parameters) else {
+        refuse(channel, Fault::new("22021", "the startup parameters are no UTF-8")).await?;
+        return Ok(Begun::Over);
+    };
+    let mut words = parameters.split('\0');
     let mut pairs = Vec::new();
     while let (Some(name), Some(value)) = (words.next().filter(|name| !name.is_empty()), words.next()) {
         pairs.push((name, value));
     }
-    if !pairs.iter().any(|(name, _)| name == "user") {
+    if !pairs.iter().any(|(name, _)| *name == "user") {
         refuse(channel, Fault::new(PROTOCOL_VIOLATION, "the client names no user")).await?;
         return Ok(Begun::Over);
     }
@@ -108,11 +112,10 @@ async fn session(
         channel.put(&NegotiateProtocolVersion::new(0, unknown));
     }
     let named =
-        |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.to_string());
+        |wanted: &str| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_string());
     let user = named("user").unwrap_or_default();
     let database = named("database").unwrap_or_else(|| user.clone());
-    let pairs = pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
-    let guc = match Guc::of_startup(pairs, statement_timeout) {
+    let guc = match Guc::of_startup(pairs.into_iter(), statement_timeout) {
         Ok(guc) => guc,
         Err(fault) => {
             refuse(channel, fault).await?;

@@ -2,7 +2,7 @@
 
 use pgwire::api::Type;
 use pgwire::messages::data::FieldDescription;
-use tickstone_query::arrow::datatypes::{DataType, Field, TimeUnit};
+use tickstone_query::arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 
 /// The type that values of an Arrow type are sent as. What PostgreSQL has no type for is sent as text: BIGINT UNSIGNED is
 /// numeric, structs and lists of lists are varchar.
@@ -128,14 +128,19 @@ pub(super) fn of_oid(oid: u32) -> Option<DataType> {
         Type::UUID => Some(DataType::FixedSizeBinary(16)),
         Type::INT2_ARRAY => list(DataType::Int16),
         Type::INT4_ARRAY => list(DataType::Int32),
-        Type::INT8_ARRAY => list(DataType::Int64),
+        Type::INT8_ARRAY | Type::OID_ARRAY => list(DataType::Int64),
         Type::FLOAT4_ARRAY => list(DataType::Float32),
         Type::FLOAT8_ARRAY => list(DataType::Float64),
         Type::BOOL_ARRAY => list(DataType::Boolean),
-        Type::TEXT_ARRAY | Type::VARCHAR_ARRAY => list(DataType::Utf8),
-        Type::TIMESTAMP_ARRAY | Type::TIMESTAMPTZ_ARRAY => {
-            list(DataType::Timestamp(TimeUnit::Nanosecond, None))
+        Type::TEXT_ARRAY | Type::VARCHAR_ARRAY | Type::BPCHAR_ARRAY | Type::NAME_ARRAY => {
+            list(DataType::Utf8)
         }
+        Type::TIMESTAMP_ARRAY => list(DataType::Timestamp(TimeUnit::Nanosecond, None)),
+        Type::TIMESTAMPTZ_ARRAY => list(DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))),
+        Type::DATE_ARRAY => list(DataType::Date32),
+        Type::TIME_ARRAY => list(DataType::Time64(TimeUnit::Nanosecond)),
+        Type::INTERVAL_ARRAY => list(DataType::Duration(TimeUnit::Nanosecond)),
+        Type::BYTEA_ARRAY => list(DataType::Binary),
         Type::UUID_ARRAY => list(DataType::FixedSizeBinary(16)),
         Type::NUMERIC_ARRAY => list(DataType::Decimal128(38, 10)),
         Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::CHAR | Type::JSON | Type::JSONB => {
@@ -144,4 +149,21 @@ pub(super) fn of_oid(oid: u32) -> Option<DataType> {
         // `unknown` and all others.
         _ => None,
     }
+}
+
+/// The name of a type that a client says and that is not known, with its number.
+pub(super) fn unknown(oid: u32) -> Option<String> {
+    if oid == 0 || oid == Type::UNKNOWN.oid() || of_oid(oid).is_some() {
+        return None;
+    }
+    let name = Type::from_oid(oid).map_or("a type".to_string(), |known| known.name().to_string());
+    Some(format!("{name} (OID {oid})"))
+}
+
+/// Whether rows of one kind are sent as those of the other: under the same names, in the same types.
+pub(super) fn are_alike(these: &Schema, those: &Schema) -> bool {
+    let alike = |(this, that): (&FieldRef, &FieldRef)| {
+        this.name() == that.name() && of(this.data_type()) == of(that.data_type())
+    };
+    these.fields().len() == those.fields().len() && these.fields().iter().zip(those.fields()).all(alike)
 }

@@ -176,11 +176,7 @@ fn inserts_up_to_a_sync_are_one_transaction() {
     let served = Served::new(&[]);
     let mut client = Client::new(&served);
     client.query("CREATE TABLE t (ts TIMESTAMP, x BIGINT) TIMESTAMP(ts)");
-    let insert = |value: &str| {
-        let sql = format!("INSERT INTO t VALUES ('2024-08-08', {value})");
-        [message(b'P', &parse("", &sql)), message(b'B', &bind("", "")), message(b'E', &execute("", 0))]
-            .concat()
-    };
+    let insert = |value: &str| run(&format!("INSERT INTO t VALUES ('2024-08-08', {value})"));
     client
         .0
         .write_all(&[insert("1"), insert("2"), insert("'x'"), message(b'S', b"")].concat())
@@ -190,6 +186,179 @@ fn inserts_up_to_a_sync_are_one_transaction() {
     client.0.write_all(&[insert("1"), insert("2"), message(b'S', b"")].concat()).expect("sent");
     client.until_ready();
     assert_eq!(client.value("SELECT count(*) FROM t"), "2");
+}
+
+/// Parse, Bind and Execute of a text.
+fn run(sql: &str) -> Vec<u8> {
+    [message(b'P', &parse("", sql)), message(b'B', &bind("", "")), message(b'E', &execute("", 0))].concat()
+}
+
+fn kinds(messages: &[(u8, Vec<u8>)]) -> String {
+    messages.iter().map(|(kind, _)| char::from(*kind)).collect()
+}
+
+#[test]
+fn an_error_takes_back_the_inserts_that_came_with_it() {
+    let served = Served::new(&[]);
+    let mut client = Client::new(&served);
+    for table in ["t", "u"] {
+        client.query(&format!("CREATE TABLE {table} (x BIGINT)"));
+    }
+    client.query("CREATE VIEW v AS SELECT * FROM t");
+    let count = |client: &mut Client| client.value("SELECT count(*) FROM t");
+    let insert = "INSERT INTO t VALUES (1)";
+    for between in ["SELECT 1", "SELECT count(*) FROM u", "SHOW timezone", "SET application_name = 'x'"] {
+        for wrong in [
+            "SELECT 1/0",
+            "SELECT nope FROM u",
+            "SELECT 1 FROM nosuch",
+            "INSERT INTO t VALUES ('x')",
+            "SELEC 1",
+        ] {
+            let all = [run(insert), run(between), run(insert), run(wrong), run(insert), message(b'S', b"")];
+            client.0.write_all(&all.concat()).expect("sent");
+            let kinds = kinds(&client.until_ready());
+            assert_eq!(kinds.matches('E').count(), 1, "{between}, {wrong}: {kinds}");
+            assert_eq!(count(&mut client), "0", "{between}, {wrong}");
+            client.query(&format!("{insert}; {between}; {insert}; {wrong}; {insert}"));
+            assert_eq!(count(&mut client), "0", "{between}, {wrong} in a text");
+        }
+    }
+    // What may read the rows finds them.
+    for (place, reads) in [
+        "t",
+        "T",
+        "public.t",
+        "v",
+        "(SELECT * FROM t) AS d",
+        "u RIGHT JOIN t ON true",
+        "t WHERE 0 IN (SELECT 0 FROM t)",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let sql = format!("SELECT count(*) FROM {reads}");
+        client.0.write_all(&[run(insert), run(&sql), message(b'S', b"")].concat()).expect("sent");
+        let messages = client.until_ready();
+        let row = messages.iter().find(|(kind, _)| *kind == b'D').expect("a row");
+        assert_eq!(String::from_utf8_lossy(&row.1[6..]), (place + 1).to_string(), "{reads}");
+    }
+    client.query("TRUNCATE TABLE t");
+    assert_eq!(client.query(&format!("{insert}; {insert}; SELECT count(*) FROM t; SELECT 1/0")), "CCTDCEZ");
+    assert_eq!(count(&mut client), "2", "they were stored for the query that reads them");
+}
+
+#[test]
+fn texts_that_are_no_utf_8_are_refused() {
+    let served = Served::new(&[]);
+    let mut client = Client::new(&served);
+    client.query("CREATE TABLE t (v VARCHAR)");
+    let wrong = b"INSERT INTO t VALUES ('\xff')\0";
+    let refused = |client: &mut Client| {
+        let messages = client.until_ready();
+        assert_eq!(kinds(&messages), "EZ");
+        assert!(messages[0].1.windows(6).any(|bytes| bytes == b"C22021"), "{messages:?}");
+    };
+    client.send(b'Q', wrong);
+    refused(&mut client);
+    for first in [
+        message(b'P', &[b"\0", &wrong[..], &[0, 0]].concat()),
+        message(b'P', b"s\xff\0SELECT 1\0\0\0"),
+        message(b'B', b"\0s\xfe\0\0\0\0\0\0\0"),
+        message(b'D', b"P\xff\0"),
+        message(b'E', b"\xc3\0\0\0\0\0"),
+        message(b'C', b"S\xff\0"),
+    ] {
+        // What follows up to Sync is passed over.
+        let all = [first, run("INSERT INTO t VALUES ('x')"), message(b'S', b"")];
+        client.0.write_all(&all.concat()).expect("sent");
+        refused(&mut client);
+    }
+    assert_eq!(client.value("SELECT count(*) FROM t"), "0");
+    assert_eq!(client.value("SELECT 'zwölf 🚀'"), "zwölf 🚀");
+    let mut other = served.connect("pg_port");
+    let mut startup = startup(&[("user", "admin"), ("application_name", "?")]);
+    let place = startup.iter().position(|byte| *byte == b'?').expect("it is there");
+    startup[place] = 0xFF;
+    other.write_all(&startup).expect("sent");
+    let (kind, body) = Client(other).next().expect("an error");
+    assert!(kind == b'E' && body.windows(6).any(|bytes| bytes == b"C22021"), "{body:?}");
+}
+
+#[test]
+fn messages_that_are_none_are_said_in_our_words() {
+    let served = Served::new(&[]);
+    for (bytes, wanted) in [
+        (message(b'?', b""), "there is no message of kind '?'"),
+        // A message ends where its length says: what is behind a text is no message of its own.
+        (message(b'Q', b"SELECT 1\0Q\0\0\0\x0dSELECT 2\0"), "a message of kind 'Q'"),
+        (message(b'B', b"\0\0\xff\xff\0\0"), "a message of kind 'B'"),
+        (message(b'P', b"\0SELECT 1\0\0\x02\0\0"), "a message of kind 'P'"),
+        (message(b'E', b"\0\0"), "a message of kind 'E'"),
+        (message(b'S', b"more"), "a message of kind 'S'"),
+    ] {
+        let mut client = Client::new(&served);
+        client.0.write_all(&bytes).expect("sent");
+        let (kind, body) = client.next().expect("an answer");
+        let said = String::from_utf8_lossy(&body).into_owned();
+        assert!(kind == b'E' && said.contains(wanted) && said.contains("C08P01"), "{said}");
+        assert!(client.closes());
+    }
+}
+
+#[test]
+fn a_prepared_statement_gives_what_was_described_or_says_so() {
+    let served = Served::new(&[]);
+    let mut client = Client::new(&served);
+    let recreate = |client: &mut Client, columns: &str, values: &str| {
+        client.query("DROP TABLE IF EXISTS pp");
+        assert_eq!(client.query(&format!("CREATE TABLE pp ({columns})")), "CZ");
+        assert_eq!(client.query(&format!("INSERT INTO pp VALUES {values}")), "CZ");
+    };
+    let answer = |client: &mut Client, messages: &[Vec<u8>]| {
+        client.0.write_all(&[messages.concat(), message(b'S', b"")].concat()).expect("sent");
+        client.until_ready()
+    };
+    for (number, (columns, values, same)) in [
+        ("a SMALLINT", "(7), (8)", true),
+        ("a TINYINT", "(7), (8)", true),
+        ("a BIGINT", "(100000), (3)", false),
+        ("a INT", "(1), (3)", false),
+        ("a DOUBLE", "(1.5), (3)", false),
+        ("a VARCHAR", "('x'), ('3')", false),
+        ("a TIMESTAMP", "('2024-08-08'), ('2024-08-09')", false),
+        ("a SMALLINT, b INT", "(1, 2), (3, 4)", false),
+        ("b SMALLINT", "(1), (3)", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for by_portal in [false, true] {
+            recreate(&mut client, "a SMALLINT", "(1), (3)");
+            let name = format!("s{number}{by_portal}");
+            let bound = || message(b'B', &bind("", &name));
+            let (ask, run) = (message(b'D', b"P\0"), message(b'E', &execute("", 0)));
+            let described = match by_portal {
+                true => vec![bound(), ask.clone()],
+                false => vec![message(b'D', &[b"S", &text(&name)[..]].concat())],
+            };
+            let prepared = message(b'P', &parse(&name, "SELECT * FROM pp"));
+            answer(&mut client, &[vec![prepared], described].concat());
+            recreate(&mut client, columns, values);
+            let messages = answer(&mut client, &[bound(), run.clone()]);
+            assert_eq!(kinds(&messages), if same { "2DDCZ" } else { "2EZ" }, "{columns}");
+            if !same {
+                let said = String::from_utf8_lossy(&messages[1].1).into_owned();
+                for wanted in ["C0A000", "cached plan must not change result type", "RRevalidateCachedQuery"]
+                {
+                    assert!(said.contains(wanted), "{columns}: {said}");
+                }
+            }
+            // A client that asks again is told of the columns that there are.
+            let messages = answer(&mut client, &[bound(), ask, run]);
+            assert_eq!(kinds(&messages), "2TDDCZ", "{columns}");
+        }
+    }
 }
 
 #[test]
@@ -307,6 +476,24 @@ fn a_message_that_is_too_long_is_not_waited_for() {
     let error = client.next().expect("an error");
     assert!(String::from_utf8_lossy(&error.1).contains("request_bytes_max"), "{error:?}");
     assert!(client.closes());
+}
+
+#[test]
+fn a_transaction_that_is_left_idle_is_rolled_back() {
+    let served = Served::new(&[]);
+    let mut idle = Client::new(&served);
+    for sql in ["CREATE TABLE left_idle (x INT)", "SET idle_in_transaction_session_timeout = 200"] {
+        idle.query(sql);
+    }
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(idle.query("BEGIN"), "CZ", "outside a transaction it may be idle");
+    idle.query("INSERT INTO left_idle VALUES (1)");
+    let (kind, body) = idle.next().expect("a word of farewell");
+    assert_eq!(kind, b'E');
+    assert!(body.windows(6).any(|bytes| bytes == b"C25P03"));
+    assert!(idle.closes());
+    let mut other = Client::new(&served);
+    assert_eq!(other.value("SELECT count(*) FROM left_idle"), "0");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::error::Fault;
 use super::binary::{Binary, Tuple};
 use super::lines::Rows;
-use super::{Format, binary};
+use super::{Format, Header, binary};
 use std::sync::Arc;
 use tickstone_model::TableSchema;
 use tickstone_query::arrow::array::builder::{
@@ -28,7 +28,7 @@ pub(in crate::pg) struct Filler {
     /// Rows in the builders, and before them.
     gathered: usize,
     rows: u64,
-    header: bool,
+    header: Header,
     full: Vec<RecordBatch>,
 }
 
@@ -73,7 +73,10 @@ impl Filler {
             fields.push(Field::new(&column.name, builder.data_type(), true));
             builders.push(builder);
         }
-        let header = matches!(format, Format::Text { header: true, .. } | Format::Csv { header: true, .. });
+        let header = match format {
+            Format::Text { header, .. } | Format::Csv { header, .. } => header,
+            Format::Binary => Header::None,
+        };
         let source =
             if is_binary { Source::Binary(Binary::default()) } else { Source::Lines(Rows::new(format)) };
         Ok(Self {
@@ -146,11 +149,18 @@ impl Filler {
             }
         };
         self.source = source;
-        done.map_err(|Bad(fault)| fault.in_row(self.number()))
+        done.map_err(|Bad(fault)| match self.header {
+            Header::None => fault.in_row(self.number()),
+            _ => fault,
+        })
     }
 
     fn line(&mut self, values: &[Vec<u8>], nulls: &[bool]) -> Result<(), Bad> {
-        if std::mem::take(&mut self.header) {
+        if self.header != Header::None {
+            if self.header == Header::Match {
+                self.match_header(values, nulls)?;
+            }
+            self.header = Header::None;
             return Ok(());
         }
         if values.len() != self.columns.len() {
@@ -165,6 +175,26 @@ impl Filler {
             column.push_text((!null).then_some(value)).map_err(Bad::from)?;
         }
         self.counted()
+    }
+
+    /// Checks the names of the header, letters of either case.
+    fn match_header(&self, names: &[Vec<u8>], nulls: &[bool]) -> Result<(), Bad> {
+        let fields = self.schema.fields();
+        if names.len() != fields.len() {
+            let what =
+                format!("the header has {} fields, and there are {} columns", names.len(), fields.len());
+            return Err(what.into());
+        }
+        for (place, (field, (name, null))) in fields.iter().zip(names.iter().zip(nulls)).enumerate() {
+            let name = String::from_utf8_lossy(name);
+            if *null || name.to_lowercase() != field.name().to_lowercase() {
+                let got = if *null { "NULL".to_string() } else { format!("'{name}'") };
+                let what =
+                    format!("field {} of the header is {got}, not column '{}'", place + 1, field.name());
+                return Err(what.into());
+            }
+        }
+        Ok(())
     }
 
     fn tuple(&mut self, tuple: &mut Tuple) -> Result<(), Bad> {
@@ -263,12 +293,9 @@ impl Builder {
             Some(Err(_)) => return Err("it is no UTF-8".to_string()),
         };
         match (self, text) {
-            (Builder::Bytes(builder), Some(text)) => match text.strip_prefix("\\x") {
-                Some(hex) => match super::super::parameters::of_hex(hex) {
-                    Some(bytes) => builder.append_value(bytes),
-                    None => return Err(format!("'{text}' is no BINARY")),
-                },
-                None => builder.append_value(text),
+            (Builder::Bytes(builder), Some(text)) => match tickstone_query::parse_bytes(text) {
+                Some(bytes) => builder.append_value(bytes),
+                None => return Err(format!("'{text}' is no BINARY")),
             },
             (Builder::Bytes(builder), None) => builder.append_null(),
             (Builder::List(builder, _), Some(text)) => {

@@ -11,6 +11,8 @@ pub(super) struct Rows {
     looked_at: usize,
     /// Whether they end within quotes, or behind a backslash.
     inside: bool,
+    /// Whether `\\.` has come, behind which nothing counts.
+    ended: bool,
 }
 
 /// Takes a row: its values, and which of them are NULL.
@@ -21,7 +23,7 @@ pub(super) type NoRow = String;
 
 impl Rows {
     pub(super) fn new(format: Format) -> Self {
-        Self { format, pending: Vec::new(), looked_at: 0, inside: false }
+        Self { format, pending: Vec::new(), looked_at: 0, inside: false, ended: false }
     }
 
     /// Bytes that wait for the end of their row.
@@ -34,12 +36,18 @@ impl Rows {
     /// # Errors
     /// At the first row that is none, and those of `each`.
     pub(super) fn push<E: From<NoRow>>(&mut self, bytes: &[u8], each: &mut Each<'_, E>) -> Result<(), E> {
+        if self.ended {
+            return Ok(());
+        }
         self.pending.extend_from_slice(bytes);
         let pending = std::mem::take(&mut self.pending);
         let (mut start, mut fields) = (0, Fields::default());
         let mut at = self.looked_at;
         while let Some(end) = self.end_of_row(&pending, &mut at) {
             self.row(&pending[start..end], &mut fields, each)?;
+            if self.ended {
+                return Ok(());
+            }
             (start, at) = (end + 1, end + 1);
         }
         self.looked_at = at - start;
@@ -92,10 +100,15 @@ impl Rows {
         None
     }
 
-    fn row<E: From<NoRow>>(&self, line: &[u8], fields: &mut Fields, each: &mut Each<'_, E>) -> Result<(), E> {
+    fn row<E: From<NoRow>>(
+        &mut self,
+        line: &[u8],
+        fields: &mut Fields,
+        each: &mut Each<'_, E>,
+    ) -> Result<(), E> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        // What older clients end the rows with.
         if line == b"\\." {
+            self.ended = true;
             return Ok(());
         }
         fields.count = 0;

@@ -1,7 +1,7 @@
 //! Rows to the client: one message a row.
 
 use super::super::values::{Column, Digits};
-use super::Format;
+use super::{Format, Header};
 use bytes::{BufMut, BytesMut};
 use tickstone_query::arrow::datatypes::Schema;
 
@@ -27,7 +27,7 @@ impl Writer {
         match &self.format {
             // It stands in one message with the first row, as PostgreSQL has it and some clients want it.
             Format::Binary => {}
-            Format::Text { header: true, delimiter, .. } => {
+            Format::Text { header: Header::Names, delimiter, .. } => {
                 let delimiter = *delimiter;
                 message(out, |out| {
                     for (place, field) in schema.fields().iter().enumerate() {
@@ -39,7 +39,7 @@ impl Writer {
                     out.put_u8(b'\n');
                 });
             }
-            Format::Csv { header: true, delimiter, quote, escape, .. } => {
+            Format::Csv { header: Header::Names, delimiter, quote, escape, .. } => {
                 let (delimiter, quote, escape) = (*delimiter, *quote, *escape);
                 message(out, |out| {
                     for (place, field) in schema.fields().iter().enumerate() {

@@ -30,7 +30,7 @@ fn check(format: &Format, text: &str, wanted: &[&[Option<&str>]]) {
 
 #[test]
 fn rows_of_text() {
-    let text = Format::of_options(&[]).unwrap();
+    let text = Format::of_options(&[], true).unwrap();
     check(&text, "a\tb\n\\N\t\n", &[&[Some("a"), Some("b")], &[None, Some("")]]);
     check(
         &text,
@@ -42,7 +42,7 @@ fn rows_of_text() {
 
 #[test]
 fn rows_of_csv() {
-    let csv = Format::of_options(&[("format".into(), "csv".into())]).unwrap();
+    let csv = Format::of_options(&[("format".into(), "csv".into())], true).unwrap();
     check(
         &csv,
         "a,\"b,\"\"c\"\"\nd\",\n,\"\"\n",
@@ -51,7 +51,46 @@ fn rows_of_csv() {
     check(&csv, "1,2\r\n3,4", &[&[Some("1"), Some("2")], &[Some("3"), Some("4")]]);
     let other = [("format", "csv"), ("delimiter", ";"), ("quote", "'"), ("escape", "\\"), ("null", "NULL")];
     let other: Vec<(String, String)> = other.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect();
-    let other = Format::of_options(&other).unwrap();
+    let other = Format::of_options(&other, true).unwrap();
     check(&other, "'it\\'s;';NULL;'NULL';\n", &[&[Some("it's;"), None, Some("NULL"), Some("")]]);
     assert!(rows(&csv, "a,\"b\n", 1).is_err());
+}
+
+#[test]
+fn a_backslash_and_a_point_end_the_rows() {
+    let text = Format::of_options(&[], true).unwrap();
+    check(&text, "a\n\\.\nb\tc\td\n", &[&[Some("a")]]);
+    check(&text, "a\n\\.", &[&[Some("a")]]);
+    let csv = Format::of_options(&[("format".into(), "csv".into())], true).unwrap();
+    check(&csv, "a\r\n\\.\r\nb,\"c\n", &[&[Some("a")]]);
+    check(&csv, "\"\\.\"\n\"x\n\\.\n\"\nb\n", &[&[Some("\\.")], &[Some("x\n\\.\n")], &[Some("b")]]);
+}
+
+#[test]
+fn options_that_cannot_be() {
+    for (options, code) in [
+        (&[("format", "csv"), ("format", "csv")][..], "42601"),
+        (&[("header", "true"), ("header", "false")], "42601"),
+        (&[("nosuch", "true")], "42601"),
+        (&[("header", "perhaps")], "42601"),
+        (&[("format", "csv"), ("delimiter", "\"")], "22023"),
+        (&[("format", "csv"), ("delimiter", ";"), ("quote", ";")], "22023"),
+        (&[("format", "csv"), ("null", "a,b")], "22023"),
+        (&[("format", "csv"), ("null", "a\"b")], "22023"),
+        (&[("null", "a\nb")], "22023"),
+        (&[("delimiter", "x")], "22023"),
+        (&[("delimiter", "||")], "22023"),
+        (&[("quote", "'")], "0A000"),
+        (&[("format", "binary"), ("header", "true")], "0A000"),
+        (&[("format", "binary"), ("delimiter", ",")], "0A000"),
+        (&[("encoding", "latin1")], "0A000"),
+    ] {
+        let options: Vec<(String, String)> =
+            options.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect();
+        let fault = format!("{:?}", Format::of_options(&options, true));
+        assert!(fault.contains(&format!("code: \"{code}\"")), "{options:?}: {fault}");
+    }
+    let matched = [("header".to_string(), "match".to_string())];
+    assert!(Format::of_options(&matched, true).is_ok());
+    assert!(Format::of_options(&matched, false).is_err(), "there is nothing to match");
 }
