@@ -147,6 +147,61 @@ def test_transactions(server: Any, cursor: Any) -> None:
         assert count(cursor, "late") == 0
 
 
+def test_a_cursor_is_used_again_after_a_commit(server: Any, cursor: Any) -> None:
+    cursor.execute(TABLE)
+    insert = "INSERT INTO trades (ts, price) VALUES ($1, $2)"
+    with flightsql.connect(address(server)) as other, other.cursor() as inside:
+        for row in range(3):
+            inside.execute(insert, (datetime.datetime(2024, 1, 1), row))
+            assert count(cursor) == row
+            other.commit()
+            assert count(cursor) == row + 1
+        inside.execute(insert, (datetime.datetime(2024, 1, 1), 9))
+        other.rollback()
+        assert count(cursor) == 3
+        inside.executemany(insert, [(datetime.datetime(2024, 1, 1), 10), (datetime.datetime(2024, 1, 1), 11)])
+        assert count(cursor) == 3
+        other.commit()
+        assert count(cursor) == 5
+        for _ in range(3):
+            inside.execute("SELECT max(price) FROM trades WHERE price < $1", (100,))
+            assert inside.fetchall() == [(11.0,)]
+            other.commit()
+        # Without transactions it goes on by itself.
+        inside.execute(insert, (datetime.datetime(2024, 1, 1), 12))
+        other.adbc_connection.set_autocommit(True)
+        inside.execute(insert, (datetime.datetime(2024, 1, 1), 13))
+        assert count(cursor) == 7
+
+
+def test_a_transaction_that_failed(server: Any, cursor: Any) -> None:
+    cursor.execute(TABLE)
+    insert = "INSERT INTO trades (ts, price) VALUES ('2024-01-01', $1)"
+    failures = ["INSERT INTO trades (ts) VALUES ('no time')", "INSERT INTO nowhere VALUES (1)", "no SQL"]
+    with flightsql.connect(address(server)) as other, other.cursor() as inside, other.cursor() as wrong:
+        for failure in failures:
+            inside.execute(insert, (1,))
+            with pytest.raises(adbc_driver_manager.Error):
+                wrong.execute(failure)
+            with pytest.raises(adbc_driver_manager.Error, match="nothing is done until it is rolled back"):
+                inside.execute(insert, (2,))
+            other.rollback()
+            assert count(cursor) == 0
+        inside.execute(insert, (3,))
+        other.commit()
+        assert count(cursor) == 1
+        # The driver cannot go on after a commit that was refused.
+        inside.execute(insert, (4,))
+        with pytest.raises(adbc_driver_manager.Error):
+            wrong.execute("no SQL")
+        with pytest.raises(adbc_driver_manager.Error, match="nothing of it was stored"):
+            other.commit()
+        for _ in range(2):
+            with pytest.raises(adbc_driver_manager.Error):
+                inside.execute(insert, (5,))
+    assert count(cursor) == 1
+
+
 def test_what_there_is(connection: Any, cursor: Any) -> None:
     cursor.execute(TABLE + " DEDUP UPSERT KEYS (ts, symbol)")
     cursor.execute("CREATE VIEW latest AS SELECT * FROM trades LATEST BY symbol")
@@ -347,7 +402,7 @@ def test_the_examples_of_the_page(server: Any, program: pathlib.Path) -> None:
             done = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
             assert (done.stdout, done.stderr) == (printed, "")
             ran += 1
-    assert ran == 3
+    assert ran == 4
 
 
 def test_a_notebook_moves_to_a_server(server: Any) -> None:
@@ -393,6 +448,11 @@ def test_the_command_line(server: Any, program: pathlib.Path, tmp_path: pathlib.
         [str(program), "sql", "--connect", "tickstone://127.0.0.1:1", "-c", "SELECT 1"], capture_output=True, text=True
     )
     assert done.returncode == 1 and "no server answers at 127.0.0.1:1" in done.stderr
+    for port in ["http_port", "pg_port", "ilp_port", "influx_port"]:
+        url = f"tickstone://127.0.0.1:{server.ports[port]}"
+        done = subprocess.run([str(program), "sql", "--connect", url, "-c", "SELECT 1"], capture_output=True, text=True)
+        assert done.returncode == 1 and "does not answer as Arrow Flight SQL does" in done.stderr, done.stderr
+        assert "flight_port" in done.stderr and "8815" in done.stderr
     assert sql(program, server, "--read-only", "-c", "SELECT 1").returncode == 2
 
 

@@ -2,9 +2,9 @@
 
 use crate::address::Address;
 use crate::append::{self, Append};
-use crate::error::{ClientError, Kind, Result};
+use crate::error::{ClientError, Kind, Result, is_cut_off};
 use crate::protocol::{
-    BEGIN_SESSION, END_SESSION, FORGET_TABLES, KEEP_SESSION, SessionBegun, StatementTicket,
+    BEGIN_SESSION, END_SESSION, FORGET_TABLES, KEEP_SESSION, PORT, SessionBegun, StatementTicket,
 };
 use crate::rows::{self, Answer, unreadable};
 use arrow_array::RecordBatch;
@@ -13,7 +13,7 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{CommandGetTables, ProstMessageExt, TicketStatementQuery};
-use arrow_flight::{Action, FlightDescriptor, IpcMessage, Ticket};
+use arrow_flight::{Action, Empty, FlightDescriptor, IpcMessage, Ticket};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use bytes::Bytes;
@@ -110,7 +110,28 @@ impl Client {
             .initial_connection_window_size(WINDOW_BYTES);
         let channel = endpoint.connect().await.map_err(|error| unreached(&address, &error))?;
         let service = FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX);
-        Ok(Self { service, address, session: None })
+        let client = Self { service, address, session: None };
+        client.greet().await?;
+        Ok(client)
+    }
+
+    /// Finds out whether what is there speaks Flight: a connection is there also where it does not.
+    async fn greet(&self) -> Result<()> {
+        let mut service = self.service();
+        let asked = service.list_actions(Empty::default());
+        let answered = match tokio::time::timeout(CONNECT_TIMEOUT, asked).await {
+            Ok(Err(status)) if is_cut_off(&status) => Err(innermost(&status)),
+            Ok(_) => Ok(()),
+            Err(_) => Err(format!("no answer for {CONNECT_TIMEOUT:?}")),
+        };
+        answered.map_err(|cause| {
+            let Address { host, port } = &self.address;
+            let what = format!("what listens at {host}:{port} does not answer as Arrow Flight SQL does: {cause}");
+            ClientError::new(Kind::Retry, what).hint(format!(
+                "name the flight_port of the server, {PORT} unless it was told another; 9000 is its port of REST, 8812 \
+                 that of PostgreSQL"
+            ))
+        })
     }
 
     /// Where the server is.
@@ -266,13 +287,18 @@ fn stream_of(rows: &RecordBatch) -> std::result::Result<Vec<u8>, ArrowError> {
     writer.into_inner()
 }
 
-/// Why no server answers, in the words of whoever knows most.
-fn unreached(address: &Address, error: &tonic::transport::Error) -> ClientError {
-    let mut cause: &dyn std::error::Error = error;
+/// What an error says, in the words of whoever knows most.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    let what = format!("no server answers at {}:{}: {cause}", address.host, address.port);
+    cause.to_string()
+}
+
+/// Why no server answers.
+fn unreached(address: &Address, error: &tonic::transport::Error) -> ClientError {
+    let what = format!("no server answers at {}:{}: {}", address.host, address.port, innermost(error));
     let error = ClientError::new(Kind::Retry, what);
     error.hint("start one with `tickstone serve`; its flight_port is the one to name")
 }

@@ -111,8 +111,7 @@ impl From<Status> for ClientError {
         if let Some(failure) = told.and_then(|bytes| Failure::decode(bytes).ok()) {
             return Self::of_failure(failure);
         }
-        // What a server says has no cause here; what is said instead of a server has.
-        let is_cut_off = status.code() == Code::Unavailable || status.source().is_some();
+        let is_cut_off = is_cut_off(&status);
         let kind = match status.code() {
             _ if is_cut_off => Kind::Retry,
             Code::Aborted | Code::DeadlineExceeded => Kind::Retry,
@@ -129,6 +128,11 @@ impl From<Status> for ClientError {
         }
         error
     }
+}
+
+/// Whether no server said it: what a server says has no cause here, what is said instead of a server has.
+pub(crate) fn is_cut_off(status: &Status) -> bool {
+    status.code() == Code::Unavailable || status.source().is_some()
 }
 
 impl From<FlightError> for ClientError {

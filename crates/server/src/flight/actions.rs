@@ -57,11 +57,11 @@ fn unpacked<M: ProstMessageExt>(bytes: &[u8]) -> Result<M, Status> {
 }
 
 impl Inner {
-    /// Does what an action says; its results.
+    /// Does what an action of a connection says; its results.
     ///
     /// # Errors
     /// Where there is no such action, and those of what it does.
-    pub(super) async fn act(&self, action: &Action) -> Result<Vec<Bytes>, Status> {
+    pub(super) async fn act(&self, action: &Action, connection: u64) -> Result<Vec<Bytes>, Status> {
         let body = action.body.as_ref();
         let packed = |any: Any| vec![Bytes::from(any.encode_to_vec())];
         Ok(match action.r#type.as_str() {
@@ -75,7 +75,7 @@ impl Inner {
                 Vec::new()
             }
             "BeginTransaction" => {
-                let transaction_id = self.begin(true).await?;
+                let transaction_id = self.begin_transaction(connection).await?;
                 packed(ActionBeginTransactionResult { transaction_id }.as_any())
             }
             "EndTransaction" => {
@@ -87,7 +87,7 @@ impl Inner {
                         return Err(wrong("a transaction ends by commit or rollback"));
                     }
                 };
-                self.end_transaction(&request.transaction_id, commit).await?;
+                self.end_transaction(&request.transaction_id, commit, connection).await?;
                 Vec::new()
             }
             "CancelFlightInfo" => {
@@ -103,7 +103,7 @@ impl Inner {
             BEGIN_SESSION => {
                 let idle = self.shared.settings.time("flight_idle_timeout").unwrap_or_default();
                 let idle_millis = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-                let begun = SessionBegun { handle: self.begin(false).await?, idle_millis };
+                let begun = SessionBegun { handle: self.begin_session()?, idle_millis };
                 vec![begun.encode_to_vec().into()]
             }
             KEEP_SESSION => self.session(body).map(|_| Vec::new())?,

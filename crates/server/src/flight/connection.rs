@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tickstone_query::{ErrorKind, QueryError};
@@ -106,10 +106,22 @@ fn builder(patience: Option<Duration>) -> Builder<TokioExecutor> {
 
 type Answer = Pin<Box<dyn Future<Output = Result<http::Response<tonic::body::Body>, Infallible>> + Send>>;
 
-/// Serves one request.
+/// The number of the connection that a request came over, from 1.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Connection(pub(super) u64);
+
+impl Connection {
+    fn next() -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        Self(NUMBER.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Serves the requests of one connection.
 fn service(flight: Flight) -> impl Fn(http::Request<Incoming>) -> Answer + Clone {
     let shared = Arc::clone(flight.shared());
     let bytes_max = shared.settings.bytes("request_bytes_max");
+    let connection = Connection::next();
     let service = FlightServiceServer::new(flight).max_decoding_message_size(bytes_max);
     move |mut request| {
         if !is_grpc(&request) {
@@ -119,6 +131,7 @@ fn service(flight: Flight) -> impl Fn(http::Request<Incoming>) -> Answer + Clone
         }
         let charge = Arc::new(Charge::new(&shared));
         request.extensions_mut().insert(Arc::clone(&charge));
+        request.extensions_mut().insert(connection);
         let request = request.map(|body| tonic::body::Body::new(Charged::new(body, charge, &shared)));
         let mut service = service.clone();
         Box::pin(async move { service.call(request).await })

@@ -98,6 +98,16 @@ impl<T> Handles<T> {
         lock(&self.held).get(&number).map(Used::new)
     }
 
+    /// Calls something for each thing.
+    pub(super) fn each(&self, call: impl FnMut(&T)) {
+        lock(&self.held).values().map(|held| &held.thing).for_each(call);
+    }
+
+    /// Whether something is so for one thing at least.
+    pub(super) fn any(&self, mut is: impl FnMut(&T) -> bool) -> bool {
+        lock(&self.held).values().any(|held| is(&held.thing))
+    }
+
     /// Forgets the thing of a handle: it goes when nobody uses it any more; whether there was one.
     pub(super) fn forget(&self, handle: &[u8]) -> Option<Used<T>> {
         let number: [u8; 16] = handle.try_into().ok()?;

@@ -3,8 +3,10 @@
 use super::connection::Charge;
 use super::failure::{defect, in_arrow, not_supported, status, unreadable, wrong};
 use super::service::Inner;
-use super::sessions::Session;
+use super::sessions::{Session, Within};
 use super::updates::add;
+use crate::aside::Aside;
+use crate::metrics::Counter;
 use arrow_flight::FlightData;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
@@ -12,8 +14,8 @@ use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExist
 use futures::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
 use tickstone_client::protocol::INGEST_OPTIONS;
-use tickstone_engine::{Engine, EngineError};
-use tickstone_model::{AlterTable, PartitionBy, SyncPolicy};
+use tickstone_engine::EngineError;
+use tickstone_model::{PartitionBy, SyncPolicy};
 use tickstone_query::append::{AppendRequest, append};
 use tickstone_query::arrow::array::{RecordBatch, RecordBatchOptions};
 use tickstone_query::arrow::datatypes::{Field, Schema, SchemaRef};
@@ -178,21 +180,12 @@ impl Target {
             return append(database, &self.request, schema, batches);
         }
         // Beside the table until all rows are there.
-        self.request.table = format!("{name} (new)");
+        let aside = Aside::new(engine);
+        self.request.table = aside.name().to_string();
         self.request.create = true;
-        drop_table(engine, &self.request.table)?;
         let rows = append(database, &self.request, schema, batches)?;
-        engine.drop_table(&name)?;
-        engine.alter_table(&self.request.table, &AlterTable::RenameTable(name))?;
+        aside.take_place(&name)?;
         Ok(rows)
-    }
-}
-
-/// Drops what an ingest left that was killed, where it left something.
-fn drop_table(engine: &Engine, name: &str) -> Result<(), QueryError> {
-    match engine.snapshot().table(name) {
-        Some(_) => Ok(engine.drop_table(name)?),
-        None => Ok(()),
     }
 }
 
@@ -206,6 +199,13 @@ impl Inner {
         command: CommandStatementIngest,
         rows: Option<Incoming>,
     ) -> Result<u64, Status> {
+        let handle = command.transaction_id.clone().unwrap_or_default();
+        let stored = self.stored(command, rows).await.inspect_err(|_| self.fail(&handle))?;
+        self.shared.metrics.add(Counter::FlightRows, stored);
+        Ok(stored)
+    }
+
+    async fn stored(&self, command: CommandStatementIngest, rows: Option<Incoming>) -> Result<u64, Status> {
         let target = Target::of(&command)?;
         let rows = rows.ok_or_else(|| wrong("there are no rows, nor the columns of any"))?;
         let handle = command.transaction_id.unwrap_or_default();
@@ -217,9 +217,15 @@ impl Inner {
             return self.add_table(target, &session, rows).await;
         }
         let within = self.within(&handle)?;
-        if !within.in_transaction().await {
-            return self.store(target, rows).await;
+        within.admit().map_err(|error| status(&error))?;
+        match within.in_transaction().await {
+            true => self.added(target, rows, &within).await,
+            false => self.store(target, rows).await,
         }
+    }
+
+    /// Adds rows to an open transaction.
+    async fn added(&self, target: Target, rows: Incoming, within: &Within) -> Result<u64, Status> {
         self.prepare(&target, rows.schema()).await?;
         let (batches, _charge) = rows.all(self).await?;
         let table = target.request.table;

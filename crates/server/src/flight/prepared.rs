@@ -5,7 +5,7 @@ use super::failure::{defect, missing, status};
 use super::handles::{Used, lock};
 use super::ingest::Incoming;
 use super::service::Inner;
-use super::sessions::too_many;
+use super::sessions::{Within, too_many};
 use super::statements::{Asked, describe, parse};
 use crate::parameters::{are_named, names};
 use arrow_flight::sql::{ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult};
@@ -24,15 +24,62 @@ use tonic::Status;
 pub(super) struct Prepared {
     pub(super) text: Arc<str>,
     pub(super) statement: Statement,
-    /// The session that it runs in; empty for one of its own.
-    pub(super) session: Bytes,
+    home: Mutex<Home>,
     /// Values for its placeholders, a row a run.
     pub(super) parameters: Mutex<Option<Vec<RecordBatch>>>,
     /// What these take.
     charge: Mutex<Option<Arc<Charge>>>,
 }
 
+/// Where a prepared statement runs. Its execution does not name a transaction, and clients go on with it when they have
+/// ended that which they prepared it in and begun the next.
+#[derive(Debug)]
+enum Home {
+    /// In a session of its own.
+    Alone,
+    /// In the session or transaction with this handle.
+    Session(Bytes),
+    /// Its transaction was ended by this connection: in the next one that begins there, until then in a session of its
+    /// own.
+    Ended(u64),
+}
+
 impl Inner {
+    /// What a prepared statement runs in.
+    ///
+    /// # Errors
+    /// Where that is not there any more, and where nobody can tell which transaction of several it is.
+    pub(super) fn home(&self, prepared: &Prepared) -> Result<Within, Status> {
+        match &*lock(&prepared.home) {
+            Home::Session(handle) => self.within(handle),
+            Home::Ended(connection) if self.has_transaction(*connection) => Err(missing(
+                "the transaction of the prepared statement has ended, and it could be of several others",
+                "prepare it again",
+            )),
+            Home::Alone | Home::Ended(_) => self.within(&[]),
+        }
+    }
+
+    /// Has prepared statements know that a connection ended their transaction.
+    pub(super) fn leave(&self, transaction: &[u8], connection: u64) {
+        self.prepared.each(|prepared| {
+            let mut home = lock(&prepared.home);
+            if matches!(&*home, Home::Session(handle) if handle == transaction) {
+                *home = Home::Ended(connection);
+            }
+        });
+    }
+
+    /// Has the only transaction of a connection take over the prepared statements of those before.
+    pub(super) fn take_over(&self, connection: u64, transaction: &Bytes) {
+        self.prepared.each(|prepared| {
+            let mut home = lock(&prepared.home);
+            if matches!(*home, Home::Ended(there) if there == connection) {
+                *home = Home::Session(transaction.clone());
+            }
+        });
+    }
+
     /// # Errors
     /// Where there is no such prepared statement.
     pub(super) fn prepared(&self, handle: &[u8]) -> Result<Used<Prepared>, Status> {
@@ -52,9 +99,10 @@ impl Inner {
         &self,
         request: ActionCreatePreparedStatementRequest,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let (text, statement) = parse(&request.query).map_err(|error| status(&error))?;
         let session = request.transaction_id.unwrap_or_default();
         let within = self.within(&session)?;
+        let parsed = parse(&request.query).inspect_err(|_| within.fail());
+        let (text, statement) = parsed.map_err(|error| status(&error))?;
         let described = describe(self, &within, &statement).await.map_err(|error| status(&error))?;
         let names = names(&statement);
         let types = match are_named(&names) {
@@ -66,8 +114,9 @@ impl Inner {
         };
         let fields = types.into_iter().map(|(name, data_type)| Field::new(name, data_type, true));
         let takes = Schema::new(fields.collect::<Vec<_>>());
+        let home = Mutex::new(if session.is_empty() { Home::Alone } else { Home::Session(session) });
         let prepared =
-            Prepared { text, statement, session, parameters: Mutex::default(), charge: Mutex::default() };
+            Prepared { text, statement, home, parameters: Mutex::default(), charge: Mutex::default() };
         let number = self.numbers.next();
         if self.prepared.keep(number, prepared, self.handles_max).is_err() {
             return Err(too_many(self.handles_max, "prepared statements"));
@@ -86,7 +135,11 @@ impl Inner {
     pub(super) async fn bind(&self, handle: &[u8], rows: Option<Incoming>) -> Result<(), Status> {
         let prepared = self.prepared(handle)?;
         let (batches, charge) = match rows {
-            Some(rows) => rows.all(self).await.map(|(batches, charge)| (Some(batches), Some(charge)))?,
+            Some(rows) => {
+                let within = self.home(&prepared)?;
+                let (batches, charge) = rows.all(self).await.inspect_err(|_| within.fail())?;
+                (Some(batches), Some(charge))
+            }
             None => (None, None),
         };
         *lock(&prepared.parameters) = batches;

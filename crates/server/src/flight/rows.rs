@@ -79,7 +79,16 @@ struct Running {
 }
 
 impl Running {
+    /// The next rows; where they fail, so does the transaction.
     async fn next(&mut self) -> Option<Result<RecordBatch, QueryError>> {
+        let next = self.found().await;
+        if let Some(Err(_)) = next {
+            self.within.fail();
+        }
+        next
+    }
+
+    async fn found(&mut self) -> Option<Result<RecordBatch, QueryError>> {
         loop {
             match self.listed.unless_cancelled(async { self.rows.next().await.transpose() }).await {
                 Ok(None) => {}

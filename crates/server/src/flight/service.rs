@@ -1,7 +1,7 @@
 //! The calls of Flight, each handed on to who answers it.
 
 use super::actions::{self, message};
-use super::connection::Charge;
+use super::connection::{Charge, Connection};
 use super::failure::{not_supported, wrong};
 use super::handles::{Handles, Numbers};
 use super::ingest::Incoming;
@@ -326,7 +326,8 @@ impl FlightService for Flight {
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
-        let results = self.inner.act(request.get_ref()).await?;
+        let connection = request.extensions().get::<Connection>().map_or(0, |connection| connection.0);
+        let results = self.inner.act(request.get_ref(), connection).await?;
         let results = results.into_iter().map(|body| Ok(arrow_flight::Result { body }));
         Ok(Response::new(stream::iter(results.collect::<Vec<_>>()).boxed()))
     }

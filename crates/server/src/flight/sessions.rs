@@ -4,8 +4,10 @@ use super::connection::Charge;
 use super::failure::{missing, status};
 use super::handles::{Used, lock};
 use super::service::Inner;
+use crate::Shared;
 use crate::statement::{Answer, Conversation};
 use bytes::Bytes;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tickstone_query::dialect::Statement;
 use tickstone_query::{Description, Frame, QueryError, SqlState};
@@ -15,8 +17,19 @@ use tonic::Status;
 #[derive(Debug)]
 pub(super) struct Session {
     conversation: Conversation,
+    /// What it is where a client began a transaction, not a session.
+    transaction: Option<Transaction>,
     /// The tables that only it sees, and what they take.
     tables: Mutex<Vec<(Arc<Frame>, Arc<Charge>)>>,
+}
+
+/// A transaction of a client's.
+#[derive(Debug)]
+struct Transaction {
+    /// The connection that it began on.
+    connection: u64,
+    /// Whether a statement of it failed: nothing is done until it is rolled back.
+    failed: AtomicBool,
 }
 
 /// What a statement runs in: a session with a handle, or one of its own.
@@ -44,7 +57,27 @@ impl Within {
         }
     }
 
-    /// Carries out a statement whose placeholders have values.
+    /// Has a transaction take nothing but its end: something of it failed.
+    pub(super) fn fail(&self) {
+        if let Within::Session(session) = self {
+            session.fail();
+        }
+    }
+
+    /// # Errors
+    /// Where it is a transaction that has failed.
+    pub(super) fn admit(&self) -> Result<(), QueryError> {
+        match self {
+            Within::Session(session) if session.has_failed() => {
+                let what =
+                    "a statement of this transaction has failed: nothing is done until it is rolled back";
+                Err(QueryError::request(what).state(SqlState::FailedTransaction))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries out a statement whose placeholders have values; one that fails fails its transaction.
     ///
     /// # Errors
     /// Where it would change nothing but its own session, and as [`Conversation::run`].
@@ -54,9 +87,17 @@ impl Within {
         text: &Arc<str>,
         statement: Statement,
     ) -> Result<Answer, QueryError> {
-        self.check(&statement)?;
+        let ends = matches!(statement, Statement::Rollback);
         let timeout = inner.shared.settings.time("statement_timeout");
-        self.conversation().run(&inner.shared, Arc::clone(text), statement, timeout).await
+        let run = async {
+            self.check(&statement)?;
+            self.conversation().run(&inner.shared, Arc::clone(text), statement, timeout).await
+        };
+        let done = run.await.inspect_err(|_| self.fail())?;
+        if let (Within::Session(session), true) = (self, ends) {
+            session.set_failed(false);
+        }
+        Ok(done)
     }
 
     /// What a statement gives and takes.
@@ -68,11 +109,17 @@ impl Within {
         inner: &Inner,
         statement: &Statement,
     ) -> Result<Description, QueryError> {
-        self.check(statement)?;
-        self.conversation().describe(&inner.shared, statement.clone(), Vec::new()).await
+        let describe = async {
+            self.check(statement)?;
+            self.conversation().describe(&inner.shared, statement.clone(), Vec::new()).await
+        };
+        describe.await.inspect_err(|_| self.fail())
     }
 
     fn check(&self, statement: &Statement) -> Result<(), QueryError> {
+        if !matches!(statement, Statement::Rollback) {
+            self.admit()?;
+        }
         match self {
             _ if statement.is_of_its_connection() => {
                 let what = format!("{} over Flight", statement.kind());
@@ -89,6 +136,20 @@ impl Within {
 }
 
 impl Session {
+    fn fail(&self) {
+        self.set_failed(true);
+    }
+
+    fn set_failed(&self, failed: bool) {
+        if let Some(transaction) = &self.transaction {
+            transaction.failed.store(failed, Ordering::Release);
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.failed.load(Ordering::Acquire))
+    }
+
     /// Adds a table that only it sees, in the place of one of its name.
     pub(super) async fn add_table(&self, table: Arc<Frame>, charge: Arc<Charge>) {
         let all = {
@@ -98,6 +159,25 @@ impl Session {
             tables.iter().map(|(table, _)| Arc::clone(table)).collect()
         };
         self.conversation.with(|session| session.set_frames(all)).await;
+    }
+
+    /// Commits its transaction; one that has failed is rolled back.
+    async fn commit(&self, shared: &Arc<Shared>) -> Result<(), QueryError> {
+        if self.has_failed() {
+            self.roll_back(shared).await?;
+            let what =
+                "a statement of this transaction has failed: it is rolled back, nothing of it was stored";
+            return Err(QueryError::request(what).state(SqlState::FailedTransaction));
+        }
+        self.conversation.run(shared, "COMMIT".into(), Statement::Commit, None).await.map(|_| ())
+    }
+
+    /// Rolls its transaction back, where one is open.
+    async fn roll_back(&self, shared: &Arc<Shared>) -> Result<(), QueryError> {
+        if !self.conversation.with(|session| session.in_transaction()).await {
+            return Ok(());
+        }
+        self.conversation.run(shared, "ROLLBACK".into(), Statement::Rollback, None).await.map(|_| ())
     }
 
     async fn forget_tables(&self) {
@@ -129,39 +209,80 @@ impl Inner {
         })
     }
 
-    /// Begins a session, with a transaction in it or without; its handle.
+    /// Begins a session; its handle.
     ///
     /// # Errors
     /// Where there are too many.
-    pub(super) async fn begin(&self, transaction: bool) -> Result<Bytes, Status> {
+    pub(super) fn begin_session(&self) -> Result<Bytes, Status> {
+        self.keep(Session {
+            conversation: Conversation::new(&self.shared),
+            transaction: None,
+            tables: Mutex::default(),
+        })
+    }
+
+    /// Begins a transaction on a connection; its handle.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub(super) async fn begin_transaction(&self, connection: u64) -> Result<Bytes, Status> {
         let conversation = Conversation::new(&self.shared);
-        if transaction {
-            // Clients that are in a transaction at all times make tables in it.
-            conversation.with(|session| session.changes_at_once = true).await;
-            let begin = Statement::Begin { read_only: None };
-            let begun = conversation.run(&self.shared, "BEGIN".into(), begin, None).await;
-            begun.map_err(|error| status(&error))?;
+        // Clients that are in a transaction at all times make tables in it.
+        conversation.with(|session| session.changes_at_once = true).await;
+        let begin = Statement::Begin { read_only: None };
+        let begun = conversation.run(&self.shared, "BEGIN".into(), begin, None).await;
+        begun.map_err(|error| status(&error))?;
+        let is_only = !self.has_transaction(connection);
+        let transaction = Some(Transaction { connection, failed: AtomicBool::new(false) });
+        let handle = self.keep(Session { conversation, transaction, tables: Mutex::default() })?;
+        if is_only {
+            self.take_over(connection, &handle);
         }
-        let (number, session) = (self.numbers.next(), Session { conversation, tables: Mutex::default() });
+        Ok(handle)
+    }
+
+    fn keep(&self, session: Session) -> Result<Bytes, Status> {
+        let number = self.numbers.next();
         match self.sessions.keep(number, session, self.handles_max) {
             Ok(()) => Ok(Bytes::copy_from_slice(&number)),
             Err(_) => Err(too_many(self.handles_max, "sessions and transactions")),
         }
     }
 
-    /// Ends a transaction; its handle is none any more, also where it could not be committed.
+    /// Whether a transaction is open that began on a connection.
+    pub(super) fn has_transaction(&self, connection: u64) -> bool {
+        let began_there = |transaction: &Transaction| transaction.connection == connection;
+        self.sessions.any(|session| session.transaction.as_ref().is_some_and(began_there))
+    }
+
+    /// Ends a transaction, as a connection asks; its handle is none any more, also where it could not be committed. One
+    /// that is gone was rolled back.
     ///
     /// # Errors
-    /// Where there is none, and where it cannot be committed.
-    pub(super) async fn end_transaction(&self, handle: &[u8], commit: bool) -> Result<(), Status> {
-        let session = self.session(handle)?;
-        self.sessions.forget(handle);
-        let (text, statement) = match commit {
-            true => ("COMMIT", Statement::Commit),
-            false => ("ROLLBACK", Statement::Rollback),
+    /// Where it cannot be committed: what was prepared in it waits for the rollback then.
+    pub(super) async fn end_transaction(
+        &self,
+        handle: &[u8],
+        commit: bool,
+        connection: u64,
+    ) -> Result<(), Status> {
+        let session = self.sessions.forget(handle);
+        let done = match (commit, session) {
+            (true, Some(session)) => session.commit(&self.shared).await,
+            (false, Some(session)) => session.roll_back(&self.shared).await,
+            (true, None) => return self.session(handle).map(|_| ()),
+            (false, None) => Ok(()),
         };
-        let done = session.conversation.run(&self.shared, text.into(), statement, None).await;
-        done.map(|_| ()).map_err(|error| status(&error))
+        done.map_err(|error| status(&error))?;
+        self.leave(handle, connection);
+        Ok(())
+    }
+
+    /// Has a transaction take nothing but its end, where there is one.
+    pub(super) fn fail(&self, handle: &[u8]) {
+        if let Some(session) = self.sessions.get(handle) {
+            session.fail();
+        }
     }
 
     /// Ends a session; an open transaction is rolled back. One that has ended is none any more, and that is no error.

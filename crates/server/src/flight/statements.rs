@@ -46,13 +46,14 @@ impl Asked {
     pub(super) fn of_ticket(inner: &Inner, ticket: &StatementTicket) -> Result<Self, Status> {
         if !ticket.prepared.is_empty() {
             let prepared = inner.prepared(&ticket.prepared)?;
-            let within = inner.within(&prepared.session)?;
+            let within = inner.home(&prepared)?;
             let parameters = lock(&prepared.parameters).clone();
             let (text, statement) = (Arc::clone(&prepared.text), prepared.statement.clone());
             return Ok(Self { text, statement, within, parameters });
         }
-        let (text, statement) = parse(&ticket.sql).map_err(|error| status(&error))?;
         let within = inner.within(&ticket.session)?;
+        let parsed = parse(&ticket.sql).inspect_err(|_| within.fail());
+        let (text, statement) = parsed.map_err(|error| status(&error))?;
         let parameters = match ticket.parameters.is_empty() {
             true => None,
             false => Some(batches_of(&ticket.parameters)?),
@@ -67,7 +68,10 @@ impl Asked {
     pub(super) async fn rows(&self, inner: &Inner) -> Result<Option<SchemaRef>, QueryError> {
         let first = match &self.parameters {
             None => None,
-            some => Bound::new(self.statement.clone(), some.clone()).next()?,
+            some => {
+                let mut bound = Bound::new(self.statement.clone(), some.clone());
+                bound.next().inspect_err(|_| self.within.fail())?
+            }
         };
         Ok(describe(inner, &self.within, first.as_ref().unwrap_or(&self.statement)).await?.rows)
     }
@@ -149,11 +153,11 @@ impl Inner {
             return Ok(Wire::done(&Head { tag: Some(tag), changed, planning_nanos: 0 }));
         }
         let mut bound = Bound::new(asked.statement, asked.parameters);
-        let first = bound.next().map_err(|error| status(&error))?;
+        let first = bound.next().inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))?;
         let first = first.ok_or_else(|| wrong("the parameters have no row to run the statement for"))?;
         let mut listed = Listed::new(self, ticket.number);
         let run = listed.unless_cancelled(asked.within.run(self, &asked.text, first)).await;
-        match run.map_err(|error| status(&error))? {
+        match run.inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))? {
             Answer::Rows(rows) => {
                 let told = (!ticket.columns.is_empty()).then(|| Schema::try_from(IpcMessage(ticket.columns)));
                 let told =

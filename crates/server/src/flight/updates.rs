@@ -28,15 +28,15 @@ impl Inner {
             Some(batches) if batches.iter().map(RecordBatch::num_rows).sum::<usize>() > 1 => {
                 match self.append_of(&asked, batches) {
                     Some(append) => self.append_rows(append, &asked.within).await,
-                    None => self.update_each(asked).await,
+                    None => self.update_each(&asked).await,
                 }
             }
-            _ => self.update_each(asked).await,
+            _ => self.update_each(&asked).await,
         };
-        done.map_err(|error| status(&error))
+        done.inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))
     }
 
-    async fn update_each(&self, asked: Asked) -> Result<Updated, QueryError> {
+    async fn update_each(&self, asked: &Asked) -> Result<Updated, QueryError> {
         let Asked { text, statement, within, parameters } = asked;
         let several =
             parameters.as_ref().is_some_and(|all| all.iter().map(RecordBatch::num_rows).sum::<usize>() > 1);
@@ -44,12 +44,12 @@ impl Inner {
             several && matches!(statement, Statement::Insert(_)) && matches!(within, Within::Alone(_));
         let kind = statement.kind();
         if together {
-            self.of_transaction(&within, Statement::Begin { read_only: None }).await?;
+            self.of_transaction(within, Statement::Begin { read_only: None }).await?;
         }
-        let mut bound = Bound::new(statement, parameters);
+        let mut bound = Bound::new(statement.clone(), parameters.clone());
         let (mut tag, mut changed) = (kind.to_string(), None);
         while let Some(statement) = bound.next()? {
-            match within.run(self, &text, statement).await? {
+            match within.run(self, text, statement).await? {
                 Answer::Done { tag: done, rows } => {
                     tag = done;
                     changed = rows.map_or(changed, |rows| Some(changed.unwrap_or(0) + rows));
@@ -59,7 +59,7 @@ impl Inner {
         }
         if together {
             // Where a statement failed the session is gone, and with it what it had inserted.
-            self.of_transaction(&within, Statement::Commit).await?;
+            self.of_transaction(within, Statement::Commit).await?;
         }
         Ok((tag, changed))
     }
@@ -89,6 +89,7 @@ impl Inner {
         (table, batches): (String, Vec<RecordBatch>),
         within: &Within,
     ) -> Result<Updated, QueryError> {
+        within.admit()?;
         let rows = match within {
             Within::Session(_) if within.in_transaction().await => {
                 within

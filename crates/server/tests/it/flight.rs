@@ -296,8 +296,114 @@ fn transactions() {
             assert!(begun.elapsed() < PATIENCE, "idle transactions are forgotten");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        client.end_transaction(left, EndTransaction::Commit).await.expect_err("it was rolled back");
+        client.end_transaction(left.clone(), EndTransaction::Commit).await.expect_err("it was rolled back");
+        // Clients that begin the next one only then could not go on.
+        client.end_transaction(left, EndTransaction::Rollback).await.expect("it was rolled back");
         assert_eq!(stored(&served, "SELECT count(*) FROM trades"), Some(2));
+    });
+}
+
+#[test]
+fn a_transaction_that_failed_is_rolled_back() {
+    with_server(|served| async move {
+        let mut client = arrows_own(&served).await;
+        query(&mut client, TRADES).await;
+        let insert = || "INSERT INTO trades VALUES ('2024-01-01', 'a', 1)".to_string();
+        let failures = [
+            "INSERT INTO trades VALUES ('no time', 'a', 1)",
+            "INSERT INTO nowhere VALUES (1)",
+            "SELECT nothing FROM trades",
+            "SELECT 1 / (value - 50000) FROM range(0, 100000)",
+            "no SQL",
+            "COPY trades FROM STDIN",
+        ];
+        for failure in failures {
+            let transaction = client.begin_transaction().await.expect("a transaction");
+            let within = || Some(transaction.clone());
+            let mut prepared = client.prepare(insert(), within()).await.expect("it can be run");
+            client.execute_update(insert(), within()).await.expect("a row");
+            let failed = match client.execute(failure.to_string(), within()).await {
+                Err(_) => true,
+                Ok(info) => {
+                    let ticket = info.endpoint[0].ticket.clone().expect("a ticket");
+                    match client.do_get(ticket).await {
+                        Err(_) => true,
+                        Ok(rows) => rows.try_collect::<Vec<RecordBatch>>().await.is_err(),
+                    }
+                }
+            };
+            assert!(failed, "{failure}");
+            for sql in [insert(), "SELECT 1".to_string(), "COMMIT".to_string()] {
+                let error = client.execute(sql.clone(), within()).await.expect_err(&sql).to_string();
+                assert!(error.contains("rolled back"), "{failure}, {sql}: {error}");
+            }
+            let error = client.prepare(insert(), within()).await.expect_err("it has failed").to_string();
+            assert!(error.contains("rolled back"), "{failure}: {error}");
+            let end = client.end_transaction(transaction.clone(), EndTransaction::Commit).await;
+            let error = end.expect_err("it has failed").to_string();
+            assert!(error.contains("it is rolled back, nothing of it was stored"), "{failure}: {error}");
+            prepared.execute_update().await.expect_err("it has failed");
+            client.execute_update(insert(), within()).await.expect_err("it has failed");
+            client.end_transaction(transaction.clone(), EndTransaction::Rollback).await.expect("its end");
+            client.execute_update(insert(), within()).await.expect_err("it has ended");
+            assert_eq!(stored(&served, "SELECT count(*) FROM trades"), Some(0), "{failure}");
+        }
+        // What fails outside of it, or in another one, is no matter.
+        let transaction = client.begin_transaction().await.expect("a transaction");
+        let other = client.begin_transaction().await.expect("a transaction");
+        client.execute_update(insert(), Some(transaction.clone())).await.expect("a row");
+        client.execute_update("no SQL".to_string(), Some(other)).await.expect_err("no SQL");
+        client.execute_update("no SQL".to_string(), None).await.expect_err("no SQL");
+        client.end_transaction(transaction, EndTransaction::Commit).await.expect("stored");
+        assert_eq!(stored(&served, "SELECT count(*) FROM trades"), Some(1));
+        // SQL ends it too, and then it goes on.
+        let transaction = client.begin_transaction().await.expect("a transaction");
+        client.execute_update("no SQL".to_string(), Some(transaction.clone())).await.expect_err("no SQL");
+        client.execute_update("ROLLBACK".to_string(), Some(transaction.clone())).await.expect("its end");
+        client.execute_update(insert(), Some(transaction.clone())).await.expect("a row");
+        client.end_transaction(transaction, EndTransaction::Rollback).await.expect("its end");
+        assert_eq!(stored(&served, "SELECT count(*) FROM trades"), Some(2));
+    });
+}
+
+#[test]
+fn prepared_statements_outlive_their_transaction() {
+    with_server(|served| async move {
+        let mut client = arrows_own(&served).await;
+        query(&mut client, TRADES).await;
+        let insert = "INSERT INTO trades VALUES ('2024-01-01', 'a', 1)".to_string();
+        let count = || stored(&served, "SELECT count(*) FROM trades");
+        let first = client.begin_transaction().await.expect("a transaction");
+        let mut prepared = client.prepare(insert, Some(first.clone())).await.expect("it can be run");
+        prepared.execute_update().await.expect("a row");
+        assert_eq!(count(), Some(0));
+        client.end_transaction(first, EndTransaction::Commit).await.expect("stored");
+        assert_eq!(count(), Some(1));
+        // In the next transaction of the connection, and in the one after that.
+        for (end, rows) in [(EndTransaction::Rollback, 1), (EndTransaction::Commit, 2)] {
+            let next = client.begin_transaction().await.expect("a transaction");
+            prepared.execute_update().await.expect("a row");
+            assert_eq!(count(), Some(1), "{end:?}");
+            client.end_transaction(next, end).await.expect("its end");
+            assert_eq!(count(), Some(rows), "{end:?}");
+        }
+        // By itself where there is none.
+        prepared.execute_update().await.expect("a row");
+        assert_eq!(count(), Some(3));
+        // Not in one of another connection.
+        let mut other = arrows_own(&served).await;
+        let elsewhere = other.begin_transaction().await.expect("a transaction");
+        prepared.execute_update().await.expect("a row");
+        assert_eq!(count(), Some(4));
+        other.end_transaction(elsewhere, EndTransaction::Rollback).await.expect("its end");
+        assert_eq!(count(), Some(4));
+        // And not where nobody can tell in which.
+        let mine = client.begin_transaction().await.expect("a transaction");
+        client.begin_transaction().await.expect("a transaction");
+        client.end_transaction(mine, EndTransaction::Commit).await.expect("its end");
+        let error = prepared.execute_update().await.expect_err("there is another").to_string();
+        assert!(error.contains("prepare it again"), "{error}");
+        assert_eq!(count(), Some(4));
     });
 }
 
@@ -404,6 +510,7 @@ fn a_bulk_load() {
         let schema = batches[0].schema();
         let create = Append { create: true, ..Append::to("trades") };
         assert_eq!(client.append(&create, &schema, stream::iter(batches).map(Ok)).await, Ok(1_000_000));
+        assert_eq!(tokio::task::block_in_place(|| served.metric("flight_rows_total")), 1_000_000);
         let (mut rows, mut batches) = (0, 0);
         let mut all = rows_given(&client, "SELECT * FROM trades").await;
         while let Some(batch) = all.next().await {
@@ -822,5 +929,18 @@ fn rows_that_are_cut_off_leave_nothing() {
                 .await,
             Ok(3)
         );
+    });
+}
+
+#[test]
+fn ports_that_are_not_flights() {
+    with_server(|served| async move {
+        for port in ["http_port", "influx_port", "pg_port", "ilp_port"] {
+            let url = format!("tickstone://{}", served.address(port));
+            let error = Client::connect(&url).await.expect_err(port);
+            let told =
+                error.message.contains("Arrow Flight SQL") && error.to_string().contains("flight_port");
+            assert!(told && error.to_string().contains("8815"), "{port}: {error}");
+        }
     });
 }
