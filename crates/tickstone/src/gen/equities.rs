@@ -15,6 +15,7 @@ use super::random::Random;
 use super::rows::{Clock, push_digits, push_fixed};
 use super::stock::{Quote, SESSION_MINUTES, Stock, StockEvent, StockTrade, VENUES};
 use super::suite::{parse_scale, scaled};
+use super::wide::{self, Moment, Wide};
 use super::{GenError, OutputArgs};
 
 /// 2024-08-08, a Thursday, days since the Unix epoch.
@@ -38,6 +39,10 @@ pub(crate) struct EquitiesArgs {
     /// Size of the data; 1 is 15 million quotes and 1.5 million trades (1 GB of CSV).
     #[arg(long, default_value_t = 1.0, value_parser = parse_scale)]
     scale: f64,
+    /// Quotes of 19 columns and trades of 15, as consolidated feeds have them: codes of venues, conditions,
+    /// flags, sequence numbers, ids, the venues' own times. The rows are the same (2 GB of CSV at scale 1).
+    #[arg(long)]
+    wide: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -45,8 +50,8 @@ pub(crate) struct EquitiesArgs {
 #[cfg(test)]
 impl EquitiesArgs {
     /// What the command line would have parsed.
-    pub(crate) fn new(scale: f64, output: OutputArgs) -> Self {
-        Self { scale, output }
+    pub(crate) fn new(scale: f64, wide: bool, output: OutputArgs) -> Self {
+        Self { scale, wide, output }
     }
 }
 
@@ -61,11 +66,14 @@ pub(crate) fn write_equities(args: &EquitiesArgs) -> Result<Vec<Written>, GenErr
         CsvFile::create(folder, name, args.output.compression(), header)
             .map_err(GenError::write(&folder.join(name)))
     };
+    let (quotes, trades) =
+        if args.wide { (wide::QUOTES_HEADER, wide::TRADES_HEADER) } else { (QUOTES_HEADER, TRADES_HEADER) };
     let mut market = Market {
         names: stock_names(),
         stocks: stocks(args.output.seed, args.scale),
-        quotes: create("quotes.csv", QUOTES_HEADER)?,
-        trades: create("trades.csv", TRADES_HEADER)?,
+        wide: args.wide.then(|| Wide::new(args.output.seed, STOCKS)),
+        quotes: create("quotes.csv", quotes)?,
+        trades: create("trades.csv", trades)?,
     };
     market.run_session().map_err(GenError::write(folder))?;
     market.finish(folder)
@@ -120,6 +128,8 @@ fn stock_names() -> Vec<String> {
 struct Market {
     names: Vec<String>,
     stocks: Vec<Stock>,
+    /// What the wide form adds, where it is asked for.
+    wide: Option<Wide>,
     quotes: CsvFile,
     trades: CsvFile,
 }
@@ -144,13 +154,26 @@ impl Market {
 
     fn write(&mut self, clock: &Clock, event: StockEvent) -> io::Result<()> {
         let (stock, name) = (&mut self.stocks[event.stock()], &self.names[event.stock()]);
-        let micros = SESSION_BEGINS + event.micros();
-        if event.is_trade() {
-            let trade = stock.trade(event.micros());
-            self.trades.row(|out| push_trade(out, clock, micros, name, &trade))
-        } else {
-            let quote = stock.quote(event.micros());
-            self.quotes.row(|out| push_quote(out, clock, micros, name, quote))
+        let of_session = event.micros();
+        let micros = SESSION_BEGINS + of_session;
+        let moment = Moment { clock, micros, of_session, stock: event.stock(), name };
+        match (&mut self.wide, event.is_trade()) {
+            (None, true) => {
+                let trade = stock.trade(of_session);
+                self.trades.row(|out| push_trade(out, clock, micros, name, &trade))
+            }
+            (None, false) => {
+                let quote = stock.quote(of_session);
+                self.quotes.row(|out| push_quote(out, clock, micros, name, quote))
+            }
+            (Some(wide), true) => {
+                let trade = stock.trade(of_session);
+                self.trades.row(|out| wide.push_trade(out, moment, &trade, stock.standing()))
+            }
+            (Some(wide), false) => {
+                let quote = stock.quote(of_session);
+                self.quotes.row(|out| wide.push_quote(out, moment, quote))
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! `tickstone gen`: market data made from a seed.
 //!
 //! Owns the generated markets: the fair price of each symbol ([`path`]), each instrument's order book
-//! ([`book`]) and feed ([`feed`]), a session of many stocks ([`equities`], [`stock`]), and how they are
-//! written ([`rows`], [`file`]). The same arguments give the same bytes on every machine and in every
-//! version; a test pins a hash of them.
+//! ([`book`]) and feed ([`feed`]), a session of many stocks ([`equities`], [`stock`]) and its wide form
+//! ([`wide`]), and how they are written ([`rows`], [`file`]). The same arguments give the same bytes on
+//! every machine and in every version; a test pins a hash of them.
 //!
 //! ```text
 //! seed ──► price path and activity ──► times of events ──► book updates, trades ──► CSV rows
@@ -24,6 +24,7 @@ mod rows;
 mod stock;
 mod suite;
 mod ticks;
+mod wide;
 
 #[cfg(test)]
 mod tests;

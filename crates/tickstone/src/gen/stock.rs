@@ -277,6 +277,11 @@ impl Stock {
         &self.quote
     }
 
+    /// The quote that stands.
+    pub(crate) fn standing(&self) -> &Quote {
+        &self.quote
+    }
+
     /// The next trade, `micros` past the session's open.
     pub(crate) fn trade(&mut self, micros: u64) -> StockTrade {
         let Quote { bid, ask, .. } = self.quote;

@@ -173,9 +173,14 @@ fn compressed_files_hold_the_same_text() {
 
 /// The text of quotes.csv and of trades.csv.
 fn equities(scale: f64, seed: u64) -> (String, String) {
+    equities_of(scale, seed, false)
+}
+
+/// The same, of either form.
+fn equities_of(scale: f64, seed: u64, wide: bool) -> (String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let output = OutputArgs { out: folder.path().to_path_buf(), seed, gzip: false, zstd: false };
-    let written = write_equities(&EquitiesArgs::new(scale, output)).expect("the equities are written");
+    let written = write_equities(&EquitiesArgs::new(scale, wide, output)).expect("the equities are written");
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a text file");
     let (quotes, trades) = (read("quotes.csv"), read("trades.csv"));
     let rows = |text: &str| text.lines().count() as u64 - 1;
@@ -265,4 +270,56 @@ fn equities_trade_within_the_quotes_of_one_session() {
     spreads.sort_unstable();
     let (narrow, wide) = (spreads[0], spreads[spreads.len() - 1]);
     assert!(narrow == 1 && (10..2_000).contains(&wide), "{narrow} to {wide} ticks");
+}
+
+#[test]
+fn a_seed_gives_the_same_wide_equities_forever() {
+    let (quotes, trades) = equities_of(0.001, 1, true);
+    assert_eq!(
+        (hash(quotes.as_bytes()), hash(trades.as_bytes())),
+        (0x92b3_b11f_d082_c577, 0x1079_6893_1108_62f3)
+    );
+    assert_ne!(trades, equities_of(0.001, 2, true).1);
+}
+
+#[test]
+fn wide_equities_are_the_narrow_ones_with_more_columns() {
+    let (narrow, wide) = (equities(0.01, 3), equities_of(0.01, 3, true));
+    // By file: the columns that both forms have, in the narrow one and in the wide one.
+    let files = [
+        (&narrow.0, &wide.0, 19, [(0, 0), (1, 1), (3, 3), (4, 4), (5, 5), (6, 6)].as_slice()),
+        (&narrow.1, &wide.1, 15, [(0, 0), (1, 1), (3, 3), (4, 4), (5, 5)].as_slice()),
+    ];
+    for (narrow, wide, columns, both) in files {
+        assert_eq!(narrow.lines().count(), wide.lines().count());
+        for (narrow, wide) in narrow.lines().zip(wide.lines()).skip(1) {
+            let (narrow, wide) = (fields(narrow), fields(wide));
+            assert_eq!(wide.len(), columns, "{wide:?}");
+            assert!(both.iter().all(|(ours, theirs)| narrow[*ours] == wide[*theirs]), "{narrow:?}, {wide:?}");
+        }
+    }
+}
+
+#[test]
+fn wide_equities_have_flags_ids_and_earlier_times() {
+    let (quotes, trades) = equities_of(0.02, 1, true);
+    let values = |text: &str, name: &str| {
+        let place = fields(text.lines().next().expect("a header")).iter().position(|column| column == name);
+        counts(text, place.expect("a column")).len()
+    };
+    let flags = [("venue", 19), ("condition", 5), ("source", 2), ("nbbo", 4), ("retail", 4), ("maker", 6)];
+    let flags = flags.into_iter().chain([("short_sale", 2), ("luld", 3), ("halt", 3), ("cancelled", 3)]);
+    for (name, different) in flags {
+        assert_eq!(values(&quotes, name), different, "{name}");
+    }
+    for (name, different) in [("venue", 19), ("side", 2), ("exempt", 2), ("retail", 3), ("id", 30_000)] {
+        assert_eq!(values(&trades, name), different, "{name}");
+    }
+    for quote in quotes.lines().skip(1).map(fields) {
+        assert!(quote[17] < quote[0] && quote[18] < quote[17], "the times go backwards: {quote:?}");
+        assert_eq!((quote[2] == "D", quote[16].is_empty()), (!quote[18].is_empty(), quote[18].is_empty()));
+    }
+    let halted = |text: &str, place: usize| counts(text, place)[0].1 as f64 / text.lines().count() as f64;
+    assert!(halted(&quotes, 14) > 0.99, "most quotes are of no pause");
+    assert!(trades.lines().skip(1).map(fields).all(|trade| trade[14] < trade[0]));
 }
