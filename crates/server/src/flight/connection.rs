@@ -8,6 +8,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http2::Builder;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use socket2::SockRef;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tickstone_query::{ErrorKind, QueryError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Sleep;
@@ -34,6 +36,8 @@ const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Bytes of an answer that wait to be sent.
 const SENT_BYTES_MAX: usize = 4 << 20;
+/// How long a client has to close a connection that the server has ended.
+const LINGER: Duration = Duration::from_secs(2);
 /// The longest frame of HTTP/2 that is taken.
 const FRAME_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of the headers of a request.
@@ -58,17 +62,30 @@ pub(crate) async fn serve(
         return;
     }
     let service = service(flight);
+    let after = SockRef::from(&stream).try_clone().map(std::net::TcpStream::from);
     let connection = builder(patience).serve_connection(TokioIo::new(stream), service_fn(service));
-    tokio::pin!(connection);
+    let mut connection = Box::pin(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         _ = stopping.changed() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            connection.as_mut().await
         }
     };
+    drop(connection);
     if let Err(error) = ended {
         debug!(%peer, %error, "Flight: connection ended");
+    } else if let Ok(stream) = after.and_then(TcpStream::from_std) {
+        let _ = tokio::time::timeout(LINGER, until_closed(stream)).await;
+    }
+}
+
+/// Waits until the client closes too. What it sends to a socket that is closed, be it the credit for what it read, would
+/// have the system throw away what it has not read yet.
+async fn until_closed(mut stream: TcpStream) {
+    let mut bytes = [0; 4 << 10];
+    if stream.shutdown().await.is_ok() {
+        while matches!(stream.read(&mut bytes).await, Ok(1..)) {}
     }
 }
 
