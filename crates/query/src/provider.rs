@@ -36,10 +36,14 @@ impl SnapshotTable {
     }
 
     /// The same with one more column: the numbers of rows ([`ROW_NUMBER`]).
-    pub(crate) fn numbered(table: Arc<TableSnapshot>, schema: &SchemaRef) -> Self {
+    #[must_use]
+    pub(crate) fn with_numbers(&self) -> Self {
         let number = Arc::new(Field::new(ROW_NUMBER, DataType::UInt64, false));
-        let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([number]).collect();
-        Self::new(table, Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())))
+        let fields: Vec<FieldRef> = self.schema.fields().iter().cloned().chain([number]).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, self.schema.metadata().clone()));
+        let known = self.selected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let table = Arc::clone(&self.table);
+        Self { table, schema, template: self.template, selected: Mutex::new(known) }
     }
 
     /// The engine's view of the table.

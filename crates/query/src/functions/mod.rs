@@ -45,7 +45,7 @@ pub(crate) mod user;
 mod vwap;
 mod wall_time;
 pub(crate) mod whole;
-mod windowed;
+pub(crate) mod windowed;
 
 pub(crate) use date_part::ExtractFields;
 pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};

@@ -36,7 +36,7 @@ use std::task::{Context, Poll, ready};
 
 /// Nodes that may yield any number of batches for one they read, or after the last, and those that read a table in
 /// their scan's stead.
-const TIRELESS: [&str; 16] = [
+const TIRELESS: [&str; 17] = [
     "AggregateExec",
     "AsOfJoinExec",
     "BoundedWindowAggExec",
@@ -44,6 +44,7 @@ const TIRELESS: [&str; 16] = [
     "NestedLoopJoinExec",
     "HashJoinExec",
     "SortMergeJoinExec",
+    "PartitionAggregatesExec",
     "PiecewiseMergeJoinExec",
     "UnnestExec",
     "FillExec",
@@ -68,7 +69,7 @@ impl PhysicalOptimizerRule for GiveWay {
         plan.transform_up(|plan| {
             // DataFusion's own nodes that only yield, above leaves; scans give way by themselves.
             if let Some(leaf) = plan.downcast_ref::<CooperativeExec>() {
-                let ours = crate::scan::ScanExec::of(leaf.input()).is_some();
+                let ours = crate::scan::ScanExec::with_any_condition(leaf.input()).is_some();
                 return Ok(match ours {
                     true => Transformed::no(plan),
                     false => Transformed::yes(Arc::new(GiveWayExec::new(Arc::clone(leaf.input()), None))),

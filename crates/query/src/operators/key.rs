@@ -9,9 +9,12 @@
 //! - NULL is a value like others ([`KeyIds::read`]) unless the caller asks for the marks of keys that
 //!   hold one ([`KeyIds::is_null`]).
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampNanosecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::HashMap;
 use datafusion::common::utils::normalize_float_zero;
@@ -253,7 +256,12 @@ struct ColumnCodes {
 #[derive(Debug)]
 enum Kind {
     Strings(HashMap<Box<str>, u32>),
-    Rows { converter: RowConverter, codes: HashMap<Box<[u8]>, u32> },
+    /// Numbers, dates and times of at most 64 bits, by their bits.
+    Words(HashMap<u64, u32>),
+    Rows {
+        converter: RowConverter,
+        codes: HashMap<Box<[u8]>, u32>,
+    },
 }
 
 impl ColumnCodes {
@@ -264,6 +272,8 @@ impl ColumnCodes {
         };
         let (value_type, kind) = if is_string(value_type) {
             (DataType::Utf8, Kind::Strings(HashMap::new()))
+        } else if words(&new_empty_array(value_type)).is_some() {
+            (value_type.clone(), Kind::Words(HashMap::new()))
         } else {
             let converter = RowConverter::new(vec![SortField::new(value_type.clone())])?;
             (value_type.clone(), Kind::Rows { converter, codes: HashMap::new() })
@@ -274,6 +284,7 @@ impl ColumnCodes {
     fn size(&self) -> usize {
         match &self.kind {
             Kind::Strings(codes) => codes.capacity() * 48,
+            Kind::Words(codes) => codes.capacity() * 16,
             Kind::Rows { converter, codes } => converter.size() + codes.capacity() * 64,
         }
     }
@@ -290,6 +301,7 @@ impl ColumnCodes {
         };
         match &mut self.kind {
             Kind::Strings(_) => self.string_codes(array.as_string(), out),
+            Kind::Words(_) => self.word_codes(&array, out),
             // 0.0 and -0.0 are one key.
             Kind::Rows { .. } => self.row_codes(&normalize_float_zero(&array), out)?,
         }
@@ -348,6 +360,7 @@ impl ColumnCodes {
             if value.data_type() == &self.value_type { value } else { cast(&value, &self.value_type)? };
         match &self.kind {
             Kind::Strings(_) => self.string_codes(value.as_string(), &mut one),
+            Kind::Words(_) => self.word_codes(&value, &mut one),
             Kind::Rows { .. } => self.row_codes(&value, &mut one)?,
         }
         Ok(one[0])
@@ -377,6 +390,29 @@ impl ColumnCodes {
         }
     }
 
+    fn word_codes(&mut self, array: &ArrayRef, out: &mut Vec<u32>) {
+        let (Kind::Words(codes), Some(words)) = (&mut self.kind, words(array)) else { return };
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut previous: Option<(u64, u32)> = None;
+        for (row, word) in words.iter().enumerate() {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                out.push(NULL_CODE);
+                continue;
+            }
+            let code = match previous {
+                Some((same, code)) if same == *word => code,
+                _ => {
+                    let next = self.count + 1;
+                    let code = *codes.entry(*word).or_insert(next);
+                    self.count = self.count.max(code);
+                    code
+                }
+            };
+            previous = Some((*word, code));
+            out.push(code);
+        }
+    }
+
     fn row_codes(&mut self, array: &ArrayRef, out: &mut Vec<u32>) -> Result<()> {
         let Kind::Rows { converter, codes } = &mut self.kind else { return Ok(()) };
         let rows = converter.convert_columns(&[Arc::clone(array)])?;
@@ -398,6 +434,37 @@ impl ColumnCodes {
         }
         Ok(())
     }
+}
+
+/// The bits of numbers, dates and times of at most 64 bits, of which equal ones are equal values; `None` of other types.
+fn words(array: &ArrayRef) -> Option<Vec<u64>> {
+    macro_rules! of {
+        ($of:ty) => {
+            array
+                .as_primitive::<$of>()
+                .values()
+                .iter()
+                .map(|value| i64::from(*value).cast_unsigned())
+                .collect()
+        };
+    }
+    Some(match array.data_type() {
+        DataType::Int8 => of!(Int8Type),
+        DataType::Int16 => of!(Int16Type),
+        DataType::Int32 => of!(Int32Type),
+        DataType::Int64 => of!(Int64Type),
+        DataType::UInt8 => of!(UInt8Type),
+        DataType::UInt16 => of!(UInt16Type),
+        DataType::UInt32 => of!(UInt32Type),
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().to_vec(),
+        DataType::Date32 => of!(Date32Type),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of!(TimestampNanosecondType),
+        DataType::Boolean => {
+            let booleans = array.as_boolean();
+            (0..booleans.len()).map(|row| u64::from(booleans.value(row))).collect()
+        }
+        _ => return None,
+    })
 }
 
 fn is_string(data_type: &DataType) -> bool {

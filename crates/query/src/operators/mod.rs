@@ -17,10 +17,12 @@ mod asof;
 mod conditions;
 mod embedded;
 mod fill;
+mod filters;
 mod gather;
 mod give_way;
 mod key;
 mod known;
+mod late;
 mod latest;
 mod missing_sorts;
 mod nbbo;
@@ -130,6 +132,7 @@ fn with_our_rules(
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
     rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
     rules.push(Arc::new(conditions::Balanced));
+    rules.push(Arc::new(late::rule::ReadLate));
     // It takes a join away of whose columns only a LATERAL query reads some, which it does not look into.
     let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
     let joins = place_of(EliminateJoin::new().name());
@@ -172,6 +175,7 @@ fn with_our_physical_rules(
         rules.insert(place, Arc::new(embedded::FiltersYieldAll));
     }
     rules.push(Arc::new(window::alike::KeysAlike));
+    rules.push(Arc::new(filters::FiltersInScans));
     rules.push(Arc::new(pieces::InPieces));
     rules.push(Arc::new(give_way::GiveWay));
     rules

@@ -2,6 +2,7 @@
 //! between: the scan yields its rows in that order, and nothing is sorted. A sort that is not stable would
 //! also lose the order of arrival of equal times.
 
+use super::window::exec::SeriesWindowExec;
 use crate::scan::{ScanExec, plain_columns};
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::Result;
@@ -76,6 +77,10 @@ fn in_order(
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Ok(scan.sorted_by(&columns).map(|scan| Arc::new(scan) as Arc<dyn ExecutionPlan>));
+    }
+    if let Some(windows) = plan.downcast_ref::<SeriesWindowExec>() {
+        let sorted = windows.sorted_by(&columns)?;
+        return Ok(sorted.map(|windows| Arc::new(windows) as Arc<dyn ExecutionPlan>));
     }
     // These only join or deal out the partitions, of which there is one now.
     if let Some(joined) = plan.downcast_ref::<CoalescePartitionsExec>().filter(|of| of.fetch().is_none()) {

@@ -82,7 +82,8 @@ fn large_in_pieces(expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn Ph
     Ok(Transformed::new(expr, large, TreeNodeRecursion::Jump))
 }
 
-fn is_large(expr: &Arc<dyn PhysicalExpr>) -> bool {
+/// Whether working an expression out makes values that are large beside those it is given.
+pub(super) fn is_large(expr: &Arc<dyn PhysicalExpr>) -> bool {
     let (grows, broadcast) = growth_of(expr);
     grows || broadcast > BROADCAST_BYTES
 }

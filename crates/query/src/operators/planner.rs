@@ -4,6 +4,8 @@ use super::asof::exec::AsOfJoinExec;
 use super::asof::node::AsOfJoin;
 use super::fill::exec::{FillColumn, FillExec};
 use super::fill::node::{Fill, FillWith};
+use super::late::exec::LateColumnsExec;
+use super::late::node::LateColumns;
 use super::latest::exec::LatestOnExec;
 use super::latest::node::LatestOn;
 use super::nbbo::exec::{NbboExec, QuoteColumns};
@@ -20,7 +22,7 @@ use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
@@ -107,6 +109,8 @@ impl Lowering<'_> {
             let schema = latest.input.schema();
             let time = self.expr(&latest.time, schema)?;
             Arc::new(LatestOnExec::new(input(0), time, self.exprs(&latest.keys, schema)?))
+        } else if let Some(late) = node.downcast_ref::<LateColumns>() {
+            Arc::new(Self::late(late, input(0))?)
         } else if let Some(join) = node.downcast_ref::<AsOfJoin>() {
             Arc::new(self.asof(join, input(0), input(1))?)
         } else if let Some(nbbo) = node.downcast_ref::<Nbbo>() {
@@ -116,6 +120,12 @@ impl Lowering<'_> {
         } else {
             return Ok(None);
         }))
+    }
+
+    fn late(late: &LateColumns, input: Arc<dyn ExecutionPlan>) -> Result<LateColumnsExec> {
+        let number = late.input.schema().index_of_column(&late.number)?;
+        let schema = UserDefinedLogicalNodeCore::schema(late);
+        LateColumnsExec::try_new(input, number, late.columns.clone(), Arc::clone(schema.inner()))
     }
 
     fn expr(&self, expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {

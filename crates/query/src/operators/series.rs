@@ -42,7 +42,7 @@ impl BySeries {
         let plan = below_layers(input, &mut layers)?;
         let scan = ScanExec::of(plan)?;
         let schema = scan.selected().table.schema();
-        let column = |expr| table_column(expr, &layers, scan);
+        let column = |expr| table_column(expr, layers.iter(), scan);
         if schema.timestamp().is_none() || column(time) != schema.timestamp() {
             return None;
         }

@@ -1,4 +1,5 @@
-//! Settings of one session that operators go by: `SET block_statistics = false`, `SET deterministic_sums = true`.
+//! Settings of one session that operators go by: `SET block_statistics = false`, `SET deterministic_sums = true`,
+//! `SET pipeline = false`.
 
 use crate::scan::of_columns_too;
 use datafusion::common::config::{ConfigExtension, ConfigOptions};
@@ -21,6 +22,8 @@ extensions_options! {
         pub block_statistics: bool, default = true
         /// Whether sums of doubles, and what is made of them, are the same to the last digit however rows are read
         pub deterministic_sums: bool, default = false
+        /// Whether windows, groups and joins go series by series where they can; if not, they go the SQL engine's own way
+        pub pipeline: bool, default = true
     }
 }
 
@@ -31,6 +34,11 @@ impl ConfigExtension for SessionSettings {
 /// Whether statistics may take the place of values.
 pub(crate) fn goes_by_statistics(options: &ConfigOptions) -> bool {
     options.extensions.get::<SessionSettings>().is_none_or(|settings| settings.block_statistics)
+}
+
+/// Whether operators over series take the place of DataFusion's.
+pub(crate) fn has_pipeline(options: &ConfigOptions) -> bool {
+    options.extensions.get::<SessionSettings>().is_none_or(|settings| settings.pipeline)
 }
 
 /// DataFusion's rule that answers totals over a table by its statistics, where the session goes by them and nothing but

@@ -31,7 +31,7 @@ pub struct SeriesOrder {
 impl SeriesOrder {
     /// The order by these columns of a table; `None` where they are not of its series key, save for the
     /// designated timestamp at the end.
-    pub(super) fn new(table: &TableSnapshot, columns: &[(usize, SortOptions)]) -> Option<Self> {
+    pub(crate) fn new(table: &TableSnapshot, columns: &[(usize, SortOptions)]) -> Option<Self> {
         let schema = table.schema();
         let time = columns.last().filter(|(column, _)| schema.timestamp() == Some(*column));
         let keys = &columns[..columns.len() - usize::from(time.is_some())];
@@ -41,12 +41,26 @@ impl SeriesOrder {
         fits.then(|| Self { keys: keys.to_vec(), time: time.map(|(_, options)| *options) })
     }
 
+    /// Whether series that these columns make can come so, each in order of time.
+    pub(crate) fn goes_forwards_by(&self, keys: &[usize]) -> bool {
+        let by_keys = self.keys.iter().all(|(column, _)| keys.contains(column));
+        // Time is in order within one series only: the order by its symbols must be that of all of them.
+        let whole = self.time.is_none() || keys.iter().all(|key| self.keys.iter().any(|(of, _)| of == key));
+        by_keys && whole && !self.is_backwards()
+    }
+
     /// Whether the rows of a series come with the newest first.
     fn is_backwards(&self) -> bool {
         self.time.is_some_and(|options| options.descending)
     }
 
-    fn compare(&self, table: &TableSnapshot, a: &[SymbolId], b: &[SymbolId]) -> Ordering {
+    /// Where the columns of the order are among some that all of them are of.
+    pub(super) fn places_in(&self, keys: &[usize]) -> Vec<usize> {
+        self.keys.iter().filter_map(|(column, _)| keys.iter().position(|key| key == column)).collect()
+    }
+
+    /// Which of two series comes first, by the ids of their keys in this order.
+    pub(super) fn compare(&self, table: &TableSnapshot, a: &[SymbolId], b: &[SymbolId]) -> Ordering {
         for ((column, options), (a, b)) in self.keys.iter().zip(a.iter().zip(b)) {
             let by_text = || {
                 let dictionary = table.dictionary(*column);

@@ -3,8 +3,11 @@
 use crate::error::{external, from_arrow};
 use arrow_select::concat::concat;
 use datafusion::arrow::array::{
-    Array, ArrayRef, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, RecordBatch, RecordBatchOptions, StringArray,
+    UInt32Array, UInt64Array,
 };
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt32Type};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_plan::metrics::Count;
@@ -58,6 +61,11 @@ impl Columns {
         Self { schema, columns: projection.iter().map(column).collect(), numbers, bytes }
     }
 
+    /// That of the batches.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// Bytes of a row, roughly.
     pub(super) fn row_bytes(&self) -> usize {
         row_bytes(&self.schema)
@@ -66,7 +74,7 @@ impl Columns {
     /// The rows of all pieces, one after the other, in stored types.
     pub(super) fn read(&self, segments: &[Segment], pieces: &[Piece]) -> Result<Vec<ArrayRef>> {
         self.each(|column| match column == self.numbers {
-            true => Ok(row_numbers(pieces)),
+            true => Ok(row_numbers(pieces.iter().map(|of| (of.segment, of.rows.clone())))),
             false => read_column(segments, pieces, column),
         })
     }
@@ -74,6 +82,24 @@ impl Columns {
     /// Several ranges of rows of one segment, one after the other, in stored types.
     pub(super) fn read_ranges(&self, segment: &Segment, ranges: &[Range<usize>]) -> Result<Vec<ArrayRef>> {
         self.each(|column| segment.read_ranges(column, ranges).map_err(external))
+    }
+
+    /// The rows of several stretches of segments, of which some are left, in stored types.
+    pub(super) fn read_left(&self, segments: &[Segment], left: &[Left]) -> Result<Vec<ArrayRef>> {
+        self.each(|column| {
+            let read = |of: &Left| match column == self.numbers {
+                true => Ok(row_numbers(of.kept.iter().map(|rows| (of.segment, rows.clone())))),
+                false => of.read(segments, column),
+            };
+            let arrays = left.iter().map(read).collect::<Result<Vec<ArrayRef>>>()?;
+            match arrays.as_slice() {
+                [array] => Ok(Arc::clone(array)),
+                _ => {
+                    let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+                    concat(&arrays).map_err(from_arrow)
+                }
+            }
+        })
     }
 
     fn each(&self, read: impl Fn(usize) -> Result<ArrayRef>) -> Result<Vec<ArrayRef>> {
@@ -122,16 +148,68 @@ pub(crate) fn numbered_row(number: u64) -> (usize, usize) {
     ((number >> ROW_BITS) as usize, (number & ((1 << ROW_BITS) - 1)) as usize)
 }
 
-fn row_numbers(pieces: &[Piece]) -> ArrayRef {
-    let numbers = pieces.iter().flat_map(|of| of.rows.clone().map(|row| row_number(of.segment, row)));
+fn row_numbers(pieces: impl Iterator<Item = (usize, Range<usize>)>) -> ArrayRef {
+    let numbers = pieces.flat_map(|(segment, rows)| rows.map(move |row| row_number(segment, row)));
     Arc::new(UInt64Array::from_iter_values(numbers))
+}
+
+/// Rows that lie together, on average, for ranges to be quicker to read than all rows and a filter.
+const RANGE_ROWS_MIN: usize = 4;
+
+/// Ranges of rows of a segment, of which some are left.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// Index among the scan's segments.
+    pub(super) segment: usize,
+    /// Ascending, apart.
+    pub(super) ranges: Vec<Range<usize>>,
+    /// A bit for each row of the ranges: whether it is left.
+    pub(super) bits: BooleanBuffer,
+    /// The rows that are left.
+    pub(super) kept: Vec<Range<usize>>,
+}
+
+impl Left {
+    /// How many rows are left.
+    pub(super) fn rows(&self) -> usize {
+        self.kept.iter().map(ExactSizeIterator::len).sum()
+    }
+
+    /// A column of the rows that are left, in its stored type: read in the way that is quickest for so many rows.
+    pub(super) fn read(&self, segments: &[Segment], column: usize) -> Result<ArrayRef> {
+        let (segment, rows) = (&segments[self.segment], self.rows());
+        if rows == self.bits.len() {
+            return segment.read_ranges(column, &self.ranges).map_err(external);
+        }
+        if rows >= self.kept.len() * RANGE_ROWS_MIN || rows * PICKED < self.bits.len() {
+            return read_scattered(segment, column, &self.kept);
+        }
+        let all = segment.read_ranges(column, &self.ranges).map_err(external)?;
+        filter(&all, &BooleanArray::new(self.bits.clone(), None)).map_err(from_arrow)
+    }
+}
+
+/// Of so many rows one is read: they are picked one by one.
+const PICKED: usize = 32;
+
+/// Values of ranges of rows, which may be few and far apart.
+pub(super) fn read_scattered(segment: &Segment, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
+        return segment.read_ranges(column, ranges).map_err(external);
+    };
+    let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+    if rows * PICKED < last.end - first.start {
+        let rows: Vec<usize> = ranges.iter().cloned().flatten().collect();
+        return segment.take(column, &rows).map_err(external);
+    }
+    segment.read_ranges(column, ranges).map_err(external)
 }
 
 /// One stored column over all pieces.
 pub(super) fn read_column(segments: &[Segment], pieces: &[Piece], column: usize) -> Result<ArrayRef> {
     let read = |of: &[Piece]| {
         let ranges: Vec<Range<usize>> = of.iter().map(|piece| piece.rows.clone()).collect();
-        segments[of[0].segment].read_ranges(column, &ranges).map_err(external)
+        read_scattered(&segments[of[0].segment], column, &ranges)
     };
     // Neighbours of one segment are read at once, so that no block is decoded twice.
     let follows = |a: &Piece, b: &Piece| a.segment == b.segment && a.rows.end <= b.rows.start;

@@ -364,7 +364,7 @@ fn points_of(table: &TableSnapshot, column: usize, values: &[&ScalarValue]) -> O
 }
 
 /// A literal as statistics hold such a value; `None` for NaN and for types without statistics.
-fn stat_value(value: &ScalarValue) -> Option<StatValue> {
+pub(super) fn stat_value(value: &ScalarValue) -> Option<StatValue> {
     let int = |value: Option<i128>| value.map(StatValue::Int);
     let float = |value: f64| (!value.is_nan()).then_some(StatValue::Float(value));
     match value {

@@ -2,6 +2,7 @@
 
 use super::by_series::{SeriesCursor, SeriesOrder};
 use super::columns::Columns;
+use super::condition::{Condition, Test};
 use super::merge::MergeCursor;
 use super::natural::{BLOCK_ROWS, NaturalCursor};
 use super::selected::Selected;
@@ -14,7 +15,9 @@ use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::equivalence::ProjectionMapping;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -59,6 +62,8 @@ pub struct ScanExec {
     schema: SchemaRef,
     order: ScanOrder,
     fetch: Option<usize>,
+    /// What rows must fulfil beside what was selected.
+    condition: Option<Arc<Condition>>,
     /// Rows of each output partition, counted over all segments as they lie.
     shares: Arc<[Range<usize>]>,
     /// In a template, what is to be selected; `None` where it has been.
@@ -94,6 +99,7 @@ impl ScanExec {
             schema,
             order,
             fetch,
+            condition: None,
             shares,
             template: None,
             properties,
@@ -136,6 +142,7 @@ impl ScanExec {
             schema: Arc::clone(&self.schema),
             order: self.order.clone(),
             fetch: self.fetch,
+            condition: self.condition.clone(),
             template: None,
             properties: Arc::clone(&self.properties),
             statistics: Arc::default(),
@@ -168,17 +175,92 @@ impl ScanExec {
         self.fetch
     }
 
-    /// The scan a plan is, also below nodes that only join its outputs or make it give way to others.
+    /// The scan a plan is, also below nodes that only join its outputs or make it give way to others; `None` of one with
+    /// a condition, which not everybody who reads in its stead asks for.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
+        Self::with_any_condition(plan).filter(|scan| scan.condition.is_none())
+    }
+
+    /// [`Self::of`], also of a scan with a condition: for those who go by [`Self::test`].
+    pub(crate) fn with_any_condition(plan: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
         if let Some(cooperative) = plan.downcast_ref::<CooperativeExec>() {
-            return Self::of(cooperative.input());
+            return Self::with_any_condition(cooperative.input());
         }
         if let Some(joined) =
             plan.downcast_ref::<CoalescePartitionsExec>().filter(|joined| joined.fetch().is_none())
         {
-            return Self::of(joined.input());
+            return Self::with_any_condition(joined.input());
         }
         plan.downcast_ref()
+    }
+
+    /// The same scan, of the rows only that fulfil a condition over its columns; of these it yields those at `yielded`.
+    /// `None` where the condition is not one on columns of the table, or only some rows are wanted.
+    pub(crate) fn with_condition(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+        fetch: Option<usize>,
+        yielded: Option<&[usize]>,
+    ) -> Result<Option<Self>> {
+        let columns = self.selected.table.schema().columns().len();
+        let read: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
+        let of_table = |at: &usize| self.projection.get(*at).is_some_and(|column| *column < columns);
+        if self.fetch.is_some() || !read.iter().all(of_table) {
+            return Ok(None);
+        }
+        let condition = Condition {
+            expr: Arc::clone(expr),
+            columns: self.projection.to_vec(),
+            schema: Arc::clone(&self.schema),
+        };
+        let condition = match &self.condition {
+            Some(known) => known.and(&condition)?,
+            None => condition,
+        };
+        let all: Vec<usize> = (0..self.projection.len()).collect();
+        Ok(Some(Self {
+            condition: Some(Arc::new(condition)),
+            fetch,
+            ..self.yielding(yielded.unwrap_or(&all))
+        }))
+    }
+
+    /// The same rows with some of its columns.
+    pub(crate) fn yielding(&self, columns: &[usize]) -> Self {
+        let projection: Arc<[usize]> = columns.iter().map(|at| self.projection[*at]).collect();
+        let fields: Vec<_> = columns.iter().map(|at| Arc::clone(&self.schema.fields()[*at])).collect();
+        let schema = Arc::new(datafusion::arrow::datatypes::Schema::new(fields));
+        let column = |schema: &SchemaRef, at: usize| {
+            Arc::new(Column::new(schema.field(at).name(), at)) as Arc<dyn PhysicalExpr>
+        };
+        let passed = columns.iter().enumerate();
+        let mapping: ProjectionMapping = passed
+            .map(|(at, of)| (column(&self.schema, *of), vec![(column(&schema, at), at)].into()))
+            .collect();
+        let equivalences = self.properties.eq_properties.project(&mapping, Arc::clone(&schema));
+        let properties = PlanProperties::clone(&self.properties).with_eq_properties(equivalences);
+        let properties = Arc::new(properties);
+        let (statistics, metrics) = (Arc::default(), ExecutionPlanMetricsSet::new());
+        Self { projection, schema, properties, statistics, metrics, ..self.clone() }
+    }
+
+    /// The same with what is known of its rows by its condition: which columns have one value, say.
+    pub(crate) fn with_equivalences(self, equivalences: EquivalenceProperties) -> Self {
+        let properties = PlanProperties::clone(&self.properties).with_eq_properties(equivalences);
+        Self { properties: Arc::new(properties), ..self }
+    }
+
+    /// Whether rows must fulfil a condition.
+    pub(crate) fn has_condition(&self) -> bool {
+        self.condition.is_some()
+    }
+
+    /// What says which rows fulfil its condition; `None` where it has none.
+    ///
+    /// # Errors
+    /// Where the condition cannot be worked out.
+    pub(crate) fn test(&self) -> Result<Option<Test>> {
+        self.condition.as_ref().map(|condition| condition.test(&self.selected.table)).transpose()
     }
 
     /// The order in which it yields rows.
@@ -233,7 +315,9 @@ impl ScanExec {
     }
 
     fn rows(&self, share: &Range<usize>) -> usize {
-        share.len().min(self.fetch.unwrap_or(usize::MAX))
+        // How many fulfil a condition is not known before.
+        let fetch = self.fetch.filter(|_| self.condition.is_none());
+        share.len().min(fetch.unwrap_or(usize::MAX))
     }
 
     fn cursor(&self, partition: usize, context: &TaskContext) -> Result<Cursor> {
@@ -243,16 +327,18 @@ impl ScanExec {
         let (schema, bytes) = (Arc::clone(&self.schema), self.bytes_read());
         let columns = Arc::new(Columns::new(dictionary_of, schema, &self.projection, bytes));
         let selected = Arc::clone(&self.selected);
+        let test = self.test()?.map(Arc::new);
         Ok(match &self.order {
             ScanOrder::Natural => {
                 let share = &self.shares[partition];
                 let share = share.start..share.start + self.rows(share);
-                Cursor::Natural(NaturalCursor::new(selected, columns, share, batch_rows))
+                let cursor = NaturalCursor::new(selected, columns, share, batch_rows);
+                Cursor::Natural(cursor.tested(test, self.fetch.unwrap_or(usize::MAX)))
             }
             ScanOrder::Time | ScanOrder::TimeDescending => {
                 let descending = self.order == ScanOrder::TimeDescending;
                 let held = (batch_rows, reservation());
-                Cursor::Merge(MergeCursor::new(selected, columns, descending, self.fetch, held))
+                Cursor::Merge(MergeCursor::new(selected, columns, descending, (self.fetch, test), held))
             }
             ScanOrder::Series(order) => {
                 let held = (batch_rows, reservation());
@@ -382,6 +468,9 @@ impl DisplayAs for ScanExec {
             ScanOrder::Series(order) => write!(f, "{order}")?,
         }
         write!(f, ", rows={rows} of {}", table.rows())?;
+        if let Some(condition) = &self.condition {
+            write!(f, ", where={}", condition.expr)?;
+        }
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
         }
@@ -457,7 +546,7 @@ impl ExecutionPlan for ScanExec {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         let columns = self.projection.len();
-        if self.template.is_some() {
+        if self.template.is_some() || self.condition.is_some() {
             return Ok(Arc::new(Statistics::new_unknown(&self.schema)));
         }
         if let Some(share) = args.partition().and_then(|partition| self.shares.get(partition))

@@ -7,7 +7,8 @@
 //! memory of queries is short.
 
 use super::columns::{Columns, Piece, read_column};
-use super::natural::NaturalCursor;
+use super::condition::{Test, kept};
+use super::natural::{BLOCK_ROWS, NaturalCursor};
 use super::selected::Selected;
 use crate::error::{external, from_arrow};
 use arrow_select::take::take;
@@ -38,9 +39,17 @@ pub(super) struct MergeCursor {
     /// Stretches still to read, the next one last.
     pending: Vec<Stretch>,
     current: Current,
+    /// What rows must fulfil.
+    test: Option<Arc<Test>>,
     /// Holds what is merged.
     reservation: MemoryReservation,
 }
+
+/// Rows that are tested at once.
+const TESTED_ROWS: usize = 64 * BLOCK_ROWS;
+
+/// Of how many rows those that fulfil the condition are looked for before it is known whether they can be merged at once.
+const TESTED_MAX: u64 = 16;
 
 /// Segments (indices among `of`) that overlap each other in time and no others.
 #[derive(Debug)]
@@ -70,7 +79,7 @@ impl MergeCursor {
         selected: Arc<Selected>,
         columns: Arc<Columns>,
         descending: bool,
-        fetch: Option<usize>,
+        (fetch, test): (Option<usize>, Option<Arc<Test>>),
         (batch_rows, reservation): (usize, MemoryReservation),
     ) -> Self {
         let remaining = fetch.unwrap_or(usize::MAX);
@@ -90,6 +99,7 @@ impl MergeCursor {
             merge_rows,
             pending,
             current,
+            test,
             reservation,
         }
     }
@@ -134,29 +144,74 @@ impl MergeCursor {
             return Ok(Current::Forward(self.forward(&stretch, segment)));
         }
         let (first, last) = stretch.times;
-        if stretch.rows > self.merge_rows && first < last {
+        let tested_max = if self.test.is_some() { TESTED_MAX } else { 1 };
+        if stretch.rows > self.merge_rows.saturating_mul(tested_max) && first < last {
+            self.cut(&stretch)?;
+            return Ok(Current::None);
+        }
+        let pieces = self.pieces(&stretch)?;
+        let rows = pieces.iter().map(|piece| piece.rows.len() as u64).sum::<u64>();
+        if rows > self.merge_rows && first < last {
             self.cut(&stretch)?;
             return Ok(Current::None);
         }
         let row_bytes = self.columns.row_bytes() + ORDER_BYTES;
-        let bytes = usize::try_from(stretch.rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
+        let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
         if let Err(refused) = self.reservation.try_resize(bytes) {
             if first == last {
                 return Err(refused);
             }
-            self.merge_rows = stretch.rows / 2;
+            self.merge_rows = rows / 2;
             self.cut(&stretch)?;
             return Ok(Current::None);
         }
         self.merge_rows = (self.merge_rows * 4).min(merge_rows_max(self.batch_rows));
-        self.merge(&stretch)
+        self.merge(&stretch, &pieces)
+    }
+
+    /// The rows of a stretch, those of them that fulfil the condition.
+    fn pieces(&self, stretch: &Stretch) -> Result<Vec<Piece>> {
+        let segments = &stretch.of.segments;
+        let all = stretch.segments.iter().flat_map(|&segment| pieces(segments, segment));
+        let Some(test) = &self.test else { return Ok(all.collect()) };
+        let mut left = Vec::new();
+        let all: Vec<Piece> = all.collect();
+        for of in all.chunk_by(|a, b| a.segment == b.segment) {
+            let mut ranges = Vec::new();
+            let mut rows = 0;
+            let mut look = |ranges: &mut Vec<Range<usize>>| -> Result<()> {
+                crate::wanted::look()?;
+                let segment = of[0].segment;
+                let found = kept(ranges, &test.rows(&segments[segment], ranges)?);
+                left.extend(found.into_iter().map(|rows| Piece { segment, rows }));
+                ranges.clear();
+                Ok(())
+            };
+            for piece in of {
+                let mut start = piece.rows.start;
+                while start < piece.rows.end {
+                    let end = piece.rows.end.min(start + (TESTED_ROWS - rows));
+                    ranges.push(start..end);
+                    rows += end - start;
+                    start = end;
+                    if rows == TESTED_ROWS {
+                        look(&mut ranges)?;
+                        rows = 0;
+                    }
+                }
+            }
+            if !ranges.is_empty() {
+                look(&mut ranges)?;
+            }
+        }
+        Ok(left)
     }
 
     fn forward(&self, stretch: &Stretch, segment: usize) -> NaturalCursor {
         let rows_before: usize = stretch.of.segments[..segment].iter().map(Segment::row_count).sum();
         let share = rows_before..rows_before + stretch.of.segments[segment].row_count();
         let (of, columns) = (Arc::clone(&stretch.of), Arc::clone(&self.columns));
-        NaturalCursor::new(of, columns, share, self.batch_rows)
+        NaturalCursor::new(of, columns, share, self.batch_rows).tested(self.test.clone(), usize::MAX)
     }
 
     /// Selects the two halves of a stretch's time in its place.
@@ -179,13 +234,15 @@ impl MergeCursor {
     }
 
     /// Reads a stretch and sorts its rows by time.
-    fn merge(&self, stretch: &Stretch) -> Result<Current> {
+    fn merge(&self, stretch: &Stretch, pieces: &[Piece]) -> Result<Current> {
         let segments = &stretch.of.segments;
-        let pieces: Vec<Piece> = stretch.segments.iter().flat_map(|&i| pieces(segments, i)).collect();
+        if pieces.is_empty() {
+            return Ok(Current::None);
+        }
         let timestamp = self.selected.table.schema().timestamp();
         let timestamp =
             timestamp.ok_or_else(|| internal_datafusion_err!("time order without a timestamp"))?;
-        let times = read_column(segments, &pieces, timestamp)?;
+        let times = read_column(segments, pieces, timestamp)?;
         let times = times
             .as_any()
             .downcast_ref::<TimestampNanosecondArray>()
@@ -197,7 +254,7 @@ impl MergeCursor {
             false => order.into_iter().map(|(_, row)| row).collect::<Vec<_>>().into(),
             true => order.into_iter().rev().map(|(_, row)| row).collect::<Vec<_>>().into(),
         };
-        let stored = self.columns.read(segments, &pieces)?;
+        let stored = self.columns.read(segments, pieces)?;
         Ok(Current::Merged { stored, order, next: 0 })
     }
 }

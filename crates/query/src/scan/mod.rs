@@ -12,8 +12,10 @@
 
 mod by_series;
 mod columns;
+mod condition;
 mod constraint;
 mod exec;
+mod fetch;
 mod merge;
 mod natural;
 mod newest;
@@ -24,10 +26,12 @@ mod series;
 mod series_reader;
 mod statistics;
 
+pub(crate) use by_series::SeriesOrder;
 pub(crate) use columns::{numbered_row, row_bytes, row_number, symbols_by_id};
 pub(crate) use constraint::Constraint;
 pub(crate) use exec::plain_columns;
 pub use exec::{ScanExec, ScanOrder};
+pub(crate) use fetch::RowFetcher;
 pub(crate) use natural::BLOCK_ROWS;
 pub(crate) use newest::NewestRows;
 pub(crate) use pieces::{PieceReader, PlacedPiece, SegmentRows, by_segment};

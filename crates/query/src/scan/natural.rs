@@ -1,6 +1,7 @@
 //! Rows segment by segment, as they lie.
 
-use super::columns::{Columns, Piece};
+use super::columns::{Columns, Left, Piece};
+use super::condition::{Test, kept};
 use super::selected::Selected;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -18,7 +19,13 @@ pub(super) struct NaturalCursor {
     batch_rows: usize,
     place: Place,
     remaining: usize,
+    /// What rows must fulfil, and how many of them are still wanted.
+    test: Option<Arc<Test>>,
+    wanted: usize,
 }
+
+/// Batches of rows that are looked at before those that are left are yielded, however few they are.
+const LOOKED_AT: usize = 64;
 
 /// The next row: of which segment, which of its ranges, how far into it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,11 +43,64 @@ impl NaturalCursor {
         batch_rows: usize,
     ) -> Self {
         let place = place_of(&selected, share.start);
-        Self { selected, columns, batch_rows, place, remaining: share.len() }
+        let (remaining, test, wanted) = (share.len(), None, usize::MAX);
+        Self { selected, columns, batch_rows, place, remaining, test, wanted }
+    }
+
+    /// The same, of only so many rows that fulfil a condition.
+    pub(super) fn tested(self, test: Option<Arc<Test>>, wanted: usize) -> Self {
+        Self { test, wanted, ..self }
     }
 
     /// The next batch, `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(test) = self.test.clone() {
+            return self.next_tested(&test);
+        }
+        let pieces = self.next_pieces();
+        if pieces.is_empty() {
+            return Ok(None);
+        }
+        let stored = self.columns.read(&self.selected.segments, &pieces)?;
+        let rows = pieces.iter().map(|piece| piece.rows.len()).sum();
+        self.columns.batch(stored, rows).map(Some)
+    }
+
+    /// The next rows that fulfil a condition.
+    fn next_tested(&mut self, test: &Test) -> Result<Option<RecordBatch>> {
+        let (mut left, mut rows): (Vec<Left>, usize) = (Vec::new(), 0);
+        let mut over = self.wanted == 0;
+        for _ in 0..LOOKED_AT {
+            if over || rows >= self.batch_rows / 2 {
+                break;
+            }
+            let pieces = self.next_pieces();
+            over = pieces.is_empty();
+            for of in pieces.chunk_by(|a, b| a.segment == b.segment && a.rows.end <= b.rows.start) {
+                let segment = of[0].segment;
+                let ranges: Vec<Range<usize>> = of.iter().map(|piece| piece.rows.clone()).collect();
+                let bits = test.rows(&self.selected.segments[segment], &ranges)?;
+                let kept = kept(&ranges, &bits);
+                rows += kept.iter().map(ExactSizeIterator::len).sum::<usize>();
+                if !kept.is_empty() {
+                    left.push(Left { segment, ranges, bits, kept });
+                }
+            }
+        }
+        if rows == 0 {
+            // There may be more: an empty batch lets others have their turn.
+            let empty = || Ok(RecordBatch::new_empty(Arc::clone(self.columns.schema())));
+            return if over { Ok(None) } else { empty().map(Some) };
+        }
+        let stored = self.columns.read_left(&self.selected.segments, &left)?;
+        let batch = self.columns.batch(stored, rows)?;
+        let now = rows.min(self.wanted);
+        self.wanted -= now;
+        Ok(Some(if now < rows { batch.slice(0, now) } else { batch }))
+    }
+
+    /// The stretches of a batch.
+    fn next_pieces(&mut self) -> Vec<Piece> {
         let (mut pieces, mut rows) = (Vec::new(), 0);
         while rows < self.batch_rows.min(rows + self.remaining) {
             let Some(piece) = self.next_piece(self.batch_rows - rows) else { break };
@@ -52,11 +112,7 @@ impl NaturalCursor {
                 break;
             }
         }
-        if rows == 0 {
-            return Ok(None);
-        }
-        let stored = self.columns.read(&self.selected.segments, &pieces)?;
-        self.columns.batch(stored, rows).map(Some)
+        pieces
     }
 
     /// The next stretch of adjacent rows, at most `most` of them.

@@ -4,12 +4,13 @@
 //! Pieces of many series are put together by segment ([`by_segment`]), so that each segment is read once and
 //! a block that neighbours share is decoded once.
 
-use super::columns::Columns;
+use super::columns::{Columns, read_scattered, row_number};
+use super::condition::{Test, kept};
 use super::exec::ScanExec;
 use super::selected::Selected;
 use super::series::Rows;
 use crate::error::external;
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray, UInt64Array};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::common::{Result, internal_datafusion_err};
@@ -43,6 +44,26 @@ impl SegmentRows {
         let start = self.rows;
         self.rows += rows.len();
         start..self.rows
+    }
+
+    /// Those that fulfil a condition, and how many of them come before each row, and before the end.
+    pub(super) fn tested(&self, test: &Test, segment: &Segment) -> Result<(Self, Vec<usize>)> {
+        let single = |row: &usize| *row..row + 1;
+        let ranges: Vec<Range<usize>> =
+            self.ranges.iter().cloned().chain(self.listed.iter().map(single)).collect();
+        let bits = test.rows(segment, &ranges)?;
+        let mut before = Vec::with_capacity(self.rows + 1);
+        let mut rows = 0;
+        before.push(0);
+        before.extend(bits.iter().map(|held| {
+            rows += usize::from(held);
+            rows
+        }));
+        let of_part = self.rows - self.listed.len();
+        let listed = bits.slice(of_part, self.listed.len());
+        let listed = listed.set_indices().map(|at| self.listed[at]).collect();
+        let ranges = kept(&self.ranges, &bits.slice(0, of_part));
+        Ok((Self { segment: self.segment, rows, ranges, listed }, before))
     }
 
     /// The rows as numbers of the segment, in the order they are read.
@@ -104,7 +125,12 @@ impl PieceReader {
         let table = selected.table.schema();
         let timestamp =
             table.timestamp().ok_or_else(|| internal_datafusion_err!("series without a timestamp"))?;
-        let types = columns.iter().map(|column| table.columns()[*column].column_type.stored_type()).collect();
+        let stored = |column: &usize| match table.columns().get(*column) {
+            Some(column) => column.column_type.stored_type(),
+            // The numbers of rows stand past the columns.
+            None => DataType::UInt64,
+        };
+        let types = columns.iter().map(stored).collect();
         let columns = Columns::new(&selected.table, schema, columns, scan.bytes_read());
         Ok(Self { selected, columns, timestamp, keys: keys.to_vec(), types })
     }
@@ -186,8 +212,12 @@ impl PieceReader {
     /// A column of the table, in its stored type.
     pub(super) fn column(&self, rows: &SegmentRows, column: usize) -> Result<ArrayRef> {
         let of = self.segment(rows.segment);
+        if column == self.selected.table.schema().columns().len() {
+            let numbers = rows.numbers().map(|row| row_number(rows.segment, row));
+            return Ok(Arc::new(UInt64Array::from_iter_values(numbers)));
+        }
         match of.is_part() {
-            true => of.read_ranges(column, &rows.ranges).map_err(external),
+            true => read_scattered(of, column, &rows.ranges),
             false => of.take(column, &rows.listed).map_err(external),
         }
     }

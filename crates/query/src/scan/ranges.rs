@@ -1,7 +1,8 @@
 //! The rows a scan selects, read by ranges of one series instead of batch by batch: what range reduction
 //! works on.
 
-use super::columns::Columns;
+use super::columns::{Columns, Left};
+use super::condition::{Test, kept};
 use super::exec::{ScanExec, ScanOrder};
 use super::natural::BLOCK_ROWS;
 use super::selected::Selected;
@@ -9,6 +10,7 @@ use crate::error::{external, from_arrow};
 use datafusion::arrow::array::{
     ArrayRef, AsArray, DictionaryArray, RecordBatch, StringArray, TimestampNanosecondArray, UInt32Array,
 };
+use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
 use datafusion::common::Result;
 use datafusion::physical_plan::metrics::Count;
@@ -38,15 +40,20 @@ pub(crate) struct RangeReader {
     narrow: Columns,
     wide: Columns,
     schema: SchemaRef,
+    /// What rows must fulfil.
+    test: Option<Test>,
     progress: Count,
 }
 
 impl RangeReader {
     /// A reader of the columns at these places among those that the scan yields, of parts only the first
     /// `narrow` of them; `None` where rows are wanted in another order than they lie, or not all of them.
-    pub(crate) fn new(scan: &ScanExec, places: &[usize], narrow: usize) -> Option<Self> {
+    ///
+    /// # Errors
+    /// Where the condition of the scan cannot be worked out.
+    pub(crate) fn new(scan: &ScanExec, places: &[usize], narrow: usize) -> Result<Option<Self>> {
         if *scan.order() != ScanOrder::Natural || scan.fetch_limit().is_some() || scan.filters().is_some() {
-            return None;
+            return Ok(None);
         }
         let row_schema = scan.row_schema();
         let fields: Vec<_> = places.iter().map(|place| Arc::clone(&row_schema.fields()[*place])).collect();
@@ -57,7 +64,13 @@ impl RangeReader {
         let bytes = scan.bytes_read();
         let narrow = Columns::new(&selected.table, of_parts, &projection[..narrow], bytes.clone());
         let wide = Columns::new(&selected.table, Arc::clone(&schema), &projection, bytes);
-        Some(Self { selected, narrow, wide, schema, progress: scan.begin_reading() })
+        let (test, progress) = (scan.test()?, scan.begin_reading());
+        Ok(Some(Self { selected, narrow, wide, schema, test, progress }))
+    }
+
+    /// Whether only values say which rows there are.
+    pub(crate) fn has_condition(&self) -> bool {
+        self.test.is_some()
     }
 
     /// All columns.
@@ -120,9 +133,32 @@ impl RangeReader {
         Self::read_columns(&self.narrow, self.segment(segment), ranges)
     }
 
-    /// All columns of rows of a segment.
+    /// Those rows of a part's segment that fulfil the scan's condition, and which they are; `None` of all.
+    pub(crate) fn read_tested(
+        &self,
+        segment: usize,
+        ranges: Vec<Range<usize>>,
+    ) -> Result<(RecordBatch, Option<BooleanBuffer>)> {
+        self.tested(&self.narrow, segment, ranges)
+    }
+
+    /// All columns of rows of a segment, of those that fulfil the scan's condition.
     pub(crate) fn read_wide(&self, segment: usize, rows: Range<usize>) -> Result<RecordBatch> {
-        Self::read_columns(&self.wide, self.segment(segment), &[rows])
+        Ok(self.tested(&self.wide, segment, vec![rows])?.0)
+    }
+
+    fn tested(
+        &self,
+        columns: &Columns,
+        segment: usize,
+        ranges: Vec<Range<usize>>,
+    ) -> Result<(RecordBatch, Option<BooleanBuffer>)> {
+        let of = self.segment(segment);
+        let Some(test) = &self.test else { return Ok((Self::read_columns(columns, of, &ranges)?, None)) };
+        let bits = test.rows(of, &ranges)?;
+        let left = Left { segment, kept: kept(&ranges, &bits), ranges, bits };
+        let stored = columns.read_left(&self.selected.segments, std::slice::from_ref(&left))?;
+        Ok((columns.batch(stored, left.rows())?, Some(left.bits)))
     }
 
     fn read_columns(columns: &Columns, of: &Segment, ranges: &[Range<usize>]) -> Result<RecordBatch> {

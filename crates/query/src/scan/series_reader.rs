@@ -5,8 +5,10 @@
 //! series are then copied next to each other, where they did not come out so. Where segments overlap in time,
 //! a series whose rows are not in order is sorted, ties in order of arrival.
 
+use super::by_series::SeriesOrder;
+use super::condition::Test;
 use super::exec::ScanExec;
-use super::pieces::{PieceReader, by_segment};
+use super::pieces::{PieceReader, PlacedPiece, SegmentRows, by_segment};
 use super::selected::Selected;
 use super::series::{Series, SeriesPiece, SeriesRanges};
 use crate::error::from_arrow;
@@ -41,6 +43,8 @@ pub(crate) struct SeriesReader {
     whole_key: bool,
     /// Whether the pieces of a series follow each other in time.
     in_order: bool,
+    /// What rows must fulfil.
+    test: Option<Test>,
 }
 
 /// Rows to be read together.
@@ -102,6 +106,7 @@ impl SeriesReader {
             pieces: PieceReader::new(scan, &projection, keys, scan.row_schema())?,
             whole_key,
             in_order: whole_key && in_order(selected),
+            test: scan.test()?,
             series: found.series,
             keys: keys.to_vec(),
             projection,
@@ -111,6 +116,14 @@ impl SeriesReader {
     /// Puts the series in an order of their ids, which are in the order of the keys.
     pub(super) fn sort_series(&mut self, compare: impl Fn(&[SymbolId], &[SymbolId]) -> Ordering) {
         self.series.sort_by(|a, b| compare(&a.ids, &b.ids));
+    }
+
+    /// Puts the series in an order by symbols of its keys.
+    pub(crate) fn sort_by(&mut self, order: &SeriesOrder, scan: &ScanExec) {
+        let table = &scan.selected().table;
+        let places = order.places_in(&self.keys);
+        let of = |ids: &[SymbolId]| places.iter().map(|place| ids[*place]).collect::<Vec<SymbolId>>();
+        self.sort_series(|a, b| order.compare(table, &of(a), &of(b)));
     }
 
     /// All series in tasks of about `rows` rows. One that has more is cut where it can be, if no row needs
@@ -235,7 +248,10 @@ impl SeriesReader {
     /// The rows of some series, or of what is left of them, each in the order of its pieces.
     pub(crate) fn read_series(&self, series: &[Series]) -> Result<SeriesRows> {
         let pieces = series.iter().flat_map(|series| &series.pieces);
-        let (lists, places) = by_segment(pieces.map(|piece| (piece.segment, &piece.rows)));
+        let (mut lists, mut places) = by_segment(pieces.map(|piece| (piece.segment, &piece.rows)));
+        if let Some(test) = &self.test {
+            keep_tested(&self.pieces, test, &mut lists, &mut places)?;
+        }
         if lists.is_empty() {
             let columns = self.pieces.types().iter().map(new_empty_array).collect();
             return Ok(SeriesRows { batch: self.pieces.batch(columns, 0)?, ends: vec![0; series.len()] });
@@ -248,9 +264,9 @@ impl SeriesReader {
             );
         }
         let mut ends = Vec::with_capacity(series.len());
-        let mut end = 0;
+        let (mut end, mut left) = (0, places.iter());
         for series in series {
-            end += series.rows;
+            end += left.by_ref().take(series.pieces.len()).map(|place| place.rows.len()).sum::<usize>();
             ends.push(end);
         }
         let column = |column: usize, stretches: &[Stretch]| {
@@ -263,12 +279,32 @@ impl SeriesReader {
             stretches = by_time(stretches, times, &ends);
         }
         let columns = self.projection.iter().map(|of| match self.keys.iter().position(|key| key == of) {
-            Some(key) => Ok(repeated(series, key, end)),
+            Some(key) => Ok(repeated(series, key, &ends)),
             None => column(*of, &stretches),
         });
         let batch = self.pieces.batch(columns.collect::<Result<_>>()?, end)?;
         Ok(SeriesRows { batch, ends })
     }
+}
+
+/// Leaves those rows of lists, and of the places in them, that fulfil a condition.
+fn keep_tested(
+    pieces: &PieceReader,
+    test: &Test,
+    lists: &mut [SegmentRows],
+    places: &mut [PlacedPiece],
+) -> Result<()> {
+    let mut before = Vec::with_capacity(lists.len());
+    for list in lists {
+        let (left, rows_before) = list.tested(test, pieces.segment(list.segment))?;
+        *list = left;
+        before.push(rows_before);
+    }
+    for place in places {
+        let before = &before[place.list];
+        place.rows = before[place.rows.start]..before[place.rows.end];
+    }
+    Ok(())
 }
 
 /// Rows of all pieces.
@@ -365,14 +401,15 @@ fn join(arrays: &[ArrayRef], stretches: &[Stretch], rows: usize) -> Result<Array
 }
 
 /// The id that each series has in one of the keys, on all its rows.
-fn repeated(series: &[Series], key: usize, rows: usize) -> ArrayRef {
-    let mut ids = Vec::with_capacity(rows);
-    // One without rows may be one without a key.
-    let series = || series.iter().filter(|series| series.rows > 0);
-    for series in series() {
-        ids.resize(ids.len() + series.rows, series.ids[key]);
+fn repeated(series: &[Series], key: usize, ends: &[usize]) -> ArrayRef {
+    let mut ids = Vec::with_capacity(ends.last().copied().unwrap_or(0));
+    for (series, end) in series.iter().zip(ends) {
+        // One without rows may be one without a key.
+        if *end > ids.len() {
+            ids.resize(*end, series.ids[key]);
+        }
     }
-    let missing = series().any(|series| series.ids[key] == NULL_SYMBOL);
+    let missing = ids.contains(&NULL_SYMBOL);
     let nulls = missing.then(|| NullBuffer::from_iter(ids.iter().map(|id| *id != NULL_SYMBOL)));
     if missing {
         // What adds to ids of symbols, as joining dictionaries does, may look below NULLs too.

@@ -98,7 +98,7 @@ impl PinnedSnapshot {
         let changing = self.changing.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = changing.as_ref().filter(|table| table.schema().name() == name) {
             let schema = self.database.marked_schema(table);
-            return Some(Arc::new(SnapshotTable::numbered(Arc::clone(table), &schema)));
+            return Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema).with_numbers()));
         }
         let snapshot = self.get();
         let Some(table) = snapshot.table(name).filter(|table| table.schema().view().is_none()) else {

@@ -13,7 +13,7 @@
 //! Statements that cannot be kept so (joins by hash, whose sides are chosen by size; totals that statistics
 //! answer) are noted as such, and planned each time.
 
-use super::template::Literal;
+use super::template::{Literal, place_of};
 use crate::error::{Result, external};
 use crate::operators::SampleByExec;
 use crate::scan::{Constraint, ScanExec, Selected};
@@ -25,7 +25,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use sqlparser::ast::Statement;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tickstone_engine::{Snapshot, TableSnapshot};
@@ -34,7 +34,7 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 pub(crate) const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 28] = [
+const KEPT_NODES: [&str; 31] = [
     "ScanExec",
     "BarsExec",
     "NbboExec",
@@ -52,6 +52,8 @@ const KEPT_NODES: [&str; 28] = [
     "CoalescePartitionsExec",
     "CooperativeExec",
     "GiveWayExec",
+    "LateColumnsExec",
+    "PartitionAggregatesExec",
     "PiecesExec",
     "FilterExec",
     "GlobalLimitExec",
@@ -59,6 +61,7 @@ const KEPT_NODES: [&str; 28] = [
     "ProjectionExec",
     "RepartitionExec",
     "SortExec",
+    "SortExec(TopK)",
     "SortPreservingMergeExec",
     "UnionExec",
     "WindowAggExec",
@@ -87,6 +90,8 @@ pub(super) enum Known {
     Never,
     /// Its plans.
     Kept(Arc<KeptPlans>),
+    /// It is known with some of its literals in it (by place, from 0), beside columns by which rows are not selected.
+    With(Arc<BTreeSet<usize>>),
 }
 
 /// The templates of one statement.
@@ -290,7 +295,7 @@ fn select_below(
 
 /// The literal that `$1`, `$2`, … stands for.
 fn literal_of<'a>(literals: &'a [Literal], id: &str) -> Option<&'a Literal> {
-    literals.get(id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)?)
+    literals.get(place_of(id)?)
 }
 
 /// An expression with values in the place of its placeholders; `None` where one has none.

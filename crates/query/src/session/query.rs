@@ -1,7 +1,7 @@
 //! Queries: from a syntax tree to a stream.
 
 use super::plans::{self, KeptPlans, Known, PlanKey, Selections};
-use super::template::take_literals;
+use super::template::{staying, take_literals};
 use super::{Outcome, QueryProgress, Session};
 use crate::dialect;
 use crate::error::Result;
@@ -22,6 +22,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as PlannerStatement;
 use futures::TryStreamExt;
 use sqlparser::ast;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickstone_engine::TableSnapshot;
@@ -115,15 +116,24 @@ impl Session {
         &mut self,
         statement: &ast::Statement,
     ) -> Result<Option<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)>> {
-        let mut shape = statement.clone();
-        let literals = take_literals(&mut shape);
         let snapshot = self.snapshot();
-        let (catalog_version, settings) = (snapshot.catalog_version(), self.states.settings);
-        let functions = self.states.functions.version;
-        let key = PlanKey { statement: shape, catalog_version, settings, functions };
+        let key_with = |staying: &BTreeSet<usize>| {
+            let mut statement = statement.clone();
+            let literals = take_literals(&mut statement, staying);
+            let (catalog_version, settings) = (snapshot.catalog_version(), self.states.settings);
+            let functions = self.states.functions.version;
+            (PlanKey { statement, catalog_version, settings, functions }, literals)
+        };
+        let (mut key, literals) = key_with(&BTreeSet::new());
         let database = self.database.clone();
-        let kept = match database.plans().look_up(&key) {
-            None | Some(Known::Never) => return Ok(None),
+        let mut known = database.plans().look_up(&key);
+        if let Some(Known::With(staying)) = &known {
+            key = key_with(staying).0;
+            // That it came before is known, if not with which literals.
+            known = database.plans().look_up(&key).or(Some(Known::Once));
+        }
+        let kept = match known {
+            None | Some(Known::Never | Known::With(_)) => return Ok(None),
             Some(Known::Kept(kept)) => kept,
             Some(Known::Once) => Arc::default(),
         };
@@ -162,24 +172,27 @@ impl Session {
         let made = self.make_template(key.statement.clone(), wide).await;
         drop(guard);
         // A statement that is wrong is planned again as it was written, which says where.
-        let made = made.ok().flatten();
-        let known = if made.is_some() { Known::Kept(Arc::clone(kept)) } else { Known::Never };
+        let (known, made) = match made {
+            Ok(Made::Template(template)) => (Known::Kept(Arc::clone(kept)), Some(template)),
+            Ok(Made::With(staying)) => (Known::With(Arc::new(staying)), None),
+            Ok(Made::Nothing) | Err(_) => (Known::Never, None),
+        };
         self.database.plans().note(key, known);
         made.map(|template| Arc::clone(slot.get_or_init(|| template)))
     }
 
-    async fn make_template(
-        &self,
-        statement: ast::Statement,
-        wide: bool,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    async fn make_template(&self, statement: ast::Statement, wide: bool) -> Result<Made> {
         let state = if wide { &self.states.wide } else { &self.states.narrow };
         let planned = logical(state, statement).await?;
         if !plans::is_timeless(&planned.written)? {
-            return Ok(None);
+            return Ok(Made::Nothing);
+        }
+        let staying = staying(&planned.optimized)?;
+        if !staying.is_empty() {
+            return Ok(Made::With(staying));
         }
         let plan = state.query_planner().create_physical_plan(&planned.optimized, state).await?;
-        Ok(Some(plan).filter(plans::can_be_kept))
+        Ok(if plans::can_be_kept(&plan) { Made::Template(plan) } else { Made::Nothing })
     }
 
     /// The columns that a query yields.
@@ -202,6 +215,14 @@ impl Session {
         let plan = state.query_planner().create_physical_plan(&optimized, state).await?;
         Ok((plan, wide))
     }
+}
+
+/// What became of a statement that was to be kept.
+enum Made {
+    Template(Arc<dyn ExecutionPlan>),
+    /// It may be kept with these literals in it (by place, from 0).
+    With(BTreeSet<usize>),
+    Nothing,
 }
 
 /// The plan of a query, whose columns have different names.

@@ -2,16 +2,20 @@
 //! about another symbol or another day is not planned again.
 //!
 //! Only literals beside a plain column are taken out, in WHERE: what they are changes which rows are read
-//! and nothing else of a plan. All others (LIMIT, strides, the arguments of functions) stay in the key.
+//! and nothing else of a plan. All others (LIMIT, strides, the arguments of functions) stay in the key, and so do those
+//! beside columns by which rows are not selected, once that is known ([`staying`]).
 
 use crate::literals::parse_instant;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{Expr as LogicalExpr, LogicalPlan};
 use sqlparser::ast::{
     BinaryOperator, DataType as SqlType, Expr, Select, Statement, TimezoneInfo, TypedString, Value,
     ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::tokenizer::Span;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// A literal that was taken out of a statement.
@@ -48,17 +52,21 @@ impl Literal {
     }
 }
 
-/// Puts placeholders `$1`, `$2`, … in the place of a statement's literals; hands these back in order.
-pub(super) fn take_literals(statement: &mut Statement) -> Vec<Literal> {
-    let mut taken = Taken(Vec::new());
+/// Puts placeholders `$1`, `$2`, … in the place of a statement's literals, but for those that stay (by place, from 0);
+/// hands all of them back in order.
+pub(super) fn take_literals(statement: &mut Statement, staying: &BTreeSet<usize>) -> Vec<Literal> {
+    let mut taken = Taken { literals: Vec::new(), staying };
     // The visitor never breaks off.
     let _ = statement.visit(&mut taken);
-    taken.0
+    taken.literals
 }
 
-struct Taken(Vec<Literal>);
+struct Taken<'a> {
+    literals: Vec<Literal>,
+    staying: &'a BTreeSet<usize>,
+}
 
-impl VisitorMut for Taken {
+impl VisitorMut for Taken<'_> {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
@@ -69,7 +77,7 @@ impl VisitorMut for Taken {
     }
 }
 
-impl Taken {
+impl Taken<'_> {
     fn condition(&mut self, expr: &mut Expr) {
         use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
         match expr {
@@ -97,22 +105,58 @@ impl Taken {
     }
 
     fn take(&mut self, expr: &mut Expr) {
-        let literal = match expr {
+        let text = match expr {
             Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })
             | Expr::TypedString(TypedString {
                 data_type: SqlType::Timestamp(None, TimezoneInfo::None),
                 value: ValueWithSpan { value: Value::SingleQuotedString(text), .. },
                 uses_odbc_syntax: false,
-            }) => Literal::Text(std::mem::take(text)),
+            }) => text,
             Expr::Value(ValueWithSpan { value: Value::Number(digits, false), .. }) => {
-                Literal::Number(digits.to_string())
+                let digits = digits.to_string();
+                return self.put(expr, Literal::Number(digits));
             }
             _ => return,
         };
-        self.0.push(literal);
-        let value = Value::Placeholder(format!("${}", self.0.len()));
-        *expr = Expr::Value(ValueWithSpan { value, span: Span::empty() });
+        let stays = self.staying.contains(&self.literals.len());
+        let text = if stays { text.clone() } else { std::mem::take(text) };
+        self.put(expr, Literal::Text(text));
     }
+
+    /// Notes a literal, and puts a placeholder in its place unless it stays.
+    fn put(&mut self, expr: &mut Expr, literal: Literal) {
+        let stays = self.staying.contains(&self.literals.len());
+        self.literals.push(literal);
+        if !stays {
+            let value = Value::Placeholder(format!("${}", self.literals.len()));
+            *expr = Expr::Value(ValueWithSpan { value, span: Span::empty() });
+        }
+    }
+}
+
+/// The literals whose placeholders an optimized plan has elsewhere than in what its scans select by: they must be in the
+/// statement when it is planned.
+pub(super) fn staying(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
+    let mut staying = BTreeSet::new();
+    plan.apply_with_subqueries(|node| {
+        if !matches!(node, LogicalPlan::TableScan(_)) {
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| {
+                    if let LogicalExpr::Placeholder(placeholder) = expr {
+                        staying.extend(place_of(&placeholder.id));
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(staying)
+}
+
+/// The place of the literal that `$1`, `$2`, … stands for.
+pub(super) fn place_of(placeholder: &str) -> Option<usize> {
+    placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
 fn is_column(expr: &Expr) -> bool {

@@ -6,47 +6,55 @@
 //! from each of them up to there, those after it into one; when the frame has left the former behind, the latter become
 //! them: constant time a row, no subtraction.
 //!
-//! Frames by series fold the same way in [`crate::operators`], over rows that lie in order.
+//! Windows by series fold the frames of all rows at once ([`Foldable::over`]).
 
 use crate::functions::moments::{self, Powers};
-use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Float64Builder};
 use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Accumulator;
 use std::fmt::{self, Debug};
 use std::mem::size_of_val;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The accumulator of a function over arguments of these types; `moves` where rows leave the frame, which only grows
 /// otherwise and keeps none of them. `None` where the function's own is as good.
 pub(super) fn folding(name: &str, of: &[&DataType], moves: bool) -> Option<Box<dyn Accumulator>> {
+    let function = foldable(name, of)?;
+    (moves || !function.is_as_good_growing()).then(|| function.accumulator(moves))
+}
+
+/// A function over arguments of these types as folds of frames; `None` where it has none.
+pub(super) fn foldable(name: &str, of: &[&DataType]) -> Option<Arc<dyn Foldable>> {
     if of.iter().any(|of| **of != DataType::Float64) {
         return None;
     }
     match of.len() {
-        1 => of_values(name, moves),
-        2 => of_pairs(name, moves),
+        1 => of_values(name),
+        2 => of_pairs(name),
         _ => None,
     }
 }
 
-fn of_values(name: &str, moves: bool) -> Option<Box<dyn Accumulator>> {
-    match name {
-        "sum" if moves => Some(Folding::boxed(moves, Total::sum)),
-        "avg" if moves => Some(Folding::boxed(moves, |all: Total| all.part(all.count))),
-        "var" => Some(Folding::boxed(moves, |all: Moments| all.variance(1.0))),
-        "var_pop" => Some(Folding::boxed(moves, |all: Moments| all.variance(0.0))),
-        "stddev" => Some(Folding::boxed(moves, |all: Moments| all.variance(1.0).map(f64::sqrt))),
-        "stddev_pop" => Some(Folding::boxed(moves, |all: Moments| all.variance(0.0).map(f64::sqrt))),
-        "skewness" if moves => Some(Folding::boxed(moves, moments::skewness)),
-        "kurtosis" if moves => Some(Folding::boxed(moves, moments::kurtosis)),
-        _ => None,
-    }
+fn of_values(name: &str) -> Option<Arc<dyn Foldable>> {
+    Some(match name {
+        "sum" => Finish::growing(Total::sum),
+        "avg" => Finish::growing(|all: Total| all.part(all.count)),
+        "var" => Finish::of(|all: Moments| all.variance(1.0)),
+        "var_pop" => Finish::of(|all: Moments| all.variance(0.0)),
+        "stddev" => Finish::of(|all: Moments| all.variance(1.0).map(f64::sqrt)),
+        "stddev_pop" => Finish::of(|all: Moments| all.variance(0.0).map(f64::sqrt)),
+        "skewness" => Finish::growing(moments::skewness),
+        "kurtosis" => Finish::growing(moments::kurtosis),
+        _ => return None,
+    })
 }
 
-fn of_pairs(name: &str, moves: bool) -> Option<Box<dyn Accumulator>> {
+fn of_pairs(name: &str) -> Option<Arc<dyn Foldable>> {
     let finish: fn(Spread) -> Option<f64> = match name {
-        "vwap" if moves => return Some(Folding::boxed(moves, Weighted::mean)),
+        "vwap" => return Some(Finish::growing(Weighted::mean)),
         "covar_samp" => |all| all.among(all.joint, 1.0),
         "covar_pop" => |all| all.among(all.joint, 0.0),
         "corr" => Spread::correlation,
@@ -64,7 +72,81 @@ fn of_pairs(name: &str, moves: bool) -> Option<Box<dyn Accumulator>> {
         "regr_sxy" => |all| all.some(all.joint),
         _ => return None,
     };
-    Some(Folding::boxed(moves, finish))
+    Some(Finish::of(finish))
+}
+
+/// A function of what the rows of a frame are folded into.
+pub(super) trait Foldable: Send + Sync {
+    /// Whether the function's own accumulator is as good for frames that only grow.
+    fn is_as_good_growing(&self) -> bool;
+
+    fn accumulator(&self, moves: bool) -> Box<dyn Accumulator>;
+
+    /// See [`super::Framed::over`].
+    fn over(&self, values: &[ArrayRef], frames: super::Frames<'_>) -> Result<ArrayRef>;
+}
+
+struct Finish<F> {
+    finish: fn(F) -> Option<f64>,
+    as_good_growing: bool,
+}
+
+impl<F: Fold> Finish<F> {
+    fn of(finish: fn(F) -> Option<f64>) -> Arc<dyn Foldable> {
+        Arc::new(Self { finish, as_good_growing: false })
+    }
+
+    fn growing(finish: fn(F) -> Option<f64>) -> Arc<dyn Foldable> {
+        Arc::new(Self { finish, as_good_growing: true })
+    }
+}
+
+impl<F: Fold> Foldable for Finish<F> {
+    fn is_as_good_growing(&self) -> bool {
+        self.as_good_growing
+    }
+
+    fn accumulator(&self, moves: bool) -> Box<dyn Accumulator> {
+        Folding::boxed(moves, self.finish)
+    }
+
+    fn over(&self, values: &[ArrayRef], frames: super::Frames<'_>) -> Result<ArrayRef> {
+        let mut rows: Vec<F> = Vec::with_capacity(values.first().map_or(0, |values| values.len()));
+        F::each(values, |row| rows.push(row.map(F::of).unwrap_or_default()))?;
+        let mut found = Float64Builder::with_capacity(rows.len());
+        // As in `Folding`: the folds back from the row before `middle`, and that of the rows from there to `end`.
+        let (mut backs, mut front): (Vec<F>, F) = (Vec::new(), F::default());
+        let (mut middle, mut end) = (0, 0);
+        frames(&mut |frame: Range<usize>| {
+            if frame.start >= end {
+                // A frame that has nothing of the one before.
+                backs.clear();
+                front = F::default();
+                (middle, end) = (frame.start, frame.start);
+            }
+            for row in &rows[end..frame.end.max(end)] {
+                front = front.join(*row);
+            }
+            end = end.max(frame.end);
+            if frame.start > middle {
+                backs.clear();
+                let mut held = F::default();
+                for row in rows[frame.start..end].iter().rev() {
+                    held = row.join(held);
+                    backs.push(held);
+                }
+                (middle, front) = (end, F::default());
+            }
+            let back = (middle - frame.start).checked_sub(1).map(|at| backs[at]);
+            let all = back.map_or(front, |back| back.join(front));
+            found.append_option(if frame.is_empty() {
+                (self.finish)(F::default())
+            } else {
+                (self.finish)(all)
+            });
+        });
+        Ok(Arc::new(found.finish()))
+    }
 }
 
 /// What rows are folded into; the default is the fold of none.
@@ -76,8 +158,8 @@ trait Fold: Debug + Clone + Copy + Default + Send + Sync + 'static {
 
     fn join(self, later: Self) -> Self;
 
-    /// The rows whose arguments are all there.
-    fn each(values: &[ArrayRef], each: impl FnMut(Self::Row)) -> Result<()>;
+    /// The rows, `None` where an argument is not there.
+    fn each(values: &[ArrayRef], each: impl FnMut(Option<Self::Row>)) -> Result<()>;
 }
 
 fn doubles(values: &[ArrayRef], at: usize) -> Result<&Float64Array> {
@@ -87,14 +169,14 @@ fn doubles(values: &[ArrayRef], at: usize) -> Result<&Float64Array> {
     }
 }
 
-fn each_value(values: &[ArrayRef], each: impl FnMut(f64)) -> Result<()> {
-    doubles(values, 0)?.iter().flatten().for_each(each);
+fn each_value(values: &[ArrayRef], each: impl FnMut(Option<f64>)) -> Result<()> {
+    doubles(values, 0)?.iter().for_each(each);
     Ok(())
 }
 
-fn each_pair(values: &[ArrayRef], each: impl FnMut([f64; 2])) -> Result<()> {
+fn each_pair(values: &[ArrayRef], each: impl FnMut(Option<[f64; 2]>)) -> Result<()> {
     let pairs = doubles(values, 0)?.iter().zip(doubles(values, 1)?);
-    pairs.filter_map(|(first, second)| Some([first?, second?])).for_each(each);
+    pairs.map(|(first, second)| Some([first?, second?])).for_each(each);
     Ok(())
 }
 
@@ -126,7 +208,7 @@ impl Fold for Total {
         Self { count: self.count + later.count, sum: self.sum + later.sum }
     }
 
-    fn each(values: &[ArrayRef], each: impl FnMut(f64)) -> Result<()> {
+    fn each(values: &[ArrayRef], each: impl FnMut(Option<f64>)) -> Result<()> {
         each_value(values, each)
     }
 }
@@ -155,7 +237,7 @@ impl Fold for Weighted {
         Self { products: self.products + later.products, weights: self.weights + later.weights }
     }
 
-    fn each(values: &[ArrayRef], each: impl FnMut([f64; 2])) -> Result<()> {
+    fn each(values: &[ArrayRef], each: impl FnMut(Option<[f64; 2]>)) -> Result<()> {
         each_pair(values, each)
     }
 }
@@ -202,7 +284,7 @@ impl Fold for Moments {
         }
     }
 
-    fn each(values: &[ArrayRef], each: impl FnMut(f64)) -> Result<()> {
+    fn each(values: &[ArrayRef], each: impl FnMut(Option<f64>)) -> Result<()> {
         each_value(values, each)
     }
 }
@@ -218,7 +300,7 @@ impl Fold for Powers {
         Powers::join(self, later)
     }
 
-    fn each(values: &[ArrayRef], each: impl FnMut(f64)) -> Result<()> {
+    fn each(values: &[ArrayRef], each: impl FnMut(Option<f64>)) -> Result<()> {
         each_value(values, each)
     }
 }
@@ -284,7 +366,7 @@ impl Fold for Spread {
         }
     }
 
-    fn each(values: &[ArrayRef], each: impl FnMut([f64; 2])) -> Result<()> {
+    fn each(values: &[ArrayRef], each: impl FnMut(Option<[f64; 2]>)) -> Result<()> {
         each_pair(values, each)
     }
 }
@@ -316,6 +398,7 @@ impl<F: Fold> Debug for Folding<F> {
 impl<F: Fold> Accumulator for Folding<F> {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         F::each(values, |row| {
+            let Some(row) = row else { return };
             self.front = self.front.join(F::of(row));
             if self.moves {
                 self.after.push(row);
@@ -324,7 +407,10 @@ impl<F: Fold> Accumulator for Folding<F> {
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        F::each(values, |_| {
+        F::each(values, |row| {
+            if row.is_none() {
+                return;
+            }
             if self.backs.is_empty() {
                 let mut held = F::default();
                 for row in self.after.drain(..).rev() {

@@ -16,6 +16,7 @@ mod quantile;
 mod ranks;
 
 use super::exact;
+use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
@@ -28,13 +29,14 @@ use datafusion::logical_expr::function::{
 };
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, LimitEffect, LogicalPlan,
-    PartitionEvaluator, ReversedUDAF, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, GroupsAccumulator, LimitEffect,
+    LogicalPlan, PartitionEvaluator, ReversedUDAF, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
 use looking::{LookingAccumulator, LookingEvaluator};
 use once::Once;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Must run after the rules that know functions by more than their names.
@@ -70,6 +72,48 @@ fn replace(mut expr: Expr) -> Transformed<Expr> {
         }
     };
     Transformed::new_transformed(expr, changed.is_some())
+}
+
+/// Calls what it is given with the frame of each row. Neither end of a frame is before that of the one before.
+pub(crate) type Frames<'a> = &'a mut dyn FnMut(&mut dyn FnMut(Range<usize>));
+
+/// A function that can be asked for the frames of all rows at once.
+#[derive(Clone)]
+pub(crate) struct Framed(By);
+
+#[derive(Clone)]
+enum By {
+    Fold(Arc<dyn fold::Foldable>),
+    Median,
+}
+
+impl Framed {
+    /// The aggregate `name`, without DISTINCT and the like, of arguments of these types; `None` where it cannot be asked
+    /// so.
+    pub(crate) fn of(name: &str, types: &[DataType]) -> Option<Self> {
+        if let ("median", [DataType::Int64 | DataType::Float32 | DataType::Float64]) = (name, types) {
+            return Some(Self(By::Median));
+        }
+        fold::foldable(name, &types.iter().collect::<Vec<_>>()).map(|function| Self(By::Fold(function)))
+    }
+
+    /// What it is of the rows of each frame.
+    pub(crate) fn over(&self, values: &[ArrayRef], frames: Frames<'_>) -> Result<ArrayRef> {
+        match (&self.0, values) {
+            (By::Fold(function), values) => function.over(values, frames),
+            (By::Median, [values]) => match quantile::medians(values, frames) {
+                Some(medians) => Ok(medians),
+                None => internal_err!("no medians of {}", values.data_type()),
+            },
+            (By::Median, _) => internal_err!("a median has one argument"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Framed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self.0, By::Median) { "Framed(median)" } else { "Framed(fold)" })
+    }
 }
 
 /// The error of what only aggregates outside of windows are asked for.
@@ -180,6 +224,14 @@ impl AggregateUDFImpl for WindowedAggregate {
             None => self.0.create_sliding_accumulator(args.clone())?,
         };
         Ok(self.looking(&args, accumulator))
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        self.0.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        self.0.create_groups_accumulator(args)
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {

@@ -5,7 +5,7 @@ use super::ranks::Ranks;
 use crate::functions::quantile::{self, Between};
 use crate::functions::whole::reread;
 use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, PrimitiveArray,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, PrimitiveArray, PrimitiveBuilder,
 };
 use datafusion::arrow::datatypes::{
     ArrowNativeType, DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type,
@@ -15,6 +15,7 @@ use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Accumulator;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What is asked of the values.
@@ -61,6 +62,99 @@ pub(super) fn quantile(of: &DataType, part: f64, distinct: bool) -> Option<Box<d
         DataType::Float64 => made::<Float64Type>(of, part, distinct),
         _ => None,
     }
+}
+
+/// Values of a frame in order: few of them side by side, which is quicker than a tree.
+enum Ordered<N> {
+    Few(Vec<N>),
+    Many(Ranks<N>),
+}
+
+/// From here on values go into a tree.
+const MANY: usize = if cfg!(test) { 24 } else { 2_048 };
+
+impl<N: ArrowNativeTypeOp> Ordered<N> {
+    fn insert(&mut self, value: N) {
+        match self {
+            Self::Few(values) if values.len() < MANY => {
+                let at = values.partition_point(|held| held.compare(value).is_le());
+                values.insert(at, value);
+            }
+            Self::Few(values) => {
+                let mut ranks = Ranks::new(false);
+                values.drain(..).for_each(|value| ranks.insert(value));
+                ranks.insert(value);
+                *self = Self::Many(ranks);
+            }
+            Self::Many(ranks) => ranks.insert(value),
+        }
+    }
+
+    fn remove(&mut self, value: N) {
+        match self {
+            Self::Few(values) => {
+                if let Ok(at) = values.binary_search_by(|held| held.compare(value)) {
+                    values.remove(at);
+                }
+            }
+            Self::Many(ranks) => {
+                ranks.remove(value);
+            }
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::Few(values) => values.len() as u64,
+            Self::Many(ranks) => ranks.len(),
+        }
+    }
+
+    fn at(&self, rank: u64) -> Option<N> {
+        match self {
+            Self::Few(values) => values.get(usize::try_from(rank).ok()?).copied(),
+            Self::Many(ranks) => ranks.at(rank),
+        }
+    }
+}
+
+/// The medians of frames; `None` where values of the type have none here. See [`super::Framed::over`].
+pub(super) fn medians(values: &ArrayRef, frames: super::Frames<'_>) -> Option<ArrayRef> {
+    fn of<T: ArrowNumericType>(
+        values: &ArrayRef,
+        asked: Asked<T::Native>,
+        frames: super::Frames<'_>,
+    ) -> ArrayRef {
+        let of = values.as_primitive::<T>();
+        let mut ordered = Ordered::Few(Vec::new());
+        let mut held = 0..0;
+        let mut found = PrimitiveBuilder::<T>::with_capacity(of.len()).with_data_type(of.data_type().clone());
+        let some = |row: &usize| of.is_valid(*row);
+        frames(&mut |frame: Range<usize>| {
+            if frame.start >= held.end {
+                ordered = Ordered::Few(Vec::new());
+                held = frame.start..frame.start;
+            }
+            (held.start..frame.start).filter(some).for_each(|row| ordered.remove(of.value(row)));
+            (held.end..frame.end).filter(some).for_each(|row| ordered.insert(of.value(row)));
+            held = frame.start..frame.end.max(held.end);
+            let value =
+                if frame.is_empty() { None } else { asked.of(ordered.len(), |rank| ordered.at(rank)) };
+            found.append_option(value);
+        });
+        Arc::new(found.finish())
+    }
+    Some(match values.data_type() {
+        DataType::Int64 => of::<Int64Type>(values, Asked::Median, frames),
+        DataType::Float32 => of::<Float32Type>(values, half(), frames),
+        DataType::Float64 => of::<Float64Type>(values, half(), frames),
+        _ => return None,
+    })
+}
+
+/// The part below which half of the values lie.
+fn half<N: Between>() -> Asked<N> {
+    Asked::Part(0.5, |len, part, at| quantile::quantile(len, part, at))
 }
 
 struct Quantile<T: ArrowNumericType> {

@@ -9,6 +9,7 @@ use super::exec::{AsOfJoinExec, Way, are_ordered};
 use crate::operators::latest::exec::LatestOnExec;
 use crate::operators::sample::exec::SampleByExec;
 use crate::operators::series_join::exec::SeriesJoinExec;
+use crate::operators::settings::has_pipeline;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -45,7 +46,11 @@ impl PhysicalOptimizerRule for ChooseAsOfJoin {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(choose(&plan, Order::Time, config.execution.batch_size.into())?.unwrap_or(plan))
+        let chosen = match has_pipeline(config) {
+            true => choose(&plan, Order::Time, config.execution.batch_size.into())?,
+            false => None,
+        };
+        Ok(chosen.unwrap_or(plan))
     }
 
     fn name(&self) -> &str {

@@ -7,7 +7,7 @@ use crate::error::external;
 use crate::functions::bucket::Bucketing;
 use crate::operators::TIME_ORDER;
 use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
-use crate::operators::settings::goes_by_statistics;
+use crate::operators::settings::{goes_by_statistics, has_pipeline};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -66,7 +66,8 @@ impl SampleByExec {
     fn is_by_ranges(&self) -> bool {
         let time = self.time.as_ref().map(|(time, _)| time);
         let fits = |source: Source<'_>| {
-            source.has_ranges(time, &self.keys) && (!self.awaits_first() || source.is_as_it_lies())
+            let known = !self.awaits_first() || !source.has_condition();
+            source.has_ranges(time, &self.keys) && source.is_as_it_lies() && known
         };
         self.aggregate_order().is_none() && Source::of(&self.input).is_some_and(fits)
     }
@@ -279,6 +280,7 @@ impl ExecutionPlan for SampleByExec {
         let held = consumer.clone_with_new_id().register(&pool);
         let spared = MetricBuilder::new(&self.metrics).global_counter("rows_not_read");
         let by_statistics = goes_by_statistics(context.session_config().options());
+        let by_ranges = by_ranges && has_pipeline(context.session_config().options());
         if by_ranges && let Some(plan) = RangePlan::of(self, batch_rows, by_statistics, spared)? {
             let workers = Source::of(&self.input).map_or(1, |source| source.outputs());
             let reservation = move || consumer.clone_with_new_id().register(&pool);

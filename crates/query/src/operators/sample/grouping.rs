@@ -3,6 +3,8 @@
 
 use super::exec::SampleByExec;
 use super::ranges::Source;
+use crate::operators::filters::with_filters_in_scan;
+use crate::operators::settings::has_pipeline;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -21,10 +23,14 @@ impl PhysicalOptimizerRule for ReduceByRanges {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
+        config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if !has_pipeline(config) {
+            return Ok(plan);
+        }
         let replace = |plan: Arc<dyn ExecutionPlan>| {
-            Ok(match plan.downcast_ref::<AggregateExec>().and_then(by_ranges) {
+            let reduced = plan.downcast_ref::<AggregateExec>().map(by_ranges).transpose()?.flatten();
+            Ok(match reduced {
                 Some(reduced) => Transformed::yes(Arc::new(reduced) as Arc<dyn ExecutionPlan>),
                 None => Transformed::no(plan),
             })
@@ -42,26 +48,29 @@ impl PhysicalOptimizerRule for ReduceByRanges {
 }
 
 /// What takes the place of an aggregation; `None` where it is no grouping of a scan by symbols.
-fn by_ranges(last: &AggregateExec) -> Option<SampleByExec> {
+fn by_ranges(last: &AggregateExec) -> Result<Option<SampleByExec>> {
     let first = match last.mode() {
         AggregateMode::Single | AggregateMode::SinglePartitioned => last,
         AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            let partial = last.input().downcast_ref::<AggregateExec>()?;
-            Some(partial).filter(|partial| *partial.mode() == AggregateMode::Partial)?
+            let partial = last.input().downcast_ref::<AggregateExec>();
+            match partial.filter(|partial| *partial.mode() == AggregateMode::Partial) {
+                Some(partial) => partial,
+                None => return Ok(None),
+            }
         }
-        AggregateMode::Partial | AggregateMode::PartialReduce => return None,
+        AggregateMode::Partial | AggregateMode::PartialReduce => return Ok(None),
     };
     // Nobody would put the rows in the order that such an aggregate needs.
     let ordered = first.aggr_expr().iter().any(|of| of.order_sensitivity().hard_requires());
     let limited = last.limit_options().is_some() || first.limit_options().is_some();
     if ordered || limited || first.group_expr().has_grouping_set() {
-        return None;
+        return Ok(None);
     }
+    let input = with_filters_in_scan(first.input())?.unwrap_or_else(|| Arc::clone(first.input()));
     let keys: Vec<Arc<dyn PhysicalExpr>> =
         first.group_expr().expr().iter().map(|(key, _)| Arc::clone(key)).collect();
-    let source = Source::of(first.input())?;
-    if !source.has_ranges(None, &keys) {
-        return None;
+    if !Source::of(&input).is_some_and(|source| source.has_ranges(None, &keys)) {
+        return Ok(None);
     }
     let aggregates = first.aggr_expr().iter().zip(first.filter_expr());
     let aggregates = aggregates.map(|(aggregate, filter)| LoweredAggregate {
@@ -69,5 +78,5 @@ fn by_ranges(last: &AggregateExec) -> Option<SampleByExec> {
         filter: filter.clone(),
         order_bys: aggregate.order_bys().to_vec(),
     });
-    Some(SampleByExec::new(Arc::clone(first.input()), None, keys, aggregates.collect(), last.schema()))
+    Ok(Some(SampleByExec::new(input, None, keys, aggregates.collect(), last.schema())))
 }

@@ -141,7 +141,7 @@ struct Cursor {
 
 /// Some of the key columns.
 #[derive(Debug)]
-pub(super) struct Keys {
+pub(in crate::operators) struct Keys {
     /// Their places among the keys of the output.
     places: Vec<usize>,
     ids: KeyIds,
@@ -151,7 +151,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn try_new(columns: &[(usize, DataType)]) -> Result<Self> {
+    pub(in crate::operators) fn try_new(columns: &[(usize, DataType)]) -> Result<Self> {
         let types: Vec<DataType> = columns.iter().map(|(_, data_type)| data_type.clone()).collect();
         Ok(Self {
             places: columns.iter().map(|(place, _)| *place).collect(),
@@ -162,7 +162,12 @@ impl Keys {
     }
 
     /// The id of each row's key.
-    pub(super) fn read(&mut self, columns: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<()> {
+    pub(in crate::operators) fn read(
+        &mut self,
+        columns: &[ArrayRef],
+        rows: usize,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
         let known = self.ids.len();
         ids.clear();
         self.ids.read(columns, rows, &mut self.reader, ids)?;
@@ -184,7 +189,7 @@ impl Keys {
     }
 
     /// Each column's values, in order of the keys' ids.
-    pub(super) fn values(&self) -> Result<Vec<ArrayRef>> {
+    pub(in crate::operators) fn values(&self) -> Result<Vec<ArrayRef>> {
         let concat_all = |chunks: &Vec<ArrayRef>| {
             let chunks: Vec<&dyn Array> = chunks.iter().map(|chunk| chunk.as_ref()).collect();
             Ok(concat(&chunks)?)
@@ -193,18 +198,18 @@ impl Keys {
     }
 
     /// Takes in the keys of `other`; the id each of them has here.
-    fn merge(&mut self, other: &Self) -> Result<Vec<u32>> {
+    pub(in crate::operators) fn merge(&mut self, other: &Self) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         self.read(&other.values()?, other.ids.len(), &mut ids)?;
         Ok(ids)
     }
 
     /// How many keys there are.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::operators) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    pub(super) fn size(&self) -> usize {
+    pub(in crate::operators) fn size(&self) -> usize {
         self.ids.size() + self.values.iter().flatten().map(|v| v.len() * 8).sum::<usize>()
     }
 }
@@ -301,18 +306,17 @@ impl Groups {
     ) -> Result<()> {
         let mut ids = std::mem::take(&mut self.inner_ids);
         self.inner.read(inner, spans.last().map_or(0, |span| span.2), &mut ids)?;
-        // By inner id, in the span at hand.
-        let mut found = vec![Numbers::NONE; self.inner.ids.len()];
+        // By inner id, the span in which it was met last, and its group there.
+        let mut found = vec![(usize::MAX, 0_u32); self.inner.ids.len()];
         let mut start = 0;
-        for &(outer, bucket, end) in spans {
-            found.fill(Numbers::NONE);
+        for (span, &(outer, bucket, end)) in spans.iter().enumerate() {
             let each = placed.each(end - start);
             for (&inner, group) in ids[start..end].iter().zip(each) {
                 let known = &mut found[inner as usize];
-                if *known == Numbers::NONE {
-                    *known = self.number(Group { outer, inner, bucket }) as u32;
+                if known.0 != span {
+                    *known = (span, self.number(Group { outer, inner, bucket }) as u32);
                 }
-                *group = *known;
+                *group = known.1;
             }
             start = end;
         }

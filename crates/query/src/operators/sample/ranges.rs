@@ -17,7 +17,7 @@ use crate::operators::pieces::PiecesExec;
 use crate::operators::reduce::Reduce;
 use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, ScanOrder, Unit};
 use datafusion::arrow::array::TimestampNanosecondArray;
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -27,6 +27,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
@@ -35,7 +36,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tickstone_engine::part::{BlockSummary, PartTimes};
-use tickstone_model::TableSchema;
+use tickstone_model::{ColumnType, TableSchema};
 
 /// A scan, and what is computed of its columns before an operator sees them.
 pub(crate) struct Source<'a> {
@@ -46,7 +47,7 @@ pub(crate) struct Source<'a> {
 impl<'a> Source<'a> {
     /// The scan an input is, with one projection above it at most.
     pub(crate) fn of(input: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
-        if let Some(scan) = ScanExec::of(input) {
+        if let Some(scan) = ScanExec::with_any_condition(input) {
             return Some(Self { scan, projection: None });
         }
         if let Some(cooperative) = input.downcast_ref::<CooperativeExec>() {
@@ -54,12 +55,17 @@ impl<'a> Source<'a> {
         }
         let pieces = input.downcast_ref::<PiecesExec>().map(PiecesExec::projection);
         let projection = pieces.or_else(|| input.downcast_ref())?;
-        Some(Self { scan: ScanExec::of(projection.input())?, projection: Some(projection) })
+        Some(Self { scan: ScanExec::with_any_condition(projection.input())?, projection: Some(projection) })
     }
 
-    /// Whether rows are wanted in no other order than they lie in, and all of them.
+    /// Whether rows are wanted in no other order than they lie in, and all that fulfil a condition.
     pub(super) fn is_as_it_lies(&self) -> bool {
         *self.scan.order() == ScanOrder::Natural && self.scan.fetch_limit().is_none()
+    }
+
+    /// Whether which rows there are is known from their values only.
+    pub(super) fn has_condition(&self) -> bool {
+        self.scan.has_condition()
     }
 
     /// The least designated timestamp of its rows.
@@ -103,17 +109,49 @@ impl<'a> Source<'a> {
         self.table_column(expr).is_some_and(|column| self.scan.selected().table.dictionary(column).is_some())
     }
 
+    /// Whether a key is made of the time, of symbols and of booleans, and has few values: an hour, a date, whether a flag
+    /// is set.
+    fn is_of_few_values(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
+        let Ok(expr) = self.resolve(expr) else { return false };
+        let table = self.scan.selected().table.as_ref();
+        let schema = table.schema();
+        let columns = collect_columns(&expr);
+        let is_small = |column: &Column| {
+            self.scan.projection().get(column.index()).is_some_and(|&column| {
+                let of = schema.columns().get(column).map(|of| of.column_type);
+                schema.timestamp() == Some(column)
+                    || table.dictionary(column).is_some()
+                    || of == Some(ColumnType::Boolean)
+            })
+        };
+        let few = matches!(
+            expr.data_type(&self.scan.schema()),
+            Ok(DataType::Boolean
+                | DataType::Int8
+                | DataType::Int16
+                | DataType::Int32
+                | DataType::UInt8
+                | DataType::UInt16
+                | DataType::UInt32
+                | DataType::Date32
+                | DataType::Utf8
+                | DataType::Dictionary(..))
+        );
+        few && !columns.is_empty() && columns.iter().all(is_small) && !is_volatile(&expr)
+    }
+
     fn is_of_series(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
         self.table_column(expr).is_some_and(|column| self.schema().series().contains(&column))
     }
 
-    /// Whether rows grouped by these can be reduced by ranges.
+    /// Whether rows grouped by these can be reduced by ranges: by symbols, or what has few values.
     pub(super) fn has_ranges(
         &self,
         time: Option<&Arc<dyn PhysicalExpr>>,
         keys: &[Arc<dyn PhysicalExpr>],
     ) -> bool {
-        time.is_none_or(|time| self.is_timestamp(time)) && keys.iter().all(|key| self.is_symbol(key))
+        let is_key = |key| self.is_symbol(key) || self.is_of_few_values(key);
+        time.is_none_or(|time| self.is_timestamp(time)) && keys.iter().all(is_key)
     }
 
     /// Whether an aggregate is first or last by the designated timestamp, over values that are kept.
@@ -189,6 +227,8 @@ impl RangePlan {
             return Ok(None);
         }
         let input = exec.input.schema();
+        // Which rows there are is found out from their values.
+        let conditional = source.scan.has_condition();
         let resolve = |expr: &Arc<dyn PhysicalExpr>| source.resolve(expr);
         let place = |expr: &Arc<dyn PhysicalExpr>| Ok::<_, DataFusionError>((0, resolve(expr)?));
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
@@ -198,7 +238,7 @@ impl RangePlan {
         }
         let (mut aggregates, mut exprs) = (Vec::with_capacity(exec.aggregates.len()), Vec::new());
         for lowered in &exec.aggregates {
-            let by_ends = inner.is_empty() && source.takes_ends(lowered, &input);
+            let by_ends = inner.is_empty() && !conditional && source.takes_ends(lowered, &input);
             aggregates.push(Shaped::new(lowered, &input, by_ends, &mut exprs)?);
         }
         let mut exprs = exprs.iter().map(resolve).collect::<Result<Vec<_>>>()?;
@@ -214,9 +254,12 @@ impl RangePlan {
         let narrow = places.len();
         let of_runs = outer.iter().map(|(_, key)| key).chain(time.as_ref().map(|(time, _)| time));
         places = distinct(of_runs, places);
-        let Some(reader) = RangeReader::new(source.scan, &places, narrow) else { return Ok(None) };
+        let Some(reader) = RangeReader::new(source.scan, &places, narrow)? else { return Ok(None) };
 
-        let needs: Vec<Need> = aggregates.iter().map(|of| need(of, &exprs, &source)).collect();
+        let needs: Vec<Need> = aggregates
+            .iter()
+            .map(|of| if conditional { Need::Values } else { need(of, &exprs, &source) })
+            .collect();
         let packed = packed(&needs, &aggregates).filter(|_| inner.is_empty());
         let moved = |expr: &mut Arc<dyn PhysicalExpr>| {
             *expr = move_columns(expr, &places)?;
@@ -237,7 +280,8 @@ impl RangePlan {
 
     /// Whether no more than the ends of slices are read.
     fn wants_only_ends(&self) -> bool {
-        self.needs.iter().all(|need| matches!(need, Need::Count | Need::Ends)) && self.shape.inner.is_empty()
+        let ends = |need: &Need| matches!(need, Need::Count | Need::Ends);
+        self.needs.iter().all(ends) && self.shape.inner.is_empty() && !self.reader.has_condition()
     }
 
     /// Whether whole blocks may be taken in without their values.
@@ -246,6 +290,7 @@ impl RangePlan {
         (self.by_statistics || self.packed.is_some())
             && self.needs.iter().all(by_blocks)
             && self.shape.inner.is_empty()
+            && !self.reader.has_condition()
     }
 }
 
@@ -683,13 +728,21 @@ impl Worker {
                 _ => ranges.push(cut.rows.clone()),
             }
         }
-        let batch = plan.reader.read(segment, &ranges)?;
+        let (batch, left) = plan.reader.read_tested(segment, ranges)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
         self.sampler.placed.clear();
-        let (mut end, mut ends) = (0, Vec::new());
+        let (mut end, mut read, mut ends) = (0, 0, Vec::new());
         let mut placed_spans = Vec::new();
         for cut in cuts {
             let (span, first) = (&spans[cut.span], end);
-            end += cut.rows.len();
+            let rows = cut.rows.len();
+            end += left.as_ref().map_or(rows, |bits| bits.slice(read, rows).count_set_bits());
+            read += rows;
+            if end == first {
+                continue;
+            }
             if self.sampler.groups.has_inner() {
                 placed_spans.push((span.outer, span.bucket, end));
                 continue;
@@ -721,6 +774,9 @@ impl Worker {
             for start in rows.clone().step_by(plan.batch_rows) {
                 let some = start..rows.end.min(start + plan.batch_rows);
                 let batch = plan.reader.read_wide(unit.segment, some.clone())?;
+                if batch.num_rows() == 0 {
+                    continue;
+                }
                 let times = self.sampler.place(&batch)?;
                 if plan.wants_ends() {
                     let times = match times {

@@ -1,13 +1,18 @@
 //! The operator of window functions over series.
 
-use super::kernel::{Kernel, Rows};
+use super::kernel::Kernel;
+use super::slices::{Order, Slices};
 use crate::operators::TIME_ORDER;
+use crate::operators::filters::on_scan;
+use crate::operators::pieces::is_large;
 use crate::operators::series::Shared;
-use crate::scan::{Reach, ScanExec, SeriesReader, SeriesTask};
+use crate::scan::{Reach, ScanExec, SeriesOrder, SeriesReader, SeriesTask};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use datafusion::arrow::compute::{filter_record_batch, prep_null_mask_filter};
-use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::compute::{SortOptions, filter_record_batch, prep_null_mask_filter, take};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::DataFusionError;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_datafusion_err, internal_err};
 use datafusion::error::Result;
@@ -17,11 +22,12 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
     Partitioning, PlanProperties, WindowExpr,
 };
-use futures::Stream;
+use futures::{Stream, StreamExt, TryStreamExt};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,12 +50,81 @@ pub(in crate::operators) enum Layer {
     Project(Vec<Arc<dyn PhysicalExpr>>, SchemaRef),
 }
 
-/// Window functions that see the rows below them and their results, not each other's.
+/// Window functions by the same partitions in the same order, which do not see each other's results.
 #[derive(Debug, Clone)]
-struct Stage {
+pub(super) struct Stage {
     kernels: Vec<Kernel>,
+    /// What PARTITION BY names, and the column of the table that it is.
+    partition: Vec<(Arc<dyn PhysicalExpr>, Option<usize>)>,
+    slices: Slices,
+    /// The columns that the functions look at.
+    wanted: Vec<usize>,
     /// That of the rows with the results.
     schema: SchemaRef,
+}
+
+impl Stage {
+    /// Windows over rows of the schema `input`, which have `schema` with the results.
+    pub(super) fn new(
+        windows: &[Arc<dyn WindowExpr>],
+        partition: Vec<(Arc<dyn PhysicalExpr>, Option<usize>)>,
+        order: Order,
+        (input, schema): (&SchemaRef, SchemaRef),
+    ) -> Result<Self> {
+        let kernels = windows.iter().map(|window| Kernel::new(window, input, &order));
+        let kernels = kernels.collect::<Result<Vec<Kernel>>>()?;
+        let mut wanted: Vec<usize> = kernels.iter().flat_map(|kernel| kernel.columns(input)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let slices = Slices { keys: Vec::new(), order };
+        Ok(Self { kernels, partition, slices, wanted, schema })
+    }
+
+    /// The columns of the table that are of its partitions.
+    pub(super) fn table_columns(&self) -> impl Iterator<Item = usize> {
+        self.partition.iter().filter_map(|(_, column)| *column)
+    }
+
+    /// The same over series that `keys` make.
+    fn by(mut self, keys: &[usize]) -> Self {
+        let beside = self.partition.iter().filter(|(_, of)| of.is_none_or(|of| !keys.contains(&of)));
+        self.slices.keys = beside.map(|(key, _)| Arc::clone(key)).collect();
+        self
+    }
+
+    /// The rows with the results.
+    fn apply(&self, batch: &RecordBatch, ends: &[usize]) -> Result<RecordBatch> {
+        let ranked = self.kernels.iter().any(Kernel::goes_by_times);
+        let mut columns = batch.columns().to_vec();
+        let sliced = self.slices.of(batch, ends, ranked)?;
+        let rows = sliced.batch(batch, &self.wanted)?;
+        let back = sliced.back();
+        for kernel in &self.kernels {
+            let results = kernel.evaluate(&sliced.rows(&rows))?;
+            columns.push(match &back {
+                None => results,
+                Some(back) => take(&results, back, None)?,
+            });
+        }
+        batch_of(&self.schema, columns, batch.num_rows())
+    }
+
+    /// How far its functions see from each row of a series; `None` where that is not known.
+    fn reach(&self) -> Option<Reach> {
+        let reaches = self.kernels.iter().map(Kernel::reach).collect::<Option<Vec<Reach>>>()?;
+        let farthest = |of: fn(&Reach) -> usize| reaches.iter().map(of).max().unwrap_or(0);
+        let reach = Reach { before: farthest(|of| of.before), after: farthest(|of| of.after) };
+        self.slices.are_series().then_some(reach)
+    }
+}
+
+/// A step on the way of rows from the scan.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    /// Rows go or change, each by itself.
+    Layer(Layer),
+    /// Rows get results of windows.
+    Windows(Stage),
 }
 
 /// Adds window functions to the rows of a table, which it reads series by series, each in order of time.
@@ -60,12 +135,11 @@ struct Stage {
 pub(crate) struct SeriesWindowExec {
     input: Arc<dyn ExecutionPlan>,
     /// The lowest first.
-    layers: Arc<[Layer]>,
-    stages: Vec<Stage>,
+    steps: Arc<[Step]>,
     /// Columns of the table that make a series, ascending.
     keys: Vec<usize>,
-    /// Where the designated timestamp is among the columns of the layers, where the windows ask for it.
-    time: Option<usize>,
+    /// In which order series come, where that matters: they come from one output then.
+    order: Option<Arc<SeriesOrder>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     execution: Arc<Shared<Work>>,
@@ -85,69 +159,70 @@ struct Found {
 }
 
 impl SeriesWindowExec {
-    /// Reads the series that the columns `keys` make of what the scan `input` selects; `time` says where the
-    /// designated timestamp is above the layers.
+    /// Takes the rows of the series that the columns `keys` make of what the scan `input` selects through steps.
     pub(super) fn new(
         input: Arc<dyn ExecutionPlan>,
-        layers: Vec<Layer>,
+        steps: Vec<Step>,
         keys: Vec<usize>,
-        time: Option<usize>,
+        schema: SchemaRef,
     ) -> Result<Self> {
-        let properties = Arc::clone(input.properties());
+        let by_keys = |step| match step {
+            Step::Windows(stage) => Step::Windows(stage.by(&keys)),
+            layer @ Step::Layer(_) => layer,
+        };
+        let steps: Arc<[Step]> = steps.into_iter().map(by_keys).collect();
+        let properties = Arc::new(properties(&input, &steps, schema)?);
         let metrics = ExecutionPlanMetricsSet::new();
-        let (layers, stages) = (layers.into(), Vec::new());
-        Ok(Self { input, layers, stages, keys, time, properties, metrics, execution: Arc::default() })
+        Ok(Self { input, steps, keys, order: None, properties, metrics, execution: Arc::default() })
     }
 
-    /// With more functions on top, and the schema that the rows then have.
-    pub(super) fn with_windows(&self, windows: &[Arc<dyn WindowExpr>], schema: SchemaRef) -> Result<Self> {
-        let input = self.stages.last().map_or_else(|| self.row_schema(), |below| Arc::clone(&below.schema));
-        let kernels = windows.iter().map(|window| Kernel::new(window, &input));
-        let stage = Stage { kernels: kernels.collect::<Result<_>>()?, schema: Arc::clone(&schema) };
-        let mut stages = self.stages.clone();
-        stages.push(stage);
-        let properties = Arc::new(self.properties_with(schema)?);
-        let time = self.time.or_else(|| time_of(windows));
-        let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Arc::default());
-        Ok(Self { stages, time, properties, metrics, execution, ..self.clone() })
-    }
-
-    /// That of the rows the windows see.
-    fn row_schema(&self) -> SchemaRef {
-        let projected = self.layers.iter().rev().find_map(|layer| match layer {
-            Layer::Project(_, schema) => Some(Arc::clone(schema)),
-            Layer::Filter(_) => None,
-        });
-        projected.unwrap_or_else(|| self.input.schema())
-    }
-
-    /// Rows of one series come in order of time, those of several in none that could be named.
-    fn properties_with(&self, schema: SchemaRef) -> Result<PlanProperties> {
+    /// The same rows in the order of some columns of what it yields: of symbols of the series, and perhaps of time after
+    /// them. `None` where it does not read them so.
+    pub(in crate::operators) fn sorted_by(&self, columns: &[(usize, SortOptions)]) -> Result<Option<Self>> {
         let scan = self.scan()?;
+        let in_table =
+            columns.iter().map(|(at, options)| Some((column_before(scan, &self.steps, *at)?, *options)));
+        let Some(by) = in_table.collect::<Option<Vec<_>>>() else { return Ok(None) };
+        let order = SeriesOrder::new(&scan.selected().table, &by);
+        let Some(order) = order.filter(|order| order.goes_forwards_by(&self.keys)) else { return Ok(None) };
+        let schema = self.schema();
         let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
-        let mut outputs = self.input.output_partitioning().partition_count();
-        if scan.filters().is_none() && scan.selected().is_one_series() {
-            outputs = 1;
-            if let Some(time) = self.time {
-                let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(time).name(), time));
-                equivalences.add_orderings([[PhysicalSortExpr::new(column, TIME_ORDER)]]);
-            }
+        let sorted = columns.iter().map(|(at, options)| {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(*at).name(), *at));
+            PhysicalSortExpr::new(column, *options)
+        });
+        equivalences.add_orderings([sorted.collect::<Vec<_>>()]);
+        let one = Partitioning::UnknownPartitioning(1);
+        let properties = PlanProperties::clone(&self.properties).with_eq_properties(equivalences);
+        let properties = Arc::new(properties.with_partitioning(one));
+        let (order, metrics) = (Some(Arc::new(order)), ExecutionPlanMetricsSet::new());
+        Ok(Some(Self { order, properties, metrics, execution: Arc::default(), ..self.clone() }))
+    }
+
+    /// The same where the scan works out the filter that rows come through first; `None` where they come through none.
+    pub(in crate::operators) fn with_filter_in_scan(&self) -> Result<Option<Self>> {
+        let Some(Step::Layer(Layer::Filter(predicate))) = self.steps.first() else { return Ok(None) };
+        if is_large(predicate) {
+            return Ok(None);
         }
-        let partitioning = Partitioning::UnknownPartitioning(outputs);
-        Ok(PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded))
+        let Some(input) = on_scan(&self.input, |scan| scan.with_condition(predicate, None, None))? else {
+            return Ok(None);
+        };
+        let steps = self.steps[1..].to_vec().into();
+        let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Arc::default());
+        Ok(Some(Self { input, steps, metrics, execution, ..self.clone() }))
     }
 
     fn scan(&self) -> Result<&ScanExec> {
-        ScanExec::of(&self.input)
-            .ok_or_else(|| internal_datafusion_err!("SeriesWindowExec has no scan below it"))
+        scan_of(&self.input)
     }
 
     pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
-    pub(super) fn layers(&self) -> &[Layer] {
-        &self.layers
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps
     }
 
     pub(super) fn keys(&self) -> &[usize] {
@@ -155,24 +230,74 @@ impl SeriesWindowExec {
     }
 }
 
-/// Where the column is that windows are in the order of.
-fn time_of(windows: &[Arc<dyn WindowExpr>]) -> Option<usize> {
-    Some(windows.first()?.order_by().first()?.expr.downcast_ref::<Column>()?.index())
+fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Result<&ScanExec> {
+    ScanExec::with_any_condition(input)
+        .ok_or_else(|| internal_datafusion_err!("SeriesWindowExec has no scan below it"))
+}
+
+/// Rows of one series come in order of time, those of several in none that could be named.
+fn properties(input: &Arc<dyn ExecutionPlan>, steps: &[Step], schema: SchemaRef) -> Result<PlanProperties> {
+    let scan = scan_of(input)?;
+    let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
+    let mut outputs = input.output_partitioning().partition_count();
+    if scan.filters().is_none() && scan.selected().is_one_series() {
+        outputs = 1;
+        if let Some(time) = time_after(scan, steps) {
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(time).name(), time));
+            equivalences.add_orderings([[PhysicalSortExpr::new(column, TIME_ORDER)]]);
+        }
+    }
+    let partitioning = Partitioning::UnknownPartitioning(outputs);
+    Ok(PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded))
+}
+
+/// The column of the table that one is after the steps.
+fn column_before(scan: &ScanExec, steps: &[Step], at: usize) -> Option<usize> {
+    let mut place = at;
+    for step in steps.iter().rev() {
+        if let Step::Layer(Layer::Project(exprs, _)) = step {
+            place = exprs.get(place)?.downcast_ref::<Column>()?.index();
+        }
+    }
+    scan.projection().get(place).copied()
+}
+
+/// Where the designated timestamp is after the steps.
+fn time_after(scan: &ScanExec, steps: &[Step]) -> Option<usize> {
+    let time = scan.selected().table.schema().timestamp()?;
+    let mut place = scan.projection().iter().position(|column| *column == time)?;
+    for step in steps {
+        if let Step::Layer(Layer::Project(exprs, _)) = step {
+            let is_it = |expr: &Arc<dyn PhysicalExpr>| {
+                expr.downcast_ref::<Column>().is_some_and(|column| column.index() == place)
+            };
+            place = exprs.iter().position(is_it)?;
+        }
+    }
+    Some(place)
 }
 
 impl DisplayAs for SeriesWindowExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages = self.steps.iter().filter_map(|step| match step {
+            Step::Windows(stage) => Some(stage),
+            Step::Layer(_) => None,
+        });
         let functions: Vec<&str> =
-            self.stages.iter().flat_map(|stage| &stage.kernels).map(|kernel| kernel.expr.name()).collect();
+            stages.flat_map(|stage| &stage.kernels).map(|kernel| kernel.expr.name()).collect();
         write!(f, "SeriesWindowExec: [{}]", functions.join(", "))?;
-        for layer in self.layers.iter() {
-            match layer {
-                Layer::Filter(predicate) => write!(f, ", filter={predicate}")?,
-                Layer::Project(exprs, _) => {
+        if let Some(order) = &self.order {
+            write!(f, ", order={order}")?;
+        }
+        for step in self.steps.iter() {
+            match step {
+                Step::Layer(Layer::Filter(predicate)) => write!(f, ", filter={predicate}")?,
+                Step::Layer(Layer::Project(exprs, _)) => {
                     f.write_str(", projection=[")?;
                     crate::operators::sample::node::write_list(f, exprs)?;
                     f.write_str("]")?;
                 }
+                Step::Windows(stage) => write!(f, "{}", stage.slices)?,
             }
         }
         Ok(())
@@ -205,18 +330,17 @@ impl ExecutionPlan for SeriesWindowExec {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         let mut go_on = TreeNodeRecursion::Continue;
-        for layer in self.layers.iter() {
-            let exprs = match layer {
-                Layer::Filter(predicate) => std::slice::from_ref(predicate),
-                Layer::Project(exprs, _) => exprs,
+        for step in self.steps.iter() {
+            let exprs = match step {
+                Step::Layer(Layer::Filter(predicate)) => vec![Arc::clone(predicate)],
+                Step::Layer(Layer::Project(exprs, _)) => exprs.clone(),
+                Step::Windows(stage) => {
+                    let arguments = stage.kernels.iter().flat_map(|kernel| kernel.expr.expressions());
+                    arguments.chain(stage.slices.exprs().cloned()).collect()
+                }
             };
-            for expr in exprs {
+            for expr in &exprs {
                 go_on = go_on.visit_sibling(|| f(expr))?;
-            }
-        }
-        for kernel in self.stages.iter().flat_map(|stage| &stage.kernels) {
-            for argument in kernel.expr.expressions() {
-                go_on = go_on.visit_sibling(|| f(&argument))?;
             }
         }
         Ok(go_on)
@@ -244,20 +368,24 @@ impl ExecutionPlan for SeriesWindowExec {
         if scan.filters().is_some() {
             return internal_err!("a template of a plan cannot run");
         }
-        Ok(Box::pin(Worker {
+        let worker = Worker {
             read: scan.read_by_another(partition),
             scan: scan.clone(),
             keys: self.keys.clone(),
-            layers: Arc::clone(&self.layers),
-            stages: self.stages.clone(),
-            time: self.time,
+            order: self.order.clone(),
+            steps: Arc::clone(&self.steps),
             work: self.execution.of(partition),
             schema: self.schema(),
             batch_rows: context.session_config().batch_size().max(1).saturating_mul(BATCHES_AT_ONCE),
             ready: None,
             reservation: MemoryConsumer::new("SeriesWindowExec").register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
-        }))
+        };
+        if self.order.is_none() {
+            return Ok(Box::pin(worker));
+        }
+        let cores = self.input.output_partitioning().partition_count();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), worker.in_order(cores))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -269,9 +397,8 @@ impl ExecutionPlan for SeriesWindowExec {
 struct Worker {
     scan: ScanExec,
     keys: Vec<usize>,
-    layers: Arc<[Layer]>,
-    stages: Vec<Stage>,
-    time: Option<usize>,
+    order: Option<Arc<SeriesOrder>>,
+    steps: Arc<[Step]>,
     work: Arc<Work>,
     schema: SchemaRef,
     batch_rows: usize,
@@ -297,8 +424,36 @@ impl Worker {
                 self.reservation.free();
                 return Ok(None);
             };
-            self.ready = Some(self.run(&found.reader, task)?);
+            self.ready = Some(self.run(&found.reader, task, &self.reservation)?);
         }
+    }
+
+    /// The rows of all tasks in their order: so many cores work on the next ones.
+    fn in_order(self, cores: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
+        let worker = Arc::new(self);
+        let tasks = async move {
+            let found = worker.found()?;
+            let each = futures::stream::iter(0..found.tasks.len()).map(move |at| {
+                let (worker, found) = (Arc::clone(&worker), Arc::clone(&found));
+                SpawnedTask::spawn(async move {
+                    let _timer = worker.metrics.elapsed_compute().timer();
+                    let reservation = worker.reservation.new_empty();
+                    let rows = worker.run(&found.reader, &found.tasks[at], &reservation)?;
+                    worker.metrics.record_output(rows.num_rows());
+                    Ok::<_, DataFusionError>((rows, reservation, worker.batch_rows))
+                })
+            });
+            Ok::<_, DataFusionError>(each.buffered(cores.max(1)).then(async |done| {
+                let joined = done.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+                let (rows, reservation, batch_rows) = joined?;
+                let batches = (0..rows.num_rows()).step_by(batch_rows).map(move |from| {
+                    let _held = &reservation;
+                    Ok(rows.slice(from, batch_rows.min(rows.num_rows() - from)))
+                });
+                Ok::<_, DataFusionError>(futures::stream::iter(batches))
+            }))
+        };
+        futures::stream::once(tasks).try_flatten().try_flatten()
     }
 
     /// The tasks, found by whichever output comes first.
@@ -307,48 +462,58 @@ impl Worker {
         if let Some(found) = found.as_ref() {
             return Ok(Arc::clone(found));
         }
-        let Some(reader) = SeriesReader::new(&self.scan, &self.keys)? else {
+        let Some(mut reader) = SeriesReader::new(&self.scan, &self.keys)? else {
             return internal_err!("the windows are not over series of the table");
         };
+        if let Some(order) = &self.order {
+            reader.sort_by(order, &self.scan);
+        }
         let tasks = reader.tasks(TASK_ROWS, self.reach());
         Ok(Arc::clone(found.insert(Arc::new(Found { reader, tasks }))))
     }
 
-    fn run(&self, reader: &SeriesReader, task: &SeriesTask) -> Result<RecordBatch> {
+    fn run(
+        &self,
+        reader: &SeriesReader,
+        task: &SeriesTask,
+        reservation: &MemoryReservation,
+    ) -> Result<RecordBatch> {
         // What is read, the same rows side by side, and the results: eight bytes a value as a rule.
         let columns = 2 * self.scan.projection().len() + self.schema.fields().len();
-        self.reservation.try_resize(task.rows * columns * size_of::<u64>())?;
+        crate::wanted::look()?;
+        reservation.try_resize(task.rows * columns * size_of::<u64>())?;
         let read = reader.read(task)?;
         self.read.record_output(task.kept.len());
         let (mut batch, mut ends) = (read.batch, read.ends);
-        for layer in self.layers.iter() {
-            batch = layer.apply(batch, &mut ends)?;
+        let last = self.steps.iter().rposition(|step| matches!(step, Step::Windows(_)));
+        for (at, step) in self.steps.iter().enumerate() {
+            batch = match step {
+                Step::Layer(layer) => layer.apply(batch, &mut ends)?,
+                Step::Windows(stage) => stage.apply(&batch, &ends)?,
+            };
+            // Only a task without filters below windows reads more than it is about: that of one series.
+            if Some(at) == last && task.kept.len() < task.rows {
+                batch = batch.slice(task.kept.start, task.kept.len());
+                ends = vec![batch.num_rows()];
+            }
         }
-        let times = self.time.map(|time| Arc::clone(batch.column(time)));
-        let times =
-            times.as_ref().map_or(&[][..], |times| times.as_primitive::<TimestampNanosecondType>().values());
-        for stage in &self.stages {
-            let rows = Rows { batch: &batch, ends: &ends, times };
-            let results = stage.kernels.iter().map(|kernel| kernel.evaluate(&rows));
-            let mut columns = batch.columns().to_vec();
-            columns.append(&mut results.collect::<Result<Vec<ArrayRef>>>()?);
-            batch = batch_of(&stage.schema, columns, batch.num_rows())?;
-        }
-        // Only a task without filters reads more than it is about.
-        let whole = task.kept.len() == task.rows;
-        Ok(if whole { batch } else { batch.slice(task.kept.start, task.kept.len()) })
+        Ok(batch)
     }
 
     /// How far the windows see from each row of a series; `None` where that is not known.
     fn reach(&self) -> Option<Reach> {
-        let filtered = self.layers.iter().any(|layer| matches!(layer, Layer::Filter(_)));
-        let mut all = Reach::default();
-        for stage in &self.stages {
-            let reaches = stage.kernels.iter().map(Kernel::reach).collect::<Option<Vec<Reach>>>()?;
-            all.before += reaches.iter().map(|reach| reach.before).max().unwrap_or(0);
-            all.after += reaches.iter().map(|reach| reach.after).max().unwrap_or(0);
+        let (mut all, mut filtered) = (Reach::default(), self.scan.has_condition());
+        for step in self.steps.iter() {
+            match step {
+                Step::Layer(layer) => filtered |= matches!(layer, Layer::Filter(_)),
+                Step::Windows(stage) => {
+                    let reach = stage.reach().filter(|_| !filtered)?;
+                    all.before += reach.before;
+                    all.after += reach.after;
+                }
+            }
         }
-        (!filtered).then_some(all)
+        Some(all)
     }
 }
 

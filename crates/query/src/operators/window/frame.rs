@@ -1,5 +1,6 @@
 //! Which rows of its series a window function sees from each row.
 
+use super::slices::Order;
 use crate::operators::interval_nanos;
 use crate::scan::Reach;
 use datafusion::common::ScalarValue;
@@ -13,13 +14,14 @@ const SHORT_ROWS_MAX: i64 = 16;
 pub(super) enum Frame {
     /// From so many rows after the current one (negative: before it) to so many, both inside.
     Rows { from: Option<i64>, to: Option<i64> },
-    /// From so many nanoseconds after the current row's time to so many, both inside.
+    /// From so many nanoseconds after the current row's time to so many, both inside; of rows that are not in order of
+    /// time, whose numbers say which are peers, to those of the current row.
     Times { from: Option<i64>, to: Option<i64> },
 }
 
 impl Frame {
-    /// The frame of a window that is in order of time where `ordered`; `None` where it is of another kind.
-    pub(super) fn of(frame: &WindowFrame, ordered: bool) -> Option<Self> {
+    /// The frame of a window in this order; `None` where it is of another kind.
+    pub(super) fn of(frame: &WindowFrame, order: &Order) -> Option<Self> {
         match frame.units {
             WindowFrameUnits::Rows => {
                 let rows = |value: &ScalarValue| match value {
@@ -30,7 +32,7 @@ impl Frame {
                 Some(Frame::Rows { from, to })
             }
             // Without an order all rows are peers.
-            WindowFrameUnits::Range if !ordered => {
+            WindowFrameUnits::Range if matches!(order, Order::Any) => {
                 let peers = |bound: &WindowFrameBound| {
                     bound.is_unbounded() || matches!(bound, WindowFrameBound::CurrentRow)
                 };
@@ -38,7 +40,9 @@ impl Frame {
                 all.then_some(Frame::Rows { from: None, to: None })
             }
             WindowFrameUnits::Range => {
-                let nanos = |value: &ScalarValue| interval_nanos(value).filter(|nanos| *nanos >= 0);
+                let in_time = matches!(order, Order::Time(_));
+                let nanos =
+                    |value: &ScalarValue| interval_nanos(value).filter(|nanos| in_time && *nanos >= 0);
                 let (from, to) = (bound(&frame.start_bound, nanos)?, bound(&frame.end_bound, nanos)?);
                 Some(Frame::Times { from, to })
             }

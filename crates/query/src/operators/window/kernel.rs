@@ -1,12 +1,15 @@
 //! The window functions, each over the rows of one series at a time.
 //!
 //! sum, avg, count, min, max, vwap, first_value and last_value have kernels of their own for the types they
-//! mostly meet; any other function is DataFusion's own, called with the rows of each series.
+//! mostly meet; variances, correlations, regressions and medians are asked for all frames at once
+//! ([`crate::functions::windowed`]); any other function is DataFusion's own, called with the rows of each series.
 
 use super::fold::{Fold, Values};
 use super::frame::Frame;
+use super::slices::{Order, columns_read};
 use crate::error::from_arrow;
 use crate::functions::whole::{finished, mean, sums_fit};
+use crate::functions::windowed::Framed;
 use crate::scan::Reach;
 use arrow_select::concat::concat;
 use arrow_select::take::take;
@@ -16,7 +19,8 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
-    ArrowNativeTypeOp, DataType, Float64Type, Int64Type, Schema, TimeUnit, TimestampNanosecondType,
+    ArrowNativeTypeOp, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, Schema, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
 };
 use datafusion::common::{Result, ScalarValue, internal_err};
@@ -27,6 +31,20 @@ use datafusion::physical_plan::windows::{PlainAggregateWindowExpr, StandardWindo
 use datafusion::physical_plan::{PhysicalExpr, WindowExpr};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// The least or the largest of floats: NaN is the largest number; no two of them, nor of the zeros, are told apart.
+macro_rules! extreme_of_floats {
+    ($of:ty, $native:ty, $argument:expr, $frame:expr, $largest:expr, $rows:expr) => {{
+        let last = |value, _| value;
+        if $largest {
+            let larger = |a: $native, b: $native| if b > a || b.is_nan() { b } else { a };
+            Counted::<$of>::new($argument, <$native>::NEG_INFINITY).fold($rows, $frame, larger, last)
+        } else {
+            let smaller = |a: $native, b: $native| if b < a || a.is_nan() { b } else { a };
+            Counted::<$of>::new($argument, <$native>::NAN).fold($rows, $frame, smaller, last)
+        }
+    }};
+}
 
 /// Rows of some series, one after the other, each in order of time.
 pub(super) struct Rows<'a> {
@@ -45,7 +63,7 @@ pub(super) struct Kernel {
     how: How,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum How {
     Sum(Frame),
     Mean(Frame),
@@ -55,43 +73,74 @@ enum How {
     Vwap(Frame),
     /// last_value(x) where the flag says so, else first_value(x).
     Edge(Frame, bool),
+    /// Of all frames at once.
+    Framed(Frame, Framed),
     /// As DataFusion does.
     Other,
 }
 
+impl How {
+    /// The frames it goes by.
+    fn frame(&self) -> Option<Frame> {
+        match self {
+            How::Sum(frame)
+            | How::Mean(frame)
+            | How::Count(frame)
+            | How::Extreme(frame, _)
+            | How::Vwap(frame)
+            | How::Edge(frame, _)
+            | How::Framed(frame, _) => Some(*frame),
+            How::Other => None,
+        }
+    }
+}
+
 impl Kernel {
-    /// The kernel of a function over rows of this schema.
-    pub(super) fn new(expr: &Arc<dyn WindowExpr>, input: &Schema) -> Result<Self> {
+    /// The kernel of a function over rows of this schema in this order.
+    pub(super) fn new(expr: &Arc<dyn WindowExpr>, input: &Schema, order: &Order) -> Result<Self> {
         let arguments = expr.expressions();
         let types = arguments.iter().map(|argument| argument.data_type(input)).collect::<Result<Vec<_>>>()?;
-        let frame = Frame::of(expr.get_window_frame(), !expr.order_by().is_empty());
+        let frame = Frame::of(expr.get_window_frame(), order);
         let how = frame.and_then(|frame| How::of(expr, frame, &types, expr.field().ok()?.data_type()));
         Ok(Self { expr: Arc::clone(expr), arguments, how: how.unwrap_or(How::Other) })
     }
 
     /// The value of each row.
     pub(super) fn evaluate(&self, rows: &Rows<'_>) -> Result<ArrayRef> {
-        match self.how {
-            How::Sum(frame) => self.sum(frame, rows),
-            How::Mean(frame) => self.mean(frame, rows),
-            How::Count(frame) => self.count(frame, rows),
-            How::Extreme(frame, largest) => self.extreme(frame, largest, rows),
-            How::Vwap(frame) => self.vwap(frame, rows),
-            How::Edge(frame, last) => self.edge(frame, last, rows),
+        match &self.how {
+            How::Sum(frame) => self.sum(*frame, rows),
+            How::Mean(frame) => self.mean(*frame, rows),
+            How::Count(frame) => self.count(*frame, rows),
+            How::Extreme(frame, largest) => self.extreme(*frame, *largest, rows),
+            How::Vwap(frame) => self.vwap(*frame, rows),
+            How::Edge(frame, last) => self.edge(*frame, *last, rows),
+            How::Framed(frame, function) => self.framed(*frame, function, rows),
             How::Other => self.other(rows),
         }
     }
 
+    /// The columns of `input` that it looks at.
+    pub(super) fn columns(&self, input: &Schema) -> Vec<usize> {
+        match self.how {
+            How::Other if has_filter(&self.expr) => (0..input.fields().len()).collect(),
+            How::Other => {
+                let all = self.expr.all_expressions();
+                columns_read(&[all.args, all.partition_by_exprs, all.order_by_exprs].concat(), input)
+            }
+            _ => columns_read(&self.arguments, input),
+        }
+    }
+
+    /// Whether it asks which rows are peers, or how far apart in time they are.
+    pub(super) fn goes_by_times(&self) -> bool {
+        matches!(self.how.frame(), Some(Frame::Times { .. }))
+    }
+
     /// How far the function sees from a row; `None` where that is not known or has no end.
     pub(super) fn reach(&self) -> Option<Reach> {
-        match self.how {
-            How::Sum(frame)
-            | How::Mean(frame)
-            | How::Count(frame)
-            | How::Extreme(frame, _)
-            | How::Vwap(frame)
-            | How::Edge(frame, _) => frame.reach(),
-            How::Other => reach_of_shift(&self.expr),
+        match self.how.frame() {
+            Some(frame) => frame.reach(),
+            None => reach_of_shift(&self.expr),
         }
     }
 
@@ -198,10 +247,39 @@ impl Kernel {
             }
         }
         let argument = self.argument(0, rows.batch)?;
-        Ok(match argument.data_type() {
-            DataType::Int64 => of::<Int64Type>(&argument, frame, largest, rows),
-            DataType::Timestamp(..) => of::<TimestampNanosecondType>(&argument, frame, largest, rows),
-            _ => extreme_of_doubles(&argument, frame, largest, rows),
+        macro_rules! extreme {
+            ($($pattern:pat => $of:ty),* $(,)?) => {
+                match argument.data_type() {
+                    DataType::Float32 => extreme_of_floats!(Float32Type, f32, &argument, frame, largest, rows),
+                    DataType::Float64 => extreme_of_floats!(Float64Type, f64, &argument, frame, largest, rows),
+                    $($pattern => of::<$of>(&argument, frame, largest, rows),)*
+                    other => return internal_err!("no least or largest {other}"),
+                }
+            };
+        }
+        Ok(extreme!(
+            DataType::Int8 => Int8Type,
+            DataType::Int16 => Int16Type,
+            DataType::Int32 => Int32Type,
+            DataType::Int64 => Int64Type,
+            DataType::UInt8 => UInt8Type,
+            DataType::UInt16 => UInt16Type,
+            DataType::UInt32 => UInt32Type,
+            DataType::UInt64 => UInt64Type,
+            DataType::Date32 => Date32Type,
+            DataType::Decimal128(..) => Decimal128Type,
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => TimestampNanosecondType,
+        ))
+    }
+
+    /// A function that is asked for all frames at once.
+    fn framed(&self, frame: Frame, function: &Framed, rows: &Rows<'_>) -> Result<ArrayRef> {
+        let arguments = (0..self.arguments.len()).map(|at| self.argument(at, rows.batch));
+        let arguments = arguments.collect::<Result<Vec<ArrayRef>>>()?;
+        function.over(&arguments, &mut |visit| {
+            each_series(rows, |from, rows, times| {
+                frame.each(rows, times, |start, end| visit(from + start..from + end));
+            });
         })
     }
 
@@ -271,10 +349,15 @@ impl How {
         }
         let aggregate = plain_aggregate(expr)?;
         let same = types.first() == Some(result);
-        let ordered = matches!(
-            result,
-            DataType::Float64 | DataType::Int64 | DataType::Timestamp(TimeUnit::Nanosecond, _)
-        );
+        let ordered = result.is_integer()
+            || matches!(
+                result,
+                DataType::Float32
+                    | DataType::Float64
+                    | DataType::Date32
+                    | DataType::Decimal128(..)
+                    | DataType::Timestamp(TimeUnit::Nanosecond, _)
+            );
         let added = matches!(result, DataType::Float64 | DataType::Int64 | DataType::UInt64);
         match (aggregate.fun().name(), types) {
             ("count", [_]) => Some(How::Count(frame)),
@@ -283,6 +366,10 @@ impl How {
             ("min", [_]) if same && ordered => Some(How::Extreme(frame, false)),
             ("max", [_]) if same && ordered => Some(How::Extreme(frame, true)),
             ("vwap", [DataType::Float64, DataType::Float64]) => Some(How::Vwap(frame)),
+            // Those that are sums of doubles are above.
+            (name, types) if same || *result == DataType::Float64 => {
+                Framed::of(name, types).map(|function| How::Framed(frame, function))
+            }
             _ => None,
         }
     }
@@ -303,15 +390,19 @@ impl How {
 }
 
 /// The aggregate of a window function without DISTINCT, ORDER BY, IGNORE NULLS or FILTER.
-fn plain_aggregate(expr: &Arc<dyn WindowExpr>) -> Option<&AggregateFunctionExpr> {
+pub(super) fn plain_aggregate(expr: &Arc<dyn WindowExpr>) -> Option<&AggregateFunctionExpr> {
     let any = expr.as_any();
     let sliding = any.downcast_ref::<SlidingAggregateWindowExpr>().map(|expr| expr.get_aggregate_expr());
     let aggregate = sliding
         .or_else(|| any.downcast_ref::<PlainAggregateWindowExpr>().map(|expr| expr.get_aggregate_expr()))?;
     let plain = !aggregate.is_distinct() && !aggregate.ignore_nulls() && aggregate.order_bys().is_empty();
-    // Only what it prints says whether there is a filter: where that changes, no kernel is taken.
-    let filtered = !format!("{expr:?}").ends_with("filter: None }");
-    (plain && !filtered).then_some(aggregate)
+    (plain && !has_filter(expr)).then_some(aggregate)
+}
+
+/// Whether only some rows count. Only what a function prints says so: where that changes, no kernel is taken.
+fn has_filter(expr: &Arc<dyn WindowExpr>) -> bool {
+    let aggregate = expr.as_any().downcast_ref::<StandardWindowExpr>().is_none();
+    aggregate && !format!("{expr:?}").ends_with("filter: None }")
 }
 
 /// Whether first_value (last_value) of a NULL and a value (a value and a NULL) is the NULL.
@@ -465,17 +556,5 @@ impl<'a, A: ArrowPrimitiveType> Counted<'a, A> {
             });
         });
         Some(NullBuffer::new(some.finish()))
-    }
-}
-
-/// NaN is the largest number; no two of them, nor of the zeros, are told apart.
-fn extreme_of_doubles(argument: &ArrayRef, frame: Frame, largest: bool, rows: &Rows<'_>) -> ArrayRef {
-    let last = |value, _| value;
-    if largest {
-        let larger = |a: f64, b: f64| if b > a || b.is_nan() { b } else { a };
-        Counted::<Float64Type>::new(argument, f64::NEG_INFINITY).fold(rows, frame, larger, last)
-    } else {
-        let smaller = |a: f64, b: f64| if b < a || a.is_nan() { b } else { a };
-        Counted::<Float64Type>::new(argument, f64::NAN).fold(rows, frame, smaller, last)
     }
 }

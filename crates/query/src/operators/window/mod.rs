@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! WindowAggExec | BoundedWindowAggExec over a scan -> rule -> exec (ExecutionPlan)
-//! exec: rows of a task (scan::SeriesReader) -> kernel a function -> frame, fold
+//! exec: rows of a task (scan::SeriesReader) -> steps: layer | slices -> kernel a function -> frame, fold
 //! ```
 //!
 //! `PARTITION BY` columns of the series key `ORDER BY` the designated timestamp is the order in which rows
 //! are stored, so that nothing is sorted or dealt out: each core takes some series at a time, and a function
-//! runs over the slice of one series ([`kernel`]). What [`rule`] does not recognise stays DataFusion's.
+//! runs over the slice of one series ([`kernel`]). Where partitions are finer than series, or the order says more than
+//! the time, the rows of each series are dealt out and sorted ([`slices`]). Other windows over
+//! whole partitions group rows as they come ([`whole`]). What [`rule`] does not recognise stays DataFusion's: windows with
+//! an order that have no column of the series key in PARTITION BY.
 
 pub(super) mod alike;
 pub(super) mod exec;
@@ -15,6 +18,8 @@ pub(super) mod fold;
 mod frame;
 mod kernel;
 pub(super) mod rule;
+mod slices;
+pub(super) mod whole;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -3,11 +3,16 @@
 //! The rule stands before the one that adds the sorts and the partitions that nodes require: the new node
 //! requires none, and what else wants an order still gets its own sort.
 
-use super::exec::{Layer, SeriesWindowExec};
+use super::exec::{Layer, SeriesWindowExec, Stage, Step};
+use super::slices::Order;
+use super::whole::PartitionAggregatesExec;
+use crate::operators::settings::has_pipeline;
 use crate::scan::{ScanExec, ScanOrder};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::filter::FilterExec;
@@ -24,11 +29,18 @@ impl PhysicalOptimizerRule for WindowsBySeries {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
+        config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if !has_pipeline(config) {
+            return Ok(plan);
+        }
         plan.transform_up(|node| {
-            let found = by_series(&node)?;
-            Ok(found.map_or_else(|| Transformed::no(node), |found| Transformed::yes(Arc::new(found) as _)))
+            if let Some(found) = by_series(&node)? {
+                return Ok(Transformed::yes(Arc::new(found) as Arc<dyn ExecutionPlan>));
+            }
+            let whole = windows_of(&node)
+                .and_then(|(windows, input)| PartitionAggregatesExec::of(windows, input, node.schema()));
+            Ok(whole.map_or_else(|| Transformed::no(node), |found| Transformed::yes(Arc::new(found) as _)))
         })
         .data()
     }
@@ -42,21 +54,34 @@ impl PhysicalOptimizerRule for WindowsBySeries {
     }
 }
 
-/// The operator in the place of a node, where that is a window over the series of a table.
+/// The operator in the place of a node, where that is a window over the series of a table, or a filter of such.
 fn by_series(node: &Arc<dyn ExecutionPlan>) -> Result<Option<SeriesWindowExec>> {
-    let Some((windows, input)) = windows_of(node) else { return Ok(None) };
-    if let Some(below) = input.downcast_ref::<SeriesWindowExec>() {
-        let Some(found) = Found::in_scan(windows, below.layers(), below.input()) else { return Ok(None) };
-        if found.keys != below.keys() {
-            return Ok(None);
-        }
-        return below.with_windows(&found.windows, node.schema()).map(Some);
+    if let Some(filter) = node.downcast_ref::<FilterExec>().filter(|filter| filter.fetch().is_none()) {
+        let Some(below) = filter.input().downcast_ref::<SeriesWindowExec>() else { return Ok(None) };
+        let mut steps = below.steps().to_vec();
+        steps.extend(steps_of(filter).into_iter().map(Step::Layer));
+        let (input, keys) = (Arc::clone(below.input()), below.keys().to_vec());
+        return SeriesWindowExec::new(input, steps, keys, node.schema()).map(Some);
     }
-    let mut layers = Vec::new();
-    let Some(scan) = below_layers(input, &mut layers) else { return Ok(None) };
-    let Some(found) = Found::in_scan(windows, &layers, scan) else { return Ok(None) };
-    let exec = SeriesWindowExec::new(Arc::clone(scan), layers, found.keys, found.time)?;
-    exec.with_windows(&found.windows, node.schema()).map(Some)
+    let Some((windows, input)) = windows_of(node) else { return Ok(None) };
+    let mut steps = Vec::new();
+    let Some((plan, known)) = below_steps(input, &mut steps) else { return Ok(None) };
+    let Some(stage) = stage_of(windows, &steps, plan, (&input.schema(), node.schema()))? else {
+        return Ok(None);
+    };
+    let Some(scan) = ScanExec::of(plan) else { return Ok(None) };
+    let of_series = |column: &usize| scan.selected().table.schema().series().contains(column);
+    let mut keys: Vec<usize> = stage.table_columns().filter(of_series).collect();
+    if let Some(known) = known {
+        keys.retain(|key| known.contains(key));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    steps.push(Step::Windows(stage));
+    SeriesWindowExec::new(Arc::clone(plan), steps, keys, node.schema()).map(Some)
 }
 
 /// Window functions and what they read.
@@ -93,55 +118,90 @@ pub(in crate::operators) fn below_layers<'a>(
     Some(scan)
 }
 
-/// Windows that go by series and time.
-struct Found {
-    /// In ascending order of time.
-    windows: Vec<Arc<dyn WindowExpr>>,
-    /// The columns of the table they are partitioned by, ascending.
-    keys: Vec<usize>,
-    /// Where the designated timestamp is among the columns they read, where they are in its order.
-    time: Option<usize>,
-}
-
-impl Found {
-    fn in_scan(
-        windows: &[Arc<dyn WindowExpr>],
-        layers: &[Layer],
-        scan: &Arc<dyn ExecutionPlan>,
-    ) -> Option<Self> {
-        let scan = ScanExec::of(scan)?;
-        let schema = scan.selected().table.schema();
-        let (first, timestamp) = (windows.first()?, schema.timestamp()?);
-        let keys = first.partition_by().iter().map(|key| table_column(key, layers, scan));
-        let mut keys = keys.collect::<Option<Vec<usize>>>()?;
-        keys.sort_unstable();
-        keys.dedup();
-        if keys.is_empty() || !keys.iter().all(|key| schema.series().contains(key)) {
-            return None;
-        }
-        let (time, descending) = match first.order_by() {
-            [] => (None, false),
-            [order] if table_column(&order.expr, layers, scan) == Some(timestamp) => {
-                (Some(order.expr.downcast_ref::<Column>()?.index()), order.options.descending)
-            }
-            _ => return None,
-        };
-        let forwards = |window: &Arc<dyn WindowExpr>| match descending {
-            true => window.get_reverse_expr(),
-            false => Some(Arc::clone(window)),
-        };
-        Some(Self { windows: windows.iter().map(forwards).collect::<Option<_>>()?, keys, time })
+/// A filter as steps.
+fn steps_of(filter: &FilterExec) -> Vec<Layer> {
+    let mut layers = vec![Layer::Filter(Arc::clone(filter.predicate()))];
+    if let Some(projection) = filter.projection() {
+        let schema = filter.input().schema();
+        let column =
+            |at: &usize| Arc::new(Column::new(schema.field(*at).name(), *at)) as Arc<dyn PhysicalExpr>;
+        layers.push(Layer::Project(projection.iter().map(column).collect(), filter.schema()));
     }
+    layers
 }
 
-/// The column of the table that an expression over the layers is.
-pub(in crate::operators) fn table_column(
+/// The scan below steps, and the columns by which rows are read where some of these are windows; the steps are added to
+/// `steps`, the lowest first.
+#[expect(clippy::type_complexity, reason = "a plan and columns of its table")]
+fn below_steps<'a>(
+    plan: &'a Arc<dyn ExecutionPlan>,
+    steps: &mut Vec<Step>,
+) -> Option<(&'a Arc<dyn ExecutionPlan>, Option<&'a [usize]>)> {
+    if let Some(below) = plan.downcast_ref::<SeriesWindowExec>() {
+        steps.extend(below.steps().iter().cloned());
+        return Some((below.input(), Some(below.keys())));
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let found = below_steps(projection.input(), steps)?;
+        let exprs = projection.expr().iter().map(|projected| Arc::clone(&projected.expr)).collect();
+        steps.push(Step::Layer(Layer::Project(exprs, plan.schema())));
+        return Some(found);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>().filter(|filter| filter.fetch().is_none()) {
+        let found = below_steps(filter.input(), steps)?;
+        steps.extend(steps_of(filter).into_iter().map(Step::Layer));
+        return Some(found);
+    }
+    below_layers(plan, &mut Vec::new()).map(|scan| (scan, None))
+}
+
+/// Window functions over what steps make of a scan; `None` where they are not to be run by series.
+fn stage_of(
+    windows: &[Arc<dyn WindowExpr>],
+    steps: &[Step],
+    scan: &Arc<dyn ExecutionPlan>,
+    schemas: (&SchemaRef, SchemaRef),
+) -> Result<Option<Stage>> {
+    let (Some(first), Some(scan)) = (windows.first(), ScanExec::of(scan)) else { return Ok(None) };
+    let Some(timestamp) = scan.selected().table.schema().timestamp() else { return Ok(None) };
+    let layers = steps.iter().filter_map(|step| match step {
+        Step::Layer(layer) => Some(layer),
+        Step::Windows(_) => None,
+    });
+    let column = |expr: &Arc<dyn PhysicalExpr>| table_column(expr, layers.clone(), scan);
+    let partition = first.partition_by().iter().map(|key| (Arc::clone(key), column(key))).collect();
+    let is_time = |by: &PhysicalSortExpr| column(&by.expr) == Some(timestamp);
+    let order = match first.order_by() {
+        [] => Order::Any,
+        [by] if is_time(by) => {
+            let Some(column) = by.expr.downcast_ref::<Column>() else { return Ok(None) };
+            if by.options.descending {
+                let backwards = windows.iter().map(|window| window.get_reverse_expr());
+                if let Some(windows) = backwards.collect::<Option<Vec<_>>>() {
+                    return Stage::new(&windows, partition, Order::Time(column.index()), schemas).map(Some);
+                }
+            } else {
+                return Stage::new(windows, partition, Order::Time(column.index()), schemas).map(Some);
+            }
+            Order::By { exprs: first.order_by().to_vec(), in_time: false }
+        }
+        [by, ..] => {
+            let in_time = is_time(by) && !by.options.descending;
+            Order::By { exprs: first.order_by().to_vec(), in_time }
+        }
+    };
+    Stage::new(windows, partition, order, schemas).map(Some)
+}
+
+/// The column of the table that an expression over layers is; results of windows stand after the columns that they were
+/// found for.
+pub(in crate::operators) fn table_column<'a>(
     expr: &Arc<dyn PhysicalExpr>,
-    layers: &[Layer],
+    layers: impl DoubleEndedIterator<Item = &'a Layer>,
     scan: &ScanExec,
 ) -> Option<usize> {
     let mut index = expr.downcast_ref::<Column>()?.index();
-    for layer in layers.iter().rev() {
+    for layer in layers.rev() {
         if let Layer::Project(exprs, _) = layer {
             index = exprs.get(index)?.downcast_ref::<Column>()?.index();
         }

@@ -1,4 +1,4 @@
-use crate::{Database, DatabaseOptions, Outcome};
+use crate::{Database, DatabaseOptions, Outcome, Session};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tickstone_engine::EngineOptions;
 
 /// One row of a table: seconds, symbol, a double, a whole number, a double that may be NaN.
-type Row = (i64, Option<&'static str>, Option<f64>, Option<i64>, Option<f64>);
+pub(in crate::operators) type Row = (i64, Option<&'static str>, Option<f64>, Option<i64>, Option<f64>);
 
 fn any_row() -> impl Strategy<Value = Row> {
     let symbol =
@@ -19,12 +19,12 @@ fn any_row() -> impl Strategy<Value = Row> {
 }
 
 /// Commits, and whether all is sealed after each.
-fn any_commits() -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
+pub(in crate::operators) fn any_commits() -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
     prop::collection::vec((prop::collection::vec(any_row(), 0..40), any::<bool>()), 0..4)
 }
 
 /// A table `t` of these rows, in slices of a few; `n` counts them as they arrive. Without `ties` no two times are equal.
-fn database(commits: &[(Vec<Row>, bool)], ties: bool) -> Database {
+pub(in crate::operators) fn database(commits: &[(Vec<Row>, bool)], ties: bool) -> Database {
     database_with(commits, ties, None)
 }
 
@@ -62,8 +62,18 @@ fn database_with(commits: &[(Vec<Row>, bool)], ties: bool, query_memory_bytes: O
 }
 
 /// The rows of a statement, values as text.
-fn run(database: &Database, sql: &str) -> Vec<Vec<String>> {
+pub(in crate::operators) fn run(database: &Database, sql: &str) -> Vec<Vec<String>> {
+    run_in(&mut database.session(), database, sql)
+}
+
+/// The same by DataFusion's own operators.
+pub(in crate::operators) fn run_plainly(database: &Database, sql: &str) -> Vec<Vec<String>> {
     let mut session = database.session();
+    run_in(&mut session, database, "SET pipeline = false");
+    run_in(&mut session, database, sql)
+}
+
+fn run_in(session: &mut Session, database: &Database, sql: &str) -> Vec<Vec<String>> {
     let batches: Vec<RecordBatch> = database.runtime().block_on(async {
         let statement = session.parse(sql).unwrap().remove(0);
         match session.run(statement).await.unwrap_or_else(|error| panic!("{sql}: {error}")) {
@@ -86,23 +96,23 @@ fn run(database: &Database, sql: &str) -> Vec<Vec<String>> {
     rows
 }
 
-fn plan(database: &Database, sql: &str) -> String {
+pub(in crate::operators) fn plan(database: &Database, sql: &str) -> String {
     run(database, &format!("EXPLAIN {sql}")).concat().concat()
 }
 
 /// Rows in order of their first value, which is a number.
-fn by_number(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+pub(in crate::operators) fn by_number(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     rows.sort_by_key(|row| row[0].parse::<i64>().unwrap());
     rows
 }
 
 /// Whether two values are the same, doubles but for their last digits.
-fn same(a: &str, b: &str) -> bool {
+pub(in crate::operators) fn same(a: &str, b: &str) -> bool {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs()).max(1.0);
     a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a.is_finite() && close(a, b))
 }
 
-/// Compares windows over series with the same ones where an expression hides the series from the rule.
+/// Compares windows over series with DataFusion's.
 fn check(commits: &[(Vec<Row>, bool)], ties: bool, function: &str, frame: &str, rest: &str) {
     let database = &database(commits, ties);
     let sql = |partition: &str, order: &str| {
@@ -111,18 +121,20 @@ fn check(commits: &[(Vec<Row>, bool)], ties: bool, function: &str, frame: &str, 
     // Among equal times the order of arrival.
     let by_rows = frame.starts_with("ROWS");
     let order = if by_rows { "ORDER BY ts, n" } else { "ORDER BY ts" };
-    let keys = [("v, s", "v, s, s IS NULL"), ("s", "s, s IS NULL"), ("v", "v, v IS NULL")];
     // Among equal times of several series there is no order.
-    for (keys, hidden) in &keys[..if by_rows && ties { 1 } else { 3 }] {
-        let (ours, theirs) = (sql(keys, "ORDER BY ts"), sql(hidden, order));
-        assert!(plan(database, &ours).contains("SeriesWindowExec"), "{ours}");
-        assert!(!plan(database, &theirs).contains("SeriesWindowExec"), "{theirs}");
-        let (found, expected) = (by_number(run(database, &ours)), by_number(run(database, &theirs)));
-        assert_eq!(found.len(), expected.len(), "{ours}");
-        for (found, expected) in found.iter().zip(&expected) {
-            let same = found.iter().zip(expected).all(|(a, b)| same(a, b));
-            assert!(same, "{ours}\n{found:?}\n{expected:?}\n{}", plan(database, &ours));
-        }
+    for keys in &["v, s", "s", "v"][..if by_rows && ties { 1 } else { 3 }] {
+        compare(database, &sql(keys, "ORDER BY ts"), &sql(keys, order));
+    }
+}
+
+/// Compares what windows over series give with what DataFusion's do for another statement.
+fn compare(database: &Database, ours: &str, theirs: &str) {
+    assert!(plan(database, ours).contains("SeriesWindowExec"), "{ours}");
+    let (found, expected) = (by_number(run(database, ours)), by_number(run_plainly(database, theirs)));
+    assert_eq!(found.len(), expected.len(), "{ours}");
+    for (found, expected) in found.iter().zip(&expected) {
+        let same = found.iter().zip(expected).all(|(a, b)| same(a, b));
+        assert!(same, "{ours}\n{found:?}\n{expected:?}\n{}", plan(database, ours));
     }
 }
 
@@ -165,6 +177,26 @@ const FUNCTIONS: [&str; 14] = [
     "sum(DISTINCT k)",
 ];
 
+/// Other functions, of rows in one order.
+const MORE: [&str; 16] = [
+    "stddev(x)",
+    "var_pop(k)",
+    "corr(x, k)",
+    "covar_samp(x, k)",
+    "regr_slope(x, k)",
+    "skewness(k)",
+    "median(x)",
+    "median(k)",
+    "min(x::REAL)",
+    "max(k::SMALLINT)",
+    "min(ts::DATE)",
+    "max(x::DECIMAL(10, 2))",
+    "lag(k, 2)",
+    "row_number()",
+    "nth_value(w, 2)",
+    "last_value(x)",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
@@ -198,6 +230,72 @@ proptest! {
     }
 
     #[test]
+    fn finer_partitions_and_other_orders(
+        commits in any_commits(),
+        ties in any::<bool>(),
+        function in prop::sample::select(&FUNCTIONS[..]),
+        more in prop::sample::select(&MORE[..]),
+        keys in prop::sample::select(&[
+            "s", "s, k", "k % 2, s, v", "s, date_trunc('minute', ts)", "v, z", "s, w LIKE '%1%'", "extract(second FROM ts) < 20, v",
+        ][..]),
+        order in prop::sample::select(&[
+            "ts, n", "n", "k, n", "x DESC, n", "k DESC NULLS LAST, ts, n", "ts, k DESC, n", "ts DESC, n", "w, n", "z, n",
+        ][..]),
+        frame in prop::sample::select(&ROWS[..]),
+    ) {
+        let database = database(&commits, ties);
+        let sql = |function: &str| format!("SELECT n, {function} OVER (PARTITION BY {keys} ORDER BY {order} {frame}) FROM t");
+        compare(&database, &sql(function), &sql(function));
+        compare(&database, &sql(more), &sql(more));
+        let windows = format!(
+            "SELECT n, r, sum(r) OVER (PARTITION BY s, v ORDER BY n) FROM ({}) WHERE r > 0",
+            sql("count(*)").trim_end_matches(" FROM t").to_string() + " AS r, s, v FROM t"
+        );
+        compare(&database, &windows, &windows);
+    }
+
+    #[test]
+    fn in_order_of_series_and_time(
+        commits in any_commits(),
+        (keys, order) in prop::sample::select(&[
+            ("s, v", "s, v, ts"), ("s, v", "v DESC, s, ts"), ("s", "s DESC NULLS FIRST, ts"), ("v", "v, ts"), ("s, v", "s, v"),
+            ("s, v", "v"), ("s", "s NULLS FIRST"), ("s, k", "s, ts"),
+        ][..]),
+        rest in prop::sample::select(&["", "WHERE k > 0", "WHERE s = 'A'", "QUALIFY count(*) OVER (PARTITION BY s, v) > 2"][..]),
+    ) {
+        let database = database(&commits, false);
+        let sql = format!("SELECT s, v, ts, n, sum(k) OVER (PARTITION BY {keys} ORDER BY ts) FROM t {rest} ORDER BY {order}");
+        let text = plan(&database, &sql);
+        assert!(text.contains("order=series") && !text.contains("SortExec"), "{text}");
+        let (found, expected) = (run(&database, &sql), run_plainly(&database, &format!("{sql}, ts, n")));
+        if order.ends_with("ts") {
+            assert_eq!(found, expected, "{sql}");
+        } else {
+            let of = |row: &Vec<String>| if order == "v" { row[1].clone() } else { row[0].clone() };
+            assert_eq!(found.iter().map(of).collect::<Vec<_>>(), expected.iter().map(of).collect::<Vec<_>>(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn peers(
+        commits in any_commits(),
+        function in prop::sample::select(&FUNCTIONS[..13]),
+        keys in prop::sample::select(&["s", "s, k", "v, s, k % 3"][..]),
+        order in prop::sample::select(&["ts, k", "k", "k DESC, ts", "w", "z, v"][..]),
+        frame in prop::sample::select(&[
+            "", "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+            "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        ][..]),
+    ) {
+        let database = database(&commits, true);
+        for function in [function, "rank()", "dense_rank()"] {
+            let frame = if function.ends_with("rank()") { "" } else { frame };
+            let sql = format!("SELECT n, {function} OVER (PARTITION BY {keys} ORDER BY {order} {frame}) FROM t");
+            compare(&database, &sql, &sql);
+        }
+    }
+
+    #[test]
     fn only_some_rows(
         commits in any_commits(), ties in any::<bool>(), function in prop::sample::select(&FUNCTIONS[..]),
         rest in prop::sample::select(&[
@@ -211,7 +309,7 @@ proptest! {
 }
 
 /// Rows of two symbols, late ones in a run.
-fn some() -> Database {
+pub(in crate::operators) fn some() -> Database {
     let row =
         |second: i64, symbol: &'static str, x: f64| (second, Some(symbol), Some(x), Some(second), Some(x));
     let first = (0..30).map(|at| row(at, ["A", "B"][at as usize % 2], at as f64)).collect();
@@ -235,9 +333,8 @@ fn composes_with_the_rest_of_sql() {
                 WINDOW w AS (PARTITION BY s ORDER BY ts ROWS 2 PRECEDING)";
     let text = plan(&database, both);
     assert_eq!(text.matches("SeriesWindowExec:").count(), 1, "{text}");
-    let hidden = both.replace("BY s", "BY s, s IS NULL").replace("ORDER BY ts ROWS", "ORDER BY ts, n ROWS");
-    assert!(!plan(&database, &hidden).contains("SeriesWindowExec"));
-    assert_eq!(by_number(run(&database, both)), by_number(run(&database, &hidden)));
+    let in_order = both.replace("ORDER BY ts ROWS", "ORDER BY ts, n ROWS");
+    compare(&database, both, &in_order);
 }
 
 #[test]
@@ -253,13 +350,7 @@ fn one_series_is_in_order_of_time() {
 #[test]
 fn what_is_not_by_series_and_time_is_left_alone() {
     let database = some();
-    for over in [
-        "PARTITION BY s ORDER BY n",
-        "PARTITION BY s ORDER BY ts, n",
-        "PARTITION BY k ORDER BY ts",
-        "PARTITION BY s, k ORDER BY ts",
-        "ORDER BY ts",
-    ] {
+    for over in ["PARTITION BY k ORDER BY ts", "ORDER BY ts", "ORDER BY s, ts"] {
         let text = plan(&database, &format!("SELECT count(*) OVER ({over}) FROM t"));
         assert!(!text.contains("SeriesWindowExec") && text.contains("WindowAggExec"), "{text}");
     }
@@ -287,11 +378,12 @@ fn descending_windows_are_turned_round() {
             format!("SELECT n, {function} OVER (PARTITION BY {keys} ORDER BY ts DESC {frame}) FROM t")
         };
         assert!(plan(&database, &sql("s")).contains("SeriesWindowExec"), "{function}");
-        let expected = by_number(run(&database, &sql("s, s IS NULL")));
+        let expected = by_number(run_plainly(&database, &sql("s")));
         assert_eq!(by_number(run(&database, &sql("s"))), expected, "{function} {frame}");
     }
-    let text = plan(&database, "SELECT row_number() OVER (PARTITION BY s ORDER BY ts DESC) FROM t");
-    assert!(!text.contains("SeriesWindowExec"), "{text}");
+    let sql = "SELECT n, row_number() OVER (PARTITION BY s ORDER BY ts DESC) FROM t";
+    assert!(plan(&database, sql).contains("sorted by"));
+    compare(&database, sql, sql);
 }
 
 #[test]

@@ -87,6 +87,37 @@ fn kept_plans_answer_as_new_ones() {
 }
 
 #[test]
+fn conditions_that_select_no_rows_stay_in_kept_plans() {
+    let symbols = ["'A'", "'B'", "'C'"];
+    check("SELECT n, px FROM t WHERE s = ? AND n > 40 AND px < 120.5 ORDER BY n", &symbols, true);
+    check("SELECT count(*), sum(n) FROM t WHERE n % 2 = 0 AND n < ?", &["100", "7", "-1"], true);
+    check("SELECT ts, max(px) FROM t WHERE px > ? AND s = 'A' SAMPLE BY 1h", &["3", "99.5"], true);
+    check("SELECT * FROM t WHERE s = ? AND n > 5 QUALIFY px = max(px) OVER (PARTITION BY s)", &symbols, true);
+    check(
+        "SELECT n, count(*) OVER (PARTITION BY n % 3) FROM t WHERE s = ? AND n <> 4 ORDER BY n",
+        &symbols,
+        true,
+    );
+    check("SELECT * FROM t WHERE s <> ? ORDER BY px DESC, n LIMIT 2", &symbols, true);
+    check(
+        "SELECT * FROM t WHERE ts >= ? AND n < 9 LATEST ON ts PARTITION BY n",
+        &["'2024-01-01'", "'2024-01-02'"],
+        true,
+    );
+    // With two literals of each kind: what one statement keeps is not another's.
+    let database = database(1);
+    let mut session = database.session();
+    for _ in 0..4 {
+        for (symbol, above) in [("A", 10), ("B", 10), ("A", 20), ("B", 990)] {
+            let sql = format!("SELECT n FROM t WHERE s = '{symbol}' AND n > {above} ORDER BY n");
+            assert_eq!(rows(&mut session, &sql), rows(&mut self::database(1).session(), &sql), "{sql}");
+        }
+    }
+    assert_eq!(kept(&database), 3);
+    assert!(database.plans().counts().reused >= 9);
+}
+
+#[test]
 fn what_depends_on_more_is_planned_each_time() {
     check("SELECT max(px) FROM t", &[""], false);
     check("SELECT count(*) FROM t WHERE ts < now() AND s = ?", &["'A'", "'B'"], false);

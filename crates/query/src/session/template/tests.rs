@@ -5,7 +5,7 @@ use crate::dialect;
 fn check(sql: &str, expect: &str, literals: &[&str]) {
     let mut parsed = dialect::parse(sql).unwrap();
     let Some(dialect::Statement::Query(mut statement)) = parsed.pop() else { panic!("{sql}: no query") };
-    let taken: Vec<String> = take_literals(&mut statement)
+    let taken: Vec<String> = take_literals(&mut statement, &BTreeSet::new())
         .into_iter()
         .map(|literal| match literal {
             Literal::Text(text) => format!("'{text}'"),

@@ -1,0 +1,311 @@
+//! Aggregates over whole partitions as windows: `max(x) OVER (PARTITION BY k)`.
+//!
+//! Every row of a partition has the same result, so that nothing needs sorting: rows are grouped as they come, kept, and
+//! each is given the result of its group.
+
+use super::kernel::plain_aggregate;
+use crate::error::from_arrow;
+use crate::operators::sample::groups::Keys;
+use crate::operators::series::Shared;
+use crate::scan::row_bytes;
+use arrow_select::take::take;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator, WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+    PlanProperties, WindowExpr,
+};
+use futures::{StreamExt, TryStreamExt};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// Adds aggregates over the whole partition that a row is of.
+///
+/// Its outputs share what all of its inputs give: the first that is asked for rows has them read.
+#[derive(Debug, Clone)]
+pub(crate) struct PartitionAggregatesExec {
+    input: Arc<dyn ExecutionPlan>,
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    windows: Vec<Arc<dyn WindowExpr>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    execution: Arc<Shared<OnceCell<Arc<Grouped>>>>,
+}
+
+/// The rows of all inputs and the results of their groups.
+#[derive(Debug)]
+struct Grouped {
+    /// By input: each batch and the group of each of its rows.
+    inputs: Vec<Vec<(RecordBatch, UInt32Array)>>,
+    results: Vec<ArrayRef>,
+    /// Holds them.
+    _reservations: Vec<MemoryReservation>,
+}
+
+impl PartitionAggregatesExec {
+    /// In the place of a node of these windows, whose rows have `schema`; `None` where a function is no aggregate of
+    /// whole partitions, or not one that groups are made of.
+    pub(super) fn of(
+        windows: &[Arc<dyn WindowExpr>],
+        input: &Arc<dyn ExecutionPlan>,
+        schema: SchemaRef,
+    ) -> Option<Self> {
+        let whole = |window: &Arc<dyn WindowExpr>| {
+            let frame = window.get_window_frame();
+            // Without an order all rows are peers.
+            let peers = |bound: &WindowFrameBound| {
+                frame.units == WindowFrameUnits::Range && matches!(bound, WindowFrameBound::CurrentRow)
+            };
+            let open =
+                [&frame.start_bound, &frame.end_bound].into_iter().all(|of| of.is_unbounded() || peers(of));
+            let aggregate = plain_aggregate(window);
+            open && window.order_by().is_empty()
+                && aggregate.is_some_and(AggregateFunctionExpr::groups_accumulator_supported)
+        };
+        let keys = windows.first()?.partition_by().to_vec();
+        if !windows.iter().all(whole) {
+            return None;
+        }
+        let mut equivalences = EquivalenceProperties::new(schema);
+        // Columns of the input keep their places, and rows their order.
+        equivalences.add_orderings(input.equivalence_properties().oeq_class().iter().cloned());
+        let properties = PlanProperties::new(
+            equivalences,
+            input.output_partitioning().clone(),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Some(Self {
+            input: Arc::clone(input),
+            keys,
+            windows: windows.to_vec(),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            execution: Arc::default(),
+        })
+    }
+
+    /// The aggregates of its windows.
+    fn aggregates(&self) -> impl Iterator<Item = &AggregateFunctionExpr> {
+        self.windows.iter().filter_map(plain_aggregate)
+    }
+
+    /// Reads all inputs, each in a task of its own.
+    async fn grouped(self, context: Arc<TaskContext>) -> Result<Arc<Grouped>> {
+        let exec = Arc::new(self);
+        let inputs = exec.input.output_partitioning().partition_count();
+        let mut tasks = Vec::with_capacity(inputs);
+        for input in 0..inputs {
+            let rows = exec.input.execute(input, Arc::clone(&context))?;
+            let reservation = MemoryConsumer::new("PartitionAggregatesExec").register(context.memory_pool());
+            let baseline = BaselineMetrics::new(&exec.metrics, input);
+            let groups = Groups::try_new(&exec, reservation)?;
+            tasks.push(SpawnedTask::spawn(groups.read(Arc::clone(&exec), rows, baseline)));
+        }
+        let mut all: Option<Groups> = None;
+        let mut grouped = Vec::with_capacity(inputs);
+        let mut reservations = Vec::with_capacity(inputs);
+        for task in tasks {
+            let joined = task.join_unwind().await;
+            let mut groups = joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+            let mut batches = std::mem::take(&mut groups.batches);
+            reservations.push(groups.reservation.take());
+            match &mut all {
+                None => all = Some(groups),
+                Some(all) => {
+                    let numbers = all.merge(groups)?;
+                    for (_, ids) in &mut batches {
+                        *ids = ids.unary(|id| numbers[id as usize] as u32);
+                    }
+                }
+            }
+            grouped.push(batches);
+        }
+        let results = all.map(Groups::finish).transpose()?.unwrap_or_default();
+        Ok(Arc::new(Grouped { inputs: grouped, results, _reservations: reservations }))
+    }
+
+    /// A batch with the results of its groups.
+    fn with_results(
+        schema: &SchemaRef,
+        batch: &RecordBatch,
+        ids: &UInt32Array,
+        results: &[ArrayRef],
+    ) -> Result<RecordBatch> {
+        let mut columns = batch.columns().to_vec();
+        for results in results {
+            columns.push(take(results, ids, None).map_err(from_arrow)?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(from_arrow)
+    }
+}
+
+/// The groups of one input's rows.
+struct Groups {
+    keys: Keys,
+    accumulators: Vec<Box<dyn GroupsAccumulator>>,
+    batches: Vec<(RecordBatch, UInt32Array)>,
+    bytes: usize,
+    reservation: MemoryReservation,
+}
+
+impl Groups {
+    fn try_new(exec: &PartitionAggregatesExec, reservation: MemoryReservation) -> Result<Self> {
+        let schema = exec.input.schema();
+        let types = exec.keys.iter().enumerate().map(|(at, key)| Ok((at, key.data_type(&schema)?)));
+        let types = types.collect::<Result<Vec<(usize, DataType)>>>()?;
+        let accumulators = exec.aggregates().map(AggregateFunctionExpr::create_groups_accumulator);
+        Ok(Self {
+            keys: Keys::try_new(&types)?,
+            accumulators: accumulators.collect::<Result<_>>()?,
+            batches: Vec::new(),
+            bytes: 0,
+            reservation,
+        })
+    }
+
+    async fn read(
+        mut self,
+        exec: Arc<PartitionAggregatesExec>,
+        mut rows: SendableRecordBatchStream,
+        baseline: BaselineMetrics,
+    ) -> Result<Self> {
+        let mut ids = Vec::new();
+        while let Some(batch) = rows.try_next().await? {
+            let _timer = baseline.elapsed_compute().timer();
+            let count = batch.num_rows();
+            if count == 0 {
+                continue;
+            }
+            let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(&batch)?.into_array(count);
+            let keys = exec.keys.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
+            self.keys.read(&keys, count, &mut ids)?;
+            let groups: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
+            let total = self.keys.len();
+            for (aggregate, accumulator) in exec.aggregates().zip(&mut self.accumulators) {
+                let values =
+                    aggregate.expressions().iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
+                accumulator.update_batch(&values, &groups, None, total)?;
+            }
+            self.bytes += count * (row_bytes(&batch.schema()) + size_of::<u32>());
+            self.batches.push((batch, UInt32Array::from(ids.clone())));
+            let states: usize = self.accumulators.iter().map(|of| of.size()).sum();
+            self.reservation.try_resize(self.bytes + self.keys.size() + states)?;
+        }
+        Ok(self)
+    }
+
+    /// Takes in the groups of another input; the number each of them has here.
+    fn merge(&mut self, mut other: Self) -> Result<Vec<usize>> {
+        let numbers: Vec<usize> = self.keys.merge(&other.keys)?.into_iter().map(|id| id as usize).collect();
+        for (mine, theirs) in self.accumulators.iter_mut().zip(&mut other.accumulators) {
+            mine.merge_batch(&theirs.state(EmitTo::All)?, &numbers, self.keys.len())?;
+        }
+        Ok(numbers)
+    }
+
+    fn finish(mut self) -> Result<Vec<ArrayRef>> {
+        self.accumulators.iter_mut().map(|of| of.evaluate(EmitTo::All)).collect()
+    }
+}
+
+impl DisplayAs for PartitionAggregatesExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let functions: Vec<&str> = self.windows.iter().map(|window| window.name()).collect();
+        write!(f, "PartitionAggregatesExec: [{}]", functions.join(", "))
+    }
+}
+
+impl ExecutionPlan for PartitionAggregatesExec {
+    fn name(&self) -> &'static str {
+        "PartitionAggregatesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution])
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut go_on = TreeNodeRecursion::Continue;
+        let arguments: Vec<_> = self.windows.iter().flat_map(|window| window.expressions()).collect();
+        for expr in self.keys.iter().chain(&arguments) {
+            go_on = go_on.visit_sibling(|| f(expr))?;
+        }
+        Ok(go_on)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.swap_remove(0);
+        Self::of(&self.windows, &input, self.schema())
+            .map(|exec| Arc::new(exec) as Arc<dyn ExecutionPlan>)
+            .ok_or_else(|| internal_datafusion_err!("windows are over whole partitions no longer"))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, super::super::recompute())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (cell, exec, schema) = (self.execution.of(partition), self.clone(), self.schema());
+        let output = BaselineMetrics::new(&self.metrics, partition);
+        let with_schema = Arc::clone(&schema);
+        let rows = async move {
+            let all = cell.get_or_try_init(|| exec.grouped(context)).await?;
+            let all = Arc::clone(all);
+            let batches = all.inputs.get(partition).map_or(0, Vec::len);
+            let each = move |at: usize| {
+                let _timer = output.elapsed_compute().timer();
+                let (batch, ids) = &all.inputs[partition][at];
+                let found = Self::with_results(&with_schema, batch, ids, &all.results)?;
+                output.record_output(found.num_rows());
+                Ok(found)
+            };
+            Ok::<_, DataFusionError>(futures::stream::iter(0..batches).map(each))
+        };
+        let rows = futures::stream::once(rows).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
