@@ -159,17 +159,43 @@ impl Part {
                 found.append_packed_range(wanted.clone(), &bits);
                 return Ok(());
             }
+            if usize::from(block.nulls) >= block.rows {
+                found.append_n(wanted.len(), false);
+                return Ok(());
+            }
+            if block.nulls > 0 {
+                // Some value stands at the place of each NULL.
+                let (valid, body) = self.validity(block)?;
+                let plain = PlainBlock::of::<V>(body, block.rows);
+                let plain = plain.map_err(|what| self.damaged(block.offset, what.0))?;
+                if let Some(plain) = plain.filter(PlainBlock::is_whole) {
+                    let mut bits = [0; BLOCK_ROWS / 8];
+                    plain.within(bounds, &mut bits).map_err(|what| self.damaged(block.offset, what.0))?;
+                    bits.iter_mut().zip(valid).for_each(|(bits, valid)| *bits &= valid);
+                    found.append_packed_range(wanted.clone(), &bits);
+                    return Ok(());
+                }
+            }
             values.clear();
             let start = self.first_row(block);
             let here = start + wanted.start..start + wanted.end;
             let nulls = self.append_values(column, std::slice::from_ref(&here), &mut values)?;
-            for (row, value) in values.iter().enumerate() {
-                let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-                found.append(valid && bounds.hold(*value));
+            let held = BooleanBuffer::collect_bool(values.len(), |row| bounds.hold(values[row]));
+            match nulls.filter(|nulls| nulls.null_count() > 0) {
+                None => found.append_buffer(&held),
+                Some(nulls) => found.append_buffer(&(&held & nulls.inner())),
             }
             Ok(())
         })?;
         Ok(found.finish())
+    }
+
+    /// The validity of a block of which some rows are NULL, a bit a row, and its values.
+    fn validity<'a>(&self, block: &Block<'a>) -> Result<(&'a [u8], &'a [u8])> {
+        let split = block.bytes.split_at_checked(block.rows.div_ceil(64) * 8);
+        split
+            .filter(|(_, body)| !body.is_empty())
+            .ok_or_else(|| self.damaged(block.offset, "a block ends before its values do"))
     }
 
     /// The block as plain words, where it is without NULLs and has them.

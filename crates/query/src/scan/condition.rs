@@ -9,7 +9,7 @@
 //! ids that fulfil it are neighbours, as one id is, and for numbers between bounds, statistics of blocks say of most
 //! blocks that all or none of their rows do, and others are compared as they are packed.
 
-use super::columns::{Columns, symbols_by_id};
+use super::columns::{Columns, read_scattered, symbols_by_id};
 use crate::error::{external, from_arrow};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::BooleanBuffer;
@@ -31,6 +31,12 @@ use tickstone_model::ColumnType;
 
 /// Symbols up to which a condition is worked out for each of a column's.
 const SYMBOLS_MAX: usize = 65_536;
+
+/// Of so many rows one is left: the rest of a condition is worked out for these alone.
+const FEW: usize = 8;
+
+/// Rows of a range below which it is quicker to pick rows than to compare blocks as they are packed.
+const SCATTERED_ROWS: usize = 64;
 
 /// Which rows of a table are wanted.
 #[derive(Debug, Clone)]
@@ -55,13 +61,18 @@ enum Node {
     Any(Vec<Node>),
     /// Values within bounds, or (`true`) all others, NULLs among them.
     Bound(ColumnBound, bool, Evaluated),
-    /// Ids of symbols that fulfil the condition, and whether NULL does.
-    Ids {
-        column: usize,
-        holds: Vec<bool>,
-        null: bool,
-    },
+    /// Symbols, by id.
+    Ids(Ids),
     Expr(Evaluated),
+}
+
+/// Which symbols of a column fulfil a condition, by id, and whether NULL does.
+#[derive(Debug)]
+struct Ids {
+    column: usize,
+    holds: Vec<bool>,
+    null: bool,
+    evaluated: Evaluated,
 }
 
 /// An expression over some columns of the table.
@@ -97,7 +108,7 @@ impl Condition {
 
     /// How to find out about rows of a snapshot.
     pub(super) fn test(&self, table: &TableSnapshot) -> Result<Test> {
-        Ok(Test { node: self.node(&self.expr, table)? })
+        Ok(Test { node: self.node(&self.expr, table)?.settled() })
     }
 
     fn node(&self, expr: &Arc<dyn PhysicalExpr>, table: &TableSnapshot) -> Result<Node> {
@@ -106,8 +117,7 @@ impl Condition {
             && !is_volatile(expr)
         {
             let both = vec![self.node(binary.left(), table)?, self.node(binary.right(), table)?];
-            // What decides on fewer values comes first.
-            return Ok(if *binary.op() == Operator::And { Node::all(both) } else { Node::Any(both) });
+            return Ok(Node::joined(both, *binary.op() == Operator::And));
         }
         let read: Vec<usize> = {
             let mut read: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
@@ -133,7 +143,7 @@ impl Condition {
                 return Ok(Node::Expr(evaluated));
             }
             return Ok(match by_symbol(&evaluated, symbols as ArrayRef) {
-                Ok((holds, null)) => of_ids(column, holds, null, evaluated),
+                Ok((holds, null)) => Node::Ids(Ids { column, holds, null, evaluated }),
                 // Some symbol that no row may have is none for the expression.
                 Err(_) => Node::Expr(evaluated),
             });
@@ -158,22 +168,49 @@ fn by_symbol(of: &Evaluated, symbols: ArrayRef) -> Result<(Vec<bool>, bool)> {
     Ok((held, null))
 }
 
-/// The test of ids: of neighbours by their bounds.
-fn of_ids(column: usize, holds: Vec<bool>, null: bool, evaluated: Evaluated) -> Node {
-    // With NULL among those that fulfil it, those that do not are looked for.
-    let wanted = !null;
-    let first = holds.iter().position(|held| *held == wanted);
-    let last = holds.iter().rposition(|held| *held == wanted);
-    let (Some(first), Some(last)) = (first, last) else {
-        // None: that is no id at all.
-        let bound = ColumnBound { column, min: Some(StatValue::Int(-2)), max: Some(StatValue::Int(-1)) };
-        return Node::Bound(bound, null, evaluated);
-    };
-    if holds[first..=last].iter().all(|held| *held == wanted) {
-        let id = |at: usize| Some(StatValue::Int(at as i128));
-        return Node::Bound(ColumnBound { column, min: id(first), max: id(last) }, null, evaluated);
+impl Ids {
+    /// Makes one of two on the same column.
+    fn join(&mut self, other: Self, all: bool) {
+        let join = |a: bool, b: bool| if all { a && b } else { a || b };
+        self.holds.iter_mut().zip(other.holds).for_each(|(held, of)| *held = join(*held, of));
+        self.null = join(self.null, other.null);
+        self.evaluated = self.evaluated.join(other.evaluated, all);
     }
-    Node::Ids { column, holds, null }
+
+    /// As bounds where ids that are neighbours fulfil it, or do not.
+    fn settled(self) -> Node {
+        // With NULL among those that fulfil it, those that do not are looked for.
+        let wanted = !self.null;
+        let first = self.holds.iter().position(|held| *held == wanted);
+        let last = self.holds.iter().rposition(|held| *held == wanted);
+        let bound = |least: i128, most: i128| {
+            let (min, max) = (Some(StatValue::Int(least)), Some(StatValue::Int(most)));
+            ColumnBound { column: self.column, min, max }
+        };
+        match (first, last) {
+            (Some(first), Some(last)) if self.holds[first..=last].iter().all(|held| *held == wanted) => {
+                Node::Bound(bound(first as i128, last as i128), self.null, self.evaluated)
+            }
+            (Some(_), Some(_)) => Node::Ids(self),
+            // None: that is no id at all.
+            _ => Node::Bound(bound(-2, -1), self.null, self.evaluated),
+        }
+    }
+
+    fn rows(&self, segment: &Segment, ranges: &[Range<usize>]) -> Result<BooleanBuffer> {
+        let ids = read_scattered(segment, self.column, ranges)?;
+        let ids = ids
+            .as_primitive_opt::<UInt32Type>()
+            .ok_or_else(|| internal_datafusion_err!("symbol ids are {}", ids.data_type()))?;
+        let of = |id: u32| self.holds.get(id as usize).copied().unwrap_or(false);
+        let values = ids.values();
+        let held = BooleanBuffer::collect_bool(ids.len(), |row| of(values[row]));
+        Ok(match ids.nulls().filter(|nulls| nulls.null_count() > 0) {
+            None => held,
+            Some(nulls) if self.null => &held | &!nulls.inner(),
+            Some(nulls) => &held & nulls.inner(),
+        })
+    }
 }
 
 /// The bounds, both inside, that a comparison of a column with a literal means for a column of numbers; `None` of any other.
@@ -273,26 +310,78 @@ impl Test {
 }
 
 impl Node {
-    /// All of two, the cheaper one first.
-    fn all(both: Vec<Node>) -> Self {
-        let mut all = Vec::new();
+    /// Two conditions that must both hold, or (`false`) one of which must. Those on symbols of one column become one.
+    fn joined(both: Vec<Node>, all: bool) -> Self {
+        let mut nodes: Vec<Node> = Vec::new();
         for node in both {
-            match node {
-                Node::All(more) => all.extend(more),
-                one => all.push(one),
+            let more = match node {
+                Node::All(more) if all => more,
+                Node::Any(more) if !all => more,
+                one => vec![one],
+            };
+            for node in more {
+                let Node::Ids(ids) = node else {
+                    nodes.push(node);
+                    continue;
+                };
+                let known = nodes.iter_mut().find_map(|known| match known {
+                    Node::Ids(known) if known.column == ids.column => Some(known),
+                    _ => None,
+                });
+                match known {
+                    Some(known) => known.join(ids, all),
+                    None => nodes.push(Node::Ids(ids)),
+                }
             }
         }
-        all.sort_by_key(Node::cost);
-        Node::All(all)
+        match (nodes.len(), all) {
+            (1, _) => nodes.swap_remove(0),
+            (_, true) => Node::All(nodes),
+            (_, false) => Node::Any(nodes),
+        }
+    }
+
+    /// With what is cheap to find out first, and symbols by bounds where they can be.
+    fn settled(self) -> Self {
+        let settle = |nodes: Vec<Node>| {
+            let mut nodes: Vec<Node> = nodes.into_iter().map(Node::settled).collect();
+            nodes.sort_by_key(Node::cost);
+            nodes
+        };
+        match self {
+            Node::All(nodes) => Node::All(settle(nodes)),
+            Node::Any(nodes) => Node::Any(settle(nodes)),
+            Node::Ids(ids) => ids.settled(),
+            node => node,
+        }
     }
 
     fn cost(&self) -> usize {
         match self {
             Node::Bound(..) => 1,
-            Node::Ids { .. } => 2,
+            Node::Ids(_) => 2,
             Node::All(nodes) | Node::Any(nodes) => nodes.iter().map(Node::cost).sum(),
             Node::Expr(_) => 8,
         }
+    }
+
+    /// Those of the rows whose bits are set already for which it is true.
+    fn rows_of(
+        &self,
+        segment: &Segment,
+        ranges: &[Range<usize>],
+        of: &BooleanBuffer,
+    ) -> Result<BooleanBuffer> {
+        if of.count_set_bits() == of.len() {
+            return self.rows(segment, ranges);
+        }
+        let true_of = self.rows(segment, &kept(ranges, of))?;
+        let mut found = BooleanBufferBuilder::new(of.len());
+        found.append_n(of.len(), false);
+        for (row, at) in of.set_indices().enumerate() {
+            found.set_bit(at, true_of.value(row));
+        }
+        Ok(found.finish())
     }
 
     fn rows(&self, segment: &Segment, ranges: &[Range<usize>]) -> Result<BooleanBuffer> {
@@ -303,7 +392,10 @@ impl Node {
                     let both = match (all, node) {
                         (None, node) => node.rows(segment, ranges)?,
                         // Only rows that are left are worked out, which may be the only ones that can be.
-                        (Some(all), Node::Expr(expr)) => expr.rows_of(segment, ranges, &all)?,
+                        (Some(all), Node::Expr(_) | Node::Any(_)) => node.rows_of(segment, ranges, &all)?,
+                        (Some(all), node) if all.count_set_bits() * FEW < all.len() => {
+                            node.rows_of(segment, ranges, &all)?
+                        }
                         (Some(all), node) => &all & &node.rows(segment, ranges)?,
                     };
                     if both.count_set_bits() == 0 {
@@ -321,6 +413,8 @@ impl Node {
                 }
                 any.ok_or_else(|| internal_datafusion_err!("a condition without conditions"))
             }
+            // Scattered rows are picked, not compared as they are packed.
+            Node::Bound(_, _, expr) if is_scattered(ranges) => expr.rows(segment, ranges),
             Node::Bound(bound, others, expr) => {
                 let mut found: Vec<BooleanBuffer> = Vec::with_capacity(ranges.len());
                 for rows in ranges {
@@ -332,52 +426,31 @@ impl Node {
                 let found = joined(found);
                 Ok(if *others { !&found } else { found })
             }
-            Node::Ids { column, holds, null } => {
-                let ids = segment.read_ranges(*column, ranges).map_err(external)?;
-                let ids = ids
-                    .as_primitive_opt::<UInt32Type>()
-                    .ok_or_else(|| internal_datafusion_err!("symbol ids are {}", ids.data_type()))?;
-                let of = |id: u32| holds.get(id as usize).copied().unwrap_or(false);
-                let values = ids.values();
-                let held = BooleanBuffer::collect_bool(ids.len(), |row| of(values[row]));
-                Ok(match ids.nulls().filter(|nulls| nulls.null_count() > 0) {
-                    None => held,
-                    Some(nulls) if *null => &held | &!nulls.inner(),
-                    Some(nulls) => &held & nulls.inner(),
-                })
-            }
+            Node::Ids(ids) => ids.rows(segment, ranges),
             Node::Expr(expr) => expr.rows(segment, ranges),
         }
     }
 }
 
-impl Evaluated {
-    fn rows(&self, segment: &Segment, ranges: &[Range<usize>]) -> Result<BooleanBuffer> {
-        let rows = ranges.iter().map(ExactSizeIterator::len).sum();
-        let batch = self.columns.batch(self.columns.read_ranges(segment, ranges)?, rows)?;
-        held(&self.expr, &batch)
-    }
+/// Whether ranges are of few rows each, and many.
+fn is_scattered(ranges: &[Range<usize>]) -> bool {
+    let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
+    ranges.len() > 8 && rows < ranges.len() * SCATTERED_ROWS
 }
 
 impl Evaluated {
-    /// Those of the rows whose bits are set already for which it is true.
-    fn rows_of(
-        &self,
-        segment: &Segment,
-        ranges: &[Range<usize>],
-        of: &BooleanBuffer,
-    ) -> Result<BooleanBuffer> {
-        let left = of.count_set_bits();
-        if left == of.len() {
-            return self.rows(segment, ranges);
-        }
-        let true_of = self.rows(segment, &kept(ranges, of))?;
-        let mut found = BooleanBufferBuilder::new(of.len());
-        found.append_n(of.len(), false);
-        for (row, at) in of.set_indices().enumerate() {
-            found.set_bit(at, true_of.value(row));
-        }
-        Ok(found.finish())
+    /// Both of two over the same column, or one of them.
+    fn join(&self, other: Self, all: bool) -> Self {
+        let op = if all { Operator::And } else { Operator::Or };
+        let expr = Arc::new(BinaryExpr::new(Arc::clone(&self.expr), op, other.expr));
+        Self { expr, columns: other.columns }
+    }
+
+    fn rows(&self, segment: &Segment, ranges: &[Range<usize>]) -> Result<BooleanBuffer> {
+        let rows = ranges.iter().map(ExactSizeIterator::len).sum();
+        let stored = self.columns.indices().map(|column| read_scattered(segment, column, ranges));
+        let batch = self.columns.batch(stored.collect::<Result<_>>()?, rows)?;
+        held(&self.expr, &batch)
     }
 }
 
