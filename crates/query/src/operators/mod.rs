@@ -15,6 +15,7 @@
 
 mod asof;
 mod conditions;
+mod eager;
 mod embedded;
 mod fill;
 mod filters;
@@ -132,6 +133,7 @@ fn with_our_rules(
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
     rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
     rules.push(Arc::new(conditions::Balanced));
+    rules.push(Arc::new(eager::GroupBelowJoin));
     rules.push(Arc::new(late::rule::ReadLate));
     // It takes a join away of whose columns only a LATERAL query reads some, which it does not look into.
     let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
