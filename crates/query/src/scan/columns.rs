@@ -192,13 +192,13 @@ impl Left {
 /// Of so many rows one is read: they are picked one by one.
 const PICKED: usize = 32;
 
-/// Values of ranges of rows, which may be few and far apart.
+/// Values of ranges of rows, which may be few and far apart; of a run they may be in any order.
 pub(super) fn read_scattered(segment: &Segment, column: usize, ranges: &[Range<usize>]) -> Result<ArrayRef> {
     let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
         return segment.read_ranges(column, ranges).map_err(external);
     };
     let rows: usize = ranges.iter().map(ExactSizeIterator::len).sum();
-    if rows * PICKED < last.end - first.start {
+    if rows * PICKED < last.end.saturating_sub(first.start) {
         let rows: Vec<usize> = ranges.iter().cloned().flatten().collect();
         return segment.take(column, &rows).map_err(external);
     }

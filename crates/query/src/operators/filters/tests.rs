@@ -186,6 +186,27 @@ proptest! {
 }
 
 #[test]
+fn rows_of_several_series_in_a_run() {
+    // Of the first series no row is left when the second condition is looked at.
+    let row = |at: i64| {
+        let symbol = Some(["A", "B", "C"][at as usize % 3]);
+        (at, symbol, Some("x"), Some((59 - at) as i32), Some(at as i32 % 3), None)
+    };
+    let database = database(&[((0..60).map(row).collect(), false)]);
+    for condition in [
+        "sz <> 0 AND px % 7 <> 3",
+        "sz = 2 AND px % 7 <> 3 AND w LIKE 'w%'",
+        "px > 40 AND s <> 'A' AND sz % 2 = 1",
+    ] {
+        for shape in SHAPES {
+            let sql = shape.replace("{}", condition);
+            let (found, expected) = (run(&database, &sql), run_plainly(&database, &sql));
+            assert_eq!(by_number(found), by_number(expected), "{sql}");
+        }
+    }
+}
+
+#[test]
 fn explain_shows_where_a_condition_is_worked_out() {
     let rows: Vec<Row> =
         (0..40).map(|at| (at, Some("A"), Some("x"), Some(at as i32), Some(1), None)).collect();
