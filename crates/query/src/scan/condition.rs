@@ -249,6 +249,10 @@ fn bound_of(
         if value.is_nan() {
             return None;
         }
+        // There is no number past an infinity, but NaN is.
+        if value.is_infinite() && matches!(op, Operator::Gt | Operator::Lt) {
+            return None;
+        }
         // Zeros are equal whatever their sign.
         let value = value + 0.0;
         let at = |value: f64| Some(StatValue::Float(value));

@@ -293,6 +293,11 @@ impl ScanExec {
             columns.iter().map(|(column, options)| Some((*self.projection.get(*column)?, *options)));
         let columns = in_table.collect::<Option<Vec<_>>>().filter(|_| self.fetch.is_none())?;
         let table = &self.selected.table;
+        // Merging cuts what was selected anew, in whose segments rows have other numbers.
+        let by_time = matches!(columns[..], [(column, _)] if table.schema().timestamp() == Some(column));
+        if by_time && self.projection.contains(&table.schema().columns().len()) {
+            return None;
+        }
         let order = match columns[..] {
             [(column, options)] if table.schema().timestamp() == Some(column) => match options.descending {
                 true => ScanOrder::TimeDescending,

@@ -21,7 +21,7 @@ use tickstone_engine::{Segment, Selection};
 use tickstone_model::TimeRange;
 
 /// Most rows that are merged at once, in batches, unless they share one instant.
-const MERGE_BATCHES_MAX: u64 = 128;
+const MERGE_BATCHES_MAX: u64 = if cfg!(test) { 8 } else { 128 };
 
 /// Bytes of a row's time and place while its stretch is sorted.
 const ORDER_BYTES: usize = 28;

@@ -67,7 +67,7 @@ fn database(commits: &[(Vec<Row>, bool)]) -> Database {
     database
 }
 
-const LEAVES: [&str; 44] = [
+const LEAVES: [&str; 46] = [
     "flag = 'x'",
     "flag <> 'x'",
     "flag IS NULL",
@@ -107,6 +107,8 @@ const LEAVES: [&str; 44] = [
     "w = 'w3'",
     "w IS NULL",
     "x > 0",
+    "x > 'Infinity'::double",
+    "x < '-Infinity'::double",
     "x = 0",
     "x <= 'Infinity'::double",
     "x = 'NaN'::double",

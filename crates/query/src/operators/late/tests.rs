@@ -2,7 +2,7 @@ use crate::operators::window::tests::{any_commits, by_number, database, plan, ru
 use proptest::prelude::*;
 
 /// Conditions on windows that say which rows are kept.
-const KEPT: [&str; 12] = [
+const KEPT: [&str; 14] = [
     "x = max(x) OVER (PARTITION BY v)",
     "k = min(k) OVER (PARTITION BY v, s)",
     "x >= avg(x) OVER ()",
@@ -15,6 +15,8 @@ const KEPT: [&str; 12] = [
     "lag(k) OVER (ORDER BY n) < k",
     "median(x) OVER (PARTITION BY v) < x",
     "false AND count(*) OVER (PARTITION BY v) > 1",
+    "lag(k) OVER (ORDER BY ts, n) < k",
+    "count(*) OVER (ORDER BY ts) > 3",
 ];
 
 proptest! {
@@ -98,6 +100,23 @@ fn columns_that_decide_nothing_are_read_last() {
         "SELECT a.w FROM t a JOIN t b ON a.n = b.n ORDER BY a.x LIMIT 1",
     ] {
         assert!(!plan(&database, sql).contains("LateColumnsExec"), "{sql}");
+    }
+}
+
+#[test]
+fn rows_in_order_of_time_have_the_numbers_they_lie_by() {
+    let commit = |first: i64| -> Vec<_> {
+        let row = |at: i64| {
+            ((first + at * 7) % 40, Some(["A", "B"][at as usize % 2]), Some(at as f64), Some(at), None)
+        };
+        (0..39).map(row).collect()
+    };
+    let database =
+        database(&[(commit(0), true), (commit(3), false), (commit(11), true), (commit(5), false)], false);
+    for kept in ["lag(k) OVER (ORDER BY ts) < k", "sum(k) OVER (ORDER BY ts DESC) % 3 = 1"] {
+        let sql = format!("SELECT * FROM t QUALIFY {kept}");
+        assert!(!plan(&database, &sql).contains("order=time"), "{}", plan(&database, &sql));
+        check(&database, &sql);
     }
 }
 

@@ -63,7 +63,10 @@ fn database_with(commits: &[(Vec<Row>, bool)], ties: bool, query_memory_bytes: O
 
 /// The rows of a statement, values as text.
 pub(in crate::operators) fn run(database: &Database, sql: &str) -> Vec<Vec<String>> {
-    run_in(&mut database.session(), database, sql)
+    let mut session = database.session();
+    // Enough rows for several partitions, and for stretches of time that are cut.
+    run_in(&mut session, database, "SET execution.batch_size = 2");
+    run_in(&mut session, database, sql)
 }
 
 /// The same by DataFusion's own operators.

@@ -158,6 +158,7 @@ struct Groups {
     keys: Keys,
     accumulators: Vec<Box<dyn GroupsAccumulator>>,
     batches: Vec<(RecordBatch, UInt32Array)>,
+    rows: usize,
     bytes: usize,
     reservation: MemoryReservation,
 }
@@ -172,6 +173,7 @@ impl Groups {
             keys: Keys::try_new(&types)?,
             accumulators: accumulators.collect::<Result<_>>()?,
             batches: Vec::new(),
+            rows: 0,
             bytes: 0,
             reservation,
         })
@@ -200,6 +202,7 @@ impl Groups {
                     aggregate.expressions().iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
                 accumulator.update_batch(&values, &groups, None, total)?;
             }
+            self.rows += count;
             self.bytes += count * (row_bytes(&batch.schema()) + size_of::<u32>());
             self.batches.push((batch, UInt32Array::from(ids.clone())));
             let states: usize = self.accumulators.iter().map(|of| of.size()).sum();
@@ -210,6 +213,10 @@ impl Groups {
 
     /// Takes in the groups of another input; the number each of them has here.
     fn merge(&mut self, mut other: Self) -> Result<Vec<usize>> {
+        if other.rows == 0 {
+            // Without keys there is a group, of which its accumulators know nothing.
+            return Ok(Vec::new());
+        }
         let numbers: Vec<usize> = self.keys.merge(&other.keys)?.into_iter().map(|id| id as usize).collect();
         for (mine, theirs) in self.accumulators.iter_mut().zip(&mut other.accumulators) {
             mine.merge_batch(&theirs.state(EmitTo::All)?, &numbers, self.keys.len())?;
