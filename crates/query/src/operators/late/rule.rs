@@ -119,6 +119,10 @@ fn narrowed(plan: &LogicalPlan, wanted: &BTreeSet<usize>) -> Result<Option<Narro
             let filter = Filter::try_new(filter.predicate.clone(), Arc::new(plan))?;
             Some(Narrowed { plan: LogicalPlan::Filter(filter), late })
         }
+        // In these orders a table yields its rows without a sort, and no more of them than are wanted.
+        LogicalPlan::Sort(sort) if is_in_order(sort.expr.iter().map(|by| &by.expr), &sort.input, true) => {
+            None
+        }
         LogicalPlan::Sort(sort) => {
             let wanted = with(wanted, sort.expr.iter().map(|by| &by.expr), sort.input.schema());
             let Some(Narrowed { plan, late }) = narrowed(&sort.input, &wanted)? else { return Ok(None) };
@@ -134,7 +138,7 @@ fn narrowed(plan: &LogicalPlan, wanted: &BTreeSet<usize>) -> Result<Option<Narro
         LogicalPlan::Projection(projection) => of_projection(projection, wanted)?,
         LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<LatestOn>() {
             // By the series key no row is read but the newest.
-            Some(latest) if !is_of_series(&latest.keys, &latest.input) => {
+            Some(latest) if !is_in_order(&latest.keys, &latest.input, false) => {
                 let wanted =
                     with(wanted, std::iter::once(&latest.time).chain(&latest.keys), latest.input.schema());
                 let Some(Narrowed { plan, late }) = narrowed(&latest.input, &wanted)? else {
@@ -149,20 +153,20 @@ fn narrowed(plan: &LogicalPlan, wanted: &BTreeSet<usize>) -> Result<Option<Narro
     })
 }
 
-/// Whether keys are of the series key of the table that a plan reads.
-fn is_of_series(keys: &[Expr], plan: &LogicalPlan) -> bool {
+/// Whether expressions are columns of the series key of the table that a plan reads, or its designated timestamp where
+/// `timed`.
+fn is_in_order<'a>(exprs: impl IntoIterator<Item = &'a Expr>, plan: &LogicalPlan, timed: bool) -> bool {
     let LogicalPlan::TableScan(scan) = plan else {
-        return plan.inputs().first().is_some_and(|input| is_of_series(keys, input));
+        return plan.inputs().first().is_some_and(|input| is_in_order(exprs, input, timed));
     };
     let Some(table) = table_of(scan) else { return false };
     let schema = table.table().schema();
-    let of_series = |key: &Expr| match key {
-        Expr::Column(column) => {
-            schema.column_index(&column.name).is_some_and(|column| schema.series().contains(&column))
-        }
+    exprs.into_iter().all(|expr| match expr {
+        Expr::Column(column) => schema.column_index(&column.name).is_some_and(|column| {
+            schema.series().contains(&column) || timed && schema.timestamp() == Some(column)
+        }),
         _ => false,
-    };
-    keys.iter().all(of_series)
+    })
 }
 
 /// The table that a scan reads, where it is one of ours.

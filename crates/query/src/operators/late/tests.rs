@@ -97,6 +97,8 @@ fn columns_that_decide_nothing_are_read_last() {
         "SELECT x FROM t QUALIFY x = max(x) OVER (PARTITION BY v)",
         "SELECT v, count(*) FROM t GROUP BY v ORDER BY v LIMIT 1",
         "SELECT * FROM t LATEST ON ts PARTITION BY v, s",
+        "SELECT * FROM t ORDER BY ts DESC LIMIT 3",
+        "SELECT * FROM t ORDER BY s, v, ts LIMIT 3",
         "SELECT a.w FROM t a JOIN t b ON a.n = b.n ORDER BY a.x LIMIT 1",
     ] {
         assert!(!plan(&database, sql).contains("LateColumnsExec"), "{sql}");
