@@ -459,7 +459,7 @@ impl Evaluated {
 }
 
 /// Bits one after the other.
-pub(super) fn joined(all: Vec<BooleanBuffer>) -> BooleanBuffer {
+fn joined(all: Vec<BooleanBuffer>) -> BooleanBuffer {
     if let [only] = all.as_slice() {
         return only.clone();
     }

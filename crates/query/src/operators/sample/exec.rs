@@ -1,8 +1,9 @@
 //! The operator of SAMPLE BY.
 
 use super::groups::KEY_ORDER;
-use super::ranges::{self, RangePlan, Source};
+use super::ranges::{self, RangePlan};
 use super::sampler::{Sampler, Shape, Shaped};
+use super::source::Source;
 use crate::error::external;
 use crate::functions::bucket::Bucketing;
 use crate::operators::TIME_ORDER;

@@ -2,7 +2,7 @@
 //! gives way to ours.
 
 use super::exec::SampleByExec;
-use super::ranges::Source;
+use super::source::Source;
 use crate::operators::filters::with_filters_in_scan;
 use crate::operators::settings::has_pipeline;
 use datafusion::common::Result;

@@ -26,6 +26,7 @@ pub(crate) mod ranges;
 mod rewrite;
 mod rows;
 mod sampler;
+pub(super) mod source;
 
 #[cfg(test)]
 mod tests;

@@ -10,161 +10,27 @@
 //! Rows of runs, in memory, are placed row by row.
 
 use super::exec::SampleByExec;
-use super::kernel::{Blocks, End, Ends, Kernel, column};
+use super::kernel::{Blocks, End, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
+use super::source::Source;
 use crate::error::external;
-use crate::operators::pieces::PiecesExec;
 use crate::operators::reduce::Reduce;
-use crate::scan::{BLOCK_ROWS, RangeReader, ScanExec, ScanOrder, Unit};
+use crate::scan::{BLOCK_ROWS, RangeReader, Unit};
 use datafusion::arrow::array::TimestampNanosecondArray;
-use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
-use datafusion::physical_plan::projection::ProjectionExec;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tickstone_engine::part::{BlockSummary, PartTimes};
-use tickstone_model::{ColumnType, TableSchema};
-
-/// A scan, and what is computed of its columns before an operator sees them.
-pub(crate) struct Source<'a> {
-    scan: &'a ScanExec,
-    projection: Option<&'a ProjectionExec>,
-}
-
-impl<'a> Source<'a> {
-    /// The scan an input is, with one projection above it at most.
-    pub(crate) fn of(input: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
-        if let Some(scan) = ScanExec::with_any_condition(input) {
-            return Some(Self { scan, projection: None });
-        }
-        if let Some(cooperative) = input.downcast_ref::<CooperativeExec>() {
-            return Self::of(cooperative.input());
-        }
-        let pieces = input.downcast_ref::<PiecesExec>().map(PiecesExec::projection);
-        let projection = pieces.or_else(|| input.downcast_ref())?;
-        Some(Self { scan: ScanExec::with_any_condition(projection.input())?, projection: Some(projection) })
-    }
-
-    /// Whether rows are wanted in no other order than they lie in, and all that fulfil a condition.
-    pub(super) fn is_as_it_lies(&self) -> bool {
-        *self.scan.order() == ScanOrder::Natural && self.scan.fetch_limit().is_none()
-    }
-
-    /// Whether which rows there are is known from their values only.
-    pub(super) fn has_condition(&self) -> bool {
-        self.scan.has_condition()
-    }
-
-    /// The least designated timestamp of its rows.
-    pub(super) fn first_time(&self) -> tickstone_engine::Result<Option<i64>> {
-        self.scan.selected().first_time()
-    }
-
-    /// On how many cores its rows are to be read.
-    pub(super) fn outputs(&self) -> usize {
-        self.scan.outputs()
-    }
-
-    /// An expression over what the scan yields.
-    fn resolve(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let Some(projection) = self.projection else { return Ok(Arc::clone(expr)) };
-        let replace = |expr: Arc<dyn PhysicalExpr>| {
-            Ok(match column(&expr).and_then(|place| projection.expr().get(place)) {
-                Some(projected) => Transformed::yes(Arc::clone(&projected.expr)),
-                None => Transformed::no(expr),
-            })
-        };
-        Arc::clone(expr).transform_up(replace).data()
-    }
-
-    /// The column of the table that an expression is.
-    fn table_column(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
-        let place = column(&self.resolve(expr).ok()?)?;
-        self.scan.projection().get(place).copied()
-    }
-
-    fn schema(&self) -> &TableSchema {
-        self.scan.selected().table.schema()
-    }
-
-    fn is_timestamp(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
-        self.schema().timestamp().is_some() && self.table_column(expr) == self.schema().timestamp()
-    }
-
-    /// Whether a key is a column of symbols.
-    pub(crate) fn is_symbol(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
-        self.table_column(expr).is_some_and(|column| self.scan.selected().table.dictionary(column).is_some())
-    }
-
-    /// Whether a key is made of the time, of symbols and of booleans, and has few values: an hour, a date, whether a flag
-    /// is set.
-    fn is_of_few_values(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
-        let Ok(expr) = self.resolve(expr) else { return false };
-        let table = self.scan.selected().table.as_ref();
-        let schema = table.schema();
-        let columns = collect_columns(&expr);
-        let is_small = |column: &Column| {
-            self.scan.projection().get(column.index()).is_some_and(|&column| {
-                let of = schema.columns().get(column).map(|of| of.column_type);
-                schema.timestamp() == Some(column)
-                    || table.dictionary(column).is_some()
-                    || of == Some(ColumnType::Boolean)
-            })
-        };
-        let few = matches!(
-            expr.data_type(&self.scan.schema()),
-            Ok(DataType::Boolean
-                | DataType::Int8
-                | DataType::Int16
-                | DataType::Int32
-                | DataType::UInt8
-                | DataType::UInt16
-                | DataType::UInt32
-                | DataType::Date32
-                | DataType::Utf8
-                | DataType::Dictionary(..))
-        );
-        few && !columns.is_empty() && columns.iter().all(is_small) && !is_volatile(&expr)
-    }
-
-    fn is_of_series(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
-        self.table_column(expr).is_some_and(|column| self.schema().series().contains(&column))
-    }
-
-    /// Whether rows grouped by these can be reduced by ranges: by symbols, or what has few values.
-    pub(super) fn has_ranges(
-        &self,
-        time: Option<&Arc<dyn PhysicalExpr>>,
-        keys: &[Arc<dyn PhysicalExpr>],
-    ) -> bool {
-        let is_key = |key| self.is_symbol(key) || self.is_of_few_values(key);
-        time.is_none_or(|time| self.is_timestamp(time)) && keys.iter().all(is_key)
-    }
-
-    /// Whether an aggregate is first or last by the designated timestamp, over values that are kept.
-    fn takes_ends(&self, lowered: &LoweredAggregate, input: &Schema) -> bool {
-        let LoweredAggregate { aggregate, filter, order_bys } = lowered;
-        let plain = !aggregate.is_distinct() && !aggregate.ignore_nulls() && order_bys.is_empty();
-        let named = matches!(aggregate.fun().name(), "first" | "last");
-        let arguments = aggregate.expressions();
-        let [value, time] = arguments.as_slice() else { return false };
-        let held = value.data_type(input).is_ok_and(|of| Ends::holds(&of));
-        plain && filter.is_none() && named && held && self.is_timestamp(time)
-    }
-}
 
 /// What an aggregate needs of the rows of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
