@@ -45,6 +45,7 @@ mod statements;
 mod system;
 #[cfg(test)]
 mod testing;
+mod together;
 mod unsigned;
 mod uuids;
 mod wanted;

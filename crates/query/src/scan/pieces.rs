@@ -9,13 +9,16 @@ use super::condition::{Test, kept};
 use super::exec::ScanExec;
 use super::selected::Selected;
 use super::series::Rows;
-use crate::error::external;
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray, UInt64Array};
+use crate::error::{external, from_arrow};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray, UInt32Array, UInt64Array,
+};
 use datafusion::arrow::buffer::ScalarBuffer;
+use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::common::{Result, internal_datafusion_err};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tickstone_engine::Segment;
 
 /// Rows of one segment that are read together.
@@ -27,8 +30,43 @@ pub(crate) struct SegmentRows {
     pub(crate) rows: usize,
     /// In a part: ascending, apart.
     ranges: Vec<Range<usize>>,
-    /// In a run.
+    /// In a run, or a part.
     listed: Vec<usize>,
+    /// Of a part: the listed rows as they lie, and where each is among them. What is read in another order is decoded
+    /// again and again.
+    sorted: OnceLock<Option<Ascending>>,
+}
+
+/// Rows as they lie, each once, and where the rows that are wanted are among them.
+#[derive(Debug)]
+struct Ascending {
+    rows: Vec<usize>,
+    places: UInt32Array,
+}
+
+impl Ascending {
+    /// `None` where rows ascend already.
+    fn of(rows: &[usize]) -> Option<Self> {
+        if rows.is_sorted() {
+            return None;
+        }
+        let mut order: Vec<(usize, u32)> = rows.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        let mut ascending: Vec<usize> = Vec::with_capacity(rows.len());
+        let mut places = vec![0; rows.len()];
+        for (row, at) in order {
+            if ascending.last() != Some(&row) {
+                ascending.push(row);
+            }
+            places[at as usize] = ascending.len() as u32 - 1;
+        }
+        Some(Self { rows: ascending, places: places.into() })
+    }
+
+    fn take(&self, of: &Segment, column: usize) -> Result<ArrayRef> {
+        let values = of.take(column, &self.rows).map_err(external)?;
+        take(&values, &self.places, None).map_err(from_arrow)
+    }
 }
 
 impl SegmentRows {
@@ -63,7 +101,7 @@ impl SegmentRows {
         let listed = bits.slice(of_part, self.listed.len());
         let listed = listed.set_indices().map(|at| self.listed[at]).collect();
         let ranges = kept(&self.ranges, &bits.slice(0, of_part));
-        Ok((Self { segment: self.segment, rows, ranges, listed }, before))
+        Ok((Self { segment: self.segment, rows, ranges, listed, sorted: OnceLock::new() }, before))
     }
 
     /// The rows as numbers of the segment, in the order they are read.
@@ -94,7 +132,8 @@ pub(crate) fn by_segment<'a>(
     let mut places = vec![PlacedPiece { list: 0, rows: 0..0 }; pieces.len()];
     for (segment, _, at) in order {
         if lists.last().is_none_or(|last| last.segment != segment) {
-            lists.push(SegmentRows { segment, rows: 0, ranges: Vec::new(), listed: Vec::new() });
+            let (ranges, listed) = (Vec::new(), Vec::new());
+            lists.push(SegmentRows { segment, rows: 0, ranges, listed, sorted: OnceLock::new() });
         }
         let list = lists.len() - 1;
         places[at] = PlacedPiece { list, rows: lists[list].add(pieces[at].1) };
@@ -158,9 +197,14 @@ impl PieceReader {
                 let mut times = of.part_times().ok_or_else(without_times)?;
                 Ok(times.lower_bound(rows, time).map_err(external)? - rows.start)
             }
-            Rows::Listed(rows) => {
-                Ok(rows.partition_point(|row| of.run_time(*row as usize).is_some_and(|at| at < time)))
-            }
+            Rows::Listed(rows) => match of.part_times() {
+                Some(mut times) => {
+                    let bounds = listed_bounds(rows);
+                    let first = times.lower_bound(&bounds, time).map_err(external)?;
+                    Ok(rows.partition_point(|row| (*row as usize) < first))
+                }
+                None => Ok(rows.partition_point(|row| of.run_time(*row as usize).is_some_and(|at| at < time))),
+            },
         }
     }
 
@@ -216,16 +260,25 @@ impl PieceReader {
             let numbers = rows.numbers().map(|row| row_number(rows.segment, row));
             return Ok(Arc::new(UInt64Array::from_iter_values(numbers)));
         }
-        match of.is_part() {
-            true => read_scattered(of, column, &rows.ranges),
-            false => of.take(column, &rows.listed).map_err(external),
+        if rows.listed.is_empty() {
+            return read_scattered(of, column, &rows.ranges);
+        }
+        let sorted = || if of.is_part() { Ascending::of(&rows.listed) } else { None };
+        match rows.sorted.get_or_init(sorted) {
+            Some(ascending) => ascending.take(of, column),
+            None => of.take(column, &rows.listed).map_err(external),
         }
     }
 
     /// All columns of single rows of a segment, in stored types.
     pub(crate) fn take(&self, segment: usize, rows: &[usize]) -> Result<Vec<ArrayRef>> {
         let of = self.segment(segment);
-        self.columns.indices().map(|column| of.take(column, rows).map_err(external)).collect()
+        let ascending = if of.is_part() { Ascending::of(rows) } else { None };
+        let take = |column: usize| match &ascending {
+            Some(ascending) => ascending.take(of, column),
+            None => of.take(column, rows).map_err(external),
+        };
+        self.columns.indices().map(take).collect()
     }
 
     /// A batch of columns in stored types.
@@ -236,6 +289,15 @@ impl PieceReader {
     /// Columns in stored types as the edge shows them.
     pub(crate) fn edge(&self, stored: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         self.columns.edge(stored)
+    }
+}
+
+/// From the first to the last of ascending rows.
+pub(crate) fn listed_bounds(rows: &[u32]) -> Range<usize> {
+    match rows {
+        [first, .., last] => *first as usize..*last as usize + 1,
+        [only] => *only as usize..*only as usize + 1,
+        [] => 0..0,
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct SeriesPiece {
 pub(crate) enum Rows {
     /// Adjacent ones, of a part.
     Range(Range<usize>),
-    /// Listed ones, of a run.
+    /// Listed ones, of a run or a part.
     Listed(ScalarBuffer<u32>),
 }
 
@@ -113,8 +113,9 @@ impl SeriesRanges {
     }
 }
 
+/// Series as their pieces come.
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     series: Vec<Series>,
     by_ids: HashMap<Box<[SymbolId]>, usize>,
     /// The series met after the one met last: most segments have the same series in the same order.
@@ -135,7 +136,12 @@ impl Found {
         &mut self.series[at]
     }
 
-    fn add(&mut self, ids: Box<[SymbolId]>, piece: SeriesPiece) {
+    /// Those that were met, in the order they were.
+    pub(super) fn series(self) -> Vec<Series> {
+        self.series
+    }
+
+    pub(super) fn add(&mut self, ids: Box<[SymbolId]>, piece: SeriesPiece) {
         let series = self.of(ids);
         series.rows += piece.rows.len();
         series.pieces.push(piece);

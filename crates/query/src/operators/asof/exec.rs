@@ -6,6 +6,7 @@ use super::node::AsOfOptions;
 use super::waiting::WaitingMerge;
 use crate::dialect::marker::Direction;
 use crate::operators::TIME_ORDER;
+use crate::operators::filters::with_filters_in_scan;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
@@ -96,6 +97,17 @@ impl AsOfJoinExec {
         let properties = properties(way, self.inputs(), &self.times.0, self.schema());
         let (metrics, running) = (ExecutionPlanMetricsSet::new(), Arc::default());
         Self { way, properties, metrics, running, ..self.clone() }
+    }
+
+    /// The same join over scans that work out the filters of its inputs; `None` where there are none.
+    pub(super) fn with_filters_in_scans(&self) -> Result<Option<Self>> {
+        let (left, right) = (with_filters_in_scan(&self.left)?, with_filters_in_scan(&self.right)?);
+        if left.is_none() && right.is_none() {
+            return Ok(None);
+        }
+        let or = |new: Option<_>, old: &Arc<dyn ExecutionPlan>| new.unwrap_or_else(|| Arc::clone(old));
+        let (left, right) = (or(left, &self.left), or(right, &self.right));
+        Ok(Some(Self { left, right, ..self.clone() }.with_way(self.way)))
     }
 
     pub(super) fn inputs(&self) -> [&Arc<dyn ExecutionPlan>; 2] {

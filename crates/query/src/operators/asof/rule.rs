@@ -68,10 +68,12 @@ fn choose(
     needed: Order,
     batch_rows: usize,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if let Some(join) = plan.downcast_ref::<AsOfJoinExec>()
-        && let Some(way) = way(join, needed, batch_rows)
-    {
-        return Ok(Some(Arc::new(join.with_way(way))));
+    if let Some(join) = plan.downcast_ref::<AsOfJoinExec>() {
+        let filtered = join.with_filters_in_scans()?;
+        let join = filtered.as_ref().unwrap_or(join);
+        if let Some(way) = way(join, needed, batch_rows) {
+            return Ok(Some(Arc::new(join.with_way(way))));
+        }
     }
     if let Some(join) = plan.downcast_ref::<SeriesJoinExec>()
         && let Some(rows) = join.rows_by_series()

@@ -3,18 +3,17 @@
 use super::pieces::is_large;
 use super::settings::has_pipeline;
 use super::window::exec::SeriesWindowExec;
-use crate::operators::asof::exec::AsOfJoinExec;
-use crate::operators::series_join::exec::SeriesJoinExec;
 use crate::scan::ScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
 
@@ -32,10 +31,6 @@ impl PhysicalOptimizerRule for FiltersInScans {
             return Ok(plan);
         }
         let into_scan = |node: Arc<dyn ExecutionPlan>| {
-            // These read tables in their scans' stead and know filters above them, not in them.
-            if node.is::<AsOfJoinExec>() || node.is::<SeriesJoinExec>() {
-                return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
-            }
             let changed = if let Some(filter) = node.downcast_ref::<FilterExec>() {
                 filtered(filter)?
             } else if let Some(windows) = node.downcast_ref::<SeriesWindowExec>() {
@@ -67,11 +62,37 @@ fn filtered(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if is_large(filter.predicate()) {
         return Ok(None);
     }
+    if let Some(projection) = filter.input().downcast_ref::<ProjectionExec>() {
+        return below_projection(filter, projection);
+    }
     let (fetch, yielded) = (filter.fetch(), filter.projection().as_deref());
     on_scan(filter.input(), |scan| {
         let scan = scan.with_condition(filter.predicate(), fetch, yielded)?;
         Ok(scan.map(|scan| scan.with_equivalences(filter.properties().eq_properties.clone())))
     })
+}
+
+/// A projection over a scan that works out the filter above it: what they have in common stands below filters.
+fn below_projection(
+    filter: &FilterExec,
+    projection: &ProjectionExec,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let exprs = projection.expr();
+    if exprs.iter().any(|made| is_volatile(&made.expr)) {
+        return Ok(None);
+    }
+    let predicate = Arc::clone(filter.predicate()).transform_up(|expr| {
+        let made = expr.downcast_ref::<Column>().and_then(|column| exprs.get(column.index()));
+        Ok(made.map_or_else(|| Transformed::no(Arc::clone(&expr)), |made| Transformed::yes(Arc::clone(&made.expr))))
+    });
+    let below = FilterExecBuilder::new(predicate.data()?, Arc::clone(projection.input()));
+    let Some(input) = filtered(&below.with_fetch(filter.fetch()).build()?)? else { return Ok(None) };
+    let exprs = match filter.projection() {
+        Some(yielded) => yielded.iter().map(|at| exprs[*at].clone()).collect(),
+        None => exprs.to_vec(),
+    };
+    let above = ProjectionExec::try_new(exprs, input)?;
+    Ok(Some(narrowed(&above)?.unwrap_or_else(|| Arc::new(above))))
 }
 
 /// A scan that works out the filters above it, and what is made of its columns; `None` where there is no filter of it.
@@ -125,4 +146,4 @@ fn narrowed(projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

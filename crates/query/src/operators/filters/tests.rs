@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tickstone_engine::EngineOptions;
 
 /// Seconds, symbol, flag, price, size, a double.
-type Row = (i64, Option<&'static str>, Option<&'static str>, Option<i32>, Option<i32>, Option<f64>);
+pub(in crate::operators) type Row = (i64, Option<&'static str>, Option<&'static str>, Option<i32>, Option<i32>, Option<f64>);
 
 fn any_row() -> impl Strategy<Value = Row> {
     let symbol =
@@ -20,12 +20,12 @@ fn any_row() -> impl Strategy<Value = Row> {
     (0_i64..60, symbol, flag, number(), number(), double)
 }
 
-fn any_commits() -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
+pub(in crate::operators) fn any_commits() -> impl Strategy<Value = Vec<(Vec<Row>, bool)>> {
     prop::collection::vec((prop::collection::vec(any_row(), 0..60), any::<bool>()), 1..4)
 }
 
 /// A table `f`, in slices of a few rows.
-fn database(commits: &[(Vec<Row>, bool)]) -> Database {
+pub(in crate::operators) fn database(commits: &[(Vec<Row>, bool)]) -> Database {
     let engine = EngineOptions { background: false, threads: 1, slice_rows: 24, ..EngineOptions::default() };
     let options =
         DatabaseOptions { query_threads: Some(2), wide_rows_min: 1, engine, query_memory_bytes: None };
@@ -116,7 +116,7 @@ const LEAVES: [&str; 46] = [
     "ts >= '2024-01-01T00:00:31'",
 ];
 
-fn any_condition() -> impl Strategy<Value = String> {
+pub(in crate::operators) fn any_condition() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(&LEAVES[..]).prop_map(str::to_string);
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![

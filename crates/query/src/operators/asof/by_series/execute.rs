@@ -13,7 +13,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan};
 use datafusion::physical_plan::buffer::BufferExec;
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::BaselineMetrics;
@@ -36,6 +36,15 @@ impl AsOfJoinExec {
             .ok_or_else(|| internal_datafusion_err!("AsOfJoinExec by series is not above two scans"))
     }
 
+    /// The rows of both inputs in order of time, merged.
+    fn merge_ahead(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let ahead = |input: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
+            Ok(Arc::new(BufferExec::new(in_time_order(input)?, AHEAD_BYTES)))
+        };
+        let [left, right] = self.inputs();
+        self.merge([&ahead(left)?, &ahead(right)?], 0, context)
+    }
+
     pub(in super::super) fn by_series(
         &self,
         partition: usize,
@@ -44,8 +53,14 @@ impl AsOfJoinExec {
         let partitions = self.properties().partitioning.partition_count();
         let batch_rows = context.session_config().batch_size().max(1);
         let work = self.running.join(partition, partitions, || {
-            Ok(Work::new(self, self.sides()?, (batch_rows, false), self.reservation(context)))
+            Work::new(self, self.sides()?, (batch_rows, false), self.reservation(context))
         })?;
+        if !work.fits() {
+            return match partition {
+                0 => self.merge_ahead(context),
+                _ => Ok(Box::pin(EmptyRecordBatchStream::new(self.schema()))),
+            };
+        }
         let worker = Worker {
             work,
             reservation: self.reservation(context),
@@ -72,16 +87,15 @@ impl AsOfJoinExec {
         let rows = sides.left.rows().unwrap_or(u64::MAX);
         let batch_rows = context.session_config().batch_size().max(1);
         if !are_ordered(rows, batch_rows) || !can_hold(rows, &self.schema(), &self.reservation(context)) {
-            let ahead = |input: &Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
-                Ok(Arc::new(BufferExec::new(in_time_order(input)?, AHEAD_BYTES)))
-            };
-            let [left, right] = self.inputs();
-            return self.merge([&ahead(left)?, &ahead(right)?], 0, context);
+            return self.merge_ahead(context);
         }
         let wide =
             rows + sides.right.rows().unwrap_or(0) > (batch_rows as u64).saturating_mul(WORKER_BATCHES_MIN);
         let workers = if wide { context.session_config().target_partitions().max(1) } else { 1 };
-        let work = Arc::new(Work::new(self, sides, (batch_rows, true), self.reservation(context)));
+        let work = Arc::new(Work::new(self, sides, (batch_rows, true), self.reservation(context))?);
+        if !work.fits() {
+            return self.merge_ahead(context);
+        }
         let baseline = BaselineMetrics::new(&self.metrics, 0);
         let worker = || Worker {
             work: Arc::clone(&work),

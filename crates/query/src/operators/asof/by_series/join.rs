@@ -1,5 +1,6 @@
 //! One task: from the pieces of its series to joined rows.
 
+use super::sides::Made;
 use super::standing::{Found, Looks, Source, Standing, Stretch};
 use super::tasks::{Plan, Task};
 use crate::dialect::marker::Direction;
@@ -105,6 +106,7 @@ impl Plan {
         let lists = left.lists.iter().zip(left.times).zip(&keys).zip(places);
         let joined = lists.map(|(((list, times), keys), places)| {
             let columns = self.left.edge(self.left.read(list, &times, keys)?)?;
+            let columns = made(self.made.0.as_ref(), columns, list.rows)?;
             let joined = Joined { columns, rows: list.rows, times, arrival: Vec::new() };
             self.joined(joined, arrival.then_some(list), &places, &taken)
         });
@@ -129,7 +131,7 @@ impl Plan {
         ids.into_iter().map(|keys| keys.into_iter().map(array).collect()).collect()
     }
 
-    /// The right rows that are wanted.
+    /// The right rows that are wanted, as the right input yields them.
     fn take(&self, wanted: &Wanted) -> Result<Taken> {
         let rows = wanted.segments.iter().map(|(segment, rows)| self.right.take(*segment, rows));
         let rows = rows.collect::<Result<Vec<_>>>()?;
@@ -137,7 +139,9 @@ impl Plan {
             let arrays: Vec<&dyn Array> = rows.iter().map(|columns| columns[at].as_ref()).collect();
             Ok(if arrays.is_empty() { new_null_array(data_type, 0) } else { concat(&arrays)? })
         });
-        let columns = columns.collect::<Result<_>>()?;
+        let columns = self.right.edge(columns.collect::<Result<_>>()?)?;
+        let count = wanted.segments.iter().map(|(_, rows)| rows.len()).sum();
+        let columns = made(self.made.1.as_ref(), columns, count)?;
         let mut start = 0;
         let starts = wanted.segments.iter().map(|(_, rows)| {
             start += rows.len();
@@ -248,9 +252,18 @@ impl Plan {
             left.arrival = list.numbers().map(|row| row_number(list.segment, row)).collect();
         }
         let numbers = taken.numbers(places);
-        let stored = taken.columns.iter().map(|column| Ok(take(column, &numbers, None)?));
-        left.columns.extend(self.right.edge(stored.collect::<Result<_>>()?)?);
+        for column in &taken.columns {
+            left.columns.push(take(column, &numbers, None)?);
+        }
         if self.options.inner && numbers.null_count() > 0 { left.only(places) } else { Ok(left) }
+    }
+}
+
+/// What an input makes of the columns that are read of its table.
+fn made(made: Option<&Made>, read: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
+    match made {
+        Some(made) => made.of(read, rows),
+        None => Ok(read),
     }
 }
 

@@ -1,12 +1,13 @@
 //! ASOF JOIN series by series: where both sides are scans and the keys are of their series keys, the rows of
-//! a key lie together and in order of time on either side, so that no row of another is looked at.
+//! a key lie together and in order of time on either side, so that no row of another is looked at. With keys that are
+//! other SYMBOL columns, or conditions, the rows of each series are found first ([`crate::scan::SeriesFinder`]).
 //!
 //! ```text
 //! sides (what each scan selects) ─► plan: pairs of series ─► tasks ─► join: a task's rows ─► exec
 //! ```
 //!
-//! - `sides`: whether two inputs are such scans; - `tasks`: which series of one side is which of the other,
-//!   and how the work is cut;
+//! - `sides`: whether two inputs are such scans, and what they make of columns; - `tasks`: which series of one side is
+//!   which of the other, and how the work is cut;
 //! - `standing`: the right rows of one series, searched by times that ascend;
 //! - `join`: one task from pieces to rows; - `order`: rows of all tasks back in order of time;
 //! - `running`: what the partitions of one execution share; `execute`: their streams.
@@ -32,5 +33,7 @@ pub(in crate::operators) use sides::{Side, Sides, in_time_order};
 pub(in crate::operators) use standing::NEAR;
 pub(in crate::operators) use tasks::{SEARCH_RATIO, sample, translate};
 
+#[cfg(test)]
+mod found_tests;
 #[cfg(test)]
 pub(in crate::operators) mod tests;

@@ -2,7 +2,7 @@
 
 use super::join::Joined;
 use super::sides::Sides;
-use super::tasks::Plan;
+use super::tasks::{Finders, Plan};
 use crate::operators::asof::exec::AsOfJoinExec;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
@@ -19,6 +19,8 @@ const TASK_BATCHES: usize = 16;
 pub(in crate::operators) struct Work {
     join: AsOfJoinExec,
     sides: Sides,
+    finders: Finders,
+    fits: bool,
     task_rows: usize,
     plan: OnceLock<Result<Plan, Arc<DataFusionError>>>,
     /// For the plan.
@@ -37,19 +39,27 @@ impl Work {
         sides: Sides,
         (batch_rows, arrival): (usize, bool),
         held: MemoryReservation,
-    ) -> Self {
+    ) -> Result<Self> {
+        let finders = Finders::new(&sides)?;
         let read = (sides.left.scan.begin_reading(), sides.right.scan.begin_reading());
         let task_rows = batch_rows.saturating_mul(TASK_BATCHES);
         let (plan, next) = (OnceLock::new(), AtomicUsize::new(0));
         // Not the running execution, which holds this.
         let mut join = join.clone();
         join.running = Arc::default();
-        Self { join, sides, task_rows, plan, held, next, arrival, read }
+        let fits = finders.bytes().is_some_and(|bytes| held.try_grow(bytes).is_ok());
+        Ok(Self { join, sides, finders, fits, task_rows, plan, held, next, arrival, read })
+    }
+
+    /// Whether there is memory for where the rows of each series are.
+    pub(super) fn fits(&self) -> bool {
+        self.fits
     }
 
     fn plan(&self) -> Result<&Plan> {
+        self.finders.help(&self.sides)?;
         let plan = || {
-            let plan = Plan::new(&self.join, &self.sides, self.task_rows)?;
+            let plan = Plan::new(&self.join, &self.sides, &self.finders, self.task_rows)?;
             self.held.try_resize(plan.size())?;
             Ok(plan)
         };

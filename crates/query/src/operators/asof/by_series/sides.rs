@@ -2,13 +2,20 @@
 
 use super::super::exec::AsOfJoinExec;
 use crate::scan::{ScanExec, ScanOrder};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Both sides of a join that can be done by series.
@@ -22,18 +29,28 @@ pub(in crate::operators) struct Sides {
 #[derive(Debug)]
 pub(in crate::operators) struct Side {
     pub(in crate::operators) scan: ScanExec,
-    /// The columns of the input as columns of the table.
+    /// The columns that are read of the table: those of the input, or what it makes them of.
     pub(in crate::operators) columns: Vec<usize>,
     /// The keys as columns of the table.
     pub(in crate::operators) keys: Vec<usize>,
+    made: Option<Made>,
+}
+
+/// Columns that an input makes of those of its scan.
+#[derive(Debug, Clone)]
+pub(in crate::operators) struct Made {
+    /// Over columns of `schema`.
+    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// The columns that are read.
+    schema: SchemaRef,
 }
 
 impl Sides {
     /// The sides of a join; `None` where it cannot be done by series.
     pub(in crate::operators) fn of(join: &AsOfJoinExec) -> Option<Self> {
         let [left, right] = join.inputs();
-        let left = Side::of(left, &join.times.0, &join.keys.0)?;
-        let right = Side::of(right, &join.times.1, &join.keys.1)?;
+        let left = Side::of_keys(left, &join.times.0, &join.keys.0)?;
+        let right = Side::of_keys(right, &join.times.1, &join.keys.1)?;
         // A key that is only a part of the right series key has many series, which overlap in time.
         let whole = right.series_key().iter().all(|column| right.keys.contains(column));
         (whole && !left.keys.is_empty()).then_some(Self { left, right })
@@ -41,49 +58,135 @@ impl Sides {
 }
 
 impl Side {
-    /// The side that an input is with this time and these keys; `None` where it cannot be read by series.
+    /// The side that an input is with this time and these keys, which are of its series key; `None` where it cannot be
+    /// read by series as it lies.
     pub(in crate::operators) fn of(
         input: &Arc<dyn ExecutionPlan>,
         time: &Arc<dyn PhysicalExpr>,
         keys: &[Arc<dyn PhysicalExpr>],
     ) -> Option<Self> {
-        let (scan, columns) = scan_of(input)?;
-        let column = |expr: &Arc<dyn PhysicalExpr>| {
-            expr.downcast_ref::<Column>().and_then(|column| columns.get(column.index()).copied())
+        let side = Self::of_keys(input, time, keys)?;
+        let plain = side.made.is_none() && !side.scan.has_condition();
+        let fits = plain && side.keys.iter().all(|key| side.series_key().contains(key));
+        fits.then_some(side)
+    }
+
+    /// The side that an input is with this time and these keys, all SYMBOL columns; `None` where it cannot be read by
+    /// series.
+    fn of_keys(
+        input: &Arc<dyn ExecutionPlan>,
+        time: &Arc<dyn PhysicalExpr>,
+        keys: &[Arc<dyn PhysicalExpr>],
+    ) -> Option<Self> {
+        let (scan, exprs) = scan_of(input)?;
+        let table = &scan.selected().table;
+        let stored = |at: usize| {
+            let column = exprs.get(at)?.downcast_ref::<Column>()?.index();
+            let column = scan.projection().get(column).copied()?;
+            (column < table.schema().columns().len()).then_some(column)
         };
+        let column = |expr: &Arc<dyn PhysicalExpr>| stored(expr.downcast_ref::<Column>()?.index());
         let keys: Vec<usize> = keys.iter().map(column).collect::<Option<_>>()?;
-        let schema = scan.selected().table.schema();
+        let schema = table.schema();
         let fits = schema.timestamp().is_some()
             && column(time) == schema.timestamp()
-            && keys.iter().all(|key| schema.series().contains(key))
+            && keys.iter().all(|key| table.dictionary(*key).is_some())
             && scan.fetch_limit().is_none()
             && *scan.order() == ScanOrder::Natural;
-        let scan = scan.clone();
-        fits.then_some(Self { scan, columns, keys })
+        if !fits {
+            return None;
+        }
+        let (columns, made) = read_and_made(scan, &exprs)?;
+        Some(Self { scan: scan.clone(), columns, keys, made })
+    }
+
+    /// The columns of the table that are read for some columns of the input, and what these are made of them.
+    pub(super) fn columns_at(&self, places: &[usize]) -> Result<(Vec<usize>, Option<Made>)> {
+        let Some(made) = &self.made else {
+            return Ok((places.iter().map(|at| self.columns[*at]).collect(), None));
+        };
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = places.iter().map(|at| Arc::clone(&made.exprs[*at])).collect();
+        let read = columns_of(&exprs);
+        let exprs = exprs.into_iter().map(|expr| moved(expr, &read)).collect::<Result<_>>()?;
+        let schema = Arc::new(made.schema.project(&read)?);
+        Ok((read.iter().map(|at| self.columns[*at]).collect(), Some(Made { exprs, schema })))
     }
 
     fn series_key(&self) -> &[usize] {
         self.scan.selected().table.schema().series()
     }
 
-    /// Rows that its scan selects; `None` where that is not known yet.
+    /// Rows that its scan selects, at most; `None` where that is not known yet.
     pub(in crate::operators) fn rows(&self) -> Option<u64> {
         self.scan.filters().is_none().then(|| self.scan.selected().rows)
     }
 }
 
-/// The scan that a plan is but for plain projections, and the columns of its table that the plan yields.
-fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanExec, Vec<usize>)> {
+impl Made {
+    /// The columns it is made of.
+    pub(super) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// The columns made of those that were read.
+    pub(super) fn of(&self, read: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), read, &options)?;
+        self.exprs.iter().map(|expr| expr.evaluate(&batch)?.into_array(rows)).collect()
+    }
+}
+
+/// The columns of the table that a side reads, and what is made of them where they are not all it yields.
+fn read_and_made(scan: &ScanExec, exprs: &[Arc<dyn PhysicalExpr>]) -> Option<(Vec<usize>, Option<Made>)> {
+    let place = |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(Column::index);
+    if let Some(places) = exprs.iter().map(place).collect::<Option<Vec<usize>>>() {
+        return Some((places.into_iter().map(|at| scan.projection()[at]).collect(), None));
+    }
+    let read = columns_of(exprs);
+    let moved = exprs.iter().map(|expr| moved(Arc::clone(expr), &read)).collect::<Result<_>>().ok()?;
+    let schema = Arc::new(scan.schema().project(&read).ok()?);
+    Some((read.iter().map(|at| scan.projection()[*at]).collect(), Some(Made { exprs: moved, schema })))
+}
+
+/// The places of the columns that expressions read, ascending.
+fn columns_of(exprs: &[Arc<dyn PhysicalExpr>]) -> Vec<usize> {
+    let read: BTreeSet<usize> =
+        exprs.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+    read.into_iter().collect()
+}
+
+/// An expression over the columns at these places alone.
+fn moved(expr: Arc<dyn PhysicalExpr>, read: &[usize]) -> Result<Arc<dyn PhysicalExpr>> {
+    let moved = expr.transform_up(|expr| {
+        let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+        let place = read.binary_search(&column.index()).unwrap_or(usize::MAX);
+        Ok(Transformed::yes(Arc::new(Column::new(column.name(), place)) as _))
+    });
+    moved.data()
+}
+
+/// The scan that a plan is but for projections, and what the plan yields as expressions over what the scan does.
+fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanExec, Vec<Arc<dyn PhysicalExpr>>)> {
     let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
-        let scan = ScanExec::of(plan)?;
-        return Some((scan, scan.projection().to_vec()));
+        let scan = ScanExec::with_any_condition(plan)?;
+        let fields = scan.schema();
+        let column = |(at, field): (usize, &FieldRef)| Arc::new(Column::new(field.name(), at)) as _;
+        return Some((scan, fields.fields().iter().enumerate().map(column).collect()));
     };
     let (scan, below) = scan_of(projection.input())?;
-    let columns = projection.expr().iter().map(|projected| {
-        let column = projected.expr.downcast_ref::<Column>()?;
-        below.get(column.index()).copied()
+    let above = projection.expr().iter().map(|projected| {
+        // What is worked out for the rows that are found must be the same for all rows.
+        if is_volatile(&projected.expr) {
+            return None;
+        }
+        let substituted = Arc::clone(&projected.expr).transform_up(|expr| {
+            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
+            Ok(below.get(column.index()).map_or(Transformed::no(Arc::clone(&expr)), |of| Transformed::yes(Arc::clone(of))))
+        });
+        substituted.data().ok()
     });
-    Some((scan, columns.collect::<Option<_>>()?))
+    let above = above.collect::<Option<_>>()?;
+    Some((scan, above))
 }
 
 /// The input of a join by series with its scan in order of time instead, in one partition.

@@ -9,7 +9,7 @@
 use crate::dialect::marker::Direction;
 use crate::error::external;
 use crate::operators::asof::node::AsOfOptions;
-use crate::scan::Rows;
+use crate::scan::{Rows, listed_bounds};
 use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -101,9 +101,8 @@ impl<'a> Source<'a> {
     fn advance(&mut self, edge: Edge, looks: &mut Looks<'a>) -> Result<()> {
         self.next = match (edge.before, &self.rows) {
             (None, rows) => rows.len(),
-            (Some(_), Rows::Range(rows)) => {
-                lower_bound(looks.at(self)?, rows.start + self.next..rows.end, edge)? - rows.start
-            }
+            (Some(_), rows) if self.of.is_part() => place_of(rows, self.next, looks.at(self)?, edge)?,
+            (Some(_), Rows::Range(_)) => return internal_err!("adjacent rows of a run"),
             (Some(before), Rows::Listed(rows)) => {
                 let is_before =
                     |at: usize| self.of.run_time(rows[at] as usize).is_some_and(|time| time < before);
@@ -130,6 +129,19 @@ impl<'a> Source<'a> {
             return time.ok_or_else(|| internal_datafusion_err!("a run without times"));
         }
         looks.at(self)?.time(row).map_err(external)
+    }
+}
+
+/// The place of the first of a part's rows, from that at `next` on, at or past the edge.
+#[inline]
+fn place_of(rows: &Rows, next: usize, times: &mut PartTimes<'_>, edge: Edge) -> Result<usize> {
+    match rows {
+        Rows::Range(rows) => Ok(lower_bound(times, rows.start + next..rows.end, edge)? - rows.start),
+        // Rows of the series that are not listed are in order of time too.
+        Rows::Listed(rows) => {
+            let first = lower_bound(times, listed_bounds(&rows[next..]), edge)?;
+            Ok(gallop(next..rows.len(), NEAR, |at| (rows[at] as usize) < first))
+        }
     }
 }
 
@@ -206,24 +218,25 @@ impl<'a> Stretch<'a> {
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
         let [source] = &mut self.sources[..] else { return Ok(()) };
-        let Rows::Range(rows) = source.rows.clone() else { return Ok(()) };
-        let segment = source.segment;
+        let (segment, rows) = (source.segment, source.rows.clone());
         let mut open = looks.at(source)?;
-        let (mut next, mut neighbours) = (rows.start + source.next, None);
+        let (mut next, mut neighbours) = (source.next, None);
         for (place, time) in times.iter().enumerate() {
-            next = lower_bound(open, next..rows.end, Edge::of(*time, options))?;
+            next = place_of(&rows, next, open, Edge::of(*time, options))?;
             let (back, ahead) = match neighbours {
                 Some((of, back, ahead)) if of == next => (back, ahead),
                 _ => {
-                    let back = if next > rows.start {
-                        Some((open.time(next - 1).map_err(external)?, Found { segment, row: next - 1 }))
+                    let back = if next > 0 {
+                        let row = rows.row(next - 1);
+                        Some((open.time(row).map_err(external)?, Found { segment, row }))
                     } else {
                         let row = around.last_before(options, looks)?;
                         open = looks.at(source)?;
                         row
                     };
-                    let ahead = if next < rows.end {
-                        Some((open.time(next).map_err(external)?, Found { segment, row: next }))
+                    let ahead = if next < rows.len() {
+                        let row = rows.row(next);
+                        Some((open.time(row).map_err(external)?, Found { segment, row }))
                     } else {
                         let row = around.first_after(options, looks)?;
                         open = looks.at(source)?;
@@ -238,7 +251,7 @@ impl<'a> Stretch<'a> {
                 found(place, row);
             }
         }
-        source.next = next - rows.start;
+        source.next = next;
         Ok(())
     }
 
@@ -253,26 +266,26 @@ impl<'a> Stretch<'a> {
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
         let [source] = &mut self.sources[..] else { return Ok(()) };
-        let Rows::Range(rows) = source.rows.clone() else { return Ok(()) };
-        let mut next = rows.start + source.next;
+        let (segment, rows) = (source.segment, source.rows.clone());
+        let mut next = source.next;
         let mut places = times.iter().map(|time| Edge::of(*time, options)).enumerate();
         // Until the first row of this stretch stands.
-        while next == rows.start
+        while next == 0
             && let Some((place, edge)) = places.next()
         {
-            next = lower_bound(looks.at(source)?, next..rows.end, edge)?;
-            if next > rows.start {
-                found(place, Found { segment: source.segment, row: next - 1 });
+            next = place_of(&rows, next, looks.at(source)?, edge)?;
+            if next > 0 {
+                found(place, Found { segment, row: rows.row(next - 1) });
             } else if let Some((_, row)) = around.last_before(options, looks)? {
                 found(place, row);
             }
         }
         let looks = looks.at(source)?;
         for (place, edge) in places {
-            next = lower_bound(looks, next..rows.end, edge)?;
-            found(place, Found { segment: source.segment, row: next - 1 });
+            next = place_of(&rows, next, looks, edge)?;
+            found(place, Found { segment, row: rows.row(next - 1) });
         }
-        source.next = next - rows.start;
+        source.next = next;
         Ok(())
     }
 
@@ -286,19 +299,19 @@ impl<'a> Stretch<'a> {
         mut found: impl FnMut(usize, Found),
     ) -> Result<()> {
         let [source] = &mut self.sources[..] else { return Ok(()) };
-        let Rows::Range(rows) = source.rows.clone() else { return Ok(()) };
-        let mut next = rows.start + source.next;
+        let (segment, rows) = (source.segment, source.rows.clone());
+        let mut next = source.next;
         let mut within = 0;
         let open = looks.at(source)?;
         for (place, time) in times.iter().enumerate() {
-            next = lower_bound(open, next..rows.end, Edge::of(*time, options))?;
-            if next == rows.end {
+            next = place_of(&rows, next, open, Edge::of(*time, options))?;
+            if next == rows.len() {
                 break;
             }
-            found(place, Found { segment: source.segment, row: next });
+            found(place, Found { segment, row: rows.row(next) });
             within = place + 1;
         }
-        source.next = next - rows.start;
+        source.next = next;
         // The last row of this stretch lies behind all others.
         if within < times.len()
             && let Some((_, row)) = around.first_after(options, looks)?
@@ -313,9 +326,9 @@ impl<'a> Stretch<'a> {
         self.sources.len() > 1 || options.tolerance.is_some() || options.direction == Direction::Nearest
     }
 
-    /// Whether it is one range of rows in a part.
+    /// Whether its rows are of one segment, a part.
     fn is_alone(&self) -> bool {
-        matches!(&self.sources[..], [Source { rows: Rows::Range(_), .. }])
+        matches!(&self.sources[..], [source] if source.of.is_part())
     }
 
     fn advance(&mut self, edge: Edge, looks: &mut Looks<'a>) -> Result<()> {

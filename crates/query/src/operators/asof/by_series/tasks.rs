@@ -1,13 +1,14 @@
 //! Which series of the left side is which of the right, and how the work is cut.
 
-use super::sides::{Side, Sides};
+use super::sides::{Made, Side, Sides};
 use crate::operators::asof::exec::AsOfJoinExec;
 use crate::operators::asof::node::AsOfOptions;
-use crate::scan::{PieceReader, Series, SeriesRanges};
+use crate::scan::{PieceReader, Series, SeriesFinder, WantedSeries};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{HashMap, Result, internal_datafusion_err};
+use datafusion::error::DataFusionError;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tickstone_model::{NULL_SYMBOL, SymbolId, TimeRange};
 
 /// A task begins anew at most so many times for the rows it should have.
@@ -36,6 +37,8 @@ pub(super) struct Task {
 pub(in super::super) struct Plan {
     pub(super) left: PieceReader,
     pub(super) right: PieceReader,
+    /// What is made of the columns that are read of each.
+    pub(super) made: (Option<Made>, Option<Made>),
     pub(super) left_series: Vec<Series>,
     pub(super) right_series: Vec<Series>,
     pub(super) pairs: Vec<Pair>,
@@ -43,22 +46,70 @@ pub(in super::super) struct Plan {
     pub(super) options: AsOfOptions,
 }
 
-impl Plan {
-    /// The plan of a join over two sides, in tasks of about `task_rows` rows.
-    pub(super) fn new(join: &AsOfJoinExec, sides: &Sides, task_rows: usize) -> Result<Self> {
-        let Sides { left, right } = sides;
-        let of = |side: &Side| -> Result<Vec<Series>> {
-            let ranges = SeriesRanges::of(side.scan.selected(), &side.keys)?;
-            let ranges = ranges.ok_or_else(|| internal_datafusion_err!("keys are not of the series key"))?;
-            Ok(ranges.series)
+/// Finds the series of both sides: what several do together before there is a plan.
+#[derive(Debug)]
+pub(super) struct Finders {
+    left: SeriesFinder,
+    right: SeriesFinder,
+    /// The series of the left side until they are asked for, and those of the right that these need.
+    of_left: OnceLock<Result<(Mutex<Vec<Series>>, WantedSeries), Arc<DataFusionError>>>,
+}
+
+impl Finders {
+    pub(super) fn new(sides: &Sides) -> Result<Self> {
+        let finder = |side: &Side| SeriesFinder::new(&side.scan, &side.keys);
+        Ok(Self { left: finder(&sides.left)?, right: finder(&sides.right)?, of_left: OnceLock::new() })
+    }
+
+    /// Bytes of what is found, at most; `None` where that is too much to be written down.
+    pub(super) fn bytes(&self) -> Option<usize> {
+        self.left.bytes()?.checked_add(self.right.bytes()?)
+    }
+
+    /// Takes part until all are found.
+    pub(super) fn help(&self, sides: &Sides) -> Result<()> {
+        self.left.help(None);
+        let of_left = || {
+            let series = self.left.series()?;
+            let wanted = series.iter().filter_map(|series| translate(sides, &series.ids));
+            let wanted = self.right.wanted(wanted);
+            Ok((Mutex::new(series), wanted))
         };
-        let (left_series, right_series) = (of(left)?, of(right)?);
+        let of_left = self.of_left.get_or_init(|| of_left().map_err(Arc::new)).as_ref();
+        let (_, wanted) = of_left.map_err(|error| DataFusionError::Shared(Arc::clone(error)))?;
+        self.right.help(Some(wanted));
+        Ok(())
+    }
+
+    /// The series of the left and of the right, for the first who asks.
+    fn series(&self) -> Result<(Vec<Series>, Vec<Series>)> {
+        let Some(Ok((left, _))) = self.of_left.get() else {
+            return Err(internal_datafusion_err!("the series of a join were not found"));
+        };
+        let left = std::mem::take(&mut *left.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok((left, self.right.series()?))
+    }
+}
+
+impl Plan {
+    /// The plan of a join over two sides whose series are found, in tasks of about `task_rows` rows.
+    pub(super) fn new(join: &AsOfJoinExec, sides: &Sides, finders: &Finders, task_rows: usize) -> Result<Self> {
+        let Sides { left, right } = sides;
+        let (left_series, right_series) = finders.series()?;
+        let reader = |side: &Side, places: &[usize], keys: &[usize], schema: SchemaRef| {
+            let (columns, made) = side.columns_at(places)?;
+            let schema = made.as_ref().map_or(schema, Made::schema);
+            Ok::<_, DataFusionError>((PieceReader::new(&side.scan, &columns, keys, schema)?, made))
+        };
+        let all: Vec<usize> = (0..join.left_schema().fields().len()).collect();
+        let (left_reader, left_made) = reader(left, &all, &left.keys, join.left_schema())?;
         let right_schema = picked(&join.right_schema(), &join.right_columns)?;
-        let right_columns: Vec<usize> = join.right_columns.iter().map(|at| right.columns[*at]).collect();
+        let (right_reader, right_made) = reader(right, &join.right_columns, &[], right_schema)?;
         let pairs = pairs(sides, &left_series, &right_series, join.options.inner);
         let mut plan = Self {
-            left: PieceReader::new(&left.scan, &left.columns, &left.keys, join.left_schema())?,
-            right: PieceReader::new(&right.scan, &right_columns, &[], right_schema)?,
+            left: left_reader,
+            right: right_reader,
+            made: (left_made, right_made),
             left_series,
             right_series,
             pairs,

@@ -264,7 +264,7 @@ fn what_is_not_of_the_series_is_merged() {
     check("l ASOF JOIN r ON l.s = r.s", true, &["0 1", "1 0", "2 3", "3 -"]);
     check("l ASOF JOIN r ON l.s = r.s AND l.x = r.x", false, &["0 -", "1 -", "2 2", "3 -"]);
     check("l ASOF JOIN r", false, &["0 1", "1 3", "2 4", "3 4"]);
-    check("l ASOF JOIN (SELECT * FROM r WHERE x < 3) r ON l.s = r.s", false, &["0 1", "1 0", "2 2", "3 -"]);
+    check("l ASOF JOIN (SELECT * FROM r WHERE x < 3) r ON l.s = r.s", true, &["0 1", "1 0", "2 2", "3 -"]);
     check(
         "(SELECT ts, x, s FROM l) l ASOF JOIN (SELECT x, s, ts FROM r) r ON l.s = r.s",
         true,

@@ -1,0 +1,90 @@
+//! Joins with conditions, expressions and keys beside the series key against the merge, over rows in every state.
+
+use crate::operators::filters::tests::{Row, any_commits, any_condition, database};
+use crate::operators::window::tests::{plan, run, run_plainly};
+use proptest::prelude::*;
+
+const WAYS: [&str; 7] = [
+    "ON a.s = b.s{} AND a.ts >= b.ts",
+    "ON a.s = b.s{} AND a.ts > b.ts",
+    "ON a.s = b.s{} AND a.ts <= b.ts",
+    "ON a.s = b.s{} AND a.ts < b.ts",
+    "ON a.s = b.s{} DIRECTION NEAREST",
+    "ON a.s = b.s{} AND a.ts >= b.ts TOLERANCE INTERVAL '9 seconds'",
+    "ON a.s = b.s{} TOLERANCE INTERVAL '9 seconds' DIRECTION NEAREST",
+];
+
+const KEYS: [&str; 4] = ["", " AND a.flag = b.flag", " AND a.s = b.flag", " AND a.flag = b.flag AND b.s = a.flag"];
+
+const RIGHT: [&str; 4] = [
+    "SELECT * FROM f WHERE {}",
+    "SELECT ts, n, upper(w) AS w, s, flag FROM f WHERE {}",
+    "SELECT px::DOUBLE / 2 + sz AS w, n + 1 AS n, flag, ts, s FROM f WHERE {}",
+    "SELECT * FROM (SELECT 'one' AS w, n, s, flag, ts FROM f) WHERE {}",
+];
+
+const LEFT: [&str; 3] = [
+    "SELECT * FROM f WHERE {}",
+    "SELECT sz * 2 AS y, ts, n, s, flag FROM f WHERE {}",
+    "SELECT n, flag, s, ts FROM f",
+];
+
+/// Only what the right side of each shape has.
+fn right_condition(shape: usize, condition: String) -> String {
+    if shape == 3 { "n % 3 > 0 AND flag IS NOT NULL".to_string() } else { condition }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn equals_the_merge(
+        commits in any_commits(),
+        (way, keys, left, right) in (0..WAYS.len(), 0..KEYS.len(), 0..LEFT.len(), 0..RIGHT.len()),
+        (of_left, of_right) in (any_condition(), any_condition()),
+        inner in any::<bool>(),
+    ) {
+        let database = database(&commits);
+        let left = LEFT[left].replace("{}", &of_left);
+        let right = RIGHT[right].replace("{}", &right_condition(right, of_right));
+        let kind = if inner { "INNER" } else { "LEFT" };
+        let join = format!("({left}) a ASOF {kind} JOIN ({right}) b {}", WAYS[way].replace("{}", KEYS[keys]));
+        let ordered = format!("SELECT a.n, b.n AS m, b.w, a.s, a.flag FROM {join} ORDER BY a.ts, a.n, b.n");
+        let text = plan(&database, &ordered);
+        prop_assert!(text.contains("by series"), "{ordered}\n{text}");
+        prop_assert_eq!(run(&database, &ordered), run_plainly(&database, &ordered), "{}\n{}", ordered, text);
+
+        let grouped = format!(
+            "SELECT row_number() OVER (ORDER BY s), s, count(*), count(m), sum(m), min(w), max(n)
+             FROM (SELECT a.s, a.n, b.n AS m, b.w FROM {join}) GROUP BY s"
+        );
+        prop_assert_eq!(run(&database, &grouped), run_plainly(&database, &grouped), "{}", grouped);
+
+        // As the rows come without ORDER BY: in order of time, and those of a series as they arrived.
+        let plain = format!("SELECT a.ts, a.s, b.n AS m FROM {join}");
+        let merged = format!("{plain} LIMIT 100000");
+        prop_assert!(!plan(&database, &merged).contains("by series"));
+        let (found, merged) = (run(&database, &plain), run(&database, &merged));
+        prop_assert!(found.is_sorted_by_key(|row| &row[0]), "{}", plain);
+        for series in ["A", "B", "C", "-"] {
+            let of = |rows: &[Vec<String>]| rows.iter().filter(|row| row[1] == series).cloned().collect::<Vec<_>>();
+            prop_assert_eq!(of(&found), of(&merged), "{}", plain);
+        }
+    }
+}
+
+#[test]
+fn what_is_read_and_made() {
+    let row = |at: i64| (at, Some(["A", "B"][at as usize % 2]), Some(["x", "y"][at as usize % 3 % 2]), Some(at as i32), Some(1), None);
+    let rows: Vec<Row> = (0..40).map(row).collect();
+    let database = database(&[(rows, true)]);
+    let sql = "SELECT a.n, b.w FROM (SELECT * FROM f WHERE sz > 0) a
+               ASOF JOIN (SELECT ts, s, flag, px * 2 AS w FROM f WHERE px > 3) b ON (s, flag)";
+    let text = plan(&database, sql);
+    assert!(text.contains("by series") && text.contains("where=") && !text.contains("FilterExec"), "{text}");
+    // Of the first two rows of each series and flag no right row is there yet.
+    let found = run(&database, sql);
+    assert_eq!(found.len(), 40);
+    let own = |row: &Vec<String>| row[1] == "-" || row[1].parse::<f64>().unwrap() == 2.0 * (row[0].parse::<f64>().unwrap() - 1.0);
+    assert!(found.iter().all(own), "{found:?}");
+}
