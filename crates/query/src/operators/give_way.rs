@@ -25,6 +25,7 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::projection::{ProjectionExec, make_with_child};
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use futures::{Stream, StreamExt};
@@ -36,7 +37,7 @@ use std::task::{Context, Poll, ready};
 
 /// Nodes that may yield any number of batches for one they read, or after the last, and those that read a table in
 /// their scan's stead.
-const TIRELESS: [&str; 17] = [
+const TIRELESS: [&str; 19] = [
     "AggregateExec",
     "AsOfJoinExec",
     "BoundedWindowAggExec",
@@ -49,10 +50,12 @@ const TIRELESS: [&str; 17] = [
     "UnnestExec",
     "FillExec",
     "NbboExec",
+    "RadixSortExec",
     "SeriesJoinExec",
     "SeriesWindowExec",
     "SortExec",
     "SortPreservingMergeExec",
+    "SortedWindowExec",
     "WindowAggExec",
 ];
 
@@ -251,6 +254,12 @@ fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<GiveWayExec> {
         let (options, nulls) = (join.sort_options().to_vec(), join.null_equality());
         let join = SortMergeJoinExec::try_new(left, right, on, filter, join.join_type(), options, nulls)?;
         return Ok(GiveWayExec::new(Arc::new(join), None));
+    }
+    if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+        // Of rows that are equal in the order those of the first input come first, as they arrived. DataFusion 55.2 lets
+        // inputs take turns, and forgets that it should not where a node gets another input.
+        let merge = merge.clone().with_round_robin_repartition(false);
+        return Ok(GiveWayExec::new(Arc::new(merge), None));
     }
     Ok(GiveWayExec::new(plan, None))
 }
