@@ -1,5 +1,6 @@
 //! Stored columns to batches of edge types.
 
+use super::condition::kept;
 use crate::error::{external, from_arrow};
 use arrow_select::concat::concat;
 use datafusion::arrow::array::{
@@ -7,7 +8,7 @@ use datafusion::arrow::array::{
     UInt32Array, UInt64Array,
 };
 use datafusion::arrow::buffer::BooleanBuffer;
-use datafusion::arrow::compute::filter;
+use datafusion::arrow::compute::{FilterBuilder, FilterPredicate};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt32Type};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_plan::metrics::Count;
@@ -88,7 +89,7 @@ impl Columns {
     pub(super) fn read_left(&self, segments: &[Segment], left: &[Left]) -> Result<Vec<ArrayRef>> {
         self.each(|column| {
             let read = |of: &Left| match column == self.numbers {
-                true => Ok(row_numbers(of.kept.iter().map(|rows| (of.segment, rows.clone())))),
+                true => Ok(of.numbers()),
                 false => of.read(segments, column),
             };
             let arrays = left.iter().map(read).collect::<Result<Vec<ArrayRef>>>()?;
@@ -162,31 +163,72 @@ pub(super) struct Left {
     /// Index among the scan's segments.
     pub(super) segment: usize,
     /// Ascending, apart.
-    pub(super) ranges: Vec<Range<usize>>,
+    ranges: Vec<Range<usize>>,
     /// A bit for each row of the ranges: whether it is left.
     pub(super) bits: BooleanBuffer,
-    /// The rows that are left.
-    pub(super) kept: Vec<Range<usize>>,
+    rows: usize,
+    read: Reading,
+}
+
+/// How rows that are left are read: in the way that is quickest for so many of them.
+#[derive(Debug)]
+enum Reading {
+    /// All rows are left.
+    All,
+    /// These, and no others.
+    Kept(Vec<Range<usize>>),
+    /// All, of which some are picked then.
+    Filtered(FilterPredicate),
 }
 
 impl Left {
-    /// How many rows are left.
-    pub(super) fn rows(&self) -> usize {
-        self.kept.iter().map(ExactSizeIterator::len).sum()
+    /// Those rows of ranges of a segment that have a bit.
+    pub(super) fn new(segment: usize, ranges: Vec<Range<usize>>, bits: BooleanBuffer) -> Self {
+        let rows = bits.count_set_bits();
+        let read = if rows == bits.len() {
+            Reading::All
+        } else if rows >= runs_of(&bits) * RANGE_ROWS_MIN || rows * PICKED < bits.len() {
+            Reading::Kept(kept(&ranges, &bits))
+        } else {
+            let builder = FilterBuilder::new(&BooleanArray::new(bits.clone(), None));
+            Reading::Filtered(builder.optimize().build())
+        };
+        Self { segment, ranges, bits, rows, read }
     }
 
-    /// A column of the rows that are left, in its stored type: read in the way that is quickest for so many rows.
-    pub(super) fn read(&self, segments: &[Segment], column: usize) -> Result<ArrayRef> {
-        let (segment, rows) = (&segments[self.segment], self.rows());
-        if rows == self.bits.len() {
-            return segment.read_ranges(column, &self.ranges).map_err(external);
-        }
-        if rows >= self.kept.len() * RANGE_ROWS_MIN || rows * PICKED < self.bits.len() {
-            return read_scattered(segment, column, &self.kept);
-        }
-        let all = segment.read_ranges(column, &self.ranges).map_err(external)?;
-        filter(&all, &BooleanArray::new(self.bits.clone(), None)).map_err(from_arrow)
+    /// How many rows are left.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
+
+    /// The numbers of the rows that are left.
+    fn numbers(&self) -> ArrayRef {
+        row_numbers(kept(&self.ranges, &self.bits).into_iter().map(|rows| (self.segment, rows)))
+    }
+
+    /// A column of the rows that are left, in its stored type.
+    fn read(&self, segments: &[Segment], column: usize) -> Result<ArrayRef> {
+        let segment = &segments[self.segment];
+        match &self.read {
+            Reading::All => segment.read_ranges(column, &self.ranges).map_err(external),
+            Reading::Kept(kept) => read_scattered(segment, column, kept),
+            Reading::Filtered(filter) => {
+                let all = segment.read_ranges(column, &self.ranges).map_err(external)?;
+                filter.filter(&all).map_err(from_arrow)
+            }
+        }
+    }
+}
+
+/// How many runs of set bits there are, or one more.
+fn runs_of(bits: &BooleanBuffer) -> usize {
+    let mut last = false;
+    let changes = bits.bit_chunks().iter_padded().map(|word| {
+        let before = word << 1 | u64::from(last);
+        last = word >> 63 == 1;
+        (word ^ before).count_ones() as usize
+    });
+    changes.sum::<usize>().div_ceil(2)
 }
 
 /// Of so many rows one is read: they are picked one by one.

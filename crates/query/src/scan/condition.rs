@@ -34,6 +34,8 @@ const SYMBOLS_MAX: usize = 65_536;
 
 /// Of so many rows one is left: the rest of a condition is worked out for these alone.
 const FEW: usize = 8;
+/// Packed ids are compared with so many bounds more quickly than each is looked up.
+const BOUNDS_MAX: usize = 4;
 
 /// Rows of a range below which it is quicker to pick rows than to compare blocks as they are packed.
 const SCATTERED_ROWS: usize = 64;
@@ -59,8 +61,8 @@ pub(crate) struct Test {
 enum Node {
     All(Vec<Node>),
     Any(Vec<Node>),
-    /// Values within bounds, or (`true`) all others, NULLs among them.
-    Bound(ColumnBound, bool, Evaluated),
+    /// Values within any of some bounds of one column, or (`true`) all others, NULLs among them.
+    Bounds(Vec<ColumnBound>, bool, Evaluated),
     /// Symbols, by id.
     Ids(Ids),
     Expr(Evaluated),
@@ -150,7 +152,7 @@ impl Condition {
         }
         let column_type = table.schema().columns().get(column).map(|of| of.column_type);
         Ok(match column_type.and_then(|of| bound_of(expr, of)) {
-            Some((min, max)) => Node::Bound(ColumnBound { column, min, max }, false, evaluated),
+            Some((min, max)) => Node::Bounds(vec![ColumnBound { column, min, max }], false, evaluated),
             None => Node::Expr(evaluated),
         })
     }
@@ -177,24 +179,31 @@ impl Ids {
         self.evaluated = self.evaluated.join(other.evaluated, all);
     }
 
-    /// As bounds where ids that are neighbours fulfil it, or do not.
+    /// As bounds where the ids that fulfil it, or do not, are neighbours, or a few times neighbours.
     fn settled(self) -> Node {
         // With NULL among those that fulfil it, those that do not are looked for.
         let wanted = !self.null;
-        let first = self.holds.iter().position(|held| *held == wanted);
-        let last = self.holds.iter().rposition(|held| *held == wanted);
         let bound = |least: i128, most: i128| {
             let (min, max) = (Some(StatValue::Int(least)), Some(StatValue::Int(most)));
             ColumnBound { column: self.column, min, max }
         };
-        match (first, last) {
-            (Some(first), Some(last)) if self.holds[first..=last].iter().all(|held| *held == wanted) => {
-                Node::Bound(bound(first as i128, last as i128), self.null, self.evaluated)
+        let mut bounds = Vec::new();
+        let mut first = 0;
+        for same in self.holds.chunk_by(|a, b| a == b) {
+            let end = first + same.len();
+            if same[0] == wanted {
+                bounds.push(bound(first as i128, end as i128 - 1));
             }
-            (Some(_), Some(_)) => Node::Ids(self),
-            // None: that is no id at all.
-            _ => Node::Bound(bound(-2, -1), self.null, self.evaluated),
+            first = end;
         }
+        if bounds.is_empty() {
+            // That is no id at all.
+            bounds.push(bound(-2, -1));
+        }
+        if bounds.len() > BOUNDS_MAX {
+            return Node::Ids(self);
+        }
+        Node::Bounds(bounds, self.null, self.evaluated)
     }
 
     fn rows(&self, segment: &Segment, ranges: &[Range<usize>]) -> Result<BooleanBuffer> {
@@ -360,12 +369,21 @@ impl Node {
         }
     }
 
+    /// Whether it can be found out for any row, at little cost.
+    fn is_cheap(&self) -> bool {
+        match self {
+            Node::Bounds(..) | Node::Ids(_) => true,
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().all(Node::is_cheap),
+            Node::Expr(_) => false,
+        }
+    }
+
     fn cost(&self) -> usize {
         match self {
-            Node::Bound(..) => 1,
-            Node::Ids(_) => 2,
+            Node::Bounds(bounds, ..) => bounds.len(),
+            Node::Ids(_) => BOUNDS_MAX,
             Node::All(nodes) | Node::Any(nodes) => nodes.iter().map(Node::cost).sum(),
-            Node::Expr(_) => 8,
+            Node::Expr(_) => 4 * BOUNDS_MAX,
         }
     }
 
@@ -396,7 +414,7 @@ impl Node {
                     let both = match (all, node) {
                         (None, node) => node.rows(segment, ranges)?,
                         // Only rows that are left are worked out, which may be the only ones that can be.
-                        (Some(all), Node::Expr(_) | Node::Any(_)) => node.rows_of(segment, ranges, &all)?,
+                        (Some(all), node) if !node.is_cheap() => node.rows_of(segment, ranges, &all)?,
                         (Some(all), node) if all.count_set_bits() * FEW < all.len() => {
                             node.rows_of(segment, ranges, &all)?
                         }
@@ -418,14 +436,18 @@ impl Node {
                 any.ok_or_else(|| internal_datafusion_err!("a condition without conditions"))
             }
             // Scattered rows are picked, not compared as they are packed.
-            Node::Bound(_, _, expr) if is_scattered(ranges) => expr.rows(segment, ranges),
-            Node::Bound(bound, others, expr) => {
+            Node::Bounds(_, _, expr) if is_scattered(ranges) => expr.rows(segment, ranges),
+            Node::Bounds(bounds, others, expr) => {
                 let mut found: Vec<BooleanBuffer> = Vec::with_capacity(ranges.len());
                 for rows in ranges {
-                    match segment.filter(bound, rows.clone()).map_err(external)? {
-                        Some(bits) => found.push(bits),
-                        None => return expr.rows(segment, ranges),
+                    let mut any: Option<BooleanBuffer> = None;
+                    for bound in bounds {
+                        match segment.filter(bound, rows.clone()).map_err(external)? {
+                            Some(bits) => any = Some(any.map_or_else(|| bits.clone(), |any| &any | &bits)),
+                            None => return expr.rows(segment, ranges),
+                        }
                     }
+                    found.extend(any);
                 }
                 let found = joined(found);
                 Ok(if *others { !&found } else { found })

@@ -1,7 +1,7 @@
 //! Rows segment by segment, as they lie.
 
 use super::columns::{Columns, Left, Piece};
-use super::condition::{Test, kept};
+use super::condition::Test;
 use super::selected::Selected;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -80,10 +80,10 @@ impl NaturalCursor {
                 let segment = of[0].segment;
                 let ranges: Vec<Range<usize>> = of.iter().map(|piece| piece.rows.clone()).collect();
                 let bits = test.rows(&self.selected.segments[segment], &ranges)?;
-                let kept = kept(&ranges, &bits);
-                rows += kept.iter().map(ExactSizeIterator::len).sum::<usize>();
-                if !kept.is_empty() {
-                    left.push(Left { segment, ranges, bits, kept });
+                let of = Left::new(segment, ranges, bits);
+                rows += of.rows();
+                if of.rows() > 0 {
+                    left.push(of);
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! works on.
 
 use super::columns::{Columns, Left};
-use super::condition::{Test, kept};
+use super::condition::Test;
 use super::exec::{ScanExec, ScanOrder};
 use super::natural::BLOCK_ROWS;
 use super::selected::Selected;
@@ -156,7 +156,7 @@ impl RangeReader {
         let of = self.segment(segment);
         let Some(test) = &self.test else { return Ok((Self::read_columns(columns, of, &ranges)?, None)) };
         let bits = test.rows(of, &ranges)?;
-        let left = Left { segment, kept: kept(&ranges, &bits), ranges, bits };
+        let left = Left::new(segment, ranges, bits);
         let stored = columns.read_left(&self.selected.segments, std::slice::from_ref(&left))?;
         Ok((columns.batch(stored, left.rows())?, Some(left.bits)))
     }
