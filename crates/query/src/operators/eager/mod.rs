@@ -182,7 +182,12 @@ fn parts(
     let (sum, count) = (functions.udaf("sum")?, functions.udaf("count")?);
     let mut parts = Vec::with_capacity(aggregates.len());
     for expr in aggregates {
-        let Expr::AggregateFunction(call) = expr else { return Ok(None) };
+        // One whose argument was changed by a rule keeps its name.
+        let call = match expr {
+            Expr::Alias(alias) => alias.expr.as_ref(),
+            expr => expr,
+        };
+        let Expr::AggregateFunction(call) = call else { return Ok(None) };
         let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = &call.params;
         if *distinct || filter.is_some() || !order_by.is_empty() || null_treatment.is_some() {
             return Ok(None);
