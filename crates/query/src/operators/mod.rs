@@ -33,6 +33,7 @@ pub(crate) mod pinned;
 mod pivot;
 mod planner;
 mod planning;
+mod quick;
 mod reduce;
 mod relation;
 mod sample;
