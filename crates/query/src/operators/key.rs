@@ -257,11 +257,41 @@ struct ColumnCodes {
 enum Kind {
     Strings(HashMap<Box<str>, u32>),
     /// Numbers, dates and times of at most 64 bits, by their bits.
-    Words(HashMap<u64, u32>),
+    Words(Words),
     Rows {
         converter: RowConverter,
         codes: HashMap<Box<[u8]>, u32>,
     },
+}
+
+/// The codes of words.
+#[derive(Debug, Default)]
+struct Words {
+    /// Those of small words (numbers of rows, hours, sizes), by place.
+    small: Vec<u32>,
+    rest: HashMap<u64, u32>,
+}
+
+impl Words {
+    /// Words below this are small: 4 MiB at most.
+    const SMALL: u64 = 1 << 20;
+
+    /// The code of a word, [`UNSEEN`] where it has none yet.
+    #[inline]
+    fn of(&mut self, word: u64) -> &mut u32 {
+        if word >= Self::SMALL {
+            return self.rest.entry(word).or_insert(UNSEEN);
+        }
+        let at = word as usize;
+        if at >= self.small.len() {
+            self.small.resize(at + 1, UNSEEN);
+        }
+        &mut self.small[at]
+    }
+
+    fn size(&self) -> usize {
+        self.small.capacity() * 4 + self.rest.capacity() * 16
+    }
 }
 
 impl ColumnCodes {
@@ -273,7 +303,7 @@ impl ColumnCodes {
         let (value_type, kind) = if is_string(value_type) {
             (DataType::Utf8, Kind::Strings(HashMap::new()))
         } else if words(&new_empty_array(value_type)).is_some() {
-            (value_type.clone(), Kind::Words(HashMap::new()))
+            (value_type.clone(), Kind::Words(Words::default()))
         } else {
             let converter = RowConverter::new(vec![SortField::new(value_type.clone())])?;
             (value_type.clone(), Kind::Rows { converter, codes: HashMap::new() })
@@ -284,7 +314,7 @@ impl ColumnCodes {
     fn size(&self) -> usize {
         match &self.kind {
             Kind::Strings(codes) => codes.capacity() * 48,
-            Kind::Words(codes) => codes.capacity() * 16,
+            Kind::Words(codes) => codes.size(),
             Kind::Rows { converter, codes } => converter.size() + codes.capacity() * 64,
         }
     }
@@ -403,9 +433,12 @@ impl ColumnCodes {
                 Some((same, code)) if same == *word => code,
                 _ => {
                     let next = self.count + 1;
-                    let code = *codes.entry(*word).or_insert(next);
-                    self.count = self.count.max(code);
-                    code
+                    let code = codes.of(*word);
+                    if *code == UNSEEN {
+                        *code = next;
+                        self.count = next;
+                    }
+                    *code
                 }
             };
             previous = Some((*word, code));

@@ -2,7 +2,7 @@
 
 use super::groups::KEY_ORDER;
 use super::ranges::{self, RangePlan};
-use super::sampler::{Sampler, Shape, Shaped};
+use super::sampler::{Sampler, Shape};
 use super::source::Source;
 use crate::error::external;
 use crate::functions::bucket::Bucketing;
@@ -148,13 +148,8 @@ impl SampleByExec {
 
     /// What is grouped by what, batch by batch.
     fn shape(&self) -> Result<Shape> {
-        let input = self.input.schema();
-        let mut exprs = Vec::new();
-        let aggregates = self.aggregates.iter().map(|of| Shaped::new(of, &input, false, &mut exprs));
-        let aggregates = aggregates.collect::<Result<_>>()?;
-        let outer = self.keys.iter().cloned().enumerate().collect();
         let (time, output) = (self.time.clone(), self.schema());
-        Ok(Shape { input, time, outer, inner: Vec::new(), aggregates, exprs, output })
+        Shape::of_batches(self.input.schema(), time, &self.keys, &self.aggregates, output)
     }
 
     pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {

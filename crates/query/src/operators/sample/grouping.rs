@@ -47,36 +47,47 @@ impl PhysicalOptimizerRule for ReduceByRanges {
     }
 }
 
+/// What an aggregation groups, by what, and what it makes of each group.
+pub(in crate::operators) struct Grouping<'a> {
+    pub(in crate::operators) input: &'a Arc<dyn ExecutionPlan>,
+    pub(in crate::operators) keys: Vec<Arc<dyn PhysicalExpr>>,
+    pub(in crate::operators) aggregates: Vec<LoweredAggregate>,
+}
+
+impl<'a> Grouping<'a> {
+    /// That of an aggregation with all of its steps; `None` where it asks for more than groups of rows in any order.
+    pub(in crate::operators) fn of(last: &'a AggregateExec) -> Option<Self> {
+        let first = match last.mode() {
+            AggregateMode::Single | AggregateMode::SinglePartitioned => last,
+            AggregateMode::Final | AggregateMode::FinalPartitioned => {
+                let partial = last.input().downcast_ref::<AggregateExec>();
+                partial.filter(|partial| *partial.mode() == AggregateMode::Partial)?
+            }
+            AggregateMode::Partial | AggregateMode::PartialReduce => return None,
+        };
+        // Nobody would put the rows in the order that such an aggregate needs.
+        let ordered = first.aggr_expr().iter().any(|of| of.order_sensitivity().hard_requires());
+        let limited = last.limit_options().is_some() || first.limit_options().is_some();
+        if ordered || limited || first.group_expr().has_grouping_set() {
+            return None;
+        }
+        let keys = first.group_expr().expr().iter().map(|(key, _)| Arc::clone(key)).collect();
+        let aggregates = first.aggr_expr().iter().zip(first.filter_expr());
+        let aggregates = aggregates.map(|(aggregate, filter)| LoweredAggregate {
+            aggregate: Arc::clone(aggregate),
+            filter: filter.clone(),
+            order_bys: aggregate.order_bys().to_vec(),
+        });
+        Some(Self { input: first.input(), keys, aggregates: aggregates.collect() })
+    }
+}
+
 /// What takes the place of an aggregation; `None` where it is no grouping of a scan by symbols.
 fn by_ranges(last: &AggregateExec) -> Result<Option<SampleByExec>> {
-    let first = match last.mode() {
-        AggregateMode::Single | AggregateMode::SinglePartitioned => last,
-        AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            let partial = last.input().downcast_ref::<AggregateExec>();
-            match partial.filter(|partial| *partial.mode() == AggregateMode::Partial) {
-                Some(partial) => partial,
-                None => return Ok(None),
-            }
-        }
-        AggregateMode::Partial | AggregateMode::PartialReduce => return Ok(None),
-    };
-    // Nobody would put the rows in the order that such an aggregate needs.
-    let ordered = first.aggr_expr().iter().any(|of| of.order_sensitivity().hard_requires());
-    let limited = last.limit_options().is_some() || first.limit_options().is_some();
-    if ordered || limited || first.group_expr().has_grouping_set() {
-        return Ok(None);
-    }
-    let input = with_filters_in_scan(first.input())?.unwrap_or_else(|| Arc::clone(first.input()));
-    let keys: Vec<Arc<dyn PhysicalExpr>> =
-        first.group_expr().expr().iter().map(|(key, _)| Arc::clone(key)).collect();
+    let Some(Grouping { input, keys, aggregates }) = Grouping::of(last) else { return Ok(None) };
+    let input = with_filters_in_scan(input)?.unwrap_or_else(|| Arc::clone(input));
     if !Source::of(&input).is_some_and(|source| source.has_ranges(None, &keys)) {
         return Ok(None);
     }
-    let aggregates = first.aggr_expr().iter().zip(first.filter_expr());
-    let aggregates = aggregates.map(|(aggregate, filter)| LoweredAggregate {
-        aggregate: Arc::clone(aggregate),
-        filter: filter.clone(),
-        order_bys: aggregate.order_bys().to_vec(),
-    });
-    Ok(Some(SampleByExec::new(input, None, keys, aggregates.collect(), last.schema())))
+    Ok(Some(SampleByExec::new(input, None, keys, aggregates, last.schema())))
 }

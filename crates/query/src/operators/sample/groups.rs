@@ -407,17 +407,18 @@ impl Groups {
         Ok(numbers.collect())
     }
 
-    /// All groups in order of bucket, then keys.
-    pub(super) fn finish(&self) -> Result<Finished> {
+    /// All groups, `sorted` by bucket, then keys, or in the order they were met.
+    pub(super) fn finish(&self, sorted: bool) -> Result<Finished> {
         let (outer, inner) = (self.outer.values()?, self.inner.values()?);
         let count = self.outer.places.len() + self.inner.places.len();
+        let ranks_of = |values| if sorted { key_ranks(values) } else { Ok(Vec::new()) };
         // The columns in the order of the output; each with its ranks by the id of its keys.
         let mut columns: Vec<Option<(bool, &ArrayRef, Vec<u32>)>> = vec![None; count];
         for (place, values) in self.outer.places.iter().zip(&outer) {
-            columns[*place] = Some((true, values, key_ranks(values)?));
+            columns[*place] = Some((true, values, ranks_of(values)?));
         }
         for (place, values) in self.inner.places.iter().zip(&inner) {
-            columns[*place] = Some((false, values, key_ranks(values)?));
+            columns[*place] = Some((false, values, ranks_of(values)?));
         }
         // Without groups there are no values.
         let columns: Vec<_> = columns.into_iter().flatten().collect();
@@ -426,7 +427,8 @@ impl Groups {
             columns.get(at).map_or(0, |(outer, _, ranks)| ranks[id(*outer, group) as usize])
         };
         let ranks = |group: &Group| (0..columns.len()).map(|at| rank(at, group)).collect::<Vec<u32>>();
-        let order = match self.numbers.in_order(&self.groups, ranks) {
+        let by_places = || self.numbers.in_order(&self.groups, ranks);
+        let order = match if sorted { by_places() } else { Some((0..self.groups.len()).collect()) } {
             Some(order) => order,
             None if columns.len() <= 2 => {
                 in_order(self.groups.iter().map(|group| (group.bucket, rank(0, group), rank(1, group))))

@@ -1,12 +1,14 @@
 //! The aggregates of SAMPLE BY and GROUP BY, reduced run by run.
 //!
 //! Rows of one group mostly lie together, so that a sum is a sum over a slice, at the speed of memory.
-//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum and avg also over whole numbers);
+//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum, avg, min and max of any number);
 //! where rows come by series from parts, first and last look at the ends of runs only, and what statistics
 //! keep is taken from them for whole blocks. Any other aggregate is fed through its accumulator of groups,
 //! row by row.
 
+mod distinct;
 mod ends;
+mod extremes;
 mod fold;
 mod moments;
 mod pair;
@@ -23,12 +25,14 @@ use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, expressi
 use std::sync::Arc;
 use tickstone_engine::part::BlockSummary;
 
+use distinct::Distinct;
 pub(super) use ends::{End, Ends};
+use extremes::Extremes;
 pub(super) use moments::Spreads;
 use moments::{Comoments, Deviation, Moments, Shared};
 pub(super) use pair::Pair;
 pub(super) use sums::widened;
-use sums::{Counts, Extremes, IntegerSums, Sums, Vwap};
+use sums::{Counts, IntegerSums, Sums, Vwap};
 
 /// One aggregate of all groups.
 pub(super) enum Kernel {
@@ -39,6 +43,7 @@ pub(super) enum Kernel {
     Vwap(Vwap),
     Moments(Moments),
     Comoments(Comoments),
+    Distinct(Distinct),
     /// first or last where the ends of runs are known; they are all it is told.
     Ends(Ends),
     Other(Other),
@@ -66,18 +71,34 @@ impl Kernel {
     ) -> Result<Self> {
         let aggregate = &lowered.aggregate;
         let plain = !aggregate.is_distinct() && lowered.order_bys.is_empty();
+        if by_ends
+            && let Some(ends) = types.first().and_then(|of| Ends::new(aggregate.fun().name() == "last", of))
+        {
+            return Ok(Kernel::Ends(ends));
+        }
+        if aggregate.is_distinct()
+            && lowered.order_bys.is_empty()
+            && let ("count", [of]) = (aggregate.fun().name(), types)
+            && let Some(distinct) = Distinct::new(of)
+        {
+            return Ok(Kernel::Distinct(distinct));
+        }
+        let largest = aggregate.fun().name() == "max";
+        if plain
+            && let ("min" | "max", [of]) = (aggregate.fun().name(), types)
+            && aggregate.field().data_type() == of
+            && let Some(extremes) = Extremes::new(largest, of)
+        {
+            return Ok(Kernel::Extreme(extremes));
+        }
         let doubles = types.iter().all(|data_type| *data_type == DataType::Float64);
         let deviation = |root, sample| Kernel::Moments(Moments::new(Deviation { root, sample }));
         Ok(match (aggregate.fun().name(), types) {
-            (name, [value, ..]) if by_ends => Kernel::Ends(Ends::new(name == "last", value)),
             ("count", [_]) if plain => Kernel::Count(Counts::default()),
             (name @ ("sum" | "avg"), [_]) if plain && doubles => Kernel::Sum(Sums::new(name == "avg", pair)),
             (name @ ("sum" | "avg"), [of @ (DataType::Int64 | DataType::UInt64)]) if plain => {
                 let unsigned = *of == DataType::UInt64;
                 Kernel::IntegerSum(IntegerSums::new(aggregate.name(), name == "avg", unsigned))
-            }
-            (name @ ("min" | "max"), [_]) if plain && doubles => {
-                Kernel::Extreme(Extremes::new(name == "max"))
             }
             ("vwap", [_, _]) if plain && doubles => Kernel::Vwap(Vwap::default()),
             ("stddev", [_]) if plain && doubles => deviation(true, true),
@@ -118,6 +139,7 @@ impl Kernel {
                 moments.update(values, rows, counted().as_ref(), spreads);
             }
             (Kernel::Comoments(moments), [y, x]) => moments.update(y, x, rows, counted().as_ref(), spreads),
+            (Kernel::Distinct(distinct), [values]) => distinct.update(values, rows, counted().as_ref()),
             (Kernel::Other(other), values) => {
                 other.groups = total;
                 other.accumulator.update_batch(values, &rows.expand(), filter, total)?;
@@ -130,10 +152,10 @@ impl Kernel {
     /// Takes in the ends of runs: `values` are the argument's at those rows.
     pub(super) fn update_ends(&mut self, values: &[ArrayRef], ends: &[End], total: usize) -> Result<()> {
         self.grow(total);
-        match (self, values) {
-            (Kernel::Ends(kept), [values, ..]) => kept.update(values, ends),
-            _ => Ok(()),
+        if let (Kernel::Ends(kept), [values, ..]) = (self, values) {
+            kept.update(values, ends);
         }
+        Ok(())
     }
 
     /// Takes in `rows` rows of a group, none of whose values is looked at: count(*).
@@ -170,7 +192,7 @@ impl Kernel {
             (Kernel::Count(_), _) => true,
             (Kernel::Sum(_) | Kernel::IntegerSum(_), [Some(block), None]) => block.stats.sum.is_some(),
             (Kernel::Sum(sums), [Some(left), Some(right)]) => sums.of_blocks(left, right).is_some(),
-            (Kernel::Extreme(_), [Some(block), None]) => Extremes::knows(block),
+            (Kernel::Extreme(extremes), [Some(block), None]) => extremes.knows(block),
             _ => false,
         }
     }
@@ -200,11 +222,12 @@ impl Kernel {
             (Kernel::Count(ours), Kernel::Count(theirs)) => ours.merge(&theirs, groups),
             (Kernel::Sum(ours), Kernel::Sum(theirs)) => ours.merge(&theirs, groups),
             (Kernel::IntegerSum(ours), Kernel::IntegerSum(theirs)) => ours.merge(&theirs, groups),
-            (Kernel::Extreme(ours), Kernel::Extreme(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Extreme(ours), Kernel::Extreme(theirs)) => ours.merge(&theirs, groups)?,
             (Kernel::Vwap(ours), Kernel::Vwap(theirs)) => ours.merge(&theirs, groups),
             (Kernel::Moments(ours), Kernel::Moments(theirs)) => ours.merge(&theirs, groups),
             (Kernel::Comoments(ours), Kernel::Comoments(theirs)) => ours.merge(&theirs, groups),
-            (Kernel::Ends(ours), Kernel::Ends(theirs)) => ours.merge(&theirs, groups),
+            (Kernel::Distinct(ours), Kernel::Distinct(theirs)) => ours.merge(theirs, groups),
+            (Kernel::Ends(ours), Kernel::Ends(theirs)) => ours.merge(&theirs, groups)?,
             (Kernel::Other(ours), Kernel::Other(mut theirs)) => {
                 theirs.complete(groups.len())?;
                 let states = theirs.accumulator.state(EmitTo::All)?;
@@ -227,6 +250,7 @@ impl Kernel {
             Kernel::Vwap(vwap) => vwap.finish(),
             Kernel::Moments(moments) => moments.finish(),
             Kernel::Comoments(moments) => moments.finish(),
+            Kernel::Distinct(distinct) => distinct.finish(),
             Kernel::Ends(ends) => ends.finish(),
             Kernel::Other(other) => {
                 other.complete(total)?;
@@ -245,6 +269,7 @@ impl Kernel {
             Kernel::Vwap(vwap) => vwap.size(),
             Kernel::Moments(moments) => moments.size(),
             Kernel::Comoments(moments) => moments.size(),
+            Kernel::Distinct(distinct) => distinct.size(),
             Kernel::Ends(ends) => ends.size(),
             Kernel::Other(other) => other.accumulator.size(),
         }
@@ -259,6 +284,7 @@ impl Kernel {
             Kernel::Vwap(vwap) => vwap.grow(total),
             Kernel::Moments(moments) => moments.grow(total),
             Kernel::Comoments(moments) => moments.grow(total),
+            Kernel::Distinct(distinct) => distinct.grow(total),
             Kernel::Ends(ends) => ends.grow(total),
             Kernel::Other(_) => {}
         }

@@ -16,6 +16,7 @@
 //! partition of the input on its own, and the states are merged in order.
 
 pub(crate) mod bars;
+mod calendar;
 pub(crate) mod exec;
 pub(crate) mod grouping;
 pub(crate) mod groups;
@@ -25,7 +26,7 @@ pub(crate) mod plan;
 pub(crate) mod ranges;
 mod rewrite;
 mod rows;
-mod sampler;
+pub(super) mod sampler;
 pub(super) mod source;
 
 #[cfg(test)]

@@ -14,9 +14,12 @@ use super::kernel::{Blocks, End, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
 use super::source::Source;
 use crate::error::external;
+use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
 use crate::scan::{BLOCK_ROWS, RangeReader, Unit};
-use datafusion::arrow::array::TimestampNanosecondArray;
+use datafusion::arrow::array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -49,8 +52,10 @@ enum Need {
 pub(super) struct RangePlan {
     reader: RangeReader,
     shape: Arc<Shape>,
-    /// The columns of the table that the outer keys are.
+    /// The columns of the table that outer keys are.
     outer: Vec<usize>,
+    /// The outer keys behind them, which hang on the time.
+    calendar: Option<Calendar>,
     needs: Vec<Need>,
     /// Whether statistics may take the place of values.
     by_statistics: bool,
@@ -60,6 +65,15 @@ pub(super) struct RangePlan {
     batch_rows: usize,
     /// Rows whose values were not read.
     spared: Count,
+}
+
+/// Keys that have one value between edges in time.
+struct Calendar {
+    /// Nanoseconds between two edges, which are counted from the Unix epoch.
+    step: i64,
+    /// Over the time alone.
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    schema: SchemaRef,
 }
 
 /// Rows of one outer key and one bucket.
@@ -97,11 +111,21 @@ impl RangePlan {
         let conditional = source.scan.has_condition();
         let resolve = |expr: &Arc<dyn PhysicalExpr>| source.resolve(expr);
         let place = |expr: &Arc<dyn PhysicalExpr>| Ok::<_, DataFusionError>((0, resolve(expr)?));
-        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        let (mut outer, mut inner, mut timed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut step = i64::MAX;
         for (at, key) in exec.keys.iter().enumerate() {
-            let key = (at, place(key)?.1);
-            if source.is_of_series(&exec.keys[at]) { outer.push(key) } else { inner.push(key) }
+            let of_key = (at, place(key)?.1);
+            if source.is_of_series(key) {
+                outer.push(of_key);
+            } else if let Some(of) = source.calendar_step(key).filter(|_| exec.time.is_none()) {
+                timed.push(of_key);
+                step = step.min(of);
+            } else {
+                inner.push(of_key);
+            }
         }
+        let calendar = Calendar::of(&timed, step, &source.scan.schema())?;
+        outer.append(&mut timed);
         let (mut aggregates, mut exprs) = (Vec::with_capacity(exec.aggregates.len()), Vec::new());
         for lowered in &exec.aggregates {
             let by_ends = inner.is_empty() && !conditional && source.takes_ends(lowered, &input);
@@ -135,9 +159,10 @@ impl RangePlan {
         time.iter_mut().try_for_each(|(time, _)| moved(time))?;
         exprs.iter_mut().try_for_each(moved)?;
         let (input, output) = (Arc::clone(reader.schema()), exec.schema());
+        let exprs = exprs.into_iter().map(|expr| quick(expr, &input)).collect::<Result<_>>()?;
         let shape = Arc::new(Shape { input, time, outer, inner, aggregates, exprs, output });
         let outer = outer_columns;
-        Ok(Some(Self { reader, shape, outer, needs, by_statistics, packed, batch_rows, spared }))
+        Ok(Some(Self { reader, shape, outer, calendar, needs, by_statistics, packed, batch_rows, spared }))
     }
 
     fn wants_ends(&self) -> bool {
@@ -157,6 +182,35 @@ impl RangePlan {
             && self.needs.iter().all(by_blocks)
             && self.shape.inner.is_empty()
             && !self.reader.has_condition()
+    }
+}
+
+impl Calendar {
+    /// That of keys over rows of `schema`; `None` without keys.
+    fn of(keys: &[(usize, Arc<dyn PhysicalExpr>)], step: i64, schema: &SchemaRef) -> Result<Option<Self>> {
+        let Some(time) =
+            keys.first().and_then(|(_, key)| collect_columns(key).iter().next().map(Column::index))
+        else {
+            return Ok(None);
+        };
+        let keys = keys.iter().map(|(_, key)| move_columns(key, &[time])).collect::<Result<_>>()?;
+        let schema = Arc::new(Schema::new(vec![Arc::clone(&schema.fields()[time])]));
+        Ok(Some(Self { step, keys, schema }))
+    }
+
+    /// The edges around a time.
+    fn edges(&self, time: i64) -> (i64, i64) {
+        let low = time.saturating_sub(time.rem_euclid(self.step));
+        (low, low.saturating_add(self.step))
+    }
+
+    /// The keys at some times.
+    fn keys_at(&self, times: Vec<i64>) -> Result<Vec<ArrayRef>> {
+        let rows = times.len();
+        let times = TimestampNanosecondArray::from(times);
+        let times = times.with_data_type(self.schema.field(0).data_type().clone());
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::new(times)])?;
+        self.keys.iter().map(|key| key.evaluate(&batch)?.into_array(rows)).collect()
     }
 }
 
@@ -266,6 +320,19 @@ pub(super) async fn run(
     Ok(batch)
 }
 
+/// Adds a span. Several series may be one group: what lies together is one stretch.
+fn push_span(spans: &mut Vec<Span>, next: Span, wants_times: bool) {
+    match spans.last_mut() {
+        Some(span)
+            if !wants_times
+                && (span.outer, span.bucket, span.rows.end) == (next.outer, next.bucket, next.rows.start) =>
+        {
+            span.rows.end = next.rows.end;
+        }
+        _ => spans.push(next),
+    }
+}
+
 /// The units, and who takes which.
 struct Shares {
     units: Arc<[Unit]>,
@@ -348,13 +415,21 @@ impl Worker {
         let plan = Arc::clone(&self.plan);
         let keys =
             plan.outer.iter().map(|column| plan.reader.series(unit, *column)).collect::<Result<Vec<_>>>()?;
-        self.sampler.groups.read_outer(&keys, unit.ranges.len(), &mut self.outer_ids)?;
-        let buckets = self.sampler.groups.has_buckets();
+        match &plan.calendar {
+            None => self.sampler.groups.read_outer(&keys, unit.ranges.len(), &mut self.outer_ids)?,
+            // They are known when the edges are.
+            Some(_) => self.outer_ids = (0..unit.ranges.len() as u32).collect(),
+        }
+        let edges = |worker: &Self, time: i64| match &plan.calendar {
+            None => worker.sampler.groups.bucket(time),
+            Some(calendar) => calendar.edges(time),
+        };
+        let buckets = self.sampler.groups.has_buckets() || plan.calendar.is_some();
         let wants_times = plan.wants_ends();
         let segment = plan.reader.segment(unit.segment);
         // Where the whole segment lies in one bucket, no time needs to be looked at.
         let bounds = segment.times().filter(|_| buckets && !wants_times);
-        let only = bounds.map(|(first, last)| (self.sampler.groups.bucket(first), last));
+        let only = bounds.map(|(first, last)| (edges(self, first), last));
         let only = only.filter(|((_, high), last)| last < high).map(|((low, _), _)| low);
         let mut times = segment.part_times().filter(|_| (buckets && only.is_none()) || wants_times);
         let time = |times: &mut Option<PartTimes<'_>>, row| match times {
@@ -370,7 +445,7 @@ impl Worker {
                 match only {
                     Some(bucket) => low = bucket,
                     None if first < low || first >= high => {
-                        (low, high) = self.sampler.groups.bucket(first);
+                        (low, high) = edges(self, first);
                     }
                     None => {}
                 }
@@ -383,18 +458,29 @@ impl Worker {
                     _ => rows.end,
                 };
                 let last = if wants_times { time(&mut times, end - 1)? } else { 0 };
-                match self.spans.last_mut() {
-                    // Several series are one group: what lies together is one stretch.
-                    Some(span)
-                        if !wants_times
-                            && (span.outer, span.bucket, span.rows.end) == (outer, low, start) =>
-                    {
-                        span.rows.end = end;
-                    }
-                    _ => self.spans.push(Span { outer, bucket: low, rows: start..end, times: (first, last) }),
-                }
+                let span = Span { outer, bucket: low, rows: start..end, times: (first, last) };
+                push_span(&mut self.spans, span, wants_times);
                 start = end;
             }
+        }
+        match &plan.calendar {
+            Some(calendar) => self.find_keys(calendar, &keys),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives spans, which know the place of their range and the edge before them, the ids of their keys.
+    fn find_keys(&mut self, calendar: &Calendar, of_series: &[ArrayRef]) -> Result<()> {
+        let ranges: UInt32Array = self.spans.iter().map(|span| Some(span.outer)).collect();
+        let mut keys =
+            of_series.iter().map(|key| Ok(take(key, &ranges, None)?)).collect::<Result<Vec<_>>>()?;
+        keys.extend(calendar.keys_at(self.spans.iter().map(|span| span.bucket).collect())?);
+        let spans = std::mem::take(&mut self.spans);
+        self.sampler.groups.read_outer(&keys, spans.len(), &mut self.outer_ids)?;
+        let (all_time, _) = self.sampler.groups.bucket(0);
+        let wants_times = self.plan.wants_ends();
+        for (span, outer) in spans.into_iter().zip(&self.outer_ids) {
+            push_span(&mut self.spans, Span { outer: *outer, bucket: all_time, ..span }, wants_times);
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::groups::Groups;
 use super::kernel::{End, Kernel, Pair, Spreads, widened};
 use super::rows::{Placed, Rows};
 use crate::functions::bucket::Bucketing;
+use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatchOptions, TimestampNanosecondArray, UInt64Array,
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 /// What is to be grouped by what, over batches of one schema.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(in crate::operators) struct Shape {
     /// The columns of the batches.
     pub(super) input: SchemaRef,
     /// The time that falls into buckets, and how; `None` for GROUP BY.
@@ -41,7 +42,7 @@ pub(super) struct Shaped {
     /// Places among the expressions of the shape.
     pub(super) arguments: Vec<usize>,
     pub(super) filter: Option<usize>,
-    /// Types of the arguments, as the aggregate was planned: integers may come in fewer bits.
+    /// Types of the arguments, as the aggregate was planned: numbers may come in fewer bits.
     pub(super) types: Vec<DataType>,
     /// What its argument makes of two doubles, where that is all it does: they are its arguments then.
     pub(super) pair: Option<Pair>,
@@ -66,6 +67,8 @@ impl Shaped {
             ("sum" | "avg", [argument], [DataType::Float64]) if plain => {
                 if let Some((found, sides)) = Pair::of(argument, input) {
                     (arguments, pair) = (sides.to_vec(), Some(found));
+                } else if let Some(narrow) = widened(argument, input) {
+                    arguments = vec![narrow];
                 }
             }
             ("sum" | "avg", [argument], [DataType::Int64 | DataType::UInt64]) if plain => {
@@ -97,6 +100,37 @@ impl Shaped {
 }
 
 impl Shape {
+    /// Groups of batches of the schema `input` by keys and, where there is one, by the bucket of a time.
+    pub(in crate::operators) fn of_batches(
+        input: SchemaRef,
+        time: Option<(Arc<dyn PhysicalExpr>, Bucketing)>,
+        keys: &[Arc<dyn PhysicalExpr>],
+        aggregates: &[LoweredAggregate],
+        output: SchemaRef,
+    ) -> Result<Self> {
+        let mut exprs = Vec::new();
+        let aggregates = aggregates.iter().map(|of| Shaped::new(of, &input, false, &mut exprs));
+        let aggregates = aggregates.collect::<Result<_>>()?;
+        let exprs = exprs.into_iter().map(|expr| quick(expr, &input)).collect::<Result<_>>()?;
+        let outer = keys.iter().cloned().enumerate().collect();
+        Ok(Self { input, time, outer, inner: Vec::new(), aggregates, exprs, output })
+    }
+
+    /// The keys.
+    pub(in crate::operators) fn keys(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.outer.iter().chain(&self.inner).map(|(_, key)| key)
+    }
+
+    /// The names of the aggregates.
+    pub(in crate::operators) fn aggregates(&self) -> impl Iterator<Item = &str> {
+        self.aggregates.iter().map(|of| of.lowered.aggregate.name())
+    }
+
+    /// What the result is of.
+    pub(in crate::operators) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.keys().chain(&self.exprs)
+    }
+
     /// The values of the expressions of those aggregates that are told the ends of runs, or of the others.
     fn values(&self, batch: &RecordBatch, by_ends: bool) -> Result<Vec<Option<ArrayRef>>> {
         let mut values = vec![None; self.exprs.len()];
@@ -147,7 +181,7 @@ impl Shape {
     }
 }
 
-pub(super) struct Sampler {
+pub(in crate::operators) struct Sampler {
     shape: Arc<Shape>,
     pub(super) kernels: Vec<Kernel>,
     pub(super) groups: Groups,
@@ -157,7 +191,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn try_new(shape: &Arc<Shape>, reservation: MemoryReservation) -> Result<Self> {
+    pub(in crate::operators) fn try_new(shape: &Arc<Shape>, reservation: MemoryReservation) -> Result<Self> {
         let typed = |keys: &[(usize, Arc<dyn PhysicalExpr>)]| {
             let types = keys.iter().map(|(place, key)| Ok((*place, key.data_type(&shape.input)?)));
             types.collect::<Result<Vec<(usize, DataType)>>>()
@@ -172,7 +206,7 @@ impl Sampler {
     }
 
     /// Expects rows of these times, both inside.
-    pub(super) fn expect(mut self, times: Option<(i64, i64)>) -> Self {
+    pub(in crate::operators) fn expect(mut self, times: Option<(i64, i64)>) -> Self {
         if let Some(times) = times {
             self.groups.expect(times);
         }
@@ -246,12 +280,23 @@ impl Reduce for Sampler {
     }
 
     fn finish(&mut self) -> Result<RecordBatch> {
+        self.finished(true)
+    }
+}
+
+impl Sampler {
+    /// The result in the order in which groups were met.
+    pub(in crate::operators) fn finish_as_met(&mut self) -> Result<RecordBatch> {
+        self.finished(false)
+    }
+
+    fn finished(&mut self, sorted: bool) -> Result<RecordBatch> {
         let schema = Arc::clone(&self.shape.output);
         let total = self.groups.len();
         if total == 0 {
             return Ok(RecordBatch::new_empty(schema));
         }
-        let finished = self.groups.finish()?;
+        let finished = self.groups.finish(sorted)?;
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
         if self.shape.time.is_some() {
             let buckets = TimestampNanosecondArray::from(finished.buckets);

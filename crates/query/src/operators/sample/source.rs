@@ -1,5 +1,6 @@
 //! The scan below an operator: what its rows are grouped by, as columns of the table.
 
+use super::calendar::step_of;
 use super::kernel::{Ends, column};
 use crate::operators::pieces::PiecesExec;
 use crate::scan::{ScanExec, ScanOrder};
@@ -119,6 +120,16 @@ impl<'a> Source<'a> {
         few && !columns.is_empty() && columns.iter().all(is_small) && !is_volatile(&expr)
     }
 
+    /// The step of time between whose edges a key has one value, where it hangs on nothing but the designated timestamp:
+    /// see [`step_of`].
+    pub(super) fn calendar_step(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<i64> {
+        let time = self.schema().timestamp()?;
+        let expr = self.resolve(expr).ok()?;
+        step_of(&expr, &|of| {
+            column(of).and_then(|place| self.scan.projection().get(place)).is_some_and(|of| *of == time)
+        })
+    }
+
     pub(super) fn is_of_series(&self, expr: &Arc<dyn PhysicalExpr>) -> bool {
         self.table_column(expr).is_some_and(|column| self.schema().series().contains(&column))
     }
@@ -129,7 +140,8 @@ impl<'a> Source<'a> {
         time: Option<&Arc<dyn PhysicalExpr>>,
         keys: &[Arc<dyn PhysicalExpr>],
     ) -> bool {
-        let is_key = |key| self.is_symbol(key) || self.is_of_few_values(key);
+        let by_calendar = |key| time.is_none() && self.calendar_step(key).is_some();
+        let is_key = |key| self.is_symbol(key) || self.is_of_few_values(key) || by_calendar(key);
         time.is_none_or(|time| self.is_timestamp(time)) && keys.iter().all(is_key)
     }
 

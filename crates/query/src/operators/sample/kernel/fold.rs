@@ -1,32 +1,10 @@
-//! Folds over slices of doubles in independent lanes, so that operations need not wait for each other.
+//! Folds over slices in independent lanes, so that operations need not wait for each other.
 
 /// Lanes of a fold.
 const LANES: usize = 16;
 
-/// `found` where it is further out than `held`.
-pub(super) fn further(held: f64, found: f64, largest: bool) -> f64 {
-    if largest { larger(held, found) } else { smaller(held, found) }
-}
-
-/// NaN is the largest number.
-fn larger(held: f64, found: f64) -> f64 {
-    if found > held || found.is_nan() { found } else { held }
-}
-
-fn smaller(held: f64, found: f64) -> f64 {
-    if found < held || held.is_nan() { found } else { held }
-}
-
-pub(super) fn sum(values: &[f64]) -> f64 {
-    lanes(values, 0.0, |held, value| held + value, |a, b| a + b)
-}
-
-pub(super) fn max(values: &[f64]) -> f64 {
-    lanes(values, f64::NEG_INFINITY, larger, larger)
-}
-
-pub(super) fn min(values: &[f64]) -> f64 {
-    lanes(values, f64::NAN, smaller, smaller)
+pub(super) fn sum<T: Copy + Into<f64>>(values: &[T]) -> f64 {
+    lanes(values, 0.0, |held, value| held + value.into(), |a, b| a + b)
 }
 
 /// The sum of squared distances from `from`, and the sum of the distances.
@@ -47,7 +25,12 @@ pub(super) fn deviations(values: &[f64], from: f64) -> (f64, f64) {
 
 /// Folds a slice in lanes, then the lanes.
 #[inline]
-fn lanes(values: &[f64], start: f64, fold: impl Fn(f64, f64) -> f64, join: impl Fn(f64, f64) -> f64) -> f64 {
+pub(super) fn lanes<T: Copy, U: Copy>(
+    values: &[T],
+    start: U,
+    fold: impl Fn(U, T) -> U,
+    join: impl Fn(U, U) -> U,
+) -> U {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let rest = rest.iter().fold(start, |held, value| fold(held, *value));
     if chunks.is_empty() {

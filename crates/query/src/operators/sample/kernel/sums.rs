@@ -1,4 +1,4 @@
-//! count, sum, avg, min, max and vwap.
+//! count, sum, avg and vwap.
 
 use super::fold;
 use super::pair::Pair;
@@ -7,8 +7,8 @@ use crate::operators::sample::rows::Rows;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -41,7 +41,7 @@ fn add_all<T: Copy + AddAssign>(into: &mut [T], from: &[T], groups: &[usize]) {
     }
 }
 
-fn seen(counts: &[i64]) -> Option<NullBuffer> {
+pub(super) fn seen(counts: &[i64]) -> Option<NullBuffer> {
     Some(NullBuffer::from_iter(counts.iter().map(|count| *count > 0)))
 }
 
@@ -114,11 +114,24 @@ impl Sums {
     }
 
     pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        let values = values.as_primitive::<Float64Type>().values();
+        match values.data_type() {
+            DataType::Float32 => {
+                self.add_values(values.as_primitive::<Float32Type>().values(), rows, counted)
+            }
+            _ => self.add_values(values.as_primitive::<Float64Type>().values(), rows, counted),
+        }
+    }
+
+    fn add_values<T: Copy + Into<f64>>(
+        &mut self,
+        values: &[T],
+        rows: &Rows<'_>,
+        counted: Option<&BooleanBuffer>,
+    ) {
         let Self { sums, counts, .. } = self;
         let one_by_one = rows.totals(
             counted,
-            |total: &mut Total<f64>, row| total.add(values[row]),
+            |total: &mut Total<f64>, row| total.add(values[row].into()),
             |group, total| {
                 counts[group] += total.rows;
                 sums[group] += total.sum;
@@ -332,91 +345,19 @@ fn wide<T: Copy + Into<i64>>(values: &[T]) -> i64 {
     values.iter().fold(0, |sum: i64, value| sum + (*value).into())
 }
 
-/// The integers that an argument widens to 64 bits before they are added, where that is all it does.
+/// The numbers that an argument widens to 64 bits before they are added, where that is all it does.
 pub(in super::super) fn widened(
     argument: &Arc<dyn PhysicalExpr>,
     input: &Schema,
 ) -> Option<Arc<dyn PhysicalExpr>> {
-    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
+    use DataType::{Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
     let cast = argument.downcast_ref::<CastExpr>()?;
     let from = cast.expr().data_type(input).ok()?;
-    let widens =
-        matches!((from, cast.cast_type()), (Int8 | Int16 | Int32, Int64) | (UInt8 | UInt16 | UInt32, UInt64));
+    let widens = matches!(
+        (from, cast.cast_type()),
+        (Int8 | Int16 | Int32, Int64) | (UInt8 | UInt16 | UInt32, UInt64) | (Float32, Float64)
+    );
     (widens && super::column(cast.expr()).is_some()).then(|| Arc::clone(cast.expr()))
-}
-
-/// min(x) or max(x) of doubles: NaN is the largest number.
-#[derive(Debug)]
-pub(in super::super) struct Extremes {
-    extremes: Vec<f64>,
-    counts: Vec<i64>,
-    largest: bool,
-}
-
-impl Extremes {
-    /// max(x) where `largest`, else min(x).
-    pub(super) fn new(largest: bool) -> Self {
-        Self { extremes: Vec::new(), counts: Vec::new(), largest }
-    }
-
-    pub(super) fn grow(&mut self, total: usize) {
-        self.extremes.resize(total, if self.largest { f64::NEG_INFINITY } else { f64::NAN });
-        self.counts.resize(total, 0);
-    }
-
-    fn add(&mut self, group: usize, rows: usize, found: f64) {
-        self.counts[group] += rows as i64;
-        self.extremes[group] = fold::further(self.extremes[group], found, self.largest);
-    }
-
-    pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        let values = values.as_primitive::<Float64Type>().values();
-        if rows.each(counted, |group, row| self.add(group, 1, values[row])) {
-            return;
-        }
-        // Told apart outside the loop over runs, so that each has its own fold.
-        if self.largest {
-            rows.runs(counted, |group, rows| self.add(group, rows.len(), fold::max(&values[rows])));
-        } else {
-            rows.runs(counted, |group, rows| self.add(group, rows.len(), fold::min(&values[rows])));
-        }
-    }
-
-    /// Whether the statistics of a block say what its extremes are.
-    pub(super) fn knows(block: &BlockSummary) -> bool {
-        let float = |value| matches!(value, Some(StatValue::Float(_)));
-        held(block) == 0 || block.stats.has_nan || (float(block.stats.min) && float(block.stats.max))
-    }
-
-    pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
-        let kept = if self.largest { block.stats.max } else { block.stats.min };
-        // Statistics pass over NaN, which is the largest value, and the least only where all are.
-        let found = match kept {
-            _ if self.largest && block.stats.has_nan => f64::NAN,
-            Some(StatValue::Float(value)) => value,
-            _ => f64::NAN,
-        };
-        if held(block) > 0 {
-            self.add(group, held(block), found);
-        }
-    }
-
-    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
-        for ((value, count), &group) in theirs.extremes.iter().zip(&theirs.counts).zip(groups) {
-            if *count > 0 {
-                self.extremes[group] = fold::further(self.extremes[group], *value, self.largest);
-                self.counts[group] += count;
-            }
-        }
-    }
-
-    pub(super) fn finish(&mut self) -> ArrayRef {
-        Arc::new(Float64Array::new(std::mem::take(&mut self.extremes).into(), seen(&self.counts)))
-    }
-
-    pub(super) fn size(&self) -> usize {
-        8 * (self.extremes.capacity() + self.counts.capacity())
-    }
 }
 
 /// vwap(price, size).
