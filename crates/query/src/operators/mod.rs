@@ -41,6 +41,7 @@ mod sampling;
 mod series;
 mod series_join;
 mod settings;
+mod sort;
 #[cfg(test)]
 mod speed;
 mod window;
@@ -178,7 +179,9 @@ fn with_our_physical_rules(
         rules.insert(place, Arc::new(embedded::FiltersYieldAll));
     }
     rules.push(Arc::new(window::alike::KeysAlike));
+    rules.push(Arc::new(window::rule::SortedWindows));
     rules.push(Arc::new(filters::FiltersInScans));
+    rules.push(Arc::new(sort::RadixSorts));
     rules.push(Arc::new(pieces::InPieces));
     rules.push(Arc::new(give_way::GiveWay));
     rules

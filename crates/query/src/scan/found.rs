@@ -109,7 +109,9 @@ impl SeriesFinder {
         let mut order: Vec<usize> = (0..self.keys.len()).collect();
         order.sort_by_key(|key| self.places[*key].unwrap_or(usize::MAX));
         let mut series = found.series();
-        series.sort_unstable_by(|a, b| order.iter().map(|key| a.ids[*key]).cmp(order.iter().map(|key| b.ids[*key])));
+        series.sort_unstable_by(|a, b| {
+            order.iter().map(|key| a.ids[*key]).cmp(order.iter().map(|key| b.ids[*key]))
+        });
         Ok(series)
     }
 
@@ -140,7 +142,8 @@ impl SeriesFinder {
         };
         let is_wanted = |ids: &Ids| {
             let of_key = ids.iter().zip(&self.places).filter(|(_, place)| place.is_some()).map(|(id, _)| *id);
-            wanted.is_none_or(|wanted| !of.is_part() || wanted.of_series_key.contains(&of_key.collect::<Ids>()))
+            wanted
+                .is_none_or(|wanted| !of.is_part() || wanted.of_series_key.contains(&of_key.collect::<Ids>()))
         };
         let ranges: Vec<(Ids, Range<usize>)> = unit
             .ranges
@@ -164,7 +167,8 @@ impl SeriesFinder {
         let mut dealt = vec![0; rows.len()];
         let mut lists = Vec::new();
         for (ids, range) in ranges {
-            let here = bits.as_ref().map_or(range.len(), |bits| bits.slice(before, range.len()).count_set_bits());
+            let here =
+                bits.as_ref().map_or(range.len(), |bits| bits.slice(before, range.len()).count_set_bits());
             before += range.len();
             let end = start + here;
             dealer.deal(&rows[start..end], start, &mut dealt[start..end], &mut lists);

@@ -203,7 +203,9 @@ impl PieceReader {
                     let first = times.lower_bound(&bounds, time).map_err(external)?;
                     Ok(rows.partition_point(|row| (*row as usize) < first))
                 }
-                None => Ok(rows.partition_point(|row| of.run_time(*row as usize).is_some_and(|at| at < time))),
+                None => {
+                    Ok(rows.partition_point(|row| of.run_time(*row as usize).is_some_and(|at| at < time)))
+                }
             },
         }
     }

@@ -34,7 +34,7 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 pub(crate) const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 31] = [
+const KEPT_NODES: [&str; 33] = [
     "ScanExec",
     "BarsExec",
     "NbboExec",
@@ -59,10 +59,12 @@ const KEPT_NODES: [&str; 31] = [
     "GlobalLimitExec",
     "LocalLimitExec",
     "ProjectionExec",
+    "RadixSortExec",
     "RepartitionExec",
     "SortExec",
     "SortExec(TopK)",
     "SortPreservingMergeExec",
+    "SortedWindowExec",
     "UnionExec",
     "WindowAggExec",
     "UnnestExec",

@@ -94,7 +94,9 @@ fn choose(
 
 /// The way of a join by series; `None` where it is to be merged.
 fn way(join: &AsOfJoinExec, needed: Order, batch_rows: usize) -> Option<Way> {
-    way_of(Sides::of(join)?.left.rows(), needed, batch_rows)
+    let left = Sides::of(join)?.left;
+    // How many rows fulfil a condition is known when they are found.
+    way_of(left.rows().filter(|_| !left.scan.has_condition()), needed, batch_rows)
 }
 
 /// The way of a join that can be done by series and yields so many rows.

@@ -1,10 +1,14 @@
 //! The operator of window functions over series.
 
+use super::frame::Sight;
 use super::kernel::Kernel;
 use super::slices::{Order, Slices};
 use crate::operators::TIME_ORDER;
 use crate::operators::filters::on_scan;
 use crate::operators::pieces::is_large;
+use crate::operators::quick::quick;
+use crate::operators::reduce::Reduce;
+use crate::operators::sample::sampler::{Sampler, Shape};
 use crate::operators::series::Shared;
 use crate::scan::{Reach, ScanExec, SeriesOrder, SeriesReader, SeriesTask};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
@@ -80,6 +84,27 @@ impl Stage {
         Ok(Self { kernels, partition, slices, wanted, schema })
     }
 
+    /// What the results for a row hang on; `None` where that is not known of a function.
+    pub(super) fn sight(&self) -> Option<Sight> {
+        self.kernels.iter().map(Kernel::sight).reduce(|a, b| Some(a?.and(b?))).flatten()
+    }
+
+    /// What PARTITION BY names.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+        self.partition.iter().map(|(key, _)| key)
+    }
+
+    /// What ORDER BY names.
+    pub(super) fn order(&self) -> impl Iterator<Item = Arc<dyn PhysicalExpr>> {
+        let first = self.kernels.first().map(|kernel| kernel.expr.order_by());
+        first.into_iter().flatten().map(|by| Arc::clone(&by.expr))
+    }
+
+    /// The names of its functions.
+    pub(super) fn functions(&self) -> impl Iterator<Item = &str> {
+        self.kernels.iter().map(|kernel| kernel.expr.name())
+    }
+
     /// The columns of the table that are of its partitions.
     pub(super) fn table_columns(&self) -> impl Iterator<Item = usize> {
         self.partition.iter().filter_map(|(_, column)| *column)
@@ -93,7 +118,7 @@ impl Stage {
     }
 
     /// The rows with the results.
-    fn apply(&self, batch: &RecordBatch, ends: &[usize]) -> Result<RecordBatch> {
+    pub(super) fn apply(&self, batch: &RecordBatch, ends: &[usize]) -> Result<RecordBatch> {
         let ranked = self.kernels.iter().any(Kernel::goes_by_times);
         let mut columns = batch.columns().to_vec();
         let sliced = self.slices.of(batch, ends, ranked)?;
@@ -125,6 +150,8 @@ pub(super) enum Step {
     Layer(Layer),
     /// Rows get results of windows.
     Windows(Stage),
+    /// Rows of groups, each of which is within a series, become one; nothing comes after it.
+    Groups(Arc<Shape>),
 }
 
 /// Adds window functions to the rows of a table, which it reads series by series, each in order of time.
@@ -166,11 +193,24 @@ impl SeriesWindowExec {
         keys: Vec<usize>,
         schema: SchemaRef,
     ) -> Result<Self> {
-        let by_keys = |step| match step {
-            Step::Windows(stage) => Step::Windows(stage.by(&keys)),
-            layer @ Step::Layer(_) => layer,
+        let mut above = input.schema();
+        let mut by_keys = |step| {
+            Ok(match step {
+                Step::Windows(stage) => {
+                    above = Arc::clone(&stage.schema);
+                    Step::Windows(stage.by(&keys))
+                }
+                groups @ Step::Groups(_) => groups,
+                Step::Layer(layer) => {
+                    let layer = layer.quick(&above)?;
+                    if let Layer::Project(_, schema) = &layer {
+                        above = Arc::clone(schema);
+                    }
+                    Step::Layer(layer)
+                }
+            })
         };
-        let steps: Arc<[Step]> = steps.into_iter().map(by_keys).collect();
+        let steps: Arc<[Step]> = steps.into_iter().map(&mut by_keys).collect::<Result<_>>()?;
         let properties = Arc::new(properties(&input, &steps, schema)?);
         let metrics = ExecutionPlanMetricsSet::new();
         Ok(Self { input, steps, keys, order: None, properties, metrics, execution: Arc::default() })
@@ -228,6 +268,16 @@ impl SeriesWindowExec {
     pub(super) fn keys(&self) -> &[usize] {
         &self.keys
     }
+
+    /// The column of the table that an expression over its rows is.
+    pub(super) fn table_column(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
+        column_before(self.scan().ok()?, &self.steps, expr.downcast_ref::<Column>()?.index())
+    }
+
+    /// Whether its rows are groups.
+    pub(super) fn is_grouped(&self) -> bool {
+        matches!(self.steps.last(), Some(Step::Groups(_)))
+    }
 }
 
 fn scan_of(input: &Arc<dyn ExecutionPlan>) -> Result<&ScanExec> {
@@ -255,8 +305,12 @@ fn properties(input: &Arc<dyn ExecutionPlan>, steps: &[Step], schema: SchemaRef)
 fn column_before(scan: &ScanExec, steps: &[Step], at: usize) -> Option<usize> {
     let mut place = at;
     for step in steps.iter().rev() {
-        if let Step::Layer(Layer::Project(exprs, _)) = step {
-            place = exprs.get(place)?.downcast_ref::<Column>()?.index();
+        match step {
+            Step::Layer(Layer::Project(exprs, _)) => {
+                place = exprs.get(place)?.downcast_ref::<Column>()?.index();
+            }
+            Step::Groups(_) => return None,
+            Step::Layer(Layer::Filter(_)) | Step::Windows(_) => {}
         }
     }
     scan.projection().get(place).copied()
@@ -267,6 +321,9 @@ fn time_after(scan: &ScanExec, steps: &[Step]) -> Option<usize> {
     let time = scan.selected().table.schema().timestamp()?;
     let mut place = scan.projection().iter().position(|column| *column == time)?;
     for step in steps {
+        if matches!(step, Step::Groups(_)) {
+            return None;
+        }
         if let Step::Layer(Layer::Project(exprs, _)) = step {
             let is_it = |expr: &Arc<dyn PhysicalExpr>| {
                 expr.downcast_ref::<Column>().is_some_and(|column| column.index() == place)
@@ -281,10 +338,9 @@ impl DisplayAs for SeriesWindowExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages = self.steps.iter().filter_map(|step| match step {
             Step::Windows(stage) => Some(stage),
-            Step::Layer(_) => None,
+            Step::Layer(_) | Step::Groups(_) => None,
         });
-        let functions: Vec<&str> =
-            stages.flat_map(|stage| &stage.kernels).map(|kernel| kernel.expr.name()).collect();
+        let functions: Vec<&str> = stages.flat_map(Stage::functions).collect();
         write!(f, "SeriesWindowExec: [{}]", functions.join(", "))?;
         if let Some(order) = &self.order {
             write!(f, ", order={order}")?;
@@ -298,6 +354,15 @@ impl DisplayAs for SeriesWindowExec {
                     f.write_str("]")?;
                 }
                 Step::Windows(stage) => write!(f, "{}", stage.slices)?,
+                Step::Groups(shape) => {
+                    f.write_str(", grouped by [")?;
+                    let keys: Vec<_> = shape.keys().collect();
+                    crate::operators::sample::node::write_list(f, &keys)?;
+                    f.write_str("], aggregates=[")?;
+                    let aggregates: Vec<&str> = shape.aggregates().collect();
+                    crate::operators::sample::node::write_list(f, &aggregates)?;
+                    f.write_str("]")?;
+                }
             }
         }
         Ok(())
@@ -338,6 +403,7 @@ impl ExecutionPlan for SeriesWindowExec {
                     let arguments = stage.kernels.iter().flat_map(|kernel| kernel.expr.expressions());
                     arguments.chain(stage.slices.exprs().cloned()).collect()
                 }
+                Step::Groups(shape) => shape.exprs().cloned().collect(),
             };
             for expr in &exprs {
                 go_on = go_on.visit_sibling(|| f(expr))?;
@@ -490,6 +556,13 @@ impl Worker {
             batch = match step {
                 Step::Layer(layer) => layer.apply(batch, &mut ends)?,
                 Step::Windows(stage) => stage.apply(&batch, &ends)?,
+                Step::Groups(shape) => {
+                    let groups = Sampler::try_new(shape, reservation.new_empty())?;
+                    // Without buckets any time does.
+                    let mut groups = groups.expect(Some((0, 0)));
+                    groups.update(&batch)?;
+                    groups.finish_as_met()?
+                }
             };
             // Only a task without filters below windows reads more than it is about: that of one series.
             if Some(at) == last && task.kept.len() < task.rows {
@@ -511,6 +584,8 @@ impl Worker {
                     all.before += reach.before;
                     all.after += reach.after;
                 }
+                // All rows of a group are of one task.
+                Step::Groups(_) => return None,
             }
         }
         Some(all)
@@ -518,6 +593,17 @@ impl Worker {
 }
 
 impl Layer {
+    /// The same in its quick form, of rows of this schema.
+    fn quick(self, schema: &SchemaRef) -> Result<Self> {
+        Ok(match self {
+            Layer::Filter(predicate) => Layer::Filter(quick(predicate, schema)?),
+            Layer::Project(exprs, to) => {
+                let exprs = exprs.into_iter().map(|expr| quick(expr, schema));
+                Layer::Project(exprs.collect::<Result<_>>()?, to)
+            }
+        })
+    }
+
     /// The rows after the layer; `ends` is where each series ends.
     pub(in crate::operators) fn apply(&self, batch: RecordBatch, ends: &mut [usize]) -> Result<RecordBatch> {
         let rows = batch.num_rows();

@@ -19,6 +19,35 @@ pub(super) enum Frame {
     Times { from: Option<i64>, to: Option<i64> },
 }
 
+/// What a function's result for a row hangs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sight {
+    /// So many rows before it; `None`: all of its partition.
+    pub(super) before: Option<usize>,
+    /// So many rows after it; `None`: all of its partition.
+    pub(super) after: Option<usize>,
+    /// All rows that are equal in the order.
+    pub(super) peers: bool,
+}
+
+impl From<Reach> for Sight {
+    fn from(reach: Reach) -> Self {
+        Self { before: Some(reach.before), after: Some(reach.after), peers: false }
+    }
+}
+
+impl Sight {
+    /// What hangs on either hangs on.
+    pub(super) fn and(self, other: Self) -> Self {
+        let both = |a: Option<usize>, b: Option<usize>| Some(a?.max(b?));
+        Self {
+            before: both(self.before, other.before),
+            after: both(self.after, other.after),
+            peers: self.peers || other.peers,
+        }
+    }
+}
+
 impl Frame {
     /// The frame of a window in this order; `None` where it is of another kind.
     pub(super) fn of(frame: &WindowFrame, order: &Order) -> Option<Self> {
@@ -64,6 +93,22 @@ impl Frame {
                 after: usize::try_from(to).unwrap_or(0),
             }),
             _ => None,
+        }
+    }
+
+    /// What the fold of a row's frame hangs on.
+    pub(super) fn sight(self) -> Sight {
+        let rows = |away: i64| usize::try_from(away).unwrap_or(0);
+        match self {
+            Frame::Rows { from, to } => Sight {
+                before: from.map(|from| rows(from.saturating_neg())),
+                after: to.map(rows),
+                peers: false,
+            },
+            // How many rows are so far ahead in time is not known.
+            Frame::Times { to, .. } => {
+                Sight { before: None, after: to.filter(|to| *to <= 0).map(|_| 0), peers: true }
+            }
         }
     }
 

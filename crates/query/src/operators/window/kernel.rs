@@ -1,21 +1,22 @@
 //! The window functions, each over the rows of one series at a time.
 //!
 //! sum, avg, count, min, max, vwap, first_value and last_value have kernels of their own for the types they
-//! mostly meet; variances, correlations, regressions and medians are asked for all frames at once
+//! mostly meet, lag, lead, row_number and ranks too; variances, correlations, regressions and medians are asked for all frames at once
 //! ([`crate::functions::windowed`]); any other function is DataFusion's own, called with the rows of each series.
 
 use super::fold::{Fold, Values};
-use super::frame::Frame;
+use super::frame::{Frame, Sight, place};
 use super::slices::{Order, columns_read};
 use crate::error::from_arrow;
 use crate::functions::whole::{finished, mean, sums_fit};
 use crate::functions::windowed::Framed;
+use crate::operators::quick::quick;
 use crate::scan::Reach;
 use arrow_select::concat::concat;
 use arrow_select::take::take;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, Float64Array, Int64Array,
-    PrimitiveArray, RecordBatch, UInt64Array, new_empty_array,
+    PrimitiveArray, RecordBatch, UInt32Array, UInt64Array, new_empty_array,
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
@@ -75,6 +76,11 @@ enum How {
     Edge(Frame, bool),
     /// Of all frames at once.
     Framed(Frame, Framed),
+    /// lead(x, n); lag(x, n) is that of `-n`.
+    Shift(i64),
+    RowNumber,
+    /// dense_rank() where the flag says so, else rank().
+    Rank(bool),
     /// As DataFusion does.
     Other,
 }
@@ -90,7 +96,7 @@ impl How {
             | How::Vwap(frame)
             | How::Edge(frame, _)
             | How::Framed(frame, _) => Some(*frame),
-            How::Other => None,
+            How::Shift(_) | How::RowNumber | How::Rank(_) | How::Other => None,
         }
     }
 }
@@ -100,8 +106,13 @@ impl Kernel {
     pub(super) fn new(expr: &Arc<dyn WindowExpr>, input: &Schema, order: &Order) -> Result<Self> {
         let arguments = expr.expressions();
         let types = arguments.iter().map(|argument| argument.data_type(input)).collect::<Result<Vec<_>>>()?;
+        let schema = Arc::new(input.clone());
+        let arguments = arguments.into_iter().map(|argument| quick(argument, &schema));
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
         let frame = Frame::of(expr.get_window_frame(), order);
-        let how = frame.and_then(|frame| How::of(expr, frame, &types, expr.field().ok()?.data_type()));
+        let result = expr.field()?;
+        let how = frame.and_then(|frame| How::of(expr, frame, &types, result.data_type()));
+        let how = how.or_else(|| How::without_frame(expr, &types, result.data_type(), order));
         Ok(Self { expr: Arc::clone(expr), arguments, how: how.unwrap_or(How::Other) })
     }
 
@@ -115,6 +126,9 @@ impl Kernel {
             How::Vwap(frame) => self.vwap(*frame, rows),
             How::Edge(frame, last) => self.edge(*frame, *last, rows),
             How::Framed(frame, function) => self.framed(*frame, function, rows),
+            How::Shift(by) => self.shift(*by, rows),
+            How::RowNumber => Ok(numbers(rows)),
+            How::Rank(dense) => Ok(ranks(*dense, rows)),
             How::Other => self.other(rows),
         }
     }
@@ -133,7 +147,7 @@ impl Kernel {
 
     /// Whether it asks which rows are peers, or how far apart in time they are.
     pub(super) fn goes_by_times(&self) -> bool {
-        matches!(self.how.frame(), Some(Frame::Times { .. }))
+        matches!(self.how.frame(), Some(Frame::Times { .. })) || matches!(self.how, How::Rank(_))
     }
 
     /// How far the function sees from a row; `None` where that is not known or has no end.
@@ -141,6 +155,17 @@ impl Kernel {
         match self.how.frame() {
             Some(frame) => frame.reach(),
             None => reach_of_shift(&self.expr),
+        }
+    }
+
+    /// What its result for a row hangs on; `None` where that is not known.
+    pub(super) fn sight(&self) -> Option<Sight> {
+        match self.how.frame() {
+            Some(frame) => Some(frame.sight()),
+            None if matches!(self.how, How::RowNumber | How::Rank(_)) => {
+                Some(Sight { before: None, after: Some(0), peers: false })
+            }
+            None => reach_of_shift(&self.expr).map(Sight::from),
         }
     }
 
@@ -320,6 +345,26 @@ impl Kernel {
         take(&self.argument(0, rows.batch)?, &places, None).map_err(from_arrow)
     }
 
+    fn shift(&self, by: i64, rows: &Rows<'_>) -> Result<ArrayRef> {
+        let all = rows.batch.num_rows();
+        let mut places: Vec<u32> = Vec::with_capacity(all);
+        let mut some = BooleanBufferBuilder::new(all);
+        each_series(rows, |from, rows, _| {
+            // The rows that have one so far away.
+            let first = place(0, by.saturating_neg(), rows);
+            let end = place(rows, by.saturating_neg(), rows).max(first);
+            let shifted = (from + place(first, by, rows)) as u32;
+            places.resize(places.len() + first, 0);
+            places.extend(shifted..shifted + (end - first) as u32);
+            places.resize(places.len() + rows - end, 0);
+            some.append_n(first, false);
+            some.append_n(end - first, true);
+            some.append_n(rows - end, false);
+        });
+        let places = UInt32Array::new(places.into(), Some(NullBuffer::new(some.finish())));
+        take(&self.argument(0, rows.batch)?, &places, None).map_err(from_arrow)
+    }
+
     /// DataFusion's own function, over the rows of each series.
     fn other(&self, rows: &Rows<'_>) -> Result<ArrayRef> {
         let mut arrays = Vec::with_capacity(rows.ends.len());
@@ -369,6 +414,44 @@ impl How {
             // Those that are sums of doubles are above.
             (name, types) if same || *result == DataType::Float64 => {
                 Framed::of(name, types).map(|function| How::Framed(frame, function))
+            }
+            _ => None,
+        }
+    }
+
+    /// The kernel of a function that goes by places whatever its frame.
+    fn without_frame(
+        expr: &Arc<dyn WindowExpr>,
+        types: &[DataType],
+        result: &DataType,
+        order: &Order,
+    ) -> Option<Self> {
+        let function = expr.as_any().downcast_ref::<StandardWindowExpr>()?.get_standard_func_expr();
+        let name = function.as_any().downcast_ref::<WindowUDFExpr>()?.fun().name();
+        let numbers = *result == DataType::UInt64;
+        match (name, types) {
+            ("row_number", _) if numbers => Some(How::RowNumber),
+            ("rank" | "dense_rank", _) if numbers && !matches!(order, Order::Any) => {
+                Some(How::Rank(name == "dense_rank"))
+            }
+            ("lag" | "lead", [of]) if of == result => {
+                let reach = reach_of_shift(expr)?;
+                let by = match (reach.before, reach.after) {
+                    (0, after) => i64::try_from(after - 1).ok()?,
+                    (before, _) => -i64::try_from(before).ok()?,
+                };
+                let values = |values: Vec<ScalarValue>| {
+                    let rows = values.len();
+                    let values = ScalarValue::iter_to_array(values)?;
+                    function.create_evaluator()?.evaluate_all(&[values], rows)
+                };
+                let (null, value) = (ScalarValue::try_from(of).ok()?, ScalarValue::new_default(of).ok()?);
+                // A row ahead is what is said of the row itself, too: NULL is ahead of a value.
+                let stays = by == 1 && values(vec![null.clone(), value.clone()]).ok()?.is_null(0);
+                let by = if stays { 0 } else { by };
+                // What stands where no row is so far away.
+                let is_null = || values(vec![value]).is_ok_and(|of| of.is_null(0));
+                (by == 0 || is_null()).then_some(How::Shift(by))
             }
             _ => None,
         }
@@ -430,6 +513,28 @@ fn reach_of_shift(expr: &Arc<dyn WindowExpr>) -> Option<Reach> {
     let (before, after) = (ROW.checked_sub(seen.start)?, seen.end.checked_sub(ROW)?);
     // One that passes over NULLs may have to look through the whole series.
     (before.max(after) < ROW / 2).then_some(Reach { before, after: after + 1 })
+}
+
+/// The number of each row, from 1 on.
+fn numbers(rows: &Rows<'_>) -> ArrayRef {
+    let mut numbers: Vec<u64> = Vec::with_capacity(rows.batch.num_rows());
+    each_series(rows, |_, rows, _| numbers.extend(1..=rows as u64));
+    Arc::new(UInt64Array::from(numbers))
+}
+
+/// The number of the first of each row's peers, or (`dense`) of the peers.
+fn ranks(dense: bool, rows: &Rows<'_>) -> ArrayRef {
+    let mut ranks: Vec<u64> = Vec::with_capacity(rows.batch.num_rows());
+    each_series(rows, |_, _, times| {
+        let mut rank = 0;
+        for (at, time) in times.iter().enumerate() {
+            if at == 0 || times[at - 1] != *time {
+                rank = if dense { rank + 1 } else { at as u64 + 1 };
+            }
+            ranks.push(rank);
+        }
+    });
+    Arc::new(UInt64Array::from(ranks))
 }
 
 /// Calls `reduce` for each series with where it begins, how many rows it has, and their times.

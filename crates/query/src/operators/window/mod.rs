@@ -9,8 +9,8 @@
 //! are stored, so that nothing is sorted or dealt out: each core takes some series at a time, and a function
 //! runs over the slice of one series ([`kernel`]). Where partitions are finer than series, or the order says more than
 //! the time, the rows of each series are dealt out and sorted ([`slices`]). Other windows over
-//! whole partitions group rows as they come ([`whole`]). What [`rule`] does not recognise stays DataFusion's: windows with
-//! an order that have no column of the series key in PARTITION BY.
+//! whole partitions group rows as they come ([`whole`]), and windows over any other input, sorted by partition and order,
+//! have the same kernels ([`sorted`]). What is left to DataFusion are functions that have none.
 
 pub(super) mod alike;
 pub(super) mod exec;
@@ -19,6 +19,7 @@ mod frame;
 mod kernel;
 pub(super) mod rule;
 mod slices;
+pub(super) mod sorted;
 pub(super) mod whole;
 
 #[cfg(test)]

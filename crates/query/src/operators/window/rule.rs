@@ -5,7 +5,10 @@
 
 use super::exec::{Layer, SeriesWindowExec, Stage, Step};
 use super::slices::Order;
+use super::sorted::SortedWindowExec;
 use super::whole::PartitionAggregatesExec;
+use crate::operators::sample::grouping::Grouping;
+use crate::operators::sample::sampler::Shape;
 use crate::operators::settings::has_pipeline;
 use crate::scan::{ScanExec, ScanOrder};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -15,6 +18,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -54,14 +58,51 @@ impl PhysicalOptimizerRule for WindowsBySeries {
     }
 }
 
+/// Has other windows run by the same kernels, where rows come sorted for them.
+///
+/// Must run after sorts were put where they are needed, and the plan is checked.
+#[derive(Debug)]
+pub(crate) struct SortedWindows;
+
+impl PhysicalOptimizerRule for SortedWindows {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if !has_pipeline(config) {
+            return Ok(plan);
+        }
+        plan.transform_up(|node| {
+            Ok(match SortedWindowExec::of(&node)? {
+                Some(found) => Transformed::yes(Arc::new(found) as Arc<dyn ExecutionPlan>),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "SortedWindows"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
 /// The operator in the place of a node, where that is a window over the series of a table, or a filter of such.
 fn by_series(node: &Arc<dyn ExecutionPlan>) -> Result<Option<SeriesWindowExec>> {
     if let Some(filter) = node.downcast_ref::<FilterExec>().filter(|filter| filter.fetch().is_none()) {
-        let Some(below) = filter.input().downcast_ref::<SeriesWindowExec>() else { return Ok(None) };
+        let below = filter.input().downcast_ref::<SeriesWindowExec>().filter(|below| !below.is_grouped());
+        let Some(below) = below else { return Ok(None) };
         let mut steps = below.steps().to_vec();
         steps.extend(steps_of(filter).into_iter().map(Step::Layer));
         let (input, keys) = (Arc::clone(below.input()), below.keys().to_vec());
         return SeriesWindowExec::new(input, steps, keys, node.schema()).map(Some);
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return grouped(aggregate);
     }
     let Some((windows, input)) = windows_of(node) else { return Ok(None) };
     let mut steps = Vec::new();
@@ -84,10 +125,27 @@ fn by_series(node: &Arc<dyn ExecutionPlan>) -> Result<Option<SeriesWindowExec>> 
     SeriesWindowExec::new(Arc::clone(plan), steps, keys, node.schema()).map(Some)
 }
 
+/// Groups of rows that windows by series give, in the place of an aggregation: each group is of one series where its keys
+/// say which, so that whoever has the rows of a series makes its groups.
+fn grouped(aggregate: &AggregateExec) -> Result<Option<SeriesWindowExec>> {
+    let Some(Grouping { input, keys, aggregates }) = Grouping::of(aggregate) else { return Ok(None) };
+    let mut steps = Vec::new();
+    let Some((plan, Some(series))) = below_steps(input, &mut steps) else { return Ok(None) };
+    let windows = SeriesWindowExec::new(Arc::clone(plan), steps.clone(), series.to_vec(), input.schema())?;
+    let named = |column: &usize| keys.iter().any(|key| windows.table_column(key) == Some(*column));
+    if !series.iter().all(named) {
+        return Ok(None);
+    }
+    let (keys_of, output) = (series.to_vec(), aggregate.schema());
+    let shape = Shape::of_batches(input.schema(), None, &keys, &aggregates, Arc::clone(&output))?;
+    steps.push(Step::Groups(Arc::new(shape)));
+    SeriesWindowExec::new(Arc::clone(plan), steps, keys_of, output).map(Some)
+}
+
 /// Window functions and what they read.
 type Windows<'a> = (&'a [Arc<dyn WindowExpr>], &'a Arc<dyn ExecutionPlan>);
 
-fn windows_of(node: &Arc<dyn ExecutionPlan>) -> Option<Windows<'_>> {
+pub(super) fn windows_of(node: &Arc<dyn ExecutionPlan>) -> Option<Windows<'_>> {
     if let Some(bounded) = node.downcast_ref::<BoundedWindowAggExec>() {
         return bounded.state_observer().is_none().then(|| (bounded.window_expr(), bounded.input()));
     }
@@ -137,7 +195,7 @@ fn below_steps<'a>(
     plan: &'a Arc<dyn ExecutionPlan>,
     steps: &mut Vec<Step>,
 ) -> Option<(&'a Arc<dyn ExecutionPlan>, Option<&'a [usize]>)> {
-    if let Some(below) = plan.downcast_ref::<SeriesWindowExec>() {
+    if let Some(below) = plan.downcast_ref::<SeriesWindowExec>().filter(|below| !below.is_grouped()) {
         steps.extend(below.steps().iter().cloned());
         return Some((below.input(), Some(below.keys())));
     }
@@ -166,7 +224,7 @@ fn stage_of(
     let Some(timestamp) = scan.selected().table.schema().timestamp() else { return Ok(None) };
     let layers = steps.iter().filter_map(|step| match step {
         Step::Layer(layer) => Some(layer),
-        Step::Windows(_) => None,
+        Step::Windows(_) | Step::Groups(_) => None,
     });
     let column = |expr: &Arc<dyn PhysicalExpr>| table_column(expr, layers.clone(), scan);
     let partition = first.partition_by().iter().map(|key| (Arc::clone(key), column(key))).collect();

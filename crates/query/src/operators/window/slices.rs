@@ -7,15 +7,14 @@
 use super::kernel::Rows;
 use crate::error::from_arrow;
 use crate::operators::key::{KeyIds, KeyReader};
+use crate::operators::sort::radix::{self, keys_of};
 use arrow_select::take::take;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, DynComparator, RecordBatch, RecordBatchOptions, UInt32Array, make_comparator,
 };
 use datafusion::arrow::buffer::ScalarBuffer;
-use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema,
-    TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
+use datafusion::arrow::compute::partition;
+use datafusion::arrow::datatypes::{DataType, Schema, TimestampNanosecondType};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
@@ -31,6 +30,8 @@ pub(super) enum Order {
     Any,
     /// That of this column, the designated timestamp, in which rows come.
     Time(usize),
+    /// That in which rows come, whatever it is.
+    Sorted(Vec<PhysicalSortExpr>),
     /// Any other.
     By {
         /// What rows are sorted by.
@@ -79,7 +80,7 @@ impl Slices {
     /// The expressions it goes by.
     pub(super) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         let sorted: &[PhysicalSortExpr] = match &self.order {
-            Order::By { exprs, .. } => exprs,
+            Order::By { exprs, .. } | Order::Sorted(exprs) => exprs,
             Order::Any | Order::Time(_) => &[],
         };
         self.keys.iter().chain(sorted.iter().map(|by| &by.expr))
@@ -105,6 +106,11 @@ impl Slices {
                     Some(places) => places.iter().map(|row| times[*row as usize]).collect::<Vec<_>>().into(),
                 };
             }
+            Order::Sorted(exprs) if ranked => {
+                let columns = evaluated(exprs.iter().map(|by| &by.expr), batch)?;
+                sliced.times = numbered(&columns, batch.num_rows())?.into();
+            }
+            Order::Sorted(_) => {}
             Order::By { exprs, in_time } => sliced.sort(exprs, *in_time, ranked, batch)?,
         }
         Ok(sliced)
@@ -258,9 +264,16 @@ impl SortKeys {
     /// Sorts rows; equal ones stay in the order they come.
     fn sort(&self, rows: &mut [u32]) {
         let Some(heads) = &self.heads else { return rows.sort_by(|a, b| self.compare(*a, *b)) };
-        let mut keyed: Vec<(u64, u32)> = rows.iter().map(|row| (heads[*row as usize], *row)).collect();
-        keyed.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| self.rest(a.1, b.1)));
-        rows.iter_mut().zip(keyed).for_each(|(row, (_, sorted))| *row = sorted);
+        let keyed = radix::sort(rows.iter().map(|row| (heads[*row as usize], *row)).collect());
+        let mut from = 0;
+        for alike in keyed.chunk_by(|a, b| a.0 == b.0) {
+            let rows = &mut rows[from..from + alike.len()];
+            rows.iter_mut().zip(alike).for_each(|(row, (_, sorted))| *row = *sorted);
+            if self.compared.len() > 1 && !rows.is_sorted_by(|a, b| self.rest(*a, *b).is_le()) {
+                rows.sort_by(|a, b| self.rest(*a, *b));
+            }
+            from += alike.len();
+        }
     }
 
     /// Sorts the rows at some places, which are in order of the first key.
@@ -284,47 +297,19 @@ impl SortKeys {
 
 /// Numbers in the order of a column's values, where they can be had; of a number without NULLs, as a rule.
 fn head_keys(column: &ArrayRef, by: &PhysicalSortExpr) -> Option<Vec<u64>> {
-    /// The order of signed numbers among unsigned ones.
-    fn signed(value: i64) -> u64 {
-        value.cast_unsigned() ^ (1 << 63)
-    }
-    /// The total order of doubles.
-    fn real(value: f64) -> u64 {
-        let bits = value.to_bits();
-        if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-    }
-    macro_rules! keys {
-        ($of:ty, $key:expr) => {
-            column.as_primitive::<$of>().values().iter().map(|value| $key(*value)).collect::<Vec<u64>>()
-        };
-    }
-    if column.null_count() > 0 {
-        return None;
-    }
-    let mut keys = match column.data_type() {
-        DataType::Int8 => keys!(Int8Type, |value| signed(i64::from(value))),
-        DataType::Int16 => keys!(Int16Type, |value| signed(i64::from(value))),
-        DataType::Int32 => keys!(Int32Type, |value| signed(i64::from(value))),
-        DataType::Int64 => keys!(Int64Type, signed),
-        DataType::UInt8 => keys!(UInt8Type, u64::from),
-        DataType::UInt16 => keys!(UInt16Type, u64::from),
-        DataType::UInt32 => keys!(UInt32Type, u64::from),
-        DataType::UInt64 => keys!(UInt64Type, |value| value),
-        DataType::Date32 => keys!(Date32Type, |value| signed(i64::from(value))),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            keys!(TimestampNanosecondType, signed)
-        }
-        DataType::Float32 => keys!(Float32Type, |value| real(f64::from(value))),
-        DataType::Float64 => keys!(Float64Type, real),
-        _ => return None,
-    };
-    if by.options.descending {
-        keys.iter_mut().for_each(|key| *key = !*key);
-    }
-    Some(keys)
+    if column.null_count() > 0 { None } else { keys_of(column, by.options.descending) }
 }
 
-fn evaluated<'a>(
+/// A number for each row, which is that of the row before where all columns have the same values.
+pub(super) fn numbered(columns: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+    let mut numbers = Vec::with_capacity(rows);
+    for (number, rows) in (0..).zip(partition(columns).map_err(from_arrow)?.ranges()) {
+        numbers.resize(rows.end, number);
+    }
+    Ok(numbers)
+}
+
+pub(super) fn evaluated<'a>(
     exprs: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>,
     batch: &RecordBatch,
 ) -> Result<Vec<ArrayRef>> {

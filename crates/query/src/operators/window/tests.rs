@@ -28,7 +28,11 @@ pub(in crate::operators) fn database(commits: &[(Vec<Row>, bool)], ties: bool) -
     database_with(commits, ties, None)
 }
 
-fn database_with(commits: &[(Vec<Row>, bool)], ties: bool, query_memory_bytes: Option<usize>) -> Database {
+pub(in crate::operators) fn database_with(
+    commits: &[(Vec<Row>, bool)],
+    ties: bool,
+    query_memory_bytes: Option<usize>,
+) -> Database {
     let engine = EngineOptions { background: false, threads: 1, slice_rows: 16, ..EngineOptions::default() };
     let options = DatabaseOptions { query_threads: Some(2), wide_rows_min: 1, engine, query_memory_bytes };
     let database = Database::in_memory(options).unwrap();
@@ -86,9 +90,14 @@ fn run_in(session: &mut Session, database: &Database, sql: &str) -> Vec<Vec<Stri
             Outcome::Done { .. } => Vec::new(),
         }
     });
+    texts(&batches)
+}
+
+/// Values as text.
+pub(in crate::operators) fn texts(batches: &[RecordBatch]) -> Vec<Vec<String>> {
     let options = FormatOptions::default().with_null("-");
     let mut rows = Vec::new();
-    for batch in &batches {
+    for batch in batches {
         let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap());
         let columns: Vec<_> = columns.collect();
         rows.extend(
@@ -138,6 +147,16 @@ fn compare(database: &Database, ours: &str, theirs: &str) {
     for (found, expected) in found.iter().zip(&expected) {
         let same = found.iter().zip(expected).all(|(a, b)| same(a, b));
         assert!(same, "{ours}\n{found:?}\n{expected:?}\n{}", plan(database, ours));
+    }
+}
+
+/// The same for windows over rows that were sorted for them.
+fn compare_sorted(database: &Database, sql: &str) {
+    let (found, expected) = (by_number(run(database, sql)), by_number(run_plainly(database, sql)));
+    assert_eq!(found.len(), expected.len(), "{sql}");
+    for (found, expected) in found.iter().zip(&expected) {
+        let same = found.iter().zip(expected).all(|(a, b)| same(a, b));
+        assert!(same, "{sql}\n{found:?}\n{expected:?}\n{}", plan(database, sql));
     }
 }
 
@@ -224,7 +243,7 @@ proptest! {
         commits in any_commits(), ties in any::<bool>(),
         function in prop::sample::select(&[
             "first_value(x)", "last_value(w)", "nth_value(k, 2)", "first_value(z) IGNORE NULLS", "lag(x)",
-            "lead(w, 3, 'none')", "lag(k, 2) IGNORE NULLS", "row_number()", "log_return(x)",
+            "lead(w, 3, 'none')", "lag(k, 2) IGNORE NULLS", "lag(k, 0)", "lead(w, 0)", "lead(x, 0, 1.0)", "lag(x, -2)", "row_number()", "log_return(x)",
             "stddev(x)",
         ][..]),
         frame in prop::sample::select(&ROWS[..]),
@@ -299,6 +318,72 @@ proptest! {
     }
 
     #[test]
+    fn sorted_by_anything(
+        commits in any_commits(),
+        ties in any::<bool>(),
+        (function, more) in (prop::sample::select(&FUNCTIONS[..]), prop::sample::select(&MORE[..])),
+        keys in prop::sample::select(&["", "PARTITION BY k % 3", "PARTITION BY z", "PARTITION BY w < 'w3', k"][..]),
+        order in prop::sample::select(&[
+            "ts, n", "n", "n DESC", "k, n", "x DESC, n", "k DESC NULLS LAST, ts, n", "w", "s, ts, n", "z, n",
+        ][..]),
+        frame in prop::sample::select(&ROWS[..]),
+        rows in prop::sample::select(&[
+            "t", "(SELECT * FROM t WHERE k > 0)", "(SELECT * FROM t ORDER BY ts, n LIMIT 20)",
+        ][..]),
+    ) {
+        let database = database(&commits, ties);
+        let sql = format!(
+            "SELECT n, {function} OVER w, {more} OVER w, lag(x, 3) OVER w, lead(w) OVER w, lag(k, 0) OVER w, lead(k, 0) OVER w, lead(k, 1) OVER w, lag(k, -1) OVER w, rank() OVER w, dense_rank() OVER w
+             FROM {rows} WINDOW w AS ({keys} ORDER BY {order} {frame})"
+        );
+        compare_sorted(&database, &sql);
+        let peers = order.split(", n").next().unwrap();
+        for frame in ["", "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"] {
+            let over = format!("({keys} ORDER BY {peers} {frame})");
+            let function = if function.contains("DISTINCT") { "count(k)" } else { function };
+            compare_sorted(&database, &format!("SELECT n, {function} OVER {over}, max(k) OVER {over} FROM {rows}"));
+            compare_sorted(
+                &database,
+                &format!("SELECT n, rank() OVER {over}, dense_rank() OVER {over}, count(*) OVER {over} FROM {rows}"),
+            );
+        }
+        let first = format!(
+            "SELECT n, sum(k) OVER (ORDER BY ts, n), avg(k) OVER (ORDER BY ts, n ROWS 3 PRECEDING) FROM {rows} ORDER BY ts, n LIMIT 7"
+        );
+        prop_assert_eq!(run(&database, &first), run_plainly(&database, &first), "{}", first);
+    }
+
+    #[test]
+    fn groups_of_windows(
+        commits in any_commits(),
+        ties in any::<bool>(),
+        window in prop::sample::select(&[
+            "sum(CASE WHEN x > 40 THEN 1 END) OVER (PARTITION BY s, v ORDER BY ts, n)",
+            "row_number() OVER (PARTITION BY s ORDER BY ts, n) / 3",
+            "lag(k) OVER (PARTITION BY v, s ORDER BY ts, n)",
+            "max(k) OVER (PARTITION BY s)",
+        ][..]),
+        rest in prop::sample::select(&["", "WHERE k > 0", "WHERE r IS NOT NULL"][..]),
+        keys in prop::sample::select(&["s, v, r", "v, s", "r, s", "s, r % 2, v"][..]),
+    ) {
+        let database = database(&commits, ties);
+        let aggregates = "count(*), sum(k), min(x), max(w), count(DISTINCT k), avg(x) FILTER (WHERE v = 'p')";
+        let sql = format!(
+            "SELECT row_number() OVER (ORDER BY {keys}), {keys}, {aggregates}
+             FROM (SELECT *, {window} AS r FROM t) {rest} GROUP BY {keys}"
+        );
+        let text = plan(&database, &sql);
+        // Where no key is by windows, nothing is made of them; columns that are read last stand between.
+        let by_series = rest.is_empty() && keys.contains('r') && (!window.contains('v') || keys.contains('v'));
+        prop_assert!(!by_series || text.contains("grouped by") || text.contains("EmptyExec"), "{}\n{}", sql, text);
+        let (found, expected) = (by_number(run(&database, &sql)), by_number(run_plainly(&database, &sql)));
+        prop_assert_eq!(found.len(), expected.len(), "{}", sql);
+        for (found, expected) in found.iter().zip(&expected) {
+            prop_assert!(found.iter().zip(expected).all(|(a, b)| same(a, b)), "{}\n{:?}\n{:?}", sql, found, expected);
+        }
+    }
+
+    #[test]
     fn only_some_rows(
         commits in any_commits(), ties in any::<bool>(), function in prop::sample::select(&FUNCTIONS[..]),
         rest in prop::sample::select(&[
@@ -351,12 +436,14 @@ fn one_series_is_in_order_of_time() {
 }
 
 #[test]
-fn what_is_not_by_series_and_time_is_left_alone() {
+fn what_is_not_by_series_is_sorted_first() {
     let database = some();
     for over in ["PARTITION BY k ORDER BY ts", "ORDER BY ts", "ORDER BY s, ts"] {
         let text = plan(&database, &format!("SELECT count(*) OVER ({over}) FROM t"));
-        assert!(!text.contains("SeriesWindowExec") && text.contains("WindowAggExec"), "{text}");
+        assert!(!text.contains("SeriesWindowExec") && text.contains("SortedWindowExec"), "{text}");
     }
+    let other = "SELECT ntile(3) OVER (ORDER BY ts) FROM t";
+    assert!(plan(&database, other).contains("WindowAggExec"));
 }
 
 #[test]

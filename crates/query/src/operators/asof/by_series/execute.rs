@@ -13,11 +13,11 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan};
 use datafusion::physical_plan::buffer::BufferExec;
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan};
 use futures::TryStreamExt;
 use std::sync::Arc;
 
@@ -86,19 +86,45 @@ impl AsOfJoinExec {
         let sides = self.sides()?;
         let rows = sides.left.rows().unwrap_or(u64::MAX);
         let batch_rows = context.session_config().batch_size().max(1);
-        if !are_ordered(rows, batch_rows) || !can_hold(rows, &self.schema(), &self.reservation(context)) {
+        // How many rows fulfil a condition is known when they are found.
+        let known = !sides.left.scan.has_condition();
+        if known && !self.can_order(rows, context) {
             return self.merge_ahead(context);
         }
-        let wide =
-            rows + sides.right.rows().unwrap_or(0) > (batch_rows as u64).saturating_mul(WORKER_BATCHES_MIN);
+        let all = rows.saturating_add(sides.right.rows().unwrap_or(0));
+        let wide = all > (batch_rows as u64).saturating_mul(WORKER_BATCHES_MIN);
         let workers = if wide { context.session_config().target_partitions().max(1) } else { 1 };
         let work = Arc::new(Work::new(self, sides, (batch_rows, true), self.reservation(context))?);
         if !work.fits() {
             return self.merge_ahead(context);
         }
+        let (join, context) = (self.clone(), Arc::clone(context));
+        let rows = async move {
+            if !known && !join.can_order(found_rows(&work, workers).await?, &context) {
+                return join.merge_ahead(&context);
+            }
+            Ok(join.ordered(&work, workers, (batch_rows, &context)))
+        };
+        let rows = futures::stream::once(rows).try_flatten();
+        Ok(make_cooperative(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))))
+    }
+
+    /// Whether so many left rows can be put in order at the end.
+    fn can_order(&self, rows: u64, context: &Arc<TaskContext>) -> bool {
+        let batch_rows = context.session_config().batch_size().max(1);
+        are_ordered(rows, batch_rows) && can_hold(rows, &self.schema(), &self.reservation(context))
+    }
+
+    /// The rows of some work by so many workers, in order of time.
+    fn ordered(
+        &self,
+        work: &Arc<Work>,
+        workers: usize,
+        (batch_rows, context): (usize, &Arc<TaskContext>),
+    ) -> SendableRecordBatchStream {
         let baseline = BaselineMetrics::new(&self.metrics, 0);
         let worker = || Worker {
-            work: Arc::clone(&work),
+            work: Arc::clone(work),
             reservation: self.reservation(context),
             baseline: baseline.intermediate(),
         };
@@ -119,9 +145,19 @@ impl AsOfJoinExec {
                 sorted.batch(start..sorted.rows().min(start + batch_rows))
             }))
         });
-        let rows = RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten());
-        Ok(make_cooperative(Box::pin(rows)))
+        Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten()))
     }
+}
+
+/// How many left rows there are, which so many workers find.
+async fn found_rows(work: &Arc<Work>, workers: usize) -> Result<u64> {
+    let find = |work: Arc<Work>| async move { work.left_rows() };
+    let others: Vec<_> = (1..workers).map(|_| SpawnedTask::spawn(find(Arc::clone(work)))).collect();
+    let rows = work.left_rows()?;
+    for other in others {
+        other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+    }
+    Ok(rows)
 }
 
 /// Whether there is memory now for so many joined rows.

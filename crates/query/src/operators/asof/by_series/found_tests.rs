@@ -14,7 +14,8 @@ const WAYS: [&str; 7] = [
     "ON a.s = b.s{} TOLERANCE INTERVAL '9 seconds' DIRECTION NEAREST",
 ];
 
-const KEYS: [&str; 4] = ["", " AND a.flag = b.flag", " AND a.s = b.flag", " AND a.flag = b.flag AND b.s = a.flag"];
+const KEYS: [&str; 4] =
+    ["", " AND a.flag = b.flag", " AND a.s = b.flag", " AND a.flag = b.flag AND b.s = a.flag"];
 
 const RIGHT: [&str; 4] = [
     "SELECT * FROM f WHERE {}",
@@ -75,7 +76,16 @@ proptest! {
 
 #[test]
 fn what_is_read_and_made() {
-    let row = |at: i64| (at, Some(["A", "B"][at as usize % 2]), Some(["x", "y"][at as usize % 3 % 2]), Some(at as i32), Some(1), None);
+    let row = |at: i64| {
+        (
+            at,
+            Some(["A", "B"][at as usize % 2]),
+            Some(["x", "y"][at as usize % 3 % 2]),
+            Some(at as i32),
+            Some(1),
+            None,
+        )
+    };
     let rows: Vec<Row> = (0..40).map(row).collect();
     let database = database(&[(rows, true)]);
     let sql = "SELECT a.n, b.w FROM (SELECT * FROM f WHERE sz > 0) a
@@ -85,6 +95,8 @@ fn what_is_read_and_made() {
     // Of the first two rows of each series and flag no right row is there yet.
     let found = run(&database, sql);
     assert_eq!(found.len(), 40);
-    let own = |row: &Vec<String>| row[1] == "-" || row[1].parse::<f64>().unwrap() == 2.0 * (row[0].parse::<f64>().unwrap() - 1.0);
+    let own = |row: &Vec<String>| {
+        row[1] == "-" || row[1].parse::<f64>().unwrap() == 2.0 * (row[0].parse::<f64>().unwrap() - 1.0)
+    };
     assert!(found.iter().all(own), "{found:?}");
 }

@@ -69,6 +69,11 @@ impl Work {
             .map_err(|error| DataFusionError::Shared(Arc::clone(error)))
     }
 
+    /// How many left rows there are; whoever asks takes part in finding them.
+    pub(super) fn left_rows(&self) -> Result<u64> {
+        Ok(self.plan()?.left_series.iter().map(|series| series.rows as u64).sum())
+    }
+
     /// The rows of the next task that nobody has taken; `None` where there is none.
     pub(in super::super) fn next(&self) -> Result<Option<Vec<Joined>>> {
         let plan = self.plan()?;

@@ -105,7 +105,8 @@ impl Side {
         let Some(made) = &self.made else {
             return Ok((places.iter().map(|at| self.columns[*at]).collect(), None));
         };
-        let exprs: Vec<Arc<dyn PhysicalExpr>> = places.iter().map(|at| Arc::clone(&made.exprs[*at])).collect();
+        let exprs: Vec<Arc<dyn PhysicalExpr>> =
+            places.iter().map(|at| Arc::clone(&made.exprs[*at])).collect();
         let read = columns_of(&exprs);
         let exprs = exprs.into_iter().map(|expr| moved(expr, &read)).collect::<Result<_>>()?;
         let schema = Arc::new(made.schema.project(&read)?);
@@ -150,8 +151,7 @@ fn read_and_made(scan: &ScanExec, exprs: &[Arc<dyn PhysicalExpr>]) -> Option<(Ve
 
 /// The places of the columns that expressions read, ascending.
 fn columns_of(exprs: &[Arc<dyn PhysicalExpr>]) -> Vec<usize> {
-    let read: BTreeSet<usize> =
-        exprs.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+    let read: BTreeSet<usize> = exprs.iter().flat_map(collect_columns).map(|column| column.index()).collect();
     read.into_iter().collect()
 }
 
@@ -181,7 +181,9 @@ fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanExec, Vec<Arc<dyn Phys
         }
         let substituted = Arc::clone(&projected.expr).transform_up(|expr| {
             let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
-            Ok(below.get(column.index()).map_or(Transformed::no(Arc::clone(&expr)), |of| Transformed::yes(Arc::clone(of))))
+            Ok(below
+                .get(column.index())
+                .map_or(Transformed::no(Arc::clone(&expr)), |of| Transformed::yes(Arc::clone(of))))
         });
         substituted.data().ok()
     });

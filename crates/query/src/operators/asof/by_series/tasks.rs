@@ -52,8 +52,11 @@ pub(super) struct Finders {
     left: SeriesFinder,
     right: SeriesFinder,
     /// The series of the left side until they are asked for, and those of the right that these need.
-    of_left: OnceLock<Result<(Mutex<Vec<Series>>, WantedSeries), Arc<DataFusionError>>>,
+    of_left: OnceLock<Result<OfLeft, Arc<DataFusionError>>>,
 }
+
+/// See [`Finders::of_left`].
+type OfLeft = (Mutex<Vec<Series>>, WantedSeries);
 
 impl Finders {
     pub(super) fn new(sides: &Sides) -> Result<Self> {
@@ -93,7 +96,12 @@ impl Finders {
 
 impl Plan {
     /// The plan of a join over two sides whose series are found, in tasks of about `task_rows` rows.
-    pub(super) fn new(join: &AsOfJoinExec, sides: &Sides, finders: &Finders, task_rows: usize) -> Result<Self> {
+    pub(super) fn new(
+        join: &AsOfJoinExec,
+        sides: &Sides,
+        finders: &Finders,
+        task_rows: usize,
+    ) -> Result<Self> {
         let Sides { left, right } = sides;
         let (left_series, right_series) = finders.series()?;
         let reader = |side: &Side, places: &[usize], keys: &[usize], schema: SchemaRef| {

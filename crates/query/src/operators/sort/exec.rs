@@ -1,0 +1,478 @@
+//! [`RadixSortExec`], and the rule that puts it in the place of DataFusion's sorts.
+
+use super::once::OnceExec;
+use super::radix::{self, Keyed, has_keys, keys_of};
+use crate::error::from_arrow;
+use crate::operators::gather::gather;
+use crate::operators::settings::has_pipeline;
+use crate::scan::row_bytes;
+use arrow_select::concat::concat_batches;
+use datafusion::arrow::array::{
+    Array, ArrayRef, DynComparator, RecordBatch, RecordBatchOptions, make_comparator,
+};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+    PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// Fewer rows are sorted by one core.
+const CORE_ROWS_MIN: usize = if cfg!(test) { 8 } else { 1 << 15 };
+/// Keys that are looked at to find ranges of about as many rows.
+const SAMPLES: usize = 256;
+
+/// Must run after all rules that look for sorts.
+#[derive(Debug)]
+pub(crate) struct RadixSorts;
+
+impl PhysicalOptimizerRule for RadixSorts {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if !has_pipeline(config) {
+            return Ok(plan);
+        }
+        plan.transform_down(|node| {
+            Ok(match RadixSortExec::of(&node) {
+                Some(sort) => Transformed::yes(Arc::new(sort) as Arc<dyn ExecutionPlan>),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "RadixSorts"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Yields rows in the order of a number and perhaps other keys after it.
+#[derive(Debug, Clone)]
+pub(crate) struct RadixSortExec {
+    /// DataFusion's nodes, with their input.
+    theirs: Arc<dyn ExecutionPlan>,
+    input: Arc<dyn ExecutionPlan>,
+    exprs: LexOrdering,
+    /// Whether all partitions become one, else each is sorted by itself.
+    merged: bool,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl RadixSortExec {
+    /// In the place of a sort, or of a merge of sorted partitions; `None` where only the first rows are wanted, or the
+    /// first key is no number.
+    fn of(node: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let merge = node.downcast_ref::<SortPreservingMergeExec>();
+        let below = match merge {
+            Some(merge) => merge.fetch().is_none().then(|| merge.input())?,
+            None => node,
+        };
+        let sort = below.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_none())?;
+        if merge.is_some_and(|merge| merge.expr() != sort.expr()) {
+            return None;
+        }
+        let first = sort.expr().first();
+        if !has_keys(&first.expr.data_type(&sort.schema()).ok()?) {
+            return None;
+        }
+        let (input, exprs) = (Arc::clone(sort.input()), sort.expr().clone());
+        // Many partitions become one in a merge only.
+        let merged = merge.is_some() || !sort.preserve_partitioning();
+        let metrics = ExecutionPlanMetricsSet::new();
+        Some(Self { theirs: Arc::clone(node), input, exprs, merged, metrics })
+    }
+
+    /// DataFusion's nodes over another input.
+    fn theirs_over(&self, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let recompute = super::super::recompute;
+        match self.theirs.downcast_ref::<SortPreservingMergeExec>() {
+            None => Arc::clone(&self.theirs).replace_children(vec![input], recompute()),
+            Some(merge) => {
+                let sort = Arc::clone(merge.input()).replace_children(vec![input], recompute())?;
+                Arc::clone(&self.theirs).replace_children(vec![sort], recompute())
+            }
+        }
+    }
+
+    async fn sorted(
+        self,
+        partition: usize,
+        context: Arc<TaskContext>,
+        baseline: BaselineMetrics,
+    ) -> Result<SendableRecordBatchStream> {
+        let partitions = self.input.output_partitioning().partition_count();
+        let inputs = if self.merged { 0..partitions } else { partition..partition + 1 };
+        let consumer = MemoryConsumer::new(self.name());
+        let reading = inputs.clone().map(|input| {
+            let rows = self.input.execute(input, Arc::clone(&context))?;
+            let reservation = consumer.clone_with_new_id().register(context.memory_pool());
+            let (exprs, baseline) = (self.exprs.clone(), baseline.clone());
+            Ok(SpawnedTask::spawn(Input::read(rows, exprs, reservation, baseline)))
+        });
+        let reading = reading.collect::<Result<Vec<_>>>()?;
+        let mut read = Vec::with_capacity(reading.len());
+        for input in reading {
+            read.push(joined(input).await?);
+        }
+        let rows: usize = read.iter().map(Input::rows).sum();
+        if read.iter().any(|input| input.rest.is_some()) || u32::try_from(rows).is_err() {
+            let mut once: Vec<Option<SendableRecordBatchStream>> = (0..partitions).map(|_| None).collect();
+            for (at, input) in inputs.zip(read) {
+                once[at] = Some(input.again());
+            }
+            let once = Arc::new(OnceExec::new(&self.input, once));
+            return self.theirs_over(once)?.execute(partition, context);
+        }
+        let batch_rows = context.session_config().batch_size().max(1);
+        let rows = Arc::new(Rows::new(read, &self.exprs, self.schema())?);
+        let most = if self.merged { context.session_config().target_partitions() } else { 1 };
+        let ranges = rows.ranges((rows.count / CORE_ROWS_MIN).clamp(1, most.max(1)));
+        let sorted = ranges.into_iter().map(|range| {
+            let (rows, baseline) = (Arc::clone(&rows), baseline.clone());
+            SpawnedTask::spawn(async move {
+                let _timer = baseline.elapsed_compute().timer();
+                let order = rows.sorted(&range)?;
+                let batches = order.chunks(batch_rows).map(|some| rows.batch(some));
+                Ok((batches.collect::<Result<Vec<_>>>()?, rows))
+            })
+        });
+        let sorted: Vec<_> = sorted.collect();
+        let schema = self.schema();
+        let parts = futures::stream::iter(sorted).then(joined).map_ok(move |(batches, rows)| {
+            let baseline = baseline.clone();
+            futures::stream::iter(batches).map(move |batch| {
+                // What is held stays accounted for until the last of it has left.
+                let _held = &rows;
+                baseline.record_output(batch.num_rows());
+                Ok(batch)
+            })
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, parts.try_flatten())))
+    }
+}
+
+async fn joined<T: Send + 'static>(task: SpawnedTask<Result<T>>) -> Result<T> {
+    task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+}
+
+/// The rows of one input, as far as there was memory for them.
+struct Input {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// The keys of each batch, and which rows have none.
+    keys: Vec<(Vec<u64>, ArrayRef)>,
+    rest: Option<SendableRecordBatchStream>,
+    reservation: MemoryReservation,
+}
+
+impl Input {
+    async fn read(
+        mut rows: SendableRecordBatchStream,
+        exprs: LexOrdering,
+        reservation: MemoryReservation,
+        baseline: BaselineMetrics,
+    ) -> Result<Self> {
+        let (schema, first) = (rows.schema(), exprs.first().clone());
+        let (batches, keys) = (Vec::new(), Vec::new());
+        let mut input = Self { schema, batches, keys, rest: None, reservation };
+        // The rows, the same in one and in order, and twice their keys and places.
+        let row = 3 * row_bytes(&input.schema) + 4 * size_of::<Keyed>();
+        while let Some(batch) = rows.try_next().await? {
+            let _timer = baseline.elapsed_compute().timer();
+            crate::wanted::look()?;
+            let fits = input.reservation.try_grow(batch.num_rows() * row).is_ok();
+            if fits {
+                let values = first.expr.evaluate(&batch)?.into_array(batch.num_rows())?;
+                let keys = keys_of(&values, first.options.descending);
+                let keys =
+                    keys.ok_or_else(|| internal_datafusion_err!("no keys of {}", values.data_type()))?;
+                input.keys.push((keys, values));
+            }
+            input.batches.push(batch);
+            if !fits {
+                input.reservation.free();
+                input.rest = Some(rows);
+                break;
+            }
+        }
+        Ok(input)
+    }
+
+    fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// All rows, those that were read first.
+    fn again(self) -> SendableRecordBatchStream {
+        let read = futures::stream::iter(self.batches.into_iter().map(Ok));
+        let rest = futures::stream::iter(self.rest).flatten();
+        Box::pin(RecordBatchStreamAdapter::new(self.schema, read.chain(rest)))
+    }
+}
+
+/// All rows of all inputs.
+struct Rows {
+    /// By input.
+    batches: Vec<RecordBatch>,
+    /// Where the rows of each input begin among all.
+    starts: Vec<usize>,
+    count: usize,
+    /// Rows with a key, by input.
+    keyed: Vec<Vec<Keyed>>,
+    /// Rows whose first key is NULL.
+    nulls: Vec<u32>,
+    nulls_first: bool,
+    /// Compares rows of two inputs (by the places of both) by the keys after the first.
+    compared: Vec<Vec<DynComparator>>,
+    schema: SchemaRef,
+    _reservations: Vec<MemoryReservation>,
+}
+
+/// Some of the rows, which are neighbours in the order.
+enum Part {
+    Nulls,
+    /// Those with keys from one to another, both inside.
+    Keys(u64, u64),
+}
+
+impl Rows {
+    fn new(inputs: Vec<Input>, exprs: &LexOrdering, schema: SchemaRef) -> Result<Self> {
+        let count = inputs.iter().map(Input::rows).sum();
+        let mut rows = Self {
+            batches: Vec::with_capacity(inputs.len()),
+            starts: Vec::with_capacity(inputs.len()),
+            count,
+            keyed: Vec::with_capacity(inputs.len()),
+            nulls: Vec::new(),
+            nulls_first: exprs.first().options.nulls_first,
+            compared: Vec::new(),
+            schema,
+            _reservations: Vec::with_capacity(inputs.len()),
+        };
+        let mut next = 0;
+        for input in inputs {
+            rows.starts.push(next as usize);
+            let mut keyed = Vec::with_capacity(input.rows());
+            for (keys, values) in &input.keys {
+                let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+                for (row, key) in keys.iter().enumerate() {
+                    if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                        rows.nulls.push(next);
+                    } else {
+                        keyed.push((*key, next));
+                    }
+                    next += 1;
+                }
+            }
+            rows.keyed.push(keyed);
+            rows.batches.push(match input.batches.as_slice() {
+                [only] => only.clone(),
+                all => concat_batches(&input.schema, all).map_err(from_arrow)?,
+            });
+            rows._reservations.push(input.reservation);
+        }
+        rows.compared = rows.comparators(&exprs[1..])?;
+        Ok(rows)
+    }
+
+    /// For each two inputs what compares their rows by `exprs`.
+    fn comparators(&self, exprs: &[PhysicalSortExpr]) -> Result<Vec<Vec<DynComparator>>> {
+        if exprs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of = |batch: &RecordBatch| {
+            let values = exprs.iter().map(|by| by.expr.evaluate(batch)?.into_array(batch.num_rows()));
+            values.collect::<Result<Vec<ArrayRef>>>()
+        };
+        let columns = self.batches.iter().map(of).collect::<Result<Vec<_>>>()?;
+        let mut all = Vec::with_capacity(columns.len() * columns.len());
+        for left in &columns {
+            for right in &columns {
+                let each = left.iter().zip(right).zip(exprs);
+                let each = each.map(|((left, right), by)| make_comparator(left, right, by.options));
+                all.push(each.collect::<Result<Vec<_>, _>>().map_err(from_arrow)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Input and row there.
+    fn place(&self, row: u32) -> (usize, usize) {
+        let input = self.starts.partition_point(|start| *start <= row as usize) - 1;
+        (input, row as usize - self.starts[input])
+    }
+
+    /// The order of rows that are equal in the first key.
+    fn compare(&self, a: u32, b: u32) -> Ordering {
+        let ((left, a), (right, b)) = (self.place(a), self.place(b));
+        let compared = &self.compared[left * self.batches.len() + right];
+        let orders = compared.iter().map(|compare| compare(a, b));
+        orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    /// About so many parts of about as many rows, in order.
+    fn ranges(&self, parts: usize) -> Vec<Part> {
+        let mut samples: Vec<u64> = Vec::new();
+        for keyed in &self.keyed {
+            let step = (self.count / SAMPLES).max(1);
+            samples.extend(keyed.iter().step_by(step).map(|(key, _)| *key));
+        }
+        samples.sort_unstable();
+        let mut edges: Vec<u64> =
+            (1..parts).filter_map(|at| samples.get(samples.len() * at / parts).copied()).collect();
+        edges.dedup();
+        edges.retain(|edge| *edge > 0);
+        let mut from = 0;
+        let mut ranges = Vec::with_capacity(edges.len() + 2);
+        for edge in edges {
+            ranges.push(Part::Keys(from, edge - 1));
+            from = edge;
+        }
+        ranges.push(Part::Keys(from, u64::MAX));
+        match self.nulls_first {
+            true => ranges.insert(0, Part::Nulls),
+            false => ranges.push(Part::Nulls),
+        }
+        ranges
+    }
+
+    /// The rows of a part in order.
+    fn sorted(&self, part: &Part) -> Result<Vec<u32>> {
+        crate::wanted::look()?;
+        match part {
+            Part::Nulls => {
+                let mut rows = self.nulls.clone();
+                if !self.compared.is_empty() {
+                    rows.sort_by(|a, b| self.compare(*a, *b));
+                }
+                Ok(rows)
+            }
+            Part::Keys(from, to) => {
+                let all = self.keyed.iter().flatten();
+                let keyed: Vec<Keyed> = match (*from, *to) {
+                    (0, u64::MAX) => all.copied().collect(),
+                    (from, to) => all.filter(|(key, _)| (from..=to).contains(key)).copied().collect(),
+                };
+                let mut keyed = radix::sort(keyed);
+                if !self.compared.is_empty() {
+                    keyed.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1).for_each(|alike| {
+                        alike.sort_by(|a, b| self.compare(a.1, b.1));
+                    });
+                }
+                Ok(keyed.into_iter().map(|(_, row)| row).collect())
+            }
+        }
+    }
+
+    fn batch(&self, rows: &[u32]) -> Result<RecordBatch> {
+        let places: Vec<(usize, usize)> = rows.iter().map(|row| self.place(*row)).collect();
+        let columns = self.schema.fields().iter().enumerate().map(|(at, field)| {
+            let columns: Vec<&ArrayRef> = self.batches.iter().map(|batch| batch.column(at)).collect();
+            gather(&columns, &places, field.data_type())
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(from_arrow)
+    }
+}
+
+impl DisplayAs for RadixSortExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RadixSortExec: expr=[{}]", self.exprs)?;
+        if self.merged { Ok(()) } else { f.write_str(", each partition") }
+    }
+}
+
+impl ExecutionPlan for RadixSortExec {
+    fn name(&self) -> &'static str {
+        "RadixSortExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.theirs.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        match self.theirs.downcast_ref::<SortPreservingMergeExec>() {
+            Some(merge) => merge.input().input_distribution_requirements(),
+            None => self.theirs.input_distribution_requirements(),
+        }
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![None]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut go_on = TreeNodeRecursion::Continue;
+        for by in &self.exprs {
+            go_on = go_on.visit_sibling(|| f(&by.expr))?;
+        }
+        Ok(go_on)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.swap_remove(0);
+        let theirs = self.theirs_over(Arc::clone(&input))?;
+        Ok(Arc::new(Self { theirs, input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, super::super::recompute())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let rows = futures::stream::once(self.clone().sorted(partition, context, baseline)).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

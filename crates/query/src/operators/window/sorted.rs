@@ -1,0 +1,332 @@
+//! Windows over rows that come in the order of their partitions and of each partition's order, from any input: the
+//! kernels of series in the place of functions that are called row by row.
+//!
+//! Rows are held until what their results hang on ([`Sight`]) has come, and then until no later one hangs on them. Where
+//! there is no memory to hold them, DataFusion's node takes over from the first of them on.
+
+use super::exec::Stage;
+use super::frame::Sight;
+use super::rule::windows_of;
+use super::slices::{Order, evaluated, numbered};
+use crate::error::from_arrow;
+use crate::operators::TIME_ORDER;
+use crate::operators::sort::OnceExec;
+use crate::scan::row_bytes;
+use arrow_select::concat::concat_batches;
+use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::windows::BoundedWindowAggExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, InputDistributionRequirements,
+    InputOrderMode, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt};
+use std::fmt;
+use std::sync::Arc;
+
+/// Rows that are worked on at once, where no result hangs on more.
+const ROWS_AT_ONCE: usize = if cfg!(test) { 16 } else { 61_440 };
+
+/// So many times the rows that are held for those to come are waited for, so that a row is worked on about once.
+const GROWTH: usize = 7;
+
+/// Adds window functions to rows that come sorted by partition and order.
+#[derive(Debug, Clone)]
+pub(crate) struct SortedWindowExec {
+    /// DataFusion's node, which has the input.
+    node: Arc<dyn ExecutionPlan>,
+    stage: Arc<Stage>,
+    sight: Sight,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SortedWindowExec {
+    /// In the place of a node of windows; `None` where its rows do not come sorted, or a function has no kernel.
+    pub(super) fn of(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
+        let bounded = node.downcast_ref::<BoundedWindowAggExec>();
+        let sorted = bounded.is_none_or(|node| node.input_order_mode == InputOrderMode::Sorted);
+        let Some((windows, input)) = windows_of(node).filter(|_| sorted) else { return Ok(None) };
+        let [first, rest @ ..] = windows else { return Ok(None) };
+        let (partition, order) = (first.partition_by(), first.order_by());
+        if rest.iter().any(|other| other.partition_by() != partition || other.order_by() != order) {
+            return Ok(None);
+        }
+        let schema = input.schema();
+        let partition = partition.iter().map(|key| (Arc::clone(key), None)).collect();
+        let stage = Stage::new(windows, partition, order_of(order, &schema), (&schema, node.schema()))?;
+        let Some(sight) = stage.sight() else { return Ok(None) };
+        let (node, stage) = (Arc::clone(node), Arc::new(stage));
+        Ok(Some(Self { node, stage, sight, metrics: ExecutionPlanMetricsSet::new() }))
+    }
+
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        self.node.children()[0]
+    }
+}
+
+/// The order of rows that come sorted by `exprs`.
+fn order_of(exprs: &[PhysicalSortExpr], schema: &Schema) -> Order {
+    let time = |by: &PhysicalSortExpr| {
+        let column = by.expr.downcast_ref::<Column>()?.index();
+        let field = schema.fields().get(column)?;
+        let is_time = matches!(field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _));
+        let ascends = by.options.descending == TIME_ORDER.descending;
+        (is_time && ascends && !field.is_nullable()).then_some(column)
+    };
+    match exprs {
+        [] => Order::Any,
+        [by] => time(by).map_or_else(|| Order::Sorted(exprs.to_vec()), Order::Time),
+        _ => Order::Sorted(exprs.to_vec()),
+    }
+}
+
+impl DisplayAs for SortedWindowExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SortedWindowExec: [{}]", self.stage.functions().collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl ExecutionPlan for SortedWindowExec {
+    fn name(&self) -> &'static str {
+        "SortedWindowExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.node.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.node.children()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.node.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.node.required_input_ordering()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.node.maintains_input_order()
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        self.node.benefits_from_input_partitioning()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.node.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let node = Arc::clone(&self.node).replace_children(children, options)?;
+        Ok(match Self::of(&node)? {
+            Some(exec) => Arc::new(exec),
+            None => node,
+        })
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, super::super::recompute())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input().execute(partition, Arc::clone(&context))?;
+        let batch_rows = context.session_config().batch_size().max(1);
+        let run = Run {
+            held: RecordBatch::new_empty(input.schema()),
+            input,
+            reservation: MemoryConsumer::new(self.name()).register(context.memory_pool()),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+            exec: self.clone(),
+            execution: (partition, context),
+            known: 0,
+            arrived: Vec::new(),
+            arrived_rows: 0,
+            awaited_rows: batch_rows,
+            batch_rows,
+            ready: None,
+            way: Way::Kernels,
+        };
+        let rows = futures::stream::try_unfold(run, |mut run| async move {
+            Ok(run.next().await?.map(|batch| (batch, run)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// One partition of the plan.
+struct Run {
+    exec: SortedWindowExec,
+    execution: (usize, Arc<TaskContext>),
+    input: SendableRecordBatchStream,
+    /// Rows whose results are not known, behind so many that they hang on.
+    held: RecordBatch,
+    known: usize,
+    /// What has come since.
+    arrived: Vec<RecordBatch>,
+    arrived_rows: usize,
+    /// How many are waited for.
+    awaited_rows: usize,
+    batch_rows: usize,
+    /// Rows that have not been yielded.
+    ready: Option<RecordBatch>,
+    way: Way,
+    reservation: MemoryReservation,
+    metrics: BaselineMetrics,
+}
+
+enum Way {
+    Kernels,
+    /// DataFusion's rows, so many of which were yielded before.
+    Theirs(SendableRecordBatchStream, usize),
+    Done,
+}
+
+impl Run {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(rows) = self.ready.take().filter(|rows| rows.num_rows() > 0) {
+                let now = self.batch_rows.min(rows.num_rows());
+                self.ready = Some(rows.slice(now, rows.num_rows() - now));
+                self.metrics.record_output(now);
+                return Ok(Some(rows.slice(0, now)));
+            }
+            match &mut self.way {
+                Way::Done => return Ok(None),
+                Way::Theirs(rows, skipped) => {
+                    let Some(batch) = rows.try_next().await? else { return Ok(None) };
+                    let skip = (*skipped).min(batch.num_rows());
+                    *skipped -= skip;
+                    self.ready = Some(batch.slice(skip, batch.num_rows() - skip));
+                }
+                Way::Kernels => match self.input.try_next().await? {
+                    Some(batch) => self.take(batch)?,
+                    None => {
+                        self.work(true)?;
+                        self.way = Way::Done;
+                    }
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, batch: RecordBatch) -> Result<()> {
+        self.arrived_rows += batch.num_rows();
+        self.arrived.push(batch);
+        // The rows, the same side by side, and with their results.
+        let row = 2 * row_bytes(&self.held.schema()) + row_bytes(&self.exec.schema());
+        if self.reservation.try_resize((self.held.num_rows() + self.arrived_rows) * row).is_err() {
+            return self.give_up();
+        }
+        if self.arrived_rows >= self.awaited_rows { self.work(false) } else { Ok(()) }
+    }
+
+    /// Leaves what is held, and what comes, to DataFusion's node.
+    fn give_up(&mut self) -> Result<()> {
+        let schema = self.held.schema();
+        let held = std::mem::replace(&mut self.held, RecordBatch::new_empty(Arc::clone(&schema)));
+        let held = std::iter::once(held).chain(std::mem::take(&mut self.arrived)).map(Ok);
+        let empty: SendableRecordBatchStream = Box::pin(EmptyRecordBatchStream::new(Arc::clone(&schema)));
+        let rest = std::mem::replace(&mut self.input, empty);
+        let rows = futures::stream::iter(held).chain(rest);
+        let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
+        let (partition, context) = &self.execution;
+        let once = (0..*partition).map(|_| None).chain([Some(rows)]);
+        let once = Arc::new(OnceExec::new(self.exec.input(), once));
+        let node = Arc::clone(&self.exec.node).replace_children(vec![once], super::super::recompute())?;
+        self.way = Way::Theirs(node.execute(*partition, Arc::clone(context))?, self.known);
+        self.reservation.free();
+        Ok(())
+    }
+
+    /// Finds the results of all rows that can be known; `last`: no more come.
+    fn work(&mut self, last: bool) -> Result<()> {
+        crate::wanted::look()?;
+        let _timer = self.metrics.elapsed_compute().timer();
+        let held = std::iter::once(&self.held).filter(|held| held.num_rows() > 0);
+        let rows = concat_batches(&self.held.schema(), held.chain(&self.arrived)).map_err(from_arrow)?;
+        self.arrived.clear();
+        self.arrived_rows = 0;
+        let count = rows.num_rows();
+        let ends = self.exec.stage.partition_ends(&rows)?;
+        let start = if ends.len() > 1 { ends[ends.len() - 2] } else { 0 };
+        let complete = if last { count } else { self.complete(&rows, start)? };
+        if complete <= self.known {
+            self.held = rows;
+            self.awaited_rows = count.max(self.batch_rows);
+            return Ok(());
+        }
+        let found = self.exec.stage.apply(&rows, &ends)?;
+        self.ready = Some(found.slice(self.known, complete - self.known));
+        let from = match self.exec.sight.before {
+            Some(before) => start.max(complete.saturating_sub(before)).min(complete),
+            None => start,
+        };
+        self.held = rows.slice(from, count - from);
+        self.known = complete - from;
+        self.awaited_rows = (2 * self.awaited_rows).min(ROWS_AT_ONCE).max(GROWTH * self.known);
+        Ok(())
+    }
+
+    /// Up to which row results are known, of rows whose last partition begins at `start` and may go on.
+    fn complete(&self, rows: &RecordBatch, start: usize) -> Result<usize> {
+        let count = rows.num_rows();
+        let Some(after) = self.exec.sight.after else { return Ok(start) };
+        let seen = count.saturating_sub(after);
+        let peers = if self.exec.sight.peers { self.exec.stage.last_peers(rows, start)? } else { count };
+        Ok(seen.min(peers).max(start))
+    }
+}
+
+impl Stage {
+    /// Where each partition of rows that come sorted ends.
+    fn partition_ends(&self, rows: &RecordBatch) -> Result<Vec<usize>> {
+        let count = rows.num_rows();
+        if self.keys().next().is_none() || count == 0 {
+            return Ok(vec![count]);
+        }
+        let numbers = numbered(&evaluated(self.keys(), rows)?, count)?;
+        let mut ends: Vec<usize> = Vec::new();
+        for alike in numbers.chunk_by(|a, b| a == b) {
+            ends.push(ends.last().copied().unwrap_or(0) + alike.len());
+        }
+        Ok(ends)
+    }
+
+    /// Where the last rows begin, from `start` on, that are equal in the order.
+    fn last_peers(&self, rows: &RecordBatch, start: usize) -> Result<usize> {
+        let rows = rows.slice(start, rows.num_rows() - start);
+        let exprs: Vec<_> = self.order().collect();
+        if exprs.is_empty() || rows.num_rows() == 0 {
+            return Ok(start);
+        }
+        let numbers = numbered(&evaluated(&exprs, &rows)?, rows.num_rows())?;
+        let last = numbers.last();
+        Ok(start + numbers.partition_point(|number| Some(number) < last))
+    }
+}
