@@ -18,12 +18,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tickstone_engine::Snapshot;
 use tickstone_query::append::Appender;
-use tickstone_query::dialect::{Statement as Parsed, parse, reads_several};
+use tickstone_query::dialect::{Statement as Parsed, parse};
 use tickstone_query::export::{self, Format};
 use tickstone_query::import::Compression;
 use tickstone_query::{
@@ -64,11 +64,23 @@ impl SessionCell {
     }
 
     /// Runs one statement to its outcome.
-    fn run(&self, statement: &Parsed, frames: &[Arc<QueryFrame>], sql: &Arc<str>) -> PyResult<Outcome> {
+    fn run(&self, asked: &Asked, frames: &[Arc<QueryFrame>]) -> PyResult<Outcome> {
+        let sql = &asked.sql;
         self.with(|session| {
-            session.set_frames(frames.to_vec());
             let runtime = session.database().runtime().handle().clone();
-            let outcome = wait(&runtime, session.run_text(statement.clone(), Some(Arc::clone(sql))));
+            if asked.whole {
+                let known = wait(&runtime, session.run_known(sql))?;
+                if let Some(outcome) = known.map_err(|error| error::of_query(&error, Some(sql)))? {
+                    return Ok(outcome);
+                }
+            }
+            let statement = asked.parsed()?.clone();
+            session.set_frames(frames.to_vec());
+            let text = Arc::clone(sql);
+            let outcome = match asked.whole {
+                true => wait(&runtime, session.run_whole(statement, text)),
+                false => wait(&runtime, session.run_text(statement, Some(text))),
+            };
             session.set_frames(Vec::new());
             outcome?.map_err(|error| error::of_query(&error, Some(sql)))
         })
@@ -102,23 +114,31 @@ impl Session {
 impl Session {
     /// The statements of a text, with values for their placeholders.
     #[pyo3(signature = (sql, params=None))]
-    fn parse(&self, sql: &str, params: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Statement>> {
+    fn parse(
+        &self,
+        py: Python<'_>,
+        sql: &str,
+        params: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Statement>> {
         let cell = self.cell.get()?;
         cell.shared.users().check_open()?;
         let text: Arc<str> = sql.into();
         let raised = |error: QueryError| error::of_query(&error, Some(sql));
+        let made = |statement, whole| Statement {
+            cell: InProcess::new(Arc::clone(cell)),
+            asked: Arc::new(Asked { statement, whole, sql: Arc::clone(&text) }),
+        };
+        if params.is_none() && py.detach(|| cell.with(|session| Ok(session.knows(sql))))? {
+            return Ok(vec![made(OnceLock::new(), true)]);
+        }
         let parameters = parameters(params)?;
         let statements = net(|| {
             let mut statements = parse(sql).map_err(|error| raised(error.into()))?;
             parameters.bind(&mut statements).map_err(raised)?;
             Ok(statements)
         })?;
-        let made = |statement| Statement {
-            cell: InProcess::new(Arc::clone(cell)),
-            statement,
-            sql: Arc::clone(&text),
-        };
-        Ok(statements.into_iter().map(made).collect())
+        let whole = params.is_none() && statements.len() == 1;
+        Ok(statements.into_iter().map(|statement| made(OnceLock::from(statement), whole)).collect())
     }
 
     /// Appends to the open transaction; how many rows.
@@ -152,8 +172,36 @@ fn append(session: &mut QuerySession, table: &str, batches: Batches) -> tickston
 #[pyclass(frozen, module = "tickstone._tickstone")]
 pub(crate) struct Statement {
     cell: InProcess<Arc<SessionCell>>,
-    statement: Parsed,
+    asked: Arc<Asked>,
+}
+
+/// What is asked of a session.
+struct Asked {
+    /// Not parsed yet where its plan is known by its text.
+    statement: OnceLock<Parsed>,
+    /// Whether the text is the one statement, with its values.
+    whole: bool,
     sql: Arc<str>,
+}
+
+impl Asked {
+    fn parsed(&self) -> PyResult<&Parsed> {
+        if let Some(statement) = self.statement.get() {
+            return Ok(statement);
+        }
+        let raised = |error: QueryError| error::of_query(&error, Some(&self.sql));
+        let statement = parse(&self.sql).map_err(|error| raised(error.into()))?.pop();
+        let statement = statement.ok_or_else(|| error::request("the text holds no statement", None))?;
+        Ok(self.statement.get_or_init(|| statement))
+    }
+
+    /// The statement, but where the session knows the text: it is a query over tables of the database then.
+    fn unknown(&self, session: &QuerySession) -> PyResult<Option<&Parsed>> {
+        match self.statement.get() {
+            None if session.knows(&self.sql) => Ok(None),
+            _ => self.parsed().map(Some),
+        }
+    }
 }
 
 fn frames_of(frames: &[Py<Frame>]) -> Vec<Arc<QueryFrame>> {
@@ -165,24 +213,32 @@ impl Statement {
     /// Whether it gives rows and changes nothing, so that it can be run when they are asked for.
     fn is_query(&self, py: Python<'_>) -> PyResult<bool> {
         let cell = self.cell.get()?;
-        py.detach(|| cell.with(|session| Ok(session.executed(&self.statement).gives_rows())))
+        let gives_rows = |session: &mut QuerySession| {
+            let statement = self.asked.unknown(session)?;
+            Ok(statement.is_none_or(|statement| session.executed(statement).gives_rows()))
+        };
+        py.detach(|| cell.with(gives_rows))
     }
 
     /// The names it reads rows from that the database does not have.
     fn missing(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let cell = self.cell.get()?;
-        py.detach(|| cell.with(|session| Ok(session.missing_tables(&self.statement))))
+        let missing = |session: &mut QuerySession| {
+            let statement = self.asked.unknown(session)?;
+            Ok(statement.map(|statement| session.missing_tables(statement)).unwrap_or_default())
+        };
+        py.detach(|| cell.with(missing))
     }
 
     /// Runs it; the rows it changed, where it did that.
     fn run(&self, py: Python<'_>, frames: Vec<Py<Frame>>) -> PyResult<Option<u64>> {
         let (cell, frames) = (self.cell.get()?, frames_of(&frames));
-        py.detach(|| match cell.run(&self.statement, &frames, &self.sql)? {
+        py.detach(|| match cell.run(&self.asked, &frames)? {
             Outcome::Done { rows, .. } => Ok(rows),
             Outcome::Rows { stream, .. } => {
                 let runtime = cell.shared.engine()?.runtime().handle().clone();
                 let drained = wait(&runtime, stream.try_for_each(|_| std::future::ready(Ok(()))))?;
-                drained.map_err(|error| error::of_query(&error.into(), Some(&self.sql)))?;
+                drained.map_err(|error| error::of_query(&error.into(), Some(&self.asked.sql)))?;
                 Ok(None)
             }
         })
@@ -191,16 +247,13 @@ impl Statement {
     /// It as a query, planned: an error in it is raised now.
     fn query(&self, py: Python<'_>, frames: Vec<Py<Frame>>) -> PyResult<Query> {
         let (cell, frames) = (self.cell.get()?, frames_of(&frames));
-        let (statement, sql) = (self.statement.clone(), Arc::clone(&self.sql));
-        let (planned, several) = py.detach(|| {
-            let several = cell.with(|session| Ok(reads_several(session.executed(&statement))))?;
-            Ok::<_, PyErr>((plan(cell, &statement, &frames, &sql)?, several))
-        })?;
+        let asked = Arc::clone(&self.asked);
+        let planned = py.detach(|| plan(cell, &asked, &frames))?;
         let schema = Arc::clone(&planned.schema);
         let ahead = Arc::new(Ahead(Mutex::new(Some(planned))));
         cell.shared.users().add(Arc::downgrade(&ahead) as _);
         let inner = InProcess::new(QueryInner { cell: Arc::clone(cell), ahead });
-        Ok(Query { inner, statement, several, sql, frames, schema })
+        Ok(Query { inner, asked, frames, schema })
     }
 }
 
@@ -215,17 +268,12 @@ struct Planned {
     progress: QueryProgress,
 }
 
-fn plan(
-    cell: &Arc<SessionCell>,
-    statement: &Parsed,
-    frames: &[Arc<QueryFrame>],
-    sql: &Arc<str>,
-) -> PyResult<Planned> {
+fn plan(cell: &Arc<SessionCell>, asked: &Asked, frames: &[Arc<QueryFrame>]) -> PyResult<Planned> {
     let engine = cell.shared.engine()?;
     let (snapshot, made) = (raised(engine.snapshot())?, Instant::now());
     let functions = engine.functions_version();
     drop(engine);
-    match cell.run(statement, frames, sql)? {
+    match cell.run(asked, frames)? {
         Outcome::Rows { schema, stream, progress, .. } => {
             Ok(Planned { snapshot, made, functions, schema, stream, progress })
         }
@@ -299,10 +347,7 @@ impl User for Ahead {
 #[pyclass(frozen, module = "tickstone._tickstone")]
 pub(crate) struct Query {
     inner: InProcess<QueryInner>,
-    statement: Parsed,
-    /// Whether it reads several tables.
-    several: bool,
-    sql: Arc<str>,
+    asked: Arc<Asked>,
     frames: Vec<Arc<QueryFrame>>,
     schema: SchemaRef,
 }
@@ -322,7 +367,7 @@ impl Query {
             {
                 Ok(planned)
             }
-            _ => plan(&inner.cell, &self.statement, &self.frames, &self.sql),
+            _ => plan(&inner.cell, &self.asked, &self.frames),
         }
     }
 }
@@ -340,12 +385,12 @@ impl Query {
         let (shared, schema) = (Arc::clone(inner.cell.shared()), planned.schema);
         // A join may work for long on one batch. On a thread of the runtime it does not keep this one from
         // looking for signals; a query of one table is quicker without the way there and back.
-        let stream = match self.several {
+        let stream = match planned.progress.reads_several() {
             true => on_runtime(&runtime, &schema, planned.stream, planned.progress.clone()),
             false => planned.stream,
         };
         let progress = tell.map(|tell| Teller::new(tell, planned.progress));
-        Ok(Stream::new(shared, runtime, schema, stream, progress, Arc::clone(&self.sql)))
+        Ok(Stream::new(shared, runtime, schema, stream, progress, Arc::clone(&self.asked.sql)))
     }
 
     /// Runs it into a file; how many rows.

@@ -1,167 +1,84 @@
-"""Text files as programs of all kinds write them, and files that are none."""
+"""Texts that come again, which are not parsed again: they mean what they would mean if they were."""
 
-import random
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
+import threading
+
+import pyarrow as pa
 import pytest
 
 import tickstone
 
-ROWS = [(n, f"né☂{n}", n / 2) for n in range(500)]
-CSV = "n,name,x\n" + "".join(f"{n},{name},{x}\n" for n, name, x in ROWS)
+SQL = "SELECT s, x FROM t WHERE s = 'A' ORDER BY ts"
 
 
-def rows(db: tickstone.Database, path: Path) -> list[tuple[Any, ...]]:
-    """What an import of the file makes."""
-    db.import_file(path, "t")
-    return db.sql("SELECT n, name::VARCHAR, x FROM t ORDER BY n").fetchall()
+@pytest.fixture
+def db() -> tickstone.Database:
+    database = tickstone.open(":memory:")
+    database.sql("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, x INT) TIMESTAMP(ts) SERIES BY (s)")
+    database.sql("INSERT INTO t VALUES ('2024-01-01', 'A', 1), ('2024-01-02', 'B', 2)")
+    return database
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_encodings_and_line_ends(db: tickstone.Database, tmp_path: Path, encoding: str, ending: str) -> None:
-    path = tmp_path / "t.csv"
-    text = CSV.replace("\n", ending)
-    # Without a mark UTF-16 is known by the zeros of a text of ASCII.
-    if encoding in ("utf-16-le", "utf-16-be"):
-        text = text.replace("é☂", "-")
-    path.write_bytes(text.encode(encoding))
-    wanted = [(n, name.replace("é☂", "-") if "-" in text else name, x) for n, name, x in ROWS]
-    assert rows(db, path) == wanted
+def test_rows_that_came_meanwhile_are_seen(db: tickstone.Database) -> None:
+    for _ in range(4):
+        assert db.sql(SQL).fetchall() == [("A", 1)]
+    db.sql("INSERT INTO t VALUES ('2024-01-03', 'A', 3)")
+    assert db.sql(SQL).fetchall() == [("A", 1), ("A", 3)]
+    asked = db.sql(SQL)
+    db.sql("INSERT INTO t VALUES ('2024-01-04', 'A', 4)")
+    # It is run when its rows are asked for.
+    assert len(asked.fetchall()) == 3
+    db.sql("DELETE FROM t WHERE x = 3")
+    assert db.sql(SQL).fetchall() == [("A", 1), ("A", 4)]
 
 
-def test_utf_32_is_refused_by_name(db: tickstone.Database, tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_bytes(CSV.encode("utf-32"))
-    with pytest.raises(tickstone.Error, match="is UTF-32, which is not read") as caught:
-        db.import_file(path, "t")
-    assert caught.value.kind == "fix request"
+def test_values_of_parameters_are_their_own(db: tickstone.Database) -> None:
+    text = "SELECT x FROM t WHERE s = $1"
+    for symbol, x in [("A", 1), ("B", 2), ("A", 1), ("B", 2)]:
+        assert db.sql(text, [symbol]).fetchall() == [(x,)]
 
 
-@pytest.mark.parametrize("size", [1 << 20, 3 << 20])
-@pytest.mark.parametrize("header", [True, False])
-def test_a_first_record_past_a_megabyte(db: tickstone.Database, tmp_path: Path, size: int, header: bool) -> None:
-    long = "x" * size
-    path = tmp_path / "t.csv"
-    path.write_text(("n,name\n" if header else "") + f"1,{long}\n2,short\n")
-    db.import_file(path, "t")
-    first = db.table("t").columns[0]
-    assert db.sql(f"SELECT * FROM t ORDER BY {first}").fetchall() == [(1, long), (2, "short")]
+def test_another_table_or_a_variable_takes_the_place(db: tickstone.Database) -> None:
+    for _ in range(3):
+        db.sql(SQL).fetchall()
+    db.sql("DROP TABLE t")
+    with pytest.raises(tickstone.Error):
+        db.sql(SQL).fetchall()
+    t = pa.table({"ts": [1, 2], "s": ["A", "B"], "x": [7, 8]})
+    assert db.sql(SQL).fetchall() == [("A", 7)]
+    del t
+    db.sql("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, x VARCHAR) TIMESTAMP(ts) SERIES BY (s)")
+    db.sql("INSERT INTO t VALUES ('2024-01-01', 'A', 'one')")
+    for _ in range(3):
+        assert db.sql(SQL).fetchall() == [("A", "one")]
 
 
-def test_a_line_in_single_quotes(db: tickstone.Database, tmp_path: Path) -> None:
-    path = tmp_path / "t.ndjson"
-    for text in ("{'n': 1}\n", "'{\"n\": 1}'\n", '{"n": \'a\'}\n'):
-        path.write_text(text)
-        with pytest.raises(tickstone.Error, match="line 1") as caught:
-            db.import_file(path, "t")
-        assert "double quotes" in str(caught.value) or "begin with '{'" in str(caught.value)
-    assert db.tables() == []
+def test_settings_and_functions_count(db: tickstone.Database) -> None:
+    text = "SELECT s, plus(x) AS y FROM t WHERE s = 'A'"
+    for step in (1, 2):
+        if step == 2:
+            db.remove_function("plus")
+        db.create_function("plus", lambda x, step=step: pa.array([v.as_py() + step for v in x]), ["INT"], "BIGINT")
+        for _ in range(3):
+            assert db.sql(text).fetchall() == [("A", 1 + step)]
+    db.sql("SET pipeline = false")
+    assert db.sql(SQL).fetchall() == [("A", 1)]
 
 
-@pytest.mark.parametrize("at", [0, 57, 100])
-@pytest.mark.parametrize("ending", ["csv", "ndjson"])
-def test_numbers_and_one_word(db: tickstone.Database, tmp_path: Path, at: int, ending: str) -> None:
-    values = [str(n) for n in range(100)]
-    values.insert(at, "abc")
-    path = tmp_path / f"t.{ending}"
-    if ending == "csv":
-        path.write_text("k,n\n" + "".join(f"1,{value}\n" for value in values))
-    else:
-        path.write_text("".join(f'{{"k": 1, "n": "{value}"}}\n' for value in values))
-    line = at + 1 + (ending == "csv")
-    with pytest.raises(tickstone.Error, match=rf"line {line}, column 2 'n': 'abc' is not a BIGINT") as caught:
-        db.import_file(path, "t")
-    assert "VARCHAR" in (caught.value.hint or "")
-    assert db.import_file(path, "t", types={"n": "VARCHAR"}).rows == 101
+def test_threads_ask_for_the_same(db: tickstone.Database) -> None:
+    found: list[object] = []
+    ask = lambda: found.extend(db.sql(SQL).fetchall() for _ in range(50))  # noqa: E731
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 400
+    assert all(rows == [("A", 1)] for rows in found)
 
 
-@pytest.mark.parametrize("ending", ["arrow", "parquet"])
-def test_files_that_are_cut_or_flipped(db: tickstone.Database, tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"t.{ending}"
-    db.export("SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS t(n, s)", path)
-    whole = path.read_bytes()
-    for length in {*range(0, len(whole) - 1, max(len(whole) // 40, 1)), len(whole) - 1}:
-        path.write_bytes(whole[:length])
-        try:
-            db.import_file(path, "t")
-        except tickstone.Error as error:
-            assert error.kind == "fix request", error
-        else:
-            db.sql("DROP TABLE t")
-
-
-MISTAKES = [
-    "SELECT s ~ '[' FROM t",
-    "SELECT s ~ s FROM t",
-    "SELECT 'a' ~ '(?P<'",
-    "SELECT regexp_replace(s, '[', '') FROM t",
-    "SELECT regexp_match(s, '*') FROM t",
-    "SELECT regexp_count(s, '(') FROM t",
-    "SELECT array_resize([1], -1, 1)",
-    "SELECT array_slice([1, 2, 3], 1, 2, 0)",
-    "SELECT chr(-1)",
-    "SELECT chr(1114112)",
-    "SELECT factorial(-1)",
-    "SELECT factorial(30)",
-    "SELECT nth_value(s, 0) OVER (ORDER BY s) FROM t",
-    "SELECT to_timestamp('nonsense')",
-    "SELECT to_date('nonsense')",
-    "SELECT CAST('x' AS INT)",
-    "SELECT CAST(300 AS TINYINT)",
-    "SELECT 1 / 0",
-    "SELECT date_trunc('nonsense', now())",
-    "SELECT date_part('nonsense', now())",
-    "SELECT encode('a', 'nonsense')",
-    "SELECT decode('zz', 'hex')",
-    "SELECT repeat('a', -1) || to_hex('x')",
-    "SELECT power('a', 2)",
-    "SELECT array_element('a', 1)",
-    "SELECT sum(s) FROM t",
-    "SELECT array_sum(['a'])",
-    "SELECT now() ~ 'a'",
-    "SELECT gcd(1.5, 2)",
-    "SELECT overlay('abc' PLACING 'x' FROM -5)",
-    "SELECT range(1, 5, 0)",
-    "SELECT generate_series(1, 10, 0)",
-    "SELECT approx_percentile_cont(n, 2.0) FROM t",
-]
-
-
-@pytest.mark.parametrize("sql", MISTAKES)
-def test_a_users_mistake_is_no_defect(db: tickstone.Database, sql: str) -> None:
-    db.sql("CREATE TABLE t (n BIGINT, s VARCHAR)")
-    db.sql("INSERT INTO t VALUES (1, '['), (2, 'a')")
-    try:
-        db.sql(sql).fetchall()
-    except tickstone.Error as error:
-        assert error.kind == "fix request", error
-        words = ("Int64", "Int32", "Utf8", "Float64", "PrimitiveArray", "StringArray", "Timestamp(")
-        assert not any(word in str(error) for word in words), error
-
-
-def test_a_name_of_an_arrow_type_that_is_none_is_no_defect(db: tickstone.Database) -> None:
-    """`arrow_cast` takes Arrow's names of types, so that its message has them."""
-    with pytest.raises(tickstone.Error, match="Nonsense") as raised:
-        db.sql("SELECT arrow_cast(1, 'Nonsense')").fetchall()
-    assert raised.value.kind == "fix request"
-
-
-def test_random_calls_are_no_defects(db: tickstone.Database) -> None:
-    """Every scalar function with arguments of all types: wrong ones are the user's mistake."""
-    names = [row[0] for row in db.sql("SHOW FUNCTIONS").fetchall() if str(row[0]).isidentifier()]
-    arguments = ["NULL", "-1", "0", "9223372036854775807", "1.5", "'a'", "'['", "''", "[1]", "now()", "true", "x'00'"]
-    seed = random.randrange(1 << 32)
-    chosen = random.Random(seed)
-    for _ in range(400):
-        call = f"{chosen.choice(names)}({', '.join(chosen.choices(arguments, k=chosen.randrange(4)))})"
-        # A length of nearly any size is what they may be asked for.
-        if "9223372036854775807" in call and call.startswith(("repeat", "lpad", "rpad", "range", "generate", "array_r")):
-            continue
-        try:
-            db.sql(f"SELECT {call}").fetchall()
-        except tickstone.Error as error:
-            assert error.kind != "report", (seed, call, error)
-        except OverflowError:
-            pass
+def test_queries_are_listed_by_their_text(db: tickstone.Database) -> None:
+    text = "SELECT count(*) FROM queries() WHERE statement LIKE '%queries()%'"
+    for _ in range(3):
+        assert db.sql(text).fetchall() == [(1,)]

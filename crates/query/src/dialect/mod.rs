@@ -54,7 +54,7 @@ pub use calls::{Callable, CallableKind};
 pub use error::SqlError;
 pub use names::resolve_names;
 pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
-pub use references::{reads_several, tables_read};
+pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
     AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Position, Statement,

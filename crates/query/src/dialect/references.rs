@@ -23,31 +23,6 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
     names.0
 }
 
-/// Whether a query reads more than one table, or one more than once: it may make far more rows than it reads.
-pub fn reads_several(statement: &Statement) -> bool {
-    let mut relations = Relations(0);
-    if let Statement::Query(node) = statement {
-        // The visitor never breaks off.
-        let _ = node.visit(&mut relations);
-    }
-    relations.0 > 1
-}
-
-struct Relations(usize);
-
-impl Visitor for Relations {
-    type Break = ();
-
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        let nests = matches!(
-            factor,
-            TableFactor::Derived { .. } | TableFactor::NestedJoin { .. } | TableFactor::Pivot { .. }
-        );
-        self.0 += usize::from(!nests);
-        ControlFlow::Continue(())
-    }
-}
-
 struct Names(Vec<String>);
 
 impl Visitor for Names {

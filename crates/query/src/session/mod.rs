@@ -2,7 +2,8 @@
 //!
 //! Flow of a query: [`Statement`] -> plan (names, types) -> optimised -> physical, over one partition
 //! where few rows are read, over one a core where many are -> a stream of batches. A statement that comes
-//! again, literals aside, takes its physical plan from the cache (`plans`).
+//! again, literals aside, takes its physical plan from the cache (`plans`); one whose whole text comes again is not even
+//! parsed ([`Session::run_known`]).
 
 mod catalog;
 mod describe;
@@ -37,7 +38,7 @@ use running::Running;
 use state::States;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
 use tickstone_model::SyncPolicy;
 
@@ -102,6 +103,8 @@ pub struct Session {
     memory: Arc<SessionMemory>,
     /// The statement under way, where it is one that SHOW QUERIES lists.
     running: Option<Arc<Running>>,
+    /// The text that the statement under way is, where that is all there is to say about it.
+    whole: Option<Arc<str>>,
 }
 
 /// Whether statements may change what the database holds.
@@ -135,6 +138,7 @@ impl Session {
             changes_at_once: false,
             memory,
             running: None,
+            whole: None,
         }
     }
 
@@ -175,6 +179,60 @@ impl Session {
             Err(error) => {
                 entered.failed();
                 Err(error)
+            }
+        }
+    }
+
+    /// As [`Self::run_text`], of the one statement that a text is, without values from elsewhere: where its plan is kept
+    /// [`Self::run_known`] answers the same text from then on.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`].
+    pub async fn run_whole(&mut self, statement: Statement, text: Arc<str>) -> Result<Outcome> {
+        self.whole = matches!(statement, Statement::Query(_)).then(|| Arc::clone(&text));
+        let done = self.run_text(statement, Some(text)).await;
+        self.whole = None;
+        done
+    }
+
+    /// Whether [`Self::run_known`] answers a text, as far as is known now.
+    pub fn knows(&self, text: &str) -> bool {
+        self.pinned.renew();
+        !self.engine().is_read_only() && self.known_text(text).is_some()
+    }
+
+    /// The rows of a query by its text alone, which is not parsed; `None` where its plan is not kept, or not for tables,
+    /// settings and functions as they are now.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`].
+    pub async fn run_known(&mut self, text: &Arc<str>) -> Result<Option<Outcome>> {
+        if self.engine().is_read_only() {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        self.pinned.renew();
+        self.states.know(self.database.user_functions())?;
+        let Some(known) = self.known_text(text) else { return Ok(None) };
+        self.states.begin();
+        let entered = self.database.running().enter_query(Arc::clone(text), &self.memory);
+        self.running = Some(Arc::clone(entered.one()));
+        let wanted = Arc::clone(entered.one().wanted());
+        let started = Within::new(Some(wanted), async { self.start_known(&known) });
+        let started = OnEnoughStack::new(started).await;
+        self.running = None;
+        match started.unwrap_or_else(Err) {
+            Ok(Some((plan, stream))) => {
+                self.database.plans().count(true);
+                let progress = QueryProgress::of(&plan).of_statement(entered.one().wanted());
+                let stream = entered.watch(stream, &progress);
+                let (schema, planning) = (plan.schema(), begun.elapsed());
+                Ok(Some(Outcome::Rows { schema, stream, planning, progress }))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => {
+                entered.failed();
+                Err(self.states.functions.explained(error))
             }
         }
     }
@@ -260,11 +318,15 @@ impl Session {
     /// # Errors
     /// Those of [`Self::parse`] and [`Self::run`]; where the text is not one statement.
     pub async fn query(&mut self, sql: &str) -> Result<Vec<RecordBatch>> {
+        let text: Arc<str> = sql.into();
+        if let Some(Outcome::Rows { stream, .. }) = self.run_known(&text).await? {
+            return Ok(stream.try_collect().await?);
+        }
         let mut statements = self.parse(sql)?;
         let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(QueryError::request("the text must hold exactly one statement"));
         };
-        match self.run_text(statement, Some(sql.into())).await? {
+        match self.run_whole(statement, text).await? {
             Outcome::Rows { stream, .. } => Ok(stream.try_collect().await?),
             Outcome::Done { .. } => Ok(Vec::new()),
         }

@@ -105,10 +105,28 @@ pub(super) struct KeptPlans {
     pub(super) wide: OnceLock<Arc<dyn ExecutionPlan>>,
 }
 
+/// What is known of a text that is one statement: it need not be parsed again.
+#[derive(Debug)]
+pub(super) struct KnownText {
+    /// Those of [`PlanKey`].
+    pub(super) catalog_version: u64,
+    pub(super) settings: u64,
+    pub(super) functions: u64,
+    pub(super) kept: Arc<KeptPlans>,
+    pub(super) literals: Vec<Literal>,
+}
+
+/// What is known of texts, and when each was last asked for.
+type Texts = HashMap<Arc<str>, (Arc<KnownText>, u64)>;
+
+/// Longer texts are parsed each time.
+const TEXT_BYTES_MAX: usize = 1 << 14;
+
 /// The statements of all sessions of a database, the longest unused forgotten first.
 #[derive(Debug, Default)]
 pub(crate) struct PlanCache {
     known: Mutex<HashMap<PlanKey, (Known, u64)>>,
+    texts: Mutex<Texts>,
     uses: AtomicU64,
     reused: AtomicU64,
     made: AtomicU64,
@@ -162,13 +180,38 @@ impl PlanCache {
         None
     }
 
+    /// What is known of a text.
+    pub(super) fn text(&self, text: &str) -> Option<Arc<KnownText>> {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, used) = texts.get_mut(text)?;
+        *used = self.uses.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::clone(known))
+    }
+
+    /// Notes what became known of a text.
+    pub(super) fn note_text(&self, text: Arc<str>, known: KnownText) {
+        if text.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        let use_ = self.uses.fetch_add(1, Ordering::Relaxed);
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        if texts.len() >= STATEMENTS_MAX && !texts.contains_key(&text) {
+            let oldest = texts.iter().min_by_key(|(_, (_, used))| *used).map(|(text, _)| Arc::clone(text));
+            oldest.and_then(|text| texts.remove(&text));
+        }
+        texts.insert(text, (Arc::new(known), use_));
+    }
+
     /// Forgets what is known of statements that were planned with earlier functions of the user's own.
     pub(crate) fn forget_functions_before(&self, version: u64) {
         let mut known = self.known();
         let earlier: Vec<_> = known.extract_if(|key, _| key.functions < version).collect();
         drop(known);
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        let texts_earlier: Vec<_> = texts.extract_if(|_, (known, _)| known.functions < version).collect();
+        drop(texts);
         // A closure of the user's may run code when it goes.
-        drop(earlier);
+        drop((earlier, texts_earlier));
     }
 
     /// Notes what became known of a statement.

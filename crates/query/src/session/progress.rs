@@ -31,6 +31,18 @@ impl QueryProgress {
         }
     }
 
+    /// Whether it reads more than one table, or one more than once: it may make far more rows than it reads.
+    pub fn reads_several(&self) -> bool {
+        let mut open: Vec<&Arc<dyn ExecutionPlan>> = self.plan.iter().collect();
+        let mut leaves = 0;
+        while let Some(plan) = open.pop() {
+            let below = plan.children();
+            leaves += usize::from(below.is_empty());
+            open.extend(below);
+        }
+        leaves > 1
+    }
+
     /// Rows read of tables so far, and rows that there are to read; a query with a LIMIT may end before it
     /// has read them all, and one that reads no table has none.
     pub fn rows(&self) -> (u64, u64) {

@@ -1,6 +1,6 @@
 //! Queries: from a syntax tree to a stream.
 
-use super::plans::{self, KeptPlans, Known, PlanKey, Selections};
+use super::plans::{self, KeptPlans, Known, KnownText, PlanKey, Selections};
 use super::template::{staying, take_literals};
 use super::{Outcome, QueryProgress, Session};
 use crate::dialect;
@@ -152,9 +152,55 @@ impl Session {
             };
             (template, scans) = (plan, bound);
         }
-        let plan = plans::bind(&template, &mut scans.into_iter())?;
+        if let Some(text) = self.whole.take() {
+            let (catalog_version, settings) = (key.catalog_version, key.settings);
+            let functions = key.functions;
+            let known = KnownText { catalog_version, settings, functions, kept, literals };
+            database.plans().note_text(text, known);
+        }
+        self.begin_bound(&template, scans, wide).map(Some)
+    }
+
+    /// What is known of a text, where tables, settings and functions are what they were then.
+    pub(super) fn known_text(&self, text: &str) -> Option<Arc<KnownText>> {
+        let known = self.database.plans().text(text)?;
+        let same = known.catalog_version == self.snapshot().catalog_version()
+            && known.settings == self.states.settings
+            && known.functions == self.states.functions.version;
+        same.then_some(known)
+    }
+
+    /// The rows of a query by the plan that was kept for its text; `None` where that does not fit any longer.
+    pub(super) fn start_known(
+        &mut self,
+        known: &KnownText,
+    ) -> Result<Option<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)>> {
+        let Some(narrow) = known.kept.narrow.get() else { return Ok(None) };
+        let snapshot = self.snapshot();
+        let mut selections = Selections::default();
+        let select = |plan: &Arc<dyn ExecutionPlan>, selections: &mut Selections| {
+            plans::select(plan, &snapshot, &known.literals, selections)
+        };
+        let Some(scans) = select(narrow, &mut selections)? else { return Ok(None) };
+        let rows: u64 = scans.iter().map(|scan| scan.selected().rows).sum();
+        if rows < self.database.options().wide_rows_min {
+            return self.begin_bound(narrow, scans, false).map(Some);
+        }
+        let Some(wide) = known.kept.wide.get() else { return Ok(None) };
+        let Some(scans) = select(wide, &mut selections)? else { return Ok(None) };
+        self.begin_bound(wide, scans, true).map(Some)
+    }
+
+    /// A template over scans, begun.
+    fn begin_bound(
+        &self,
+        template: &Arc<dyn ExecutionPlan>,
+        scans: Vec<Arc<ScanExec>>,
+        wide: bool,
+    ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)> {
+        let plan = plans::bind(template, &mut scans.into_iter())?;
         let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;
-        Ok(Some((plan, stream)))
+        Ok((plan, stream))
     }
 
     /// The template of a statement, made where it is not there yet; `None` where none can be kept.

@@ -77,14 +77,29 @@ impl RunningStatements {
         if statement.is_instant() {
             return None;
         }
+        Some(self.add(statement.kind(), statement.reads_rows(), text, memory))
+    }
+
+    /// Notes that the query that a text is begins.
+    pub(super) fn enter_query(self: &Arc<Self>, text: Arc<str>, memory: &Arc<SessionMemory>) -> Entered {
+        self.add("SELECT", true, Some(text), memory)
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        kind: &'static str,
+        can_be_cancelled: bool,
+        text: Option<Arc<str>>,
+        memory: &Arc<SessionMemory>,
+    ) -> Entered {
         // Relaxed: the counter guards nothing but itself.
         let id = 1 + self.last.fetch_add(1, Ordering::Relaxed);
         let one = Arc::new(Running {
             id,
             wanted: Arc::new(Wanted::new(id, text.clone(), Arc::clone(memory) as _)),
-            kind: statement.kind(),
+            kind,
             text,
-            can_be_cancelled: statement.reads_rows(),
+            can_be_cancelled,
             begun_ns: AtomicU64::new(self.now_ns()),
             state: AtomicU8::new(State::Planning as u8),
             rows: AtomicU64::new(0),
@@ -93,7 +108,7 @@ impl RunningStatements {
             reader: AtomicWaker::new(),
         });
         self.lock().push(Arc::clone(&one));
-        Some(Entered { all: Arc::clone(self), one })
+        Entered { all: Arc::clone(self), one }
     }
 
     /// The statements under way, in the order they began; those whose rows nobody has asked for yet are left out.

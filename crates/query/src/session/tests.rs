@@ -120,11 +120,65 @@ fn names_that_nobody_has_are_told() {
 
 #[test]
 fn queries_that_may_make_many_rows_are_known() {
-    let several =
-        |sql: &str| crate::dialect::reads_several(&crate::dialect::parse(sql).expect("it is SQL")[0]);
+    let database = database();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (n INT)", &Parameters::None).expect("a new table");
+    run(&mut session, "INSERT INTO t VALUES (1), (2)", &Parameters::None).expect("it fits");
+    let mut several = |sql: &str| {
+        let statement = session.parse(sql).expect("it is SQL").remove(0);
+        match database.runtime().block_on(session.run(statement)).expect("it runs") {
+            Outcome::Rows { progress, .. } => progress.reads_several(),
+            Outcome::Done { .. } => panic!("{sql} gives no rows"),
+        }
+    };
     assert!(!several("SELECT 1") && !several("SELECT * FROM (SELECT * FROM t) x"));
     assert!(several("SELECT * FROM t a, t b") && several("SELECT * FROM t WHERE n IN (SELECT n FROM t)"));
-    assert!(several("WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n FROM r) SELECT * FROM r"));
+    assert!(several("WITH RECURSIVE r AS (SELECT n FROM t UNION ALL SELECT n FROM r) SELECT * FROM r"));
+}
+
+#[test]
+fn a_text_that_comes_again_is_answered_as_tables_are_then() {
+    let database = database();
+    let mut session = database.session();
+    let mut asked = |sql: &str| -> String {
+        let batches = database.runtime().block_on(session.query(sql));
+        let rows = |batches: Vec<RecordBatch>| {
+            datafusion::arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string()
+        };
+        batches.map_or_else(|error| error.to_string(), rows)
+    };
+    let known = |sql: &str| database.session().knows(sql);
+    asked("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, x INT) TIMESTAMP(ts) SERIES BY (s)");
+    asked("INSERT INTO t VALUES ('2024-01-01', 'A', 1), ('2024-01-02', 'B', 2)");
+    let sql = "SELECT s, x FROM t WHERE s = 'A' AND ts < '2024-02-01'";
+    let first = asked(sql);
+    assert!(first.contains("| A | 1 |"), "{first}");
+    assert_eq!((asked(sql), asked(sql)), (first.clone(), first.clone()));
+    assert!(known(sql) && !known("SELECT s, x FROM t WHERE s = 'B' AND ts < '2024-02-01'"));
+    asked("INSERT INTO t VALUES ('2024-01-03', 'A', 7)");
+    assert!(asked(sql).contains("| A | 7 |") && known(sql));
+
+    // Other columns, other settings, a view that becomes another, no table.
+    asked("ALTER TABLE t RENAME COLUMN x TO y");
+    assert!(!known(sql) && asked(sql).contains("y"), "{}", asked(sql));
+    asked("ALTER TABLE t RENAME COLUMN y TO x");
+    assert!(asked(sql).contains("| A | 7 |"));
+    asked("CREATE VIEW v AS SELECT x FROM t WHERE s = 'A'");
+    for _ in 0..3 {
+        assert!(asked("SELECT * FROM v").contains("| 7 |"));
+    }
+    asked("CREATE OR REPLACE VIEW v AS SELECT x FROM t WHERE s = 'B'");
+    assert!(asked("SELECT * FROM v").contains("| 2 |") && !asked("SELECT * FROM v").contains("| 7 |"));
+    asked("PREPARE q AS SELECT x FROM t WHERE s = 'A'");
+    for _ in 0..3 {
+        assert!(asked("EXECUTE q").contains("| 7 |"));
+    }
+    asked("DEALLOCATE q");
+    asked("PREPARE q AS SELECT x FROM t WHERE s = 'B'");
+    assert!(asked("EXECUTE q").contains("| 2 |") && !known("EXECUTE q"));
+    asked("DROP TABLE t");
+    assert!(!known(sql) && asked(sql).contains("t"), "{}", asked(sql));
+    assert!(!asked(sql).contains("| A |"));
 }
 
 #[test]
