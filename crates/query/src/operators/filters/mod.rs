@@ -9,10 +9,10 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
@@ -83,7 +83,10 @@ fn below_projection(
     }
     let predicate = Arc::clone(filter.predicate()).transform_up(|expr| {
         let made = expr.downcast_ref::<Column>().and_then(|column| exprs.get(column.index()));
-        Ok(made.map_or_else(|| Transformed::no(Arc::clone(&expr)), |made| Transformed::yes(Arc::clone(&made.expr))))
+        Ok(made.map_or_else(
+            || Transformed::no(Arc::clone(&expr)),
+            |made| Transformed::yes(Arc::clone(&made.expr)),
+        ))
     });
     let below = FilterExecBuilder::new(predicate.data()?, Arc::clone(projection.input()));
     let Some(input) = filtered(&below.with_fetch(filter.fetch()).build()?)? else { return Ok(None) };

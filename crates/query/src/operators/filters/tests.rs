@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use tickstone_engine::EngineOptions;
 
 /// Seconds, symbol, flag, price, size, a double.
-pub(in crate::operators) type Row = (i64, Option<&'static str>, Option<&'static str>, Option<i32>, Option<i32>, Option<f64>);
+pub(in crate::operators) type Row =
+    (i64, Option<&'static str>, Option<&'static str>, Option<i32>, Option<i32>, Option<f64>);
 
 fn any_row() -> impl Strategy<Value = Row> {
     let symbol =
