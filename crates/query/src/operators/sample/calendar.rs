@@ -25,6 +25,12 @@ pub(super) fn step_of(
     step(expr, is_time).filter(|step| *step < i64::MAX)
 }
 
+/// Whether an expression that has a step can be worked out for any time, those of rows that a condition leaves out too.
+pub(super) fn is_plain(expr: &Arc<dyn PhysicalExpr>) -> bool {
+    let is_leaf = |expr: &Arc<dyn PhysicalExpr>| expr.children().is_empty();
+    (expr.is::<CastExpr>() || expr.is::<ScalarFunctionExpr>()) && expr.children().into_iter().all(is_leaf)
+}
+
 /// [`step_of`]; [`i64::MAX`] of what does not hang on the time.
 fn step(expr: &Arc<dyn PhysicalExpr>, is_time: &dyn Fn(&Arc<dyn PhysicalExpr>) -> bool) -> Option<i64> {
     if expr.is::<Literal>() {

@@ -9,6 +9,7 @@
 //!
 //! Rows of runs, in memory, are placed row by row.
 
+use super::calendar::is_plain;
 use super::exec::SampleByExec;
 use super::kernel::{Blocks, End, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
@@ -117,7 +118,10 @@ impl RangePlan {
             let of_key = (at, place(key)?.1);
             if source.is_of_series(key) {
                 outer.push(of_key);
-            } else if let Some(of) = source.calendar_step(key).filter(|_| exec.time.is_none()) {
+            } else if let Some(of) = source
+                .calendar_step(key)
+                .filter(|_| exec.time.is_none() && (!conditional || is_plain(&of_key.1)))
+            {
                 timed.push(of_key);
                 step = step.min(of);
             } else {
