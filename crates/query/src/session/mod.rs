@@ -164,6 +164,12 @@ impl Session {
     /// # Errors
     /// As [`Self::run`], and where CANCEL QUERY ended it.
     pub async fn run_text(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
+        // One that was dropped in its midst may have left its own.
+        self.whole = None;
+        self.run_listed(statement, text).await
+    }
+
+    async fn run_listed(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
         let entered = self.database.running().enter(&statement, text, &self.memory);
         self.running = entered.as_ref().map(|entered| Arc::clone(entered.one()));
         let done = OnEnoughStack::new(self.run_entered(statement)).await;
@@ -190,9 +196,7 @@ impl Session {
     /// As [`Self::run_text`].
     pub async fn run_whole(&mut self, statement: Statement, text: Arc<str>) -> Result<Outcome> {
         self.whole = matches!(statement, Statement::Query(_)).then(|| Arc::clone(&text));
-        let done = self.run_text(statement, Some(text)).await;
-        self.whole = None;
-        done
+        self.run_listed(statement, Some(text)).await
     }
 
     /// Whether [`Self::run_known`] answers a text, as far as is known now.

@@ -182,6 +182,20 @@ fn a_text_that_comes_again_is_answered_as_tables_are_then() {
 }
 
 #[test]
+fn a_text_is_not_taken_for_the_statement_after_it() {
+    let database = database();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (s SYMBOL, x INT)", &Parameters::None).expect("a new table");
+    for symbol in ["A", "B", "A"] {
+        // As a statement leaves it that is dropped while it is planned.
+        session.whole = Some("SELECT x FROM t WHERE s = 'C'".into());
+        let values = Parameters::Positional(vec![ParameterValue::Text(symbol.to_string())]);
+        run(&mut session, "SELECT x FROM t WHERE s = $1", &values).expect("it runs");
+        assert!(!session.knows("SELECT x FROM t WHERE s = 'C'"));
+    }
+}
+
+#[test]
 fn parameters_are_typed_by_what_they_meet() {
     let mut session = database().session();
     let create =
