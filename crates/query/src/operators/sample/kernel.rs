@@ -1,7 +1,7 @@
 //! The aggregates of SAMPLE BY and GROUP BY, reduced run by run.
 //!
 //! Rows of one group mostly lie together, so that a sum is a sum over a slice, at the speed of memory.
-//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (sum, avg, min and max of any number);
+//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (min and max of any number, sum and avg of all but DECIMALs);
 //! where rows come by series from parts, first and last look at the ends of runs only, and what statistics
 //! keep is taken from them for whole blocks. Any other aggregate is fed through its accumulator of groups,
 //! row by row.
