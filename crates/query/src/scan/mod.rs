@@ -33,7 +33,7 @@ pub(crate) use constraint::Constraint;
 pub(crate) use exec::plain_columns;
 pub use exec::{ScanExec, ScanOrder};
 pub(crate) use fetch::RowFetcher;
-pub(crate) use found::{SeriesFinder, WantedSeries};
+pub(crate) use found::{Ids, SeriesFinder, WantedSeries};
 pub(crate) use natural::BLOCK_ROWS;
 pub(crate) use newest::NewestRows;
 pub(crate) use pieces::{PieceReader, PlacedPiece, SegmentRows, by_segment, listed_bounds};

@@ -1,6 +1,6 @@
 //! The operator of ASOF JOIN.
 
-use super::by_series::{Running, Work};
+use super::by_series::{Running, Side, Work};
 use super::merge::Merge;
 use super::node::AsOfOptions;
 use super::waiting::WaitingMerge;
@@ -41,6 +41,8 @@ pub(crate) enum Way {
     /// Series by series, the rows put in time order at the end; where they are too many for that, and that is
     /// only known now, by merging.
     BySeriesInOrder,
+    /// The left input comes in time order and keeps it; for its rows those of a scan on the right are looked up.
+    Probe,
 }
 
 /// Most left rows that are put in order at the end, in batches: about a million.
@@ -99,6 +101,19 @@ impl AsOfJoinExec {
         Self { way, properties, metrics, running, ..self.clone() }
     }
 
+    /// The same join over a right scan that works out the filter of its input, its rows looked up; `None` where they
+    /// cannot be.
+    pub(super) fn probing(&self) -> Result<Option<Self>> {
+        let right = with_filters_in_scan(&self.right)?.unwrap_or_else(|| Arc::clone(&self.right));
+        let join = Self { right, ..self.clone() };
+        Ok(Side::probed(&join).is_some().then(|| join.with_way(Way::Probe)))
+    }
+
+    /// Whether the right scan works out a condition.
+    pub(super) fn is_right_conditioned(&self) -> bool {
+        Side::probed(self).is_some_and(|right| right.scan.has_condition())
+    }
+
     /// The same join over scans that work out the filters of its inputs; `None` where there are none.
     pub(super) fn with_filters_in_scans(&self) -> Result<Option<Self>> {
         let (left, right) = (with_filters_in_scan(&self.left)?, with_filters_in_scan(&self.right)?);
@@ -136,20 +151,20 @@ fn properties(
 ) -> Arc<PlanProperties> {
     let mut equivalences = EquivalenceProperties::new(schema);
     // Left columns have the same places in the output.
-    if way == Way::Merge {
+    if matches!(way, Way::Merge | Way::Probe) {
         equivalences.add_orderings(left.output_ordering().cloned());
     }
     let partitions = |input: &Arc<dyn ExecutionPlan>| input.output_partitioning().partition_count();
     let partitions = match way {
         Way::BySeries => partitions(left).max(partitions(right)),
-        Way::Merge | Way::BySeriesInOrder => {
+        Way::Merge | Way::Probe | Way::BySeriesInOrder => {
             equivalences.add_orderings(by_time(time));
             1
         }
     };
     let emission = match way {
         Way::BySeriesInOrder => EmissionType::Final,
-        Way::Merge | Way::BySeries => EmissionType::Incremental,
+        Way::Merge | Way::Probe | Way::BySeries => EmissionType::Incremental,
     };
     let partitioning = Partitioning::UnknownPartitioning(partitions);
     Arc::new(PlanProperties::new(equivalences, partitioning, emission, Boundedness::Bounded))
@@ -171,6 +186,7 @@ impl DisplayAs for AsOfJoinExec {
             Way::Merge => Ok(()),
             Way::BySeries => f.write_str(", by series"),
             Way::BySeriesInOrder => f.write_str(", by series, then in time order"),
+            Way::Probe => f.write_str(", right rows looked up by series"),
         }
     }
 }
@@ -189,22 +205,23 @@ impl ExecutionPlan for AsOfJoinExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        let each = match self.way {
-            Way::Merge => Distribution::SinglePartition,
-            Way::BySeries | Way::BySeriesInOrder => Distribution::UnspecifiedDistribution,
-        };
-        InputDistributionRequirements::new(vec![each.clone(), each])
+        let each = self.are_in_order().map(|ordered| match ordered {
+            true => Distribution::SinglePartition,
+            false => Distribution::UnspecifiedDistribution,
+        });
+        InputDistributionRequirements::new(each.to_vec())
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        if self.way != Way::Merge {
-            return vec![None, None];
-        }
-        [&self.times.0, &self.times.1].map(|time| by_time(time).map(OrderingRequirements::from)).to_vec()
+        let times = [&self.times.0, &self.times.1];
+        let order = |(ordered, time): (bool, _)| {
+            ordered.then(|| by_time(time).map(OrderingRequirements::from)).flatten()
+        };
+        self.are_in_order().into_iter().zip(times).map(order).collect()
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![self.way == Way::Merge, false]
+        vec![matches!(self.way, Way::Merge | Way::Probe), false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -251,6 +268,7 @@ impl ExecutionPlan for AsOfJoinExec {
             Way::Merge => self.merge(self.inputs(), partition, &context),
             Way::BySeries => self.by_series(partition, &context),
             Way::BySeriesInOrder => self.by_series_in_order(&context),
+            Way::Probe => self.probe(&context),
         }
     }
 
@@ -260,6 +278,15 @@ impl ExecutionPlan for AsOfJoinExec {
 }
 
 impl AsOfJoinExec {
+    /// Whether each input has to come in order of time.
+    fn are_in_order(&self) -> [bool; 2] {
+        match self.way {
+            Way::Merge => [true, true],
+            Way::Probe => [true, false],
+            Way::BySeries | Way::BySeriesInOrder => [false, false],
+        }
+    }
+
     pub(super) fn merge(
         &self,
         [left, right]: [&Arc<dyn ExecutionPlan>; 2],

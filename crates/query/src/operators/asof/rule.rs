@@ -70,9 +70,17 @@ fn choose(
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(join) = plan.downcast_ref::<AsOfJoinExec>() {
         let filtered = join.with_filters_in_scans()?;
-        let join = filtered.as_ref().unwrap_or(join);
-        if let Some(way) = way(join, needed, batch_rows) {
-            return Ok(Some(Arc::new(join.with_way(way))));
+        let both = filtered.as_ref().unwrap_or(join);
+        if let Some(way) = way(both, needed, batch_rows) {
+            return Ok(Some(Arc::new(both.with_way(way))));
+        }
+        // Where a condition holds is found for all rows, also if only the first few are read.
+        if let Some(probing) = join.probing()?
+            && (needed != Order::FirstOfTime || !probing.is_right_conditioned())
+        {
+            let probing: Arc<dyn ExecutionPlan> = Arc::new(probing);
+            let chosen = choose_in_children(&probing, needed, batch_rows)?;
+            return Ok(Some(chosen.unwrap_or(probing)));
         }
     }
     if let Some(join) = plan.downcast_ref::<SeriesJoinExec>()
@@ -81,6 +89,14 @@ fn choose(
     {
         return Ok(Some(Arc::new(join.with_way(way))));
     }
+    choose_in_children(plan, needed, batch_rows)
+}
+
+fn choose_in_children(
+    plan: &Arc<dyn ExecutionPlan>,
+    needed: Order,
+    batch_rows: usize,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let mut children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
     let mut changed = false;
     for (at, child) in children.iter_mut().enumerate() {
@@ -92,7 +108,7 @@ fn choose(
     changed.then(|| Arc::clone(plan).replace_children(children, crate::operators::recompute())).transpose()
 }
 
-/// The way of a join by series; `None` where it is to be merged.
+/// The way of a join of two scans by series; `None` where it cannot be, or should not.
 fn way(join: &AsOfJoinExec, needed: Order, batch_rows: usize) -> Option<Way> {
     let left = Sides::of(join)?.left;
     // How many rows fulfil a condition is known when they are found.

@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// Bytes of rows that each input may be ahead where two scans are merged that were to be joined by series.
 pub(in crate::operators) const AHEAD_BYTES: usize = 64 << 20;
 
+/// Rows of a task for each row of a batch.
+pub(super) const TASK_BATCHES: usize = 16;
+
 /// Batches of rows for which a join by series, whose rows are put in order, is done by several workers.
 const WORKER_BATCHES_MIN: u64 = 8;
 
@@ -43,6 +46,13 @@ impl AsOfJoinExec {
         };
         let [left, right] = self.inputs();
         self.merge([&ahead(left)?, &ahead(right)?], 0, context)
+    }
+
+    /// The left rows as they come, in order of time, merged with those of the right scan.
+    pub(super) fn merge_right_ahead(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let [left, right] = self.inputs();
+        let right: Arc<dyn ExecutionPlan> = Arc::new(BufferExec::new(in_time_order(right)?, AHEAD_BYTES));
+        self.merge([left, &right], 0, context)
     }
 
     pub(in super::super) fn by_series(
@@ -151,13 +161,26 @@ impl AsOfJoinExec {
 
 /// How many left rows there are, which so many workers find.
 async fn found_rows(work: &Arc<Work>, workers: usize) -> Result<u64> {
-    let find = |work: Arc<Work>| async move { work.left_rows() };
-    let others: Vec<_> = (1..workers).map(|_| SpawnedTask::spawn(find(Arc::clone(work)))).collect();
-    let rows = work.left_rows()?;
+    let finding = Arc::clone(work);
+    help_each_other(workers, move || finding.left_rows()).await
+}
+
+/// Does a piece of work by so many workers, each of which returns when all of it is done.
+pub(super) async fn help_each_other<T: Send + 'static>(
+    workers: usize,
+    help: impl Fn() -> Result<T> + Clone + Send + 'static,
+) -> Result<T> {
+    let others: Vec<_> = (1..workers)
+        .map(|_| {
+            let help = help.clone();
+            SpawnedTask::spawn(async move { help() })
+        })
+        .collect();
+    let done = help()?;
     for other in others {
         other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
     }
-    Ok(rows)
+    Ok(done)
 }
 
 /// Whether there is memory now for so many joined rows.

@@ -1,18 +1,15 @@
 //! One task: from the pieces of its series to joined rows.
 
-use super::sides::Made;
-use super::standing::{Found, Looks, Source, Standing, Stretch};
+use super::right::{Search, Taken, made};
 use super::tasks::{Plan, Task};
-use crate::dialect::marker::Direction;
-use crate::operators::gather::MISSING;
 use crate::operators::pinned::{NOWHERE, Place};
-use crate::scan::{PlacedPiece, Rows, SegmentRows, Series, SeriesPiece, by_segment, row_number};
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array, new_null_array};
+use crate::scan::{PlacedPiece, Rows, SegmentRows, by_segment, row_number};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
-use datafusion::arrow::compute::{concat, filter, take};
+use datafusion::arrow::compute::{filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::{HashMap, Result};
+use datafusion::common::Result;
 use std::sync::Arc;
 use tickstone_model::{NULL_SYMBOL, TimeRange};
 
@@ -61,52 +58,21 @@ pub(in crate::operators) struct Overlap<P> {
     pub(in crate::operators) pieces: Vec<P>,
 }
 
-/// Rows of right segments that may stand and overlap in time.
-type Candidates = Overlap<SeriesPiece>;
-
-/// The right rows that were found, by segment in the order they are needed.
-#[derive(Default)]
-struct Wanted {
-    segments: Vec<(usize, Vec<usize>)>,
-    places: HashMap<usize, usize>,
-    /// The segment of the last row, and its place.
-    last: Option<(usize, usize)>,
-}
-
-impl Wanted {
-    fn add(&mut self, found: &Found) -> Place {
-        let at = match self.last {
-            Some((segment, at)) if segment == found.segment => at,
-            _ => {
-                let next = self.segments.len();
-                let at = *self.places.entry(found.segment).or_insert(next);
-                if at == next {
-                    self.segments.push((found.segment, Vec::new()));
-                }
-                self.last = Some((found.segment, at));
-                at
-            }
-        };
-        let rows = &mut self.segments[at].1;
-        rows.push(found.row);
-        (at, rows.len() - 1)
-    }
-}
-
 impl Plan {
     /// The joined rows of a task, and how many rows were read for them; where `arrival` is asked for, with
     /// what puts them in order.
     pub(super) fn run(&self, task: &Task, arrival: bool) -> Result<(Vec<Joined>, Read)> {
         let left = self.left_rows(task)?;
         let mut places: Vec<Vec<Place>> = left.times.iter().map(|times| vec![NOWHERE; times.len()]).collect();
-        let mut read = Read { left: left.times.iter().map(|times| times.len()).sum(), right: 0 };
-        let wanted = self.find(task, &left, &mut places, &mut read)?;
+        let search = self.find(task, &left, &mut places)?;
+        let read = left.times.iter().map(|times| times.len()).sum();
+        let read = Read { left: read, right: self.right.rows_read(&search) };
         let keys = self.left_keys(task, &left);
-        let taken = self.take(&wanted)?;
+        let taken = self.right.take(&search.wanted)?;
         let lists = left.lists.iter().zip(left.times).zip(&keys).zip(places);
         let joined = lists.map(|(((list, times), keys), places)| {
             let columns = self.left.edge(self.left.read(list, &times, keys)?)?;
-            let columns = made(self.made.0.as_ref(), columns, list.rows)?;
+            let columns = made(self.left_made.as_ref(), columns, list.rows)?;
             let joined = Joined { columns, rows: list.rows, times, arrival: Vec::new() };
             self.joined(joined, arrival.then_some(list), &places, &taken)
         });
@@ -129,25 +95,6 @@ impl Plan {
             Arc::new(UInt32Array::new(ids.into(), nulls))
         };
         ids.into_iter().map(|keys| keys.into_iter().map(array).collect()).collect()
-    }
-
-    /// The right rows that are wanted, as the right input yields them.
-    fn take(&self, wanted: &Wanted) -> Result<Taken> {
-        let rows = wanted.segments.iter().map(|(segment, rows)| self.right.take(*segment, rows));
-        let rows = rows.collect::<Result<Vec<_>>>()?;
-        let columns = self.right.types().iter().enumerate().map(|(at, data_type)| {
-            let arrays: Vec<&dyn Array> = rows.iter().map(|columns| columns[at].as_ref()).collect();
-            Ok(if arrays.is_empty() { new_null_array(data_type, 0) } else { concat(&arrays)? })
-        });
-        let columns = self.right.edge(columns.collect::<Result<_>>()?)?;
-        let count = wanted.segments.iter().map(|(_, rows)| rows.len()).sum();
-        let columns = made(self.made.1.as_ref(), columns, count)?;
-        let mut start = 0;
-        let starts = wanted.segments.iter().map(|(_, rows)| {
-            start += rows.len();
-            (start - rows.len()) as u64
-        });
-        Ok(Taken { columns, starts: starts.collect() })
     }
 
     fn left_rows(&self, task: &Task) -> Result<Left> {
@@ -186,58 +133,20 @@ impl Plan {
     }
 
     /// Finds the right row of each left row.
-    fn find(&self, task: &Task, left: &Left, places: &mut [Vec<Place>], read: &mut Read) -> Result<Wanted> {
-        let (mut wanted, mut looks) = (Wanted::default(), Looks::default());
-        let mut candidate_rows = 0;
+    fn find(&self, task: &Task, left: &Left, places: &mut [Vec<Place>]) -> Result<Search<'_>> {
+        let mut search = Search::default();
         for (at, pair) in self.pairs[task.pairs.clone()].iter().enumerate() {
             let (Some(right), Some(bounds)) = (pair.right, left.bounds(at)) else { continue };
-            let candidates = self.candidates(&self.right_series[right], bounds);
-            let pieces = candidates.iter().flat_map(|stretch| &stretch.pieces);
-            candidate_rows += pieces.map(|piece| piece.rows.len()).sum::<usize>();
-            let mut standing = self.standing(candidates);
+            let mut standing = self.right.standing(right, bounds, &mut search);
             for piece in &left.pairs[at] {
                 let times = &left.times[piece.list][piece.rows.clone()];
                 let places = &mut places[piece.list][piece.rows.clone()];
+                let wanted = &mut search.wanted;
                 let found = |at: usize, found| places[at] = wanted.add(&found);
-                standing.find_each(times, self.options, &mut looks, found)?;
+                standing.find_each(times, self.options, &mut search.looks, found)?;
             }
         }
-        // Blocks hold rows of other series too.
-        let in_runs = wanted.segments.iter().filter(|(segment, _)| !self.right.segment(*segment).is_part());
-        let in_runs: usize = in_runs.map(|(_, rows)| rows.len()).sum();
-        read.right += looks.rows_decoded().min(candidate_rows) + in_runs;
-        Ok(wanted)
-    }
-
-    fn standing(&self, candidates: Vec<Candidates>) -> Standing<'_> {
-        let source =
-            |piece: SeriesPiece| Source::new(piece.segment, self.right.segment(piece.segment), piece.rows);
-        let stretches = candidates
-            .into_iter()
-            .map(|stretch| Stretch::new(stretch.bounds.0, stretch.pieces.into_iter().map(source).collect()));
-        Standing::new(stretches.collect())
-    }
-
-    /// The rows of a right series that may stand for left rows between two times (both inside).
-    fn candidates(&self, series: &Series, (first, last): (i64, i64)) -> Vec<Candidates> {
-        let pieces = series.pieces.iter().map(|piece| (self.right.bounds(piece.segment), piece.clone()));
-        let mut stretches = stretches(pieces.collect(), |piece| piece.segment);
-        let ended = |time: i64| stretches.partition_point(|stretch| stretch.bounds.1 < time);
-        let begun = |time: i64| stretches.partition_point(|stretch| stretch.bounds.0 <= time);
-        // Of what ends before the left rows begin only the last may stand, of what begins after they end the first.
-        let (earlier, later) = match self.options.direction {
-            Direction::Backward => (1, 0),
-            Direction::Forward => (0, 1),
-            Direction::Nearest => (1, 1),
-        };
-        let (oldest, newest) = self.options.tolerance.map_or((i64::MIN, i64::MAX), |tolerance| {
-            (first.saturating_sub(tolerance), last.saturating_add(tolerance))
-        });
-        let from = ended(first).saturating_sub(earlier).max(ended(oldest));
-        let to = begun(last).saturating_add(later).min(begun(newest));
-        stretches.truncate(to);
-        stretches.drain(..from.min(to));
-        stretches
+        Ok(search)
     }
 
     /// Left rows with the right rows at their places; `list` has their numbers, where these are asked for.
@@ -256,32 +165,6 @@ impl Plan {
             left.columns.push(take(column, &numbers, None)?);
         }
         if self.options.inner && numbers.null_count() > 0 { left.only(places) } else { Ok(left) }
-    }
-}
-
-/// What an input makes of the columns that are read of its table.
-fn made(made: Option<&Made>, read: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
-    match made {
-        Some(made) => made.of(read, rows),
-        None => Ok(read),
-    }
-}
-
-/// The right rows of a task, by segment in the order they are wanted.
-struct Taken {
-    columns: Vec<ArrayRef>,
-    /// Where those of each segment begin.
-    starts: Vec<u64>,
-}
-
-impl Taken {
-    /// The places as numbers of rows, NULL where there is none.
-    fn numbers(&self, places: &[Place]) -> UInt64Array {
-        let number = |place: &Place| self.starts.get(place.0).map_or(0, |start| start + place.1 as u64);
-        let numbers: Vec<u64> = places.iter().map(number).collect();
-        let missing = places.iter().any(|place| place.0 == MISSING);
-        let nulls = missing.then(|| places.iter().map(|place| place.0 != MISSING).collect::<NullBuffer>());
-        UInt64Array::new(numbers.into(), nulls)
     }
 }
 

@@ -9,6 +9,7 @@
 //! - `sides`: whether two inputs are such scans, and what they make of columns; - `tasks`: which series of one side is
 //!   which of the other, and how the work is cut;
 //! - `standing`: the right rows of one series, searched by times that ascend;
+//! - `right`: which right rows may stand, and those that do; `probe`: they are looked up for left rows of any kind;
 //! - `join`: one task from pieces to rows; - `order`: rows of all tasks back in order of time;
 //! - `running`: what the partitions of one execution share; `execute`: their streams.
 //!
@@ -18,6 +19,8 @@
 mod execute;
 mod join;
 mod order;
+mod probe;
+mod right;
 mod running;
 mod sides;
 mod standing;

@@ -1,5 +1,6 @@
 //! What the partitions of one execution share: the plan, which the first of them makes, and the next task.
 
+use super::execute::TASK_BATCHES;
 use super::join::Joined;
 use super::sides::Sides;
 use super::tasks::{Finders, Plan};
@@ -10,9 +11,6 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::Count;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-/// Rows of a task for each row of a batch.
-const TASK_BATCHES: usize = 16;
 
 /// One execution of a join by series.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Which inputs of a join can be read series by series.
 
 use super::super::exec::AsOfJoinExec;
-use crate::scan::{ScanExec, ScanOrder};
+use crate::scan::{PieceReader, ScanExec, ScanOrder};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -26,7 +26,7 @@ pub(in crate::operators) struct Sides {
 }
 
 /// A scan, and what the join takes of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::operators) struct Side {
     pub(in crate::operators) scan: ScanExec,
     /// The columns that are read of the table: those of the input, or what it makes them of.
@@ -58,6 +58,16 @@ impl Sides {
 }
 
 impl Side {
+    /// The right side of a join whose rows can be looked up: keyed by the join's keys, then by the rest of its series
+    /// key; `None` where it is no scan, or a key is no SYMBOL.
+    pub(in super::super) fn probed(join: &AsOfJoinExec) -> Option<Self> {
+        let [_, right] = join.inputs();
+        let mut side = Self::of_keys(right, &join.times.1, &join.keys.1)?;
+        let rest = side.series_key().iter().filter(|column| !side.keys.contains(column)).copied();
+        side.keys.extend(rest.collect::<Vec<_>>());
+        Some(side)
+    }
+
     /// The side that an input is with this time and these keys, which are of its series key; `None` where it cannot be
     /// read by series as it lies.
     pub(in crate::operators) fn of(
@@ -101,7 +111,7 @@ impl Side {
     }
 
     /// The columns of the table that are read for some columns of the input, and what these are made of them.
-    pub(super) fn columns_at(&self, places: &[usize]) -> Result<(Vec<usize>, Option<Made>)> {
+    fn columns_at(&self, places: &[usize]) -> Result<(Vec<usize>, Option<Made>)> {
         let Some(made) = &self.made else {
             return Ok((places.iter().map(|at| self.columns[*at]).collect(), None));
         };
@@ -111,6 +121,19 @@ impl Side {
         let exprs = exprs.into_iter().map(|expr| moved(expr, &read)).collect::<Result<_>>()?;
         let schema = Arc::new(made.schema.project(&read)?);
         Ok((read.iter().map(|at| self.columns[*at]).collect(), Some(Made { exprs, schema })))
+    }
+
+    /// Reads what some columns of the input are made of, in the order of `places`, whose schema is `schema`; of the
+    /// columns `keys` of the table the ids are known.
+    pub(super) fn reader(
+        &self,
+        places: &[usize],
+        keys: &[usize],
+        schema: SchemaRef,
+    ) -> Result<(PieceReader, Option<Made>)> {
+        let (columns, made) = self.columns_at(places)?;
+        let schema = made.as_ref().map_or(schema, Made::schema);
+        Ok((PieceReader::new(&self.scan, &columns, keys, schema)?, made))
     }
 
     fn series_key(&self) -> &[usize] {
@@ -125,7 +148,7 @@ impl Side {
 
 impl Made {
     /// The columns it is made of.
-    pub(super) fn schema(&self) -> SchemaRef {
+    fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 

@@ -1,10 +1,10 @@
 //! Which series of the left side is which of the right, and how the work is cut.
 
+use super::right::Right;
 use super::sides::{Made, Side, Sides};
 use crate::operators::asof::exec::AsOfJoinExec;
 use crate::operators::asof::node::AsOfOptions;
 use crate::scan::{PieceReader, Series, SeriesFinder, WantedSeries};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{HashMap, Result, internal_datafusion_err};
 use datafusion::error::DataFusionError;
 use std::ops::Range;
@@ -36,11 +36,10 @@ pub(super) struct Task {
 #[derive(Debug)]
 pub(in super::super) struct Plan {
     pub(super) left: PieceReader,
-    pub(super) right: PieceReader,
-    /// What is made of the columns that are read of each.
-    pub(super) made: (Option<Made>, Option<Made>),
+    /// What is made of the left columns that are read.
+    pub(super) left_made: Option<Made>,
     pub(super) left_series: Vec<Series>,
-    pub(super) right_series: Vec<Series>,
+    pub(super) right: Right,
     pub(super) pairs: Vec<Pair>,
     pub(super) tasks: Vec<Task>,
     pub(super) options: AsOfOptions,
@@ -104,39 +103,25 @@ impl Plan {
     ) -> Result<Self> {
         let Sides { left, right } = sides;
         let (left_series, right_series) = finders.series()?;
-        let reader = |side: &Side, places: &[usize], keys: &[usize], schema: SchemaRef| {
-            let (columns, made) = side.columns_at(places)?;
-            let schema = made.as_ref().map_or(schema, Made::schema);
-            Ok::<_, DataFusionError>((PieceReader::new(&side.scan, &columns, keys, schema)?, made))
-        };
         let all: Vec<usize> = (0..join.left_schema().fields().len()).collect();
-        let (left_reader, left_made) = reader(left, &all, &left.keys, join.left_schema())?;
-        let right_schema = picked(&join.right_schema(), &join.right_columns)?;
-        let (right_reader, right_made) = reader(right, &join.right_columns, &[], right_schema)?;
+        let (left, left_made) = left.reader(&all, &left.keys, join.left_schema())?;
         let pairs = pairs(sides, &left_series, &right_series, join.options.inner);
-        let mut plan = Self {
-            left: left_reader,
-            right: right_reader,
-            made: (left_made, right_made),
-            left_series,
-            right_series,
-            pairs,
-            tasks: Vec::new(),
-            options: join.options,
-        };
+        let right = Right::new(join, right, right_series)?;
+        let (tasks, options) = (Vec::new(), join.options);
+        let mut plan = Self { left, left_made, left_series, right, pairs, tasks, options };
         plan.tasks = plan.cut(task_rows.max(1))?;
         Ok(plan)
     }
 
     /// Bytes it holds, roughly.
     pub(super) fn size(&self) -> usize {
-        let series = self.left_series.iter().chain(&self.right_series);
+        let series = self.left_series.iter().chain(&self.right.series);
         series.map(Series::size).sum::<usize>() + self.tasks.len() * size_of::<Task>()
     }
 
     /// Rows of the right series of a pair.
     fn right_rows(&self, pair: Pair) -> usize {
-        pair.right.map_or(0, |right| self.right_series[right].rows)
+        pair.right.map_or(0, |right| self.right.series[right].rows)
     }
 
     /// All pairs in tasks of about `task_rows` rows.
@@ -173,7 +158,7 @@ impl Plan {
         let mut samples = Vec::new();
         sample(&self.left, &self.left_series[pair.left], left_step, &mut samples)?;
         if let Some(right) = pair.right.filter(|_| !searched) {
-            sample(&self.right, &self.right_series[right], step, &mut samples)?;
+            sample(self.right.reader(), &self.right.series[right], step, &mut samples)?;
         }
         samples.sort_unstable();
         let mut edges = vec![TimeRange::ALL.from];
@@ -183,12 +168,6 @@ impl Plan {
         let task = |edge: &[i64]| Task { pairs: at..at + 1, time: TimeRange::new(edge[0], edge[1]) };
         Ok(edges.windows(2).map(task).collect())
     }
-}
-
-/// The schema of some columns.
-fn picked(schema: &SchemaRef, columns: &[usize]) -> Result<SchemaRef> {
-    let picked: Schema = schema.project(columns)?;
-    Ok(Arc::new(picked))
 }
 
 /// Adds the time of every `step`th row of a series.
