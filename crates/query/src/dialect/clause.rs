@@ -142,10 +142,19 @@ pub(crate) enum AsOfKind {
     Inner,
     /// LT JOIN: like ASOF JOIN, to strictly earlier rows.
     Lt,
+    /// ASOF SEMI JOIN: the left rows that have a right one.
+    Semi,
+    /// ASOF ANTI JOIN: the left rows that have none.
+    Anti,
+    /// ASOF RIGHT JOIN: also the right rows that stand for no left one, and not the left rows without a match.
+    Right,
+    /// ASOF FULL JOIN: the rows of both sides.
+    Full,
 }
 
 impl AsOfKind {
-    pub(crate) const ALL: [Self; 3] = [Self::Left, Self::Inner, Self::Lt];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Left, Self::Inner, Self::Lt, Self::Semi, Self::Anti, Self::Right, Self::Full];
 
     /// What errors call it.
     pub(crate) fn word(self) -> &'static str {
@@ -153,6 +162,10 @@ impl AsOfKind {
             Self::Left => "ASOF JOIN",
             Self::Inner => "ASOF INNER JOIN",
             Self::Lt => "LT JOIN",
+            Self::Semi => "ASOF SEMI JOIN",
+            Self::Anti => "ASOF ANTI JOIN",
+            Self::Right => "ASOF RIGHT JOIN",
+            Self::Full => "ASOF FULL JOIN",
         }
     }
 }
@@ -522,10 +535,17 @@ pub(crate) fn span(position: Position) -> Span {
 
 /// The join that begins here, and of how many words.
 fn asof_join(cursor: &Cursor<'_>) -> Option<(AsOfKind, usize)> {
-    let spellings: [(&[&str], AsOfKind); 5] = [
+    let spellings: [(&[&str], AsOfKind); 12] = [
         (&["ASOF", "JOIN"], AsOfKind::Left),
         (&["ASOF", "LEFT", "JOIN"], AsOfKind::Left),
+        (&["ASOF", "LEFT", "OUTER", "JOIN"], AsOfKind::Left),
         (&["ASOF", "INNER", "JOIN"], AsOfKind::Inner),
+        (&["ASOF", "SEMI", "JOIN"], AsOfKind::Semi),
+        (&["ASOF", "ANTI", "JOIN"], AsOfKind::Anti),
+        (&["ASOF", "RIGHT", "JOIN"], AsOfKind::Right),
+        (&["ASOF", "RIGHT", "OUTER", "JOIN"], AsOfKind::Right),
+        (&["ASOF", "FULL", "JOIN"], AsOfKind::Full),
+        (&["ASOF", "FULL", "OUTER", "JOIN"], AsOfKind::Full),
         (&["LT", "JOIN"], AsOfKind::Lt),
         (&["LT", "LEFT", "JOIN"], AsOfKind::Lt),
     ];

@@ -7,6 +7,9 @@
 //! ([`merge`]); looking forward or both ways, left rows wait there for the next right row of their key
 //! ([`waiting`]). [`rule`] chooses.
 //!
+//! Rows of any other kind that are joined with a scan have their right rows looked up in it (`by_series::probe`). What
+//! keeps other rows than the left ones (SEMI, ANTI, RIGHT, FULL) is a plan over these joins ([`kinds`]).
+//!
 //! - Of right rows with equal times the last to arrive stands looking back, the first looking forward.
 //! - NULL keys and NULL times never match.
 //! - `USING (k)` and `ON (k)` merge the key columns: the output has the left side's only.
@@ -14,6 +17,7 @@
 
 pub(super) mod by_series;
 pub(crate) mod exec;
+mod kinds;
 mod merge;
 pub(crate) mod node;
 pub(crate) mod plan;

@@ -3,13 +3,16 @@
 //! ```text
 //! l ASOF JOIN r [ON (k, …) | ON l.k = r.k AND … | USING (k, …)] [TOLERANCE 50T] [DIRECTION FORWARD]
 //! l ASOF JOIN r MATCH_CONDITION (l.ts >= r.ts) [ON …]
-//! l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts
+//! l ASOF JOIN r ON l.k = r.k AND l.ts >= r.ts [AND a condition on l, or on r]
+//! l ASOF {INNER | SEMI | ANTI | RIGHT | FULL} JOIN r …
 //! l LT JOIN r [ON …]
 //! ```
 
-use super::node::{AsOfJoin, AsOfOptions};
+use super::kinds::Parts;
+use super::node::AsOfOptions;
 use crate::dialect::marker::{AsOfKind, AsOfMarker, Direction, NO_TIME, place, planning_error, text_of};
 use crate::dialect::{Position, SqlError};
+use crate::functions::order_key::{has_order_key, order_key};
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::operators::sample::plan::designated_column;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -18,10 +21,11 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr_rewriter::normalize_col_with_schemas_and_ambiguity_check;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Extension, LogicalPlan, Operator, cast};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, cast, lit, when,
+};
 use sqlparser::ast::{self, JoinConstraint};
-use std::sync::Arc;
 
 /// Left and right side of each key.
 pub(crate) type KeyPairs = Vec<(Expr, Expr)>;
@@ -58,13 +62,41 @@ pub(crate) fn plan_asof(
         ));
     }
     let (direction, strict) = direction(&marker, compared)?;
-    let times = sides.as_times(times)?;
+    let kind = marker.kind;
+    if direction == Direction::Nearest && matches!(kind, AsOfKind::Right | AsOfKind::Full) {
+        return Err(planning_error(
+            SqlError::new(format!("{} does not look both ways", kind.word()), marker.position)
+                .hint("take DIRECTION BACKWARD or FORWARD, or an ASOF JOIN, which keeps the left rows"),
+        ));
+    }
+    let needs_lengths = direction == Direction::Nearest || marker.tolerance.is_some();
+    let times = match needs_lengths {
+        true => sides.as_times(times)?,
+        false => sides.as_ordered(times)?,
+    };
     let tolerance = marker.tolerance.map(|tolerance| nanos(tolerance, context)).transpose()?;
+    let conditions = std::mem::take(&mut sides.conditions);
     let (keys, merged) = sides.keys()?;
-    let inner = marker.kind == AsOfKind::Inner;
+    let inner = matches!(kind, AsOfKind::Inner | AsOfKind::Semi | AsOfKind::Right);
     let options = AsOfOptions { inner, direction, strict, tolerance };
-    let node = AsOfJoin::try_new(left, right, times, keys, options, merged)?;
-    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+    let mut parts = Parts { left, right, times, keys, options, merged };
+    let keeps_left = matches!(kind, AsOfKind::Left | AsOfKind::Lt | AsOfKind::Anti | AsOfKind::Full);
+    let keeps_right = matches!(kind, AsOfKind::Right | AsOfKind::Full);
+    // Rows that do not fulfil a condition have no match; they are there all the same where their side is kept.
+    let as_key = |condition| when(condition, lit(true)).end();
+    if let Some(condition) = conjunction(conditions.0) {
+        match keeps_left {
+            true => parts.keys.push((as_key(condition)?, lit(true))),
+            false => parts.left = LogicalPlanBuilder::from(parts.left).filter(condition)?.build()?,
+        }
+    }
+    if let Some(condition) = conjunction(conditions.1) {
+        match keeps_right {
+            true => parts.keys.push((lit(true), as_key(condition)?)),
+            false => parts.right = LogicalPlanBuilder::from(parts.right).filter(condition)?.build()?,
+        }
+    }
+    parts.plan(kind)
 }
 
 /// Which way right rows are looked for, and whether equal times do not match: as the comparison of the times
@@ -110,6 +142,8 @@ pub(crate) struct Sides<'a> {
     merged: Vec<Column>,
     /// Left and right time, and how they compare.
     times: Option<((Expr, Expr), Operator)>,
+    /// What left rows, and right rows, must fulfil to have a match.
+    conditions: (Vec<Expr>, Vec<Expr>),
 }
 
 /// `(k)`, `(k, …)` and `k`: names of columns of both sides.
@@ -140,8 +174,8 @@ impl<'a> Sides<'a> {
         (join, position): (&'static str, Position),
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Self> {
-        let mut sides =
-            Self { join, position, left, right, keys: Vec::new(), merged: Vec::new(), times: None };
+        let (keys, merged, times, conditions) = (Vec::new(), Vec::new(), None, Default::default());
+        let mut sides = Self { join, position, left, right, keys, merged, times, conditions };
         match constraint {
             JoinConstraint::Using(names) => {
                 for name in names {
@@ -184,6 +218,21 @@ impl<'a> Sides<'a> {
         Ok((as_time(times.0, self.left)?, as_time(times.1, self.right)?))
     }
 
+    /// A pair of what is compared as timestamps in nanoseconds, numbers as some in the same order.
+    fn as_ordered(&self, (left, right): (Expr, Expr)) -> Result<(Expr, Expr)> {
+        let (a, b) = (left.get_type(self.left.schema())?, right.get_type(self.right.schema())?);
+        if !a.is_numeric() || !b.is_numeric() {
+            return self.as_times((left, right));
+        }
+        match comparison_coercion(&a, &b).filter(has_order_key) {
+            Some(common) => Ok((order_key(cast(left, common.clone())), order_key(cast(right, common)))),
+            None => Err(fail(
+                format!("{} cannot go by {left} ({a}) and {right} ({b})", self.join),
+                self.position,
+            )),
+        }
+    }
+
     /// The keys, of one type on both sides, and the right columns that are merged with left ones.
     pub(crate) fn keys(self) -> Result<(KeyPairs, Vec<Column>)> {
         let (left, right) = (self.left.schema(), self.right.schema());
@@ -223,9 +272,25 @@ impl<'a> Sides<'a> {
     }
 
     fn conjunct(&mut self, part: Expr, position: Position) -> Result<()> {
+        if self.takes_times() && !part.is_volatile() {
+            let columns = part.column_refs();
+            let are_all = |side: &LogicalPlan| columns.iter().all(|column| side.schema().has_column(column));
+            let conditions = match (are_all(self.left), are_all(self.right)) {
+                // Without a column it holds, or does not, for all.
+                (_, true) => Some(&mut self.conditions.1),
+                (true, false) => Some(&mut self.conditions.0),
+                (false, false) => None,
+            };
+            if let Some(conditions) = conditions {
+                conditions.push(part);
+                return Ok(());
+            }
+        }
         let refuse = |part: &dyn std::fmt::Display| {
             let hint = match self.takes_times() {
-                true => "it takes equalities l.k = r.k and one l.ts >= r.ts (or >, <=, <), joined by AND",
+                true => {
+                    "it takes equalities l.k = r.k, one l.ts >= r.ts (or >, <=, <) and conditions on one side, joined by AND; what compares the sides otherwise stands in WHERE, where it is looked at once the rows are found"
+                }
                 false => {
                     "it takes equalities l.k = r.k, joined by AND, and goes by the designated timestamps itself"
                 }

@@ -1,0 +1,156 @@
+//! ASOF JOINs that keep other rows than the left ones with their right rows, as plans over joins that do:
+//!
+//! - SEMI: the left rows of an inner join, without the right columns;
+//! - ANTI: the left rows that found nothing;
+//! - RIGHT: an inner join, then the right rows that stood for no left row; FULL: the same with all left rows.
+//!
+//! A right row stands for no left row if the first left row that comes after it comes when the next right row of its
+//! key stands already (looking forward: the last one before it, when the one before did).
+
+use super::node::{AsOfJoin, AsOfOptions};
+use super::plan::KeyPairs;
+use crate::dialect::marker::{AsOfKind, Direction};
+use datafusion::common::{Column, ScalarValue, TableReference};
+use datafusion::error::Result;
+use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
+use datafusion::logical_expr::expr::{Sort, WindowFunction};
+use datafusion::logical_expr::{
+    Expr, ExprFunctionExt, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition, lit,
+};
+use std::sync::Arc;
+
+/// Columns that only these plans see.
+const FOUND: &str = "__asof_found";
+const NEIGHBOUR: &str = "__asof_neighbour";
+
+/// The parts of a join, whatever it keeps.
+#[derive(Debug, Clone)]
+pub(super) struct Parts {
+    pub(super) left: LogicalPlan,
+    pub(super) right: LogicalPlan,
+    pub(super) times: (Expr, Expr),
+    pub(super) keys: KeyPairs,
+    pub(super) options: AsOfOptions,
+    /// Right columns that are merged with the left ones of their keys.
+    pub(super) merged: Vec<Column>,
+}
+
+impl Parts {
+    /// The plan of a join of some kind.
+    pub(super) fn plan(self, kind: AsOfKind) -> Result<LogicalPlan> {
+        match kind {
+            AsOfKind::Left | AsOfKind::Lt | AsOfKind::Inner => self.join(),
+            AsOfKind::Semi => {
+                let left = columns(&self.left);
+                LogicalPlanBuilder::from(self.join()?).project(left)?.build()
+            }
+            AsOfKind::Anti => self.without_match(),
+            AsOfKind::Right | AsOfKind::Full => self.with_right_rows(),
+        }
+    }
+
+    fn join(self) -> Result<LogicalPlan> {
+        let join =
+            AsOfJoin::try_new(self.left, self.right, self.times, self.keys, self.options, self.merged)?;
+        Ok(LogicalPlan::Extension(Extension { node: Arc::new(join) }))
+    }
+
+    /// The left rows that find no right row.
+    fn without_match(mut self) -> Result<LogicalPlan> {
+        let left = columns(&self.left);
+        let mut right = columns(&self.right);
+        right.push(lit(true).alias(FOUND));
+        self.right = LogicalPlanBuilder::from(self.right).project(right)?.build()?;
+        let found = Expr::Column(Column::new_unqualified(FOUND));
+        LogicalPlanBuilder::from(self.join()?).filter(found.is_null())?.project(left)?.build()
+    }
+
+    /// The rows of the join, then the right rows that are in none of them.
+    fn with_right_rows(self) -> Result<LogicalPlan> {
+        let unmatched = self.clone().right_rows_without_match()?;
+        let (keys, merged) = (self.keys.clone(), self.merged.clone());
+        // A key that both sides have is the right row's.
+        let is_merged = |(left, right): &(Expr, Expr), column: &Column| match (left, right) {
+            (Expr::Column(left), Expr::Column(right)) => left == column && merged.contains(right),
+            _ => false,
+        };
+        let types: Vec<_> = self.left.schema().fields().iter().map(|f| f.data_type().clone()).collect();
+        let joined = self.join()?;
+        let all: Vec<(Option<TableReference>, String)> = names(&joined);
+        let numbered = |at: usize| format!("c{at}");
+        // Both have the same columns under names that nobody else has.
+        let of_joined = columns(&joined).into_iter().enumerate().map(|(at, column)| column.alias(numbered(at)));
+        let of_unmatched = all.iter().enumerate().map(|(at, (relation, name))| {
+            let column = Column::new(relation.clone(), name);
+            let value = match types.get(at) {
+                // A key that both sides have is the right row's.
+                Some(data_type) => match keys.iter().find(|key| is_merged(key, &column)) {
+                    Some((_, right)) => right.clone(),
+                    None => lit(ScalarValue::try_from(data_type)?),
+                },
+                None => Expr::Column(column),
+            };
+            Ok(value.alias(numbered(at)))
+        });
+        let of_unmatched = of_unmatched.collect::<Result<Vec<Expr>>>()?;
+        let unmatched = LogicalPlanBuilder::from(unmatched).project(of_unmatched)?.build()?;
+        let joined = LogicalPlanBuilder::from(joined).project(of_joined)?;
+        let named = all.into_iter().enumerate().map(|(at, (relation, name))| {
+            Expr::Column(Column::new_unqualified(numbered(at))).alias_qualified(relation, name)
+        });
+        joined.union(unmatched)?.project(named)?.build()
+    }
+
+    /// The right rows that stand for no left row.
+    fn right_rows_without_match(self) -> Result<LogicalPlan> {
+        let Self { left, right, times, keys, options, .. } = self;
+        let right_columns = columns(&right);
+        let backward = options.direction != Direction::Forward;
+        let (neighbour, direction) = match backward {
+            true => (lead_udwf(), Direction::Forward),
+            false => (lag_udwf(), Direction::Backward),
+        };
+        let of_key = keys.iter().map(|(_, right)| right.clone());
+        let of_key: Vec<Expr> = of_key.filter(|key| !matches!(key, Expr::Literal(..))).collect();
+        let function = WindowFunctionDefinition::WindowUDF(neighbour);
+        let neighbour: Expr = Expr::from(WindowFunction::new(function, vec![times.1.clone()]))
+            .partition_by(of_key)
+            .order_by(vec![Sort::new(times.1.clone(), true, false)])
+            .build()?;
+        let mut with_neighbour = right_columns.clone();
+        let name = neighbour.schema_name().to_string();
+        let window = LogicalPlanBuilder::from(right).window(vec![neighbour])?;
+        with_neighbour.push(Expr::Column(Column::new_unqualified(name)).alias(NEIGHBOUR));
+        let right = window.project(with_neighbour)?.build()?;
+        let mut left_columns = columns(&left);
+        left_columns.push(times.0.clone().alias(FOUND));
+        let left = LogicalPlanBuilder::from(left).project(left_columns)?.build()?;
+        let found = Expr::Column(Column::new_unqualified(FOUND));
+        let neighbour = Expr::Column(Column::new_unqualified(NEIGHBOUR));
+        let is_past = match (backward, options.strict) {
+            (true, false) => found.clone().gt_eq(neighbour),
+            (true, true) => found.clone().gt(neighbour),
+            (false, false) => found.clone().lt_eq(neighbour),
+            (false, true) => found.clone().lt(neighbour),
+        };
+        let swapped = Self {
+            left: right,
+            right: left,
+            times: (times.1, times.0),
+            keys: keys.into_iter().map(|(left, right)| (right, left)).collect(),
+            options: AsOfOptions { inner: false, direction, ..options },
+            merged: Vec::new(),
+        };
+        let rows = LogicalPlanBuilder::from(swapped.join()?);
+        rows.filter(found.is_null().or(is_past))?.project(right_columns)?.build()
+    }
+}
+
+/// All columns of a plan.
+fn columns(plan: &LogicalPlan) -> Vec<Expr> {
+    plan.schema().columns().into_iter().map(Expr::Column).collect()
+}
+
+fn names(plan: &LogicalPlan) -> Vec<(Option<TableReference>, String)> {
+    plan.schema().iter().map(|(relation, field)| (relation.cloned(), field.name().clone())).collect()
+}
