@@ -5,9 +5,7 @@
 
 use datafusion::arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Float64Type, Int64Type, TimeUnit, UInt64Type,
-};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, TimeUnit, UInt64Type};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -65,9 +63,7 @@ fn keys(numbers: &ArrayRef) -> Result<TimestampNanosecondArray> {
     Ok(match numbers.data_type() {
         DataType::Decimal128(..) => numbers.as_primitive::<Decimal128Type>().unary(|digits| digits as i64),
         DataType::UInt64 => numbers.as_primitive::<UInt64Type>().unary(|x| (x ^ (1 << 63)) as i64),
-        of if of.is_integer() => {
-            cast(numbers, &DataType::Int64)?.as_primitive::<Int64Type>().unary(|x| x)
-        }
+        of if of.is_integer() => cast(numbers, &DataType::Int64)?.as_primitive::<Int64Type>().unary(|x| x),
         of if of.is_floating() => {
             cast(numbers, &DataType::Float64)?.as_primitive::<Float64Type>().unary(float_key)
         }

@@ -316,7 +316,12 @@ impl ScanExec {
     /// For an operator that reads what is selected by itself: notes that it begins, and counts the rows it reads.
     pub(crate) fn begin_reading(&self) -> Count {
         self.count_selection();
-        BaselineMetrics::new(&self.metrics, 0).output_rows().clone()
+        self.go_on_reading(0)
+    }
+
+    /// The same for a further partition of such an operator.
+    pub(crate) fn go_on_reading(&self, partition: usize) -> Count {
+        BaselineMetrics::new(&self.metrics, partition).output_rows().clone()
     }
 
     fn rows(&self, share: &Range<usize>) -> usize {

@@ -3,6 +3,7 @@
 use super::by_series::{Running, Side, Work};
 use super::merge::Merge;
 use super::node::AsOfOptions;
+use super::rule::Order;
 use super::waiting::WaitingMerge;
 use crate::dialect::marker::Direction;
 use crate::operators::TIME_ORDER;
@@ -41,8 +42,10 @@ pub(crate) enum Way {
     /// Series by series, the rows put in time order at the end; where they are too many for that, and that is
     /// only known now, by merging.
     BySeriesInOrder,
-    /// The left input comes in time order and keeps it; for its rows those of a scan on the right are looked up.
+    /// Left rows come and stay in any order; for them those of a scan on the right are looked up, series by series.
     Probe,
+    /// The same, of left rows that come in time order and keep it.
+    ProbeInOrder,
 }
 
 /// Most left rows that are put in order at the end, in batches: about a million.
@@ -103,15 +106,18 @@ impl AsOfJoinExec {
 
     /// The same join over a right scan that works out the filter of its input, its rows looked up; `None` where they
     /// cannot be.
-    pub(super) fn probing(&self) -> Result<Option<Self>> {
+    pub(super) fn probing(&self, needed: Order) -> Result<Option<Self>> {
         let right = with_filters_in_scan(&self.right)?.unwrap_or_else(|| Arc::clone(&self.right));
         let join = Self { right, ..self.clone() };
-        Ok(Side::probed(&join).is_some().then(|| join.with_way(Way::Probe)))
-    }
-
-    /// Whether the right scan works out a condition.
-    pub(super) fn is_right_conditioned(&self) -> bool {
-        Side::probed(self).is_some_and(|right| right.scan.has_condition())
+        let Some(side) = Side::probed(&join) else { return Ok(None) };
+        let way = match needed {
+            // That each key has one series, and that there is memory to find it, is known.
+            Order::Any if side.is_by_index() && side.keys.len() == join.keys.1.len() => Way::Probe,
+            // Where a condition holds is found for all rows, also if only the first few are read.
+            Order::FirstOfTime if side.scan.has_condition() => return Ok(None),
+            _ => Way::ProbeInOrder,
+        };
+        Ok(Some(join.with_way(way)))
     }
 
     /// The same join over scans that work out the filters of its inputs; `None` where there are none.
@@ -151,20 +157,21 @@ fn properties(
 ) -> Arc<PlanProperties> {
     let mut equivalences = EquivalenceProperties::new(schema);
     // Left columns have the same places in the output.
-    if matches!(way, Way::Merge | Way::Probe) {
+    if matches!(way, Way::Merge | Way::Probe | Way::ProbeInOrder) {
         equivalences.add_orderings(left.output_ordering().cloned());
     }
     let partitions = |input: &Arc<dyn ExecutionPlan>| input.output_partitioning().partition_count();
     let partitions = match way {
         Way::BySeries => partitions(left).max(partitions(right)),
-        Way::Merge | Way::Probe | Way::BySeriesInOrder => {
+        Way::Probe => partitions(left),
+        Way::Merge | Way::ProbeInOrder | Way::BySeriesInOrder => {
             equivalences.add_orderings(by_time(time));
             1
         }
     };
     let emission = match way {
         Way::BySeriesInOrder => EmissionType::Final,
-        Way::Merge | Way::Probe | Way::BySeries => EmissionType::Incremental,
+        Way::Merge | Way::Probe | Way::ProbeInOrder | Way::BySeries => EmissionType::Incremental,
     };
     let partitioning = Partitioning::UnknownPartitioning(partitions);
     Arc::new(PlanProperties::new(equivalences, partitioning, emission, Boundedness::Bounded))
@@ -187,6 +194,7 @@ impl DisplayAs for AsOfJoinExec {
             Way::BySeries => f.write_str(", by series"),
             Way::BySeriesInOrder => f.write_str(", by series, then in time order"),
             Way::Probe => f.write_str(", right rows looked up by series"),
+            Way::ProbeInOrder => f.write_str(", right rows looked up by series, in time order"),
         }
     }
 }
@@ -221,7 +229,7 @@ impl ExecutionPlan for AsOfJoinExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![matches!(self.way, Way::Merge | Way::Probe), false]
+        vec![matches!(self.way, Way::Merge | Way::Probe | Way::ProbeInOrder), false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -268,7 +276,7 @@ impl ExecutionPlan for AsOfJoinExec {
             Way::Merge => self.merge(self.inputs(), partition, &context),
             Way::BySeries => self.by_series(partition, &context),
             Way::BySeriesInOrder => self.by_series_in_order(&context),
-            Way::Probe => self.probe(&context),
+            Way::Probe | Way::ProbeInOrder => self.probe(partition, &context),
         }
     }
 
@@ -282,8 +290,8 @@ impl AsOfJoinExec {
     fn are_in_order(&self) -> [bool; 2] {
         match self.way {
             Way::Merge => [true, true],
-            Way::Probe => [true, false],
-            Way::BySeries | Way::BySeriesInOrder => [false, false],
+            Way::ProbeInOrder => [true, false],
+            Way::Probe | Way::BySeries | Way::BySeriesInOrder => [false, false],
         }
     }
 

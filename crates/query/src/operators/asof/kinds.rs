@@ -79,7 +79,8 @@ impl Parts {
         let all: Vec<(Option<TableReference>, String)> = names(&joined);
         let numbered = |at: usize| format!("c{at}");
         // Both have the same columns under names that nobody else has.
-        let of_joined = columns(&joined).into_iter().enumerate().map(|(at, column)| column.alias(numbered(at)));
+        let of_joined =
+            columns(&joined).into_iter().enumerate().map(|(at, column)| column.alias(numbered(at)));
         let of_unmatched = all.iter().enumerate().map(|(at, (relation, name))| {
             let column = Column::new(relation.clone(), name);
             let value = match types.get(at) {

@@ -226,10 +226,9 @@ impl<'a> Sides<'a> {
         }
         match comparison_coercion(&a, &b).filter(has_order_key) {
             Some(common) => Ok((order_key(cast(left, common.clone())), order_key(cast(right, common)))),
-            None => Err(fail(
-                format!("{} cannot go by {left} ({a}) and {right} ({b})", self.join),
-                self.position,
-            )),
+            None => {
+                Err(fail(format!("{} cannot go by {left} ({a}) and {right} ({b})", self.join), self.position))
+            }
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct ChooseAsOfJoin;
 
 /// What is needed of the order in which rows come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Order {
+pub(super) enum Order {
     /// Nothing.
     Any,
     /// They are in order of time, all of them.
@@ -74,10 +74,7 @@ fn choose(
         if let Some(way) = way(both, needed, batch_rows) {
             return Ok(Some(Arc::new(both.with_way(way))));
         }
-        // Where a condition holds is found for all rows, also if only the first few are read.
-        if let Some(probing) = join.probing()?
-            && (needed != Order::FirstOfTime || !probing.is_right_conditioned())
-        {
+        if let Some(probing) = join.probing(needed)? {
             let probing: Arc<dyn ExecutionPlan> = Arc::new(probing);
             let chosen = choose_in_children(&probing, needed, batch_rows)?;
             return Ok(Some(chosen.unwrap_or(probing)));

@@ -185,7 +185,11 @@ fn refuses_with_a_reason() {
     check("LT JOIN (SELECT x FROM quotes) q", "the right side of LT JOIN needs a designated timestamp");
     check("LT JOIN quotes q MATCH_CONDITION (t.ts > q.ts)", "compares the designated timestamps itself");
     check("ASOF JOIN quotes q MATCH_CONDITION (t.symbol = q.symbol)", "compares the time");
-    check("ASOF JOIN quotes q MATCH_CONDITION (t.x >= q.x)", "compares timestamps");
+    check("ASOF JOIN quotes q MATCH_CONDITION (t.symbol >= q.symbol)", "compares timestamps");
+    check(
+        "ASOF JOIN quotes q MATCH_CONDITION (t.x >= q.x) TOLERANCE INTERVAL '1 minute'",
+        "compares timestamps",
+    );
     check("ASOF JOIN quotes q TOLERANCE INTERVAL '1 month'", "fixed length");
 }
 

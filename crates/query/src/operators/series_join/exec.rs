@@ -116,7 +116,7 @@ fn properties(
     let partitions = |input: &Arc<dyn ExecutionPlan>| input.output_partitioning().partition_count();
     let partitions = match way {
         Way::BySeries => partitions(left).max(partitions(right)),
-        Way::Merge | Way::Probe | Way::BySeriesInOrder => {
+        Way::Merge | Way::Probe | Way::ProbeInOrder | Way::BySeriesInOrder => {
             // Left columns have the same places in the output. No column of a splice has the time of each row.
             if shape.kind != Kind::Splice {
                 equivalences.add_orderings(by_time(time));
@@ -126,7 +126,7 @@ fn properties(
     };
     let emission = match way {
         Way::BySeriesInOrder => EmissionType::Final,
-        Way::Merge | Way::Probe | Way::BySeries => EmissionType::Incremental,
+        Way::Merge | Way::Probe | Way::ProbeInOrder | Way::BySeries => EmissionType::Incremental,
     };
     let partitioning = Partitioning::UnknownPartitioning(partitions);
     Arc::new(PlanProperties::new(equivalences, partitioning, emission, Boundedness::Bounded))
@@ -145,7 +145,7 @@ impl DisplayAs for SeriesJoinExec {
         }
         write!(f, "], aggregates=[{}]", self.shape.aggregates.names().join(", "))?;
         match self.way {
-            Way::Merge | Way::Probe => Ok(()),
+            Way::Merge | Way::Probe | Way::ProbeInOrder => Ok(()),
             Way::BySeries => f.write_str(", by series"),
             Way::BySeriesInOrder => f.write_str(", by series, then in time order"),
         }
@@ -167,7 +167,7 @@ impl ExecutionPlan for SeriesJoinExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         let each = match self.way {
-            Way::Merge | Way::Probe => Distribution::SinglePartition,
+            Way::Merge | Way::Probe | Way::ProbeInOrder => Distribution::SinglePartition,
             Way::BySeries | Way::BySeriesInOrder => Distribution::UnspecifiedDistribution,
         };
         InputDistributionRequirements::new(vec![each.clone(), each])
@@ -226,7 +226,7 @@ impl ExecutionPlan for SeriesJoinExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         match self.way {
-            Way::Merge | Way::Probe => self.merge(self.inputs(), partition, &context),
+            Way::Merge | Way::Probe | Way::ProbeInOrder => self.merge(self.inputs(), partition, &context),
             Way::BySeries => self.by_series(partition, &context),
             Way::BySeriesInOrder => self.by_series_in_order(&context),
         }

@@ -1,5 +1,6 @@
-//! ASOF JOIN of rows that no table holds (a grid of times, bars, what another join yields) with a table: left rows come
-//! in order of time, a stretch of them at a time, and the right rows of their series are looked up.
+//! ASOF JOIN of rows that no table holds (a grid of times, bars, what another join yields) with a table: left rows come,
+//! a stretch of them at a time, and the right rows of their series are looked up. They keep their order, which is that
+//! of time where it matters.
 //!
 //! The right side must have one series for each key. Where the key says less than the table's series key, how many it
 //! has is known once they are found; if there are several, both sides are merged instead.
@@ -33,8 +34,12 @@ use std::sync::Arc;
 type ByKey = HashMap<Ids, usize>;
 
 impl AsOfJoinExec {
-    /// The left rows in their order, each with the right row that is looked up for it.
-    pub(in super::super) fn probe(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    /// The left rows of a partition in their order, each with the right row that is looked up for it.
+    pub(in super::super) fn probe(
+        &self,
+        partition: usize,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let side = Side::probed(self)
             .ok_or_else(|| internal_datafusion_err!("AsOfJoinExec does not look up rows of a scan"))?;
         let finder = Arc::new(SeriesFinder::new(&side.scan, &side.keys)?);
@@ -53,7 +58,9 @@ impl AsOfJoinExec {
             .await?;
             let series = finder.series()?;
             match by_key(&series, join.keys.1.len()) {
-                Some(by_key) => Probe::new(&join, &side, (series, by_key), held, &context)?.rows(),
+                Some(by_key) => {
+                    Probe::new(&join, &side, (series, by_key), held, (partition, &context))?.rows()
+                }
                 None => join.merge_right_ahead(&context),
             }
         };
@@ -119,14 +126,14 @@ impl Probe {
         side: &Side,
         (series, by_key): (Vec<Series>, ByKey),
         held: MemoryReservation,
-        context: &Arc<TaskContext>,
+        (partition, context): (usize, &Arc<TaskContext>),
     ) -> Result<Self> {
         let left_schema = join.left_schema();
         let types = join.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<_>>>()?;
         held.try_resize(series.iter().map(Series::size).sum())?;
         let batch_rows = context.session_config().batch_size().max(1);
         Ok(Self {
-            left: join.inputs()[0].execute(0, Arc::clone(context))?,
+            left: join.inputs()[0].execute(partition, Arc::clone(context))?,
             right: Right::new(join, side, series)?,
             by_key,
             ids: KeyIds::try_new(&types)?,
@@ -135,10 +142,13 @@ impl Probe {
             stretch: batch_rows,
             longest: batch_rows.saturating_mul(TASK_BATCHES),
             joined: VecDeque::new(),
-            rows_read: side.scan.begin_reading(),
+            rows_read: match partition {
+                0 => side.scan.begin_reading(),
+                _ => side.scan.go_on_reading(partition),
+            },
             held,
             reservation: join.reservation(context),
-            baseline: BaselineMetrics::new(&join.metrics, 0),
+            baseline: BaselineMetrics::new(&join.metrics, partition),
             side: side.clone(),
             join: join.clone(),
         })

@@ -137,7 +137,6 @@ impl Right {
         stretches.drain(..from.min(to));
         stretches
     }
-
 }
 
 /// What is looked at and found for some left rows.
@@ -173,4 +172,3 @@ impl Taken {
         UInt64Array::new(numbers.into(), nulls)
     }
 }
-

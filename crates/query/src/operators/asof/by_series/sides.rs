@@ -136,6 +136,11 @@ impl Side {
         Ok((PieceReader::new(&self.scan, &columns, keys, schema)?, made))
     }
 
+    /// Whether the index of the parts says which rows are of which series.
+    pub(in super::super) fn is_by_index(&self) -> bool {
+        !self.scan.has_condition() && self.keys.iter().all(|key| self.series_key().contains(key))
+    }
+
     fn series_key(&self) -> &[usize] {
         self.scan.selected().table.schema().series()
     }

@@ -77,6 +77,14 @@ impl Tables {
         rows
     }
 
+    /// The rows of a query whose joins are merged.
+    fn merged(&mut self, sql: &str) -> Vec<String> {
+        self.rows("SET pipeline = false");
+        let rows = self.rows(sql);
+        self.rows("SET pipeline = true");
+        rows
+    }
+
     pub(in crate::operators) fn plan(&mut self, sql: &str) -> String {
         self.rows(&format!("EXPLAIN {sql}")).join("\n")
     }
@@ -84,8 +92,19 @@ impl Tables {
 
 const IN_ORDER: &str = "by series, then in time order";
 
-fn is_by_series(plan: &str) -> bool {
-    plan.contains("by series") && !plan.contains(IN_ORDER)
+/// How a plan's join is done.
+fn way_of(plan: &str) -> &'static str {
+    if plan.contains(IN_ORDER) {
+        "in order"
+    } else if plan.contains("looked up by series, in time order") {
+        "looked up in order"
+    } else if plan.contains("looked up by series") {
+        "looked up"
+    } else if plan.contains("by series") {
+        "by series"
+    } else {
+        "merge"
+    }
 }
 
 /// The number of the right row for each left row, by its own number.
@@ -170,22 +189,31 @@ proptest! {
             .map(|(x, found)| format!("{x} {} 1", found.map_or("-".to_string(), |x| x.to_string()))).collect();
         expected.sort();
         let grouped = format!("SELECT l.x, max(r.x) AS m, count(*) AS n FROM {join} GROUP BY l.x");
-        prop_assert!(is_by_series(&tables.plan(&grouped)));
-        prop_assert_eq!(tables.sorted(&grouped), expected);
+        prop_assert_eq!(way_of(&tables.plan(&grouped)), "by series");
+        prop_assert_eq!(tables.sorted(&grouped), expected.clone());
+        // Rows that no table holds, in any order.
+        let others = grouped.replacen("FROM l ", "FROM (SELECT DISTINCT ts, s, x FROM l) l ", 1);
+        let plan = tables.plan(&others);
+        prop_assert!(way_of(&plan) == "looked up" || left.is_empty(), "{}", plan);
+        prop_assert_eq!(tables.sorted(&others), expected);
 
         let all = format!("SELECT l.ts, l.s, l.x, r.ts AS quoted, r.s AS rs, r.x AS rx FROM {join}");
-        let merged = format!("{all} LIMIT 100000");
-        let (plan, merge) = (tables.plan(&all), tables.plan(&merged));
-        prop_assert!(plan.contains(IN_ORDER) && !merge.contains("by series"), "{}\n{}", plan, merge);
-        prop_assert_eq!(tables.rows(&all), tables.rows(&merged));
+        let first = format!("{all} LIMIT 100000");
+        let (plan, of_first) = (tables.plan(&all), tables.plan(&first));
+        prop_assert!(plan.contains(IN_ORDER), "{}", plan);
+        prop_assert_eq!(way_of(&of_first), "looked up in order", "{}", of_first);
+        let merged = tables.merged(&all);
+        prop_assert_eq!(tables.rows(&all), merged.clone());
+        prop_assert_eq!(tables.rows(&first), merged);
 
         let aggregates = "first(lx) AS f, last(rx) AS la, count(rx) AS n, sum(lx) AS sum";
         let sampled = |rows: &str| format!("SELECT ts, s, {aggregates} FROM ({rows}) SAMPLE BY 1h");
         let narrow = all.replace("l.x,", "l.x AS lx,");
-        let (by_series, merged) = (sampled(&narrow), sampled(&format!("{narrow} LIMIT 100000")));
+        let by_series = sampled(&narrow);
         let plan = tables.plan(&by_series);
-        prop_assert!(is_by_series(&plan), "{}", plan);
-        prop_assert_eq!(tables.rows(&by_series), tables.rows(&merged));
+        prop_assert_eq!(way_of(&plan), "by series", "{}", plan);
+        let merged = tables.merged(&by_series);
+        prop_assert_eq!(tables.rows(&by_series), merged);
     }
 }
 
@@ -221,14 +249,7 @@ fn what_relies_on_order_gets_it() {
     let mut check = |sql: &str, expected: &str| {
         let sql = sql.replace("JOIN", join);
         let plan = tables.plan(&sql);
-        let way = if plan.contains(IN_ORDER) {
-            "in order"
-        } else if plan.contains("by series") {
-            "by series"
-        } else {
-            "merge"
-        };
-        assert_eq!(way, expected, "{sql}\n{plan}");
+        assert_eq!(way_of(&plan), expected, "{sql}\n{plan}");
         tables.rows(&sql);
     };
     check("SELECT l.x, r.x FROM JOIN", "in order");
@@ -238,9 +259,9 @@ fn what_relies_on_order_gets_it() {
     check("SELECT array_agg(r.x) AS a FROM JOIN", "in order");
     check("SELECT last(r.x) AS a FROM JOIN SAMPLE BY 1h", "in order");
     check("SELECT l.x FROM JOIN UNION ALL SELECT x FROM r", "in order");
-    check("SELECT l.ts, r.x FROM JOIN LIMIT 2", "merge");
-    check("SELECT l.ts, r.x FROM JOIN ORDER BY l.ts LIMIT 2", "merge");
-    check("SELECT sum(x) AS n FROM (SELECT r.x FROM JOIN LIMIT 2)", "merge");
+    check("SELECT l.ts, r.x FROM JOIN LIMIT 2", "looked up in order");
+    check("SELECT l.ts, r.x FROM JOIN ORDER BY l.ts LIMIT 2", "looked up in order");
+    check("SELECT sum(x) AS n FROM (SELECT r.x FROM JOIN LIMIT 2)", "looked up in order");
     check("SELECT l.x, r.x FROM JOIN ORDER BY l.x, r.x", "by series");
     check("SELECT l.ts, r.x FROM JOIN ORDER BY l.ts DESC LIMIT 2", "by series");
     check("SELECT l.s, avg(r.x) AS a FROM JOIN GROUP BY l.s", "by series");
@@ -250,29 +271,39 @@ fn what_relies_on_order_gets_it() {
 }
 
 #[test]
-fn what_is_not_of_the_series_is_merged() {
+fn what_is_not_of_the_series_is_looked_up_or_merged() {
     let mut tables = tables();
     tables.rows("CREATE TABLE w (ts TIMESTAMP, s SYMBOL, e SYMBOL, x BIGINT) TIMESTAMP(ts) SERIES BY (s, e)");
     tables.rows("INSERT INTO w VALUES (600::timestamp, 'A', 'N', 1), (600::timestamp, 'A', 'M', 2)");
     tables.rows("CHECKPOINT");
-    let mut check = |join: &str, by_series: bool, expected: &[&str]| {
+    let mut check = |join: &str, way: &str, expected: &[&str]| {
         let sql = format!("SELECT l.x, max(r.x) AS m FROM {join} GROUP BY l.x");
         let plan = tables.plan(&sql);
-        assert_eq!(is_by_series(&plan), by_series, "{plan}");
+        assert_eq!(way_of(&plan), way, "{plan}");
         assert_eq!(tables.sorted(&sql), expected, "{sql}");
     };
-    check("l ASOF JOIN r ON l.s = r.s", true, &["0 1", "1 0", "2 3", "3 -"]);
-    check("l ASOF JOIN r ON l.s = r.s AND l.x = r.x", false, &["0 -", "1 -", "2 2", "3 -"]);
-    check("l ASOF JOIN r", false, &["0 1", "1 3", "2 4", "3 4"]);
-    check("l ASOF JOIN (SELECT * FROM r WHERE x < 3) r ON l.s = r.s", true, &["0 1", "1 0", "2 2", "3 -"]);
+    check("l ASOF JOIN r ON l.s = r.s", "by series", &["0 1", "1 0", "2 3", "3 -"]);
+    check("l ASOF JOIN r ON l.s = r.s AND l.x = r.x", "merge", &["0 -", "1 -", "2 2", "3 -"]);
+    // These have several series a key, which is found out when they run.
+    check("l ASOF JOIN r", "looked up in order", &["0 1", "1 3", "2 4", "3 4"]);
+    check("l ASOF JOIN w r ON l.s = r.s", "looked up in order", &["0 2", "1 -", "2 2", "3 -"]);
+    check(
+        "l ASOF JOIN (SELECT * FROM r WHERE s = 'A') r",
+        "looked up in order",
+        &["0 1", "1 3", "2 3", "3 3"],
+    );
+    check(
+        "l ASOF JOIN (SELECT * FROM r WHERE x < 3) r ON l.s = r.s",
+        "by series",
+        &["0 1", "1 0", "2 2", "3 -"],
+    );
     check(
         "(SELECT ts, x, s FROM l) l ASOF JOIN (SELECT x, s, ts FROM r) r ON l.s = r.s",
-        true,
+        "by series",
         &["0 1", "1 0", "2 3", "3 -"],
     );
-    check("w l ASOF JOIN r ON l.s = r.s", true, &["1 1", "2 1"]);
-    check("w l ASOF JOIN w r ON l.s = r.s AND l.e = r.e", true, &["1 1", "2 2"]);
-    check("l ASOF JOIN w r ON l.s = r.s", false, &["0 2", "1 -", "2 2", "3 -"]);
+    check("w l ASOF JOIN r ON l.s = r.s", "by series", &["1 1", "2 1"]);
+    check("w l ASOF JOIN w r ON l.s = r.s AND l.e = r.e", "by series", &["1 1", "2 2"]);
 }
 
 #[test]
@@ -319,11 +350,12 @@ fn a_kept_plan_merges_where_rows_are_too_many_for_order() {
     let mut tables = Tables::new().table("l", &left).table("r", &right).in_small_tasks();
     for symbol in ["C", "A", "B", "A"] {
         let sql = format!("SELECT l.ts, l.x, r.x FROM l ASOF JOIN r ON (s) WHERE l.s = '{symbol}'");
-        let merged = tables.rows(&format!("{sql} LIMIT 100000"));
+        let merged = tables.merged(&sql);
         assert_eq!(tables.rows(&sql), merged);
         assert_eq!(merged.len(), if symbol == "C" { 0 } else { 500 });
     }
-    assert!(!tables.plan("SELECT l.ts, r.x FROM l ASOF JOIN r ON (s)").contains("by series"));
+    let plan = tables.plan("SELECT l.ts, r.x FROM l ASOF JOIN r ON (s)");
+    assert_eq!(way_of(&plan), "looked up in order", "{plan}");
 }
 
 #[test]
