@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, EmitTo, GroupsAccumulator,
     Signature,
 };
+use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 
 /// `quantile(x, part)`.
@@ -36,19 +37,24 @@ impl Default for Quantile {
 
 /// The part of the values below what is asked for, which DataFusion has found to be one.
 pub(super) fn part(args: &AccumulatorArgs<'_>) -> Result<Option<f64>> {
-    let Some(part) = args.exprs.get(1) else { return Ok(None) };
+    let falls = args.order_bys.first().is_some_and(|order| order.options.descending);
+    part_of(args.exprs, falls)
+}
+
+/// As [`part`], of an aggregate of these arguments, whose values are to be in falling order where it `falls`.
+pub(crate) fn part_of(args: &[Arc<dyn PhysicalExpr>], falls: bool) -> Result<Option<f64>> {
+    let Some(part) = args.get(1) else { return Ok(None) };
     let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
     let part = match part.evaluate(&none)? {
         ColumnarValue::Scalar(ScalarValue::Float64(part)) => part,
         ColumnarValue::Scalar(ScalarValue::Float32(part)) => part.map(f64::from),
         _ => None,
     };
-    let falls = args.order_bys.first().is_some_and(|order| order.options.descending);
     Ok(part.map(|part| if falls { 1.0 - part } else { part }))
 }
 
 /// A floating-point number that lies between others.
-pub(super) trait Between: ArrowNativeTypeOp {
+pub(crate) trait Between: ArrowNativeTypeOp {
     /// What lies at this part of the way to another.
     fn towards(self, other: Self, part: f64) -> Self;
 }
@@ -72,7 +78,7 @@ impl Between for f32 {
 }
 
 /// The value that a part of so many values lies below; `at` gives the one of a rank, in any order of calls.
-pub(super) fn quantile<N: Between>(len: u64, part: f64, mut at: impl FnMut(u64) -> Option<N>) -> Option<N> {
+pub(crate) fn quantile<N: Between>(len: u64, part: f64, mut at: impl FnMut(u64) -> Option<N>) -> Option<N> {
     let place = part * len.checked_sub(1)? as f64;
     let (low, high) = (place.floor(), place.ceil());
     let below = at(low as u64)?;

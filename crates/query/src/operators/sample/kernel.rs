@@ -1,7 +1,8 @@
 //! The aggregates of SAMPLE BY and GROUP BY, reduced run by run.
 //!
 //! Rows of one group mostly lie together, so that a sum is a sum over a slice, at the speed of memory.
-//! count, sum, avg, min, max, vwap, stddev, var and corr have kernels of their own (min and max of any number, sum and avg of all but DECIMALs);
+//! count, sum, avg, min, max, vwap, stddev, var, corr, median and quantiles have kernels of their own (min and max of any
+//! number, sum and avg of all but DECIMALs, quantiles of floats, one for all of an argument);
 //! where rows come by series from parts, first and last look at the ends of runs only, and what statistics
 //! keep is taken from them for whole blocks. Any other aggregate is fed through its accumulator of groups,
 //! row by row.
@@ -12,12 +13,14 @@ mod extremes;
 mod fold;
 mod moments;
 mod pair;
+mod quantiles;
 mod sums;
 
 use super::rows::Rows;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
@@ -31,6 +34,7 @@ use extremes::Extremes;
 pub(super) use moments::Spreads;
 use moments::{Comoments, Deviation, Moments, Shared};
 pub(super) use pair::Pair;
+use quantiles::Quantiles;
 pub(super) use sums::widened;
 use sums::{Counts, IntegerSums, Sums, Vwap};
 
@@ -44,6 +48,10 @@ pub(super) enum Kernel {
     Moments(Moments),
     Comoments(Comoments),
     Distinct(Distinct),
+    /// Medians and quantiles of one argument.
+    Quantiles(Quantiles),
+    /// A quantile that another kernel finds with its own.
+    Found,
     /// first or last where the ends of runs are known; they are all it is told.
     Ends(Ends),
     Other(Other),
@@ -62,13 +70,21 @@ pub(super) struct Other {
 
 impl Kernel {
     /// The kernel of an aggregate over arguments of these types; `pair` where it is a sum or a mean of what two
-    /// doubles make, `by_ends` where it is first or last and is told the ends of runs.
+    /// doubles make, `by_ends` where it is first or last and is told the ends of runs, `parts` where it is of quantiles:
+    /// none where another finds them.
     pub(super) fn try_new(
         lowered: &LoweredAggregate,
         types: &[DataType],
         pair: Option<Pair>,
         by_ends: bool,
+        parts: Option<&[f64]>,
     ) -> Result<Self> {
+        if let (Some(parts), Some(of)) = (parts, types.first()) {
+            return match Quantiles::new(of, parts).filter(|_| !parts.is_empty()) {
+                Some(quantiles) => Ok(Kernel::Quantiles(quantiles)),
+                None => Ok(Kernel::Found),
+            };
+        }
         let aggregate = &lowered.aggregate;
         let plain = !aggregate.is_distinct() && lowered.order_bys.is_empty();
         if by_ends
@@ -140,6 +156,7 @@ impl Kernel {
             }
             (Kernel::Comoments(moments), [y, x]) => moments.update(y, x, rows, counted().as_ref(), spreads),
             (Kernel::Distinct(distinct), [values]) => distinct.update(values, rows, counted().as_ref()),
+            (Kernel::Quantiles(quantiles), [values]) => quantiles.update(values, rows, counted().as_ref()),
             (Kernel::Other(other), values) => {
                 other.groups = total;
                 other.accumulator.update_batch(values, &rows.expand(), filter, total)?;
@@ -227,6 +244,7 @@ impl Kernel {
             (Kernel::Moments(ours), Kernel::Moments(theirs)) => ours.merge(&theirs, groups),
             (Kernel::Comoments(ours), Kernel::Comoments(theirs)) => ours.merge(&theirs, groups),
             (Kernel::Distinct(ours), Kernel::Distinct(theirs)) => ours.merge(theirs, groups),
+            (Kernel::Quantiles(ours), Kernel::Quantiles(theirs)) => ours.merge(theirs, groups),
             (Kernel::Ends(ours), Kernel::Ends(theirs)) => ours.merge(&theirs, groups)?,
             (Kernel::Other(ours), Kernel::Other(mut theirs)) => {
                 theirs.complete(groups.len())?;
@@ -251,12 +269,22 @@ impl Kernel {
             Kernel::Moments(moments) => moments.finish(),
             Kernel::Comoments(moments) => moments.finish(),
             Kernel::Distinct(distinct) => distinct.finish(),
+            Kernel::Quantiles(quantiles) => quantiles.finish(),
+            Kernel::Found => return internal_err!("a quantile that another kernel finds"),
             Kernel::Ends(ends) => ends.finish(),
             Kernel::Other(other) => {
                 other.complete(total)?;
                 other.accumulator.evaluate(EmitTo::All)?
             }
         })
+    }
+
+    /// The quantile at this place of those of a kernel that is finished.
+    pub(super) fn quantile(&self, at: usize) -> Result<ArrayRef> {
+        match self {
+            Kernel::Quantiles(quantiles) => Ok(quantiles.finished(at)),
+            _ => internal_err!("a kernel without quantiles"),
+        }
     }
 
     /// Bytes it holds, roughly.
@@ -270,6 +298,8 @@ impl Kernel {
             Kernel::Moments(moments) => moments.size(),
             Kernel::Comoments(moments) => moments.size(),
             Kernel::Distinct(distinct) => distinct.size(),
+            Kernel::Quantiles(quantiles) => quantiles.size(),
+            Kernel::Found => 0,
             Kernel::Ends(ends) => ends.size(),
             Kernel::Other(other) => other.accumulator.size(),
         }
@@ -285,8 +315,9 @@ impl Kernel {
             Kernel::Moments(moments) => moments.grow(total),
             Kernel::Comoments(moments) => moments.grow(total),
             Kernel::Distinct(distinct) => distinct.grow(total),
+            Kernel::Quantiles(quantiles) => quantiles.grow(total),
             Kernel::Ends(ends) => ends.grow(total),
-            Kernel::Other(_) => {}
+            Kernel::Found | Kernel::Other(_) => {}
         }
     }
 }

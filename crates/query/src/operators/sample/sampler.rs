@@ -4,6 +4,7 @@ use super::groups::Groups;
 use super::kernel::{End, Kernel, Pair, Spreads, widened};
 use super::rows::{Placed, Rows};
 use crate::functions::bucket::Bucketing;
+use crate::functions::quantile::part_of;
 use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
 use datafusion::arrow::array::{
@@ -48,6 +49,17 @@ pub(super) struct Shaped {
     pub(super) pair: Option<Pair>,
     /// Whether it is first or last and is told the ends of runs.
     pub(super) by_ends: bool,
+    /// Whether it is a quantile of floats, and who finds it.
+    quantile: Option<Quantile>,
+}
+
+/// Who finds a quantile: all of one argument are found together, by the first of them.
+#[derive(Debug)]
+enum Quantile {
+    /// It does, and all these parts.
+    Found(Vec<f64>),
+    /// Another aggregate, at this place, with its own at that one.
+    By(usize, usize),
 }
 
 impl Shaped {
@@ -78,6 +90,10 @@ impl Shaped {
             }
             _ => {}
         }
+        let part = quantile_of(lowered, &types)?;
+        if part.is_some() {
+            arguments.truncate(1);
+        }
         if by_ends {
             // The ends come with their times.
             arguments.truncate(1);
@@ -90,12 +106,54 @@ impl Shaped {
         };
         let arguments = arguments.iter().map(&mut place).collect();
         let filter = lowered.filter.as_ref().map(place);
-        Ok(Self { lowered: lowered.clone(), arguments, filter, types, pair, by_ends })
+        let quantile = part.map(|part| Quantile::Found(vec![part]));
+        Ok(Self { lowered: lowered.clone(), arguments, filter, types, pair, by_ends, quantile })
+    }
+
+    /// Has the quantiles of one argument found together.
+    pub(super) fn share(all: &mut [Self]) {
+        for at in 1..all.len() {
+            let (before, rest) = all.split_at_mut(at);
+            let of = &mut rest[0];
+            let Some(Quantile::Found(part)) = &of.quantile else { continue };
+            let same = |other: &Self| (&other.arguments, other.filter) == (&of.arguments, of.filter);
+            let mut before = before.iter_mut().enumerate();
+            let found = before.find_map(|(place, other)| match same(other) {
+                true => match &mut other.quantile {
+                    Some(Quantile::Found(parts)) => Some((place, parts)),
+                    _ => None,
+                },
+                false => None,
+            });
+            if let Some((place, parts)) = found {
+                parts.extend(part);
+                of.quantile = Some(Quantile::By(place, parts.len() - 1));
+            }
+        }
     }
 
     /// A kernel of no groups yet.
     pub(super) fn kernel(&self) -> Result<Kernel> {
-        Kernel::try_new(&self.lowered, &self.types, self.pair, self.by_ends)
+        let parts = self.quantile.as_ref().map(|quantile| match quantile {
+            Quantile::Found(parts) => parts.as_slice(),
+            Quantile::By(..) => &[],
+        });
+        Kernel::try_new(&self.lowered, &self.types, self.pair, self.by_ends, parts)
+    }
+}
+
+/// The part of the values below an aggregate, where it is a quantile or the median of floats.
+fn quantile_of(lowered: &LoweredAggregate, types: &[DataType]) -> Result<Option<f64>> {
+    let aggregate = &lowered.aggregate;
+    let floats = matches!(types.first(), Some(DataType::Float32 | DataType::Float64));
+    if aggregate.is_distinct() || !floats {
+        return Ok(None);
+    }
+    let falls = lowered.order_bys.first().is_some_and(|order| order.options.descending);
+    match aggregate.fun().name() {
+        "median" if lowered.order_bys.is_empty() => Ok(Some(0.5)),
+        "percentile_cont" => part_of(&aggregate.expressions(), falls),
+        _ => Ok(None),
     }
 }
 
@@ -110,7 +168,8 @@ impl Shape {
     ) -> Result<Self> {
         let mut exprs = Vec::new();
         let aggregates = aggregates.iter().map(|of| Shaped::new(of, &input, false, &mut exprs));
-        let aggregates = aggregates.collect::<Result<_>>()?;
+        let mut aggregates = aggregates.collect::<Result<Vec<_>>>()?;
+        Shaped::share(&mut aggregates);
         let exprs = exprs.into_iter().map(|expr| quick(expr, &input)).collect::<Result<_>>()?;
         let outer = keys.iter().cloned().enumerate().collect();
         Ok(Self { input, time, outer, inner: Vec::new(), aggregates, exprs, output })
@@ -156,6 +215,9 @@ impl Shape {
         let values = self.values(batch, false)?;
         let spreads = Spreads::new(values.len());
         for (of, kernel) in self.aggregates.iter().zip(kernels).filter(|(of, _)| !of.by_ends) {
+            if matches!(of.quantile, Some(Quantile::By(..))) {
+                continue;
+            }
             let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
             let filter = of.filter.and_then(|at| values[at].as_ref()).and_then(|f| f.as_boolean_opt());
             let shared = spreads.of(&of.arguments);
@@ -308,8 +370,11 @@ impl Sampler {
         columns.extend(finished.keys);
         let ordered = finished.order.iter().enumerate().all(|(row, group)| row == *group);
         let order = UInt64Array::from_iter_values(finished.order.iter().map(|group| *group as u64));
-        for kernel in &mut self.kernels {
-            let values = kernel.finish(total)?;
+        for (at, of) in self.shape.aggregates.iter().enumerate() {
+            let values = match of.quantile {
+                Some(Quantile::By(place, quantile)) => self.kernels[place].quantile(quantile)?,
+                _ => self.kernels[at].finish(total)?,
+            };
             columns.push(if ordered { values } else { take(&values, &order, None)? });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(total));

@@ -22,6 +22,7 @@ fn kernels() -> Vec<Kernel> {
         Kernel::Comoments(Comoments::default()),
         Kernel::Sum(Sums::new(false, Some(Pair::Difference))),
         Kernel::Sum(Sums::new(true, Some(Pair::Product))),
+        Kernel::Quantiles(Quantiles::new(&DataType::Float64, &PARTS).unwrap()),
     ]
 }
 
@@ -30,6 +31,17 @@ const VWAP: usize = 7;
 const CORR: usize = 8;
 const DIFFERENCES: usize = 9;
 const PRODUCTS: usize = 10;
+
+const QUANTILES: usize = 11;
+const PARTS: [f64; 5] = [0.5, 0.0, 0.9, 0.25, 1.0];
+
+/// What lies above a part of the values.
+fn above(part: f64, mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let place = part * values.len().checked_sub(1)? as f64;
+    let (low, high) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    Some(if low == high || place.fract() == 0.0 { low } else { low + (high - low) * place.fract() })
+}
 
 /// What the kernel at this place of [`kernels`] gives of the rows of one group.
 fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
@@ -48,6 +60,7 @@ fn naive(at: usize, rows: &[(f64, f64)]) -> Option<f64> {
         5 => (rows.len() > 1).then(|| (spread(values) / (rows.len() - 1) as f64).sqrt()),
         6 => (!rows.is_empty()).then(|| spread(values) / rows.len() as f64),
         CORR => correlation(rows),
+        QUANTILES => above(PARTS[0], values().collect()),
         DIFFERENCES => (!rows.is_empty()).then(|| rows.iter().map(|row| row.0 - row.1).sum()),
         PRODUCTS => {
             (!rows.is_empty()).then(|| rows.iter().map(|row| row.0 * row.1).sum::<f64>() / rows.len() as f64)
@@ -157,6 +170,15 @@ proptest! {
             for (way, found) in [values(&mut at_once), values(&mut batches), values(&mut first)].iter().enumerate() {
                 let same = found.iter().zip(&expected).all(|(a, b)| close(*a, *b));
                 prop_assert!(same, "kernel {at}, way {way}: {found:?}, expected {expected:?}");
+            }
+            for (nth, part) in PARTS.iter().enumerate().filter(|_| at == QUANTILES) {
+                let found = first.quantile(nth).expect("finished");
+                for group in 0..GROUPS {
+                    let kept = rows.iter().filter(|row| row.2 == group && (!filtered || row.3 == Some(true)));
+                    let expected = above(*part, kept.filter_map(|row| row.0).collect());
+                    let found = found.as_primitive::<Float64Type>().iter().nth(group).flatten();
+                    prop_assert!(close(found, expected), "part {part}: {found:?}, expected {expected:?}");
+                }
             }
         }
     }
