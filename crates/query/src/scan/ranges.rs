@@ -106,9 +106,7 @@ impl RangeReader {
 
     /// Bounds of the times of all rows, both inside; `None` without a designated timestamp, or rows.
     pub(crate) fn bounds(&self) -> Option<(i64, i64)> {
-        let times = self.selected.segments.iter().map(|segment| self.selected.times(segment));
-        let wider = |a: (i64, i64), b: (i64, i64)| (a.0.min(b.0), a.1.max(b.1));
-        times.collect::<Option<Vec<_>>>()?.into_iter().reduce(wider)
+        self.selected.bounds()
     }
 
     /// A segment.

@@ -63,6 +63,13 @@ impl Selected {
         segment.times().map(|(first, last)| (first.max(from), last.min(to.saturating_sub(1))))
     }
 
+    /// Bounds of the designated timestamps of all rows, both inside; `None` without one, or rows.
+    pub(crate) fn bounds(&self) -> Option<(i64, i64)> {
+        let times = self.segments.iter().map(|segment| self.times(segment));
+        let wider = |a: (i64, i64), b: (i64, i64)| (a.0.min(b.0), a.1.max(b.1));
+        times.collect::<Option<Vec<_>>>()?.into_iter().reduce(wider)
+    }
+
     /// The least designated timestamp of the rows; `None` without one, or rows.
     ///
     /// Looks at the first row of each range that could have it, at no other.

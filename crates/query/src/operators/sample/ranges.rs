@@ -9,7 +9,7 @@
 //!
 //! Rows of runs, in memory, are placed row by row.
 
-use super::calendar::is_plain;
+use super::calendar::{holds_from, is_plain};
 use super::exec::SampleByExec;
 use super::kernel::{Blocks, End, Kernel, column};
 use super::sampler::{Sampler, Shape, Shaped};
@@ -114,6 +114,7 @@ impl RangePlan {
         let place = |expr: &Arc<dyn PhysicalExpr>| Ok::<_, DataFusionError>((0, resolve(expr)?));
         let (mut outer, mut inner, mut timed) = (Vec::new(), Vec::new(), Vec::new());
         let mut step = i64::MAX;
+        let first = source.scan.selected().bounds().map_or(i64::MIN, |(first, _)| first);
         for (at, key) in exec.keys.iter().enumerate() {
             let of_key = (at, place(key)?.1);
             if source.is_of_series(key) {
@@ -121,6 +122,7 @@ impl RangePlan {
             } else if let Some(of) = source
                 .calendar_step(key)
                 .filter(|_| exec.time.is_none() && (!conditional || is_plain(&of_key.1)))
+                .filter(|_| holds_from(&of_key.1, first))
             {
                 timed.push(of_key);
                 step = step.min(of);
@@ -135,6 +137,7 @@ impl RangePlan {
             let by_ends = inner.is_empty() && !conditional && source.takes_ends(lowered, &input);
             aggregates.push(Shaped::new(lowered, &input, by_ends, &mut exprs)?);
         }
+        Shaped::share(&mut aggregates);
         let mut exprs = exprs.iter().map(resolve).collect::<Result<Vec<_>>>()?;
         let outer_columns = exec.keys.iter().filter(|key| source.is_of_series(key));
         let outer_columns: Vec<usize> = outer_columns.filter_map(|key| source.table_column(key)).collect();
