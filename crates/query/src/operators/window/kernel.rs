@@ -5,7 +5,8 @@
 //! ([`crate::functions::windowed`]); any other function is DataFusion's own, called with the rows of each series.
 
 use super::fold::{Fold, Values};
-use super::frame::{Frame, Sight, place};
+use super::frame::{Frame, Sight};
+use super::picks::{Edge, Shift, reach_of_shift};
 use super::slices::{Order, columns_read};
 use crate::error::from_arrow;
 use crate::functions::whole::{finished, mean, sums_fit};
@@ -13,10 +14,9 @@ use crate::functions::windowed::Framed;
 use crate::operators::quick::quick;
 use crate::scan::Reach;
 use arrow_select::concat::concat;
-use arrow_select::take::take;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, Float64Array, Int64Array,
-    PrimitiveArray, RecordBatch, UInt32Array, UInt64Array, new_empty_array,
+    PrimitiveArray, RecordBatch, UInt64Array, new_empty_array,
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
@@ -24,10 +24,10 @@ use datafusion::arrow::datatypes::{
     Int32Type, Int64Type, Schema, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
 };
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_expr::window::{SlidingAggregateWindowExpr, StandardWindowFunctionExpr};
+use datafusion::physical_expr::window::SlidingAggregateWindowExpr;
 use datafusion::physical_plan::windows::{PlainAggregateWindowExpr, StandardWindowExpr, WindowUDFExpr};
 use datafusion::physical_plan::{PhysicalExpr, WindowExpr};
 use std::borrow::Cow;
@@ -72,12 +72,10 @@ enum How {
     /// max(x) where the flag says so, else min(x).
     Extreme(Frame, bool),
     Vwap(Frame),
-    /// last_value(x) where the flag says so, else first_value(x).
-    Edge(Frame, bool),
+    Edge(Frame, Edge),
     /// Of all frames at once.
     Framed(Frame, Framed),
-    /// lead(x, n); lag(x, n) is that of `-n`.
-    Shift(i64),
+    Shift(Shift),
     RowNumber,
     /// dense_rank() where the flag says so, else rank().
     Rank(bool),
@@ -124,9 +122,9 @@ impl Kernel {
             How::Count(frame) => self.count(*frame, rows),
             How::Extreme(frame, largest) => self.extreme(*frame, *largest, rows),
             How::Vwap(frame) => self.vwap(*frame, rows),
-            How::Edge(frame, last) => self.edge(*frame, *last, rows),
+            How::Edge(frame, edge) => edge.pick(&self.argument(0, rows.batch)?, *frame, rows),
             How::Framed(frame, function) => self.framed(*frame, function, rows),
-            How::Shift(by) => self.shift(*by, rows),
+            How::Shift(shift) => shift.pick(&self.argument(0, rows.batch)?, rows),
             How::RowNumber => Ok(numbers(rows)),
             How::Rank(dense) => Ok(ranks(*dense, rows)),
             How::Other => self.other(rows),
@@ -329,42 +327,6 @@ impl Kernel {
         Ok(Arc::new(quotients.collect::<Float64Array>()))
     }
 
-    fn edge(&self, frame: Frame, last: bool, rows: &Rows<'_>) -> Result<ArrayRef> {
-        let mut places = Vec::with_capacity(rows.batch.num_rows());
-        let mut some = Vec::with_capacity(if frame.has_current() { 0 } else { rows.batch.num_rows() });
-        each_series(rows, |from, rows, times| {
-            frame.each(rows, times, |start, end| {
-                places.push((from + if last { end.saturating_sub(1) } else { start.min(rows - 1) }) as u64);
-                if !frame.has_current() {
-                    some.push(start < end);
-                }
-            });
-        });
-        let nulls = (!frame.has_current()).then(|| NullBuffer::from(some));
-        let places = UInt64Array::new(places.into(), nulls);
-        take(&self.argument(0, rows.batch)?, &places, None).map_err(from_arrow)
-    }
-
-    fn shift(&self, by: i64, rows: &Rows<'_>) -> Result<ArrayRef> {
-        let all = rows.batch.num_rows();
-        let mut places: Vec<u32> = Vec::with_capacity(all);
-        let mut some = BooleanBufferBuilder::new(all);
-        each_series(rows, |from, rows, _| {
-            // The rows that have one so far away.
-            let first = place(0, by.saturating_neg(), rows);
-            let end = place(rows, by.saturating_neg(), rows).max(first);
-            let shifted = (from + place(first, by, rows)) as u32;
-            places.resize(places.len() + first, 0);
-            places.extend(shifted..shifted + (end - first) as u32);
-            places.resize(places.len() + rows - end, 0);
-            some.append_n(first, false);
-            some.append_n(end - first, true);
-            some.append_n(rows - end, false);
-        });
-        let places = UInt32Array::new(places.into(), Some(NullBuffer::new(some.finish())));
-        take(&self.argument(0, rows.batch)?, &places, None).map_err(from_arrow)
-    }
-
     /// DataFusion's own function, over the rows of each series.
     fn other(&self, rows: &Rows<'_>) -> Result<ArrayRef> {
         let mut arrays = Vec::with_capacity(rows.ends.len());
@@ -390,7 +352,8 @@ impl How {
     /// The kernel of a function of arguments of these types; `None` where it has none.
     fn of(expr: &Arc<dyn WindowExpr>, frame: Frame, types: &[DataType], result: &DataType) -> Option<Self> {
         if let Some(function) = expr.as_any().downcast_ref::<StandardWindowExpr>() {
-            return How::of_edge(function.get_standard_func_expr(), frame, types);
+            let [of] = types else { return None };
+            return Edge::of(function.get_standard_func_expr(), of).map(|edge| How::Edge(frame, edge));
         }
         let aggregate = plain_aggregate(expr)?;
         let same = types.first() == Some(result);
@@ -434,41 +397,9 @@ impl How {
             ("rank" | "dense_rank", _) if numbers && !matches!(order, Order::Any) => {
                 Some(How::Rank(name == "dense_rank"))
             }
-            ("lag" | "lead", [of]) if of == result => {
-                let reach = reach_of_shift(expr)?;
-                let by = match (reach.before, reach.after) {
-                    (0, after) => i64::try_from(after - 1).ok()?,
-                    (before, _) => -i64::try_from(before).ok()?,
-                };
-                let values = |values: Vec<ScalarValue>| {
-                    let rows = values.len();
-                    let values = ScalarValue::iter_to_array(values)?;
-                    function.create_evaluator()?.evaluate_all(&[values], rows)
-                };
-                let (null, value) = (ScalarValue::try_from(of).ok()?, ScalarValue::new_default(of).ok()?);
-                // A row ahead is what is said of the row itself, too: NULL is ahead of a value.
-                let stays = by == 1 && values(vec![null.clone(), value.clone()]).ok()?.is_null(0);
-                let by = if stays { 0 } else { by };
-                // What stands where no row is so far away.
-                let is_null = || values(vec![value]).is_ok_and(|of| of.is_null(0));
-                (by == 0 || is_null()).then_some(How::Shift(by))
-            }
+            ("lag" | "lead", [of]) if of == result => Shift::of(expr, function, of).map(How::Shift),
             _ => None,
         }
-    }
-
-    fn of_edge(
-        function: &Arc<dyn StandardWindowFunctionExpr>,
-        frame: Frame,
-        types: &[DataType],
-    ) -> Option<Self> {
-        let last = match function.as_any().downcast_ref::<WindowUDFExpr>()?.fun().name() {
-            "first_value" => false,
-            "last_value" => true,
-            _ => return None,
-        };
-        let [data_type] = types else { return None };
-        respects_nulls(function, data_type, last).then_some(How::Edge(frame, last))
     }
 }
 
@@ -486,33 +417,6 @@ pub(super) fn plain_aggregate(expr: &Arc<dyn WindowExpr>) -> Option<&AggregateFu
 fn has_filter(expr: &Arc<dyn WindowExpr>) -> bool {
     let aggregate = expr.as_any().downcast_ref::<StandardWindowExpr>().is_none();
     aggregate && !format!("{expr:?}").ends_with("filter: None }")
-}
-
-/// Whether first_value (last_value) of a NULL and a value (a value and a NULL) is the NULL.
-fn respects_nulls(function: &Arc<dyn StandardWindowFunctionExpr>, data_type: &DataType, last: bool) -> bool {
-    let probe = || -> Result<bool> {
-        let mut values = [ScalarValue::try_from(data_type)?, ScalarValue::new_default(data_type)?];
-        if last {
-            values.reverse();
-        }
-        let values = ScalarValue::iter_to_array(values)?;
-        Ok(function.create_evaluator()?.evaluate(&[values], &(0..2))?.is_null())
-    };
-    probe().unwrap_or(false)
-}
-
-/// How far lag and lead see, which tell it of a row far from both ends.
-fn reach_of_shift(expr: &Arc<dyn WindowExpr>) -> Option<Reach> {
-    const ROW: usize = 1 << 40;
-    let function = expr.as_any().downcast_ref::<StandardWindowExpr>()?.get_standard_func_expr();
-    let name = function.as_any().downcast_ref::<WindowUDFExpr>()?.fun().name();
-    if !matches!(name, "lag" | "lead") {
-        return None;
-    }
-    let seen = function.create_evaluator().ok()?.get_range(ROW, 2 * ROW).ok()?;
-    let (before, after) = (ROW.checked_sub(seen.start)?, seen.end.checked_sub(ROW)?);
-    // One that passes over NULLs may have to look through the whole series.
-    (before.max(after) < ROW / 2).then_some(Reach { before, after: after + 1 })
 }
 
 /// The number of each row, from 1 on.
@@ -538,7 +442,7 @@ fn ranks(dense: bool, rows: &Rows<'_>) -> ArrayRef {
 }
 
 /// Calls `reduce` for each series with where it begins, how many rows it has, and their times.
-fn each_series(rows: &Rows<'_>, mut reduce: impl FnMut(usize, usize, &[i64])) {
+pub(super) fn each_series(rows: &Rows<'_>, mut reduce: impl FnMut(usize, usize, &[i64])) {
     let mut from = 0;
     for end in rows.ends.iter().copied() {
         if end > from {

@@ -17,6 +17,7 @@ pub(super) mod exec;
 pub(super) mod fold;
 mod frame;
 mod kernel;
+mod picks;
 pub(super) mod rule;
 mod slices;
 pub(super) mod sorted;

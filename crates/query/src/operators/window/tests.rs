@@ -243,7 +243,8 @@ proptest! {
         commits in any_commits(), ties in any::<bool>(),
         function in prop::sample::select(&[
             "first_value(x)", "last_value(w)", "nth_value(k, 2)", "first_value(z) IGNORE NULLS", "lag(x)",
-            "lead(w, 3, 'none')", "lag(k, 2) IGNORE NULLS", "lag(k, 0)", "lead(w, 0)", "lead(x, 0, 1.0)", "lag(x, -2)", "row_number()", "log_return(x)",
+            "lead(w, 3, 'none')", "lag(k, 2) IGNORE NULLS", "lag(w) IGNORE NULLS", "lead(k, 2) IGNORE NULLS",
+            "lag(x, -1) IGNORE NULLS", "last_value(x) IGNORE NULLS", "first_value(w) IGNORE NULLS", "last_value(v) IGNORE NULLS", "lag(k, 0)", "lead(w, 0)", "lead(x, 0, 1.0)", "lag(x, -2)", "row_number()", "log_return(x)",
             "stddev(x)",
         ][..]),
         frame in prop::sample::select(&ROWS[..]),
