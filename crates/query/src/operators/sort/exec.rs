@@ -1,7 +1,7 @@
 //! [`RadixSortExec`], and the rule that puts it in the place of DataFusion's sorts.
 
 use super::once::OnceExec;
-use super::radix::{self, Keyed, has_keys, keys_of};
+use super::radix::{self, Keyed, Narrow, Wide, has_keys, keys_of, values_of};
 use crate::error::from_arrow;
 use crate::operators::gather::gather;
 use crate::operators::settings::has_pipeline;
@@ -10,13 +10,14 @@ use arrow_select::concat::concat_batches;
 use datafusion::arrow::array::{
     Array, ArrayRef, DynComparator, RecordBatch, RecordBatchOptions, make_comparator,
 };
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
@@ -154,8 +155,13 @@ impl RadixSortExec {
             let (rows, baseline) = (Arc::clone(&rows), baseline.clone());
             SpawnedTask::spawn(async move {
                 let _timer = baseline.elapsed_compute().timer();
-                let order = rows.sorted(&range)?;
-                let batches = order.chunks(batch_rows).map(|some| rows.batch(some));
+                let (order, values) = rows.sorted(&range)?;
+                let starts = (0..order.len()).step_by(batch_rows);
+                let batches = starts.map(|start| {
+                    let some = start..order.len().min(start + batch_rows);
+                    let values = values.as_ref().map(|values| values.slice(start, some.len()));
+                    rows.batch(&order[some], values.as_ref())
+                });
                 Ok((batches.collect::<Result<Vec<_>>>()?, rows))
             })
         });
@@ -199,7 +205,7 @@ impl Input {
         let (batches, keys) = (Vec::new(), Vec::new());
         let mut input = Self { schema, batches, keys, rest: None, reservation };
         // The rows, the same in one and in order, and twice their keys and places.
-        let row = 3 * row_bytes(&input.schema) + 4 * size_of::<Keyed>();
+        let row = 3 * row_bytes(&input.schema) + 4 * size_of::<Wide>();
         while let Some(batch) = rows.try_next().await? {
             let _timer = baseline.elapsed_compute().timer();
             crate::wanted::look()?;
@@ -241,7 +247,9 @@ struct Rows {
     starts: Vec<usize>,
     count: usize,
     /// Rows with a key, by input.
-    keyed: Vec<Vec<Keyed>>,
+    keyed: AllKeyed,
+    /// The column that is the first key, its type, and whether it falls.
+    by: (Option<usize>, DataType, bool),
     /// Rows whose first key is NULL.
     nulls: Vec<u32>,
     nulls_first: bool,
@@ -251,12 +259,22 @@ struct Rows {
     _reservations: Vec<MemoryReservation>,
 }
 
+/// Rows with their keys, by input.
+enum AllKeyed {
+    Wide(Vec<Vec<Wide>>),
+    /// Less the least key, where none is further from it than 32 bits say.
+    Narrow(Vec<Vec<Narrow>>, u64),
+}
+
 /// Some of the rows, which are neighbours in the order.
 enum Part {
     Nulls,
-    /// Those with keys from one to another, both inside.
+    /// Those with keys from one to another, both inside, less the least of all where they are narrow.
     Keys(u64, u64),
 }
+
+/// Rows in order, with the values of the first key where these are a column.
+type InOrder = (Vec<u32>, Option<ArrayRef>);
 
 impl Rows {
     fn new(inputs: Vec<Input>, exprs: &LexOrdering, schema: SchemaRef) -> Result<Self> {
@@ -265,29 +283,29 @@ impl Rows {
             batches: Vec::with_capacity(inputs.len()),
             starts: Vec::with_capacity(inputs.len()),
             count,
-            keyed: Vec::with_capacity(inputs.len()),
+            keyed: AllKeyed::Wide(Vec::new()),
+            by: (None, DataType::Null, exprs.first().options.descending),
             nulls: Vec::new(),
             nulls_first: exprs.first().options.nulls_first,
             compared: Vec::new(),
             schema,
             _reservations: Vec::with_capacity(inputs.len()),
         };
+        rows.by.1 = exprs.first().expr.data_type(&rows.schema)?;
+        rows.by.0 = exprs.first().expr.downcast_ref::<Column>().map(Column::index);
+        let keys = inputs.iter().flat_map(|input| &input.keys).flat_map(|(keys, _)| keys);
+        let (least, most) = keys.fold((u64::MAX, 0), |(a, b), key| (a.min(*key), b.max(*key)));
+        rows.keyed = match most.saturating_sub(least) <= u64::from(u32::MAX) {
+            true => {
+                let keyed = keyed(&inputs, &mut rows.nulls, |key, row| Narrow::new(key - least, row));
+                AllKeyed::Narrow(keyed, least)
+            }
+            false => AllKeyed::Wide(keyed(&inputs, &mut rows.nulls, |key, row| (key, row))),
+        };
         let mut next = 0;
         for input in inputs {
-            rows.starts.push(next as usize);
-            let mut keyed = Vec::with_capacity(input.rows());
-            for (keys, values) in &input.keys {
-                let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
-                for (row, key) in keys.iter().enumerate() {
-                    if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-                        rows.nulls.push(next);
-                    } else {
-                        keyed.push((*key, next));
-                    }
-                    next += 1;
-                }
-            }
-            rows.keyed.push(keyed);
+            rows.starts.push(next);
+            next += input.rows();
             rows.batches.push(match input.batches.as_slice() {
                 [only] => only.clone(),
                 all => concat_batches(&input.schema, all).map_err(from_arrow)?,
@@ -335,11 +353,11 @@ impl Rows {
 
     /// About so many parts of about as many rows, in order.
     fn ranges(&self, parts: usize) -> Vec<Part> {
-        let mut samples: Vec<u64> = Vec::new();
-        for keyed in &self.keyed {
-            let step = (self.count / SAMPLES).max(1);
-            samples.extend(keyed.iter().step_by(step).map(|(key, _)| *key));
-        }
+        let step = (self.count / SAMPLES).max(1);
+        let mut samples = match &self.keyed {
+            AllKeyed::Wide(keyed) => every(keyed, step),
+            AllKeyed::Narrow(keyed, _) => every(keyed, step),
+        };
         samples.sort_unstable();
         let mut edges: Vec<u64> =
             (1..parts).filter_map(|at| samples.get(samples.len() * at / parts).copied()).collect();
@@ -360,36 +378,51 @@ impl Rows {
     }
 
     /// The rows of a part in order.
-    fn sorted(&self, part: &Part) -> Result<Vec<u32>> {
+    fn sorted(&self, part: &Part) -> Result<InOrder> {
         crate::wanted::look()?;
-        match part {
+        let (from, to) = match part {
             Part::Nulls => {
                 let mut rows = self.nulls.clone();
                 if !self.compared.is_empty() {
                     rows.sort_by(|a, b| self.compare(*a, *b));
                 }
-                Ok(rows)
+                return Ok((rows, None));
             }
-            Part::Keys(from, to) => {
-                let all = self.keyed.iter().flatten();
-                let keyed: Vec<Keyed> = match (*from, *to) {
-                    (0, u64::MAX) => all.copied().collect(),
-                    (from, to) => all.filter(|(key, _)| (from..=to).contains(key)).copied().collect(),
-                };
-                let mut keyed = radix::sort(keyed);
-                if !self.compared.is_empty() {
-                    keyed.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1).for_each(|alike| {
-                        alike.sort_by(|a, b| self.compare(a.1, b.1));
-                    });
-                }
-                Ok(keyed.into_iter().map(|(_, row)| row).collect())
-            }
-        }
+            Part::Keys(from, to) => (*from, *to),
+        };
+        Ok(match &self.keyed {
+            AllKeyed::Wide(keyed) => self.sorted_keys(keyed, (from, to), 0),
+            AllKeyed::Narrow(keyed, least) => self.sorted_keys(keyed, (from, to), *least),
+        })
     }
 
-    fn batch(&self, rows: &[u32]) -> Result<RecordBatch> {
-        let places: Vec<(usize, usize)> = rows.iter().map(|row| self.place(*row)).collect();
+    /// The rows with some of the keys in order; `least` was taken off each.
+    fn sorted_keys<K: Keyed>(&self, keyed: &[Vec<K>], (from, to): (u64, u64), least: u64) -> InOrder {
+        let all = keyed.iter().flatten();
+        let keyed: Vec<K> = match (from, to) {
+            (0, u64::MAX) => all.copied().collect(),
+            (from, to) => all.filter(|row| (from..=to).contains(&row.key())).copied().collect(),
+        };
+        let mut keyed = radix::sort(keyed);
+        if !self.compared.is_empty() {
+            let alike = keyed.chunk_by_mut(|a, b| a.key() == b.key()).filter(|alike| alike.len() > 1);
+            alike.for_each(|alike| alike.sort_by(|a, b| self.compare(a.row(), b.row())));
+        }
+        let (column, data_type, descending) = &self.by;
+        let keys = keyed.iter().map(|row| row.key() + least);
+        let values = column.and_then(|_| values_of(keys, data_type, *descending));
+        (keyed.iter().map(|row| row.row()).collect(), values)
+    }
+
+    /// Rows; `values` are those of the first key, where it is a column.
+    fn batch(&self, rows: &[u32], values: Option<&ArrayRef>) -> Result<RecordBatch> {
+        let only = self.schema.fields().len() == 1 && values.is_some();
+        let places: Vec<(usize, usize)> =
+            if only { Vec::new() } else { rows.iter().map(|row| self.place(*row)).collect() };
         let columns = self.schema.fields().iter().enumerate().map(|(at, field)| {
+            if let Some(values) = values.filter(|_| self.by.0 == Some(at)) {
+                return Ok(Arc::clone(values));
+            }
             let columns: Vec<&ArrayRef> = self.batches.iter().map(|batch| batch.column(at)).collect();
             gather(&columns, &places, field.data_type())
         });
@@ -397,6 +430,31 @@ impl Rows {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(from_arrow)
     }
+}
+
+/// The rows with a key, by input; those without one are added to `nulls`.
+fn keyed<K>(inputs: &[Input], nulls: &mut Vec<u32>, keyed: impl Fn(u64, u32) -> K) -> Vec<Vec<K>> {
+    let mut next = 0;
+    let mut of_input = |input: &Input| {
+        let mut rows = Vec::with_capacity(input.rows());
+        for (keys, values) in &input.keys {
+            let missing = values.nulls().filter(|nulls| nulls.null_count() > 0);
+            for (row, key) in keys.iter().enumerate() {
+                match missing.is_some_and(|nulls| nulls.is_null(row)) {
+                    true => nulls.push(next),
+                    false => rows.push(keyed(*key, next)),
+                }
+                next += 1;
+            }
+        }
+        rows
+    };
+    inputs.iter().map(&mut of_input).collect()
+}
+
+/// The keys of every so many rows.
+fn every<K: Keyed>(keyed: &[Vec<K>], step: usize) -> Vec<u64> {
+    keyed.iter().flat_map(|of| of.iter().step_by(step)).map(|row| row.key()).collect()
 }
 
 impl DisplayAs for RadixSortExec {
