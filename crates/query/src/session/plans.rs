@@ -10,8 +10,8 @@
 //! - every filter that a template left to a scan alone is one the scan applies exactly, checked again with
 //!   the values at hand.
 //!
-//! Statements that cannot be kept so (joins by hash, whose sides are chosen by size; totals that statistics
-//! answer) are noted as such, and planned each time.
+//! Statements that cannot be kept so (totals that statistics answer) are noted as such, and planned each time; joins by
+//! hash, whose sides are chosen by size, are where they read many rows.
 
 use super::template::{Literal, place_of};
 use crate::error::{Result, external};
@@ -24,6 +24,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::HashJoinExec;
 use sqlparser::ast::Statement;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,6 +70,12 @@ const KEPT_NODES: [&str; 33] = [
     "WindowAggExec",
     "UnnestExec",
 ];
+
+/// Nodes that are planned by how many rows there are, which matters little where they are few: kept in narrow plans.
+const NARROW_NODES: [&str; 1] = ["HashJoinExec"];
+
+/// Collecting so many rows takes less time than planning.
+const COLLECTED_ROWS: u64 = 1 << 14;
 
 /// What a plan is kept by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -238,12 +245,13 @@ pub(super) fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
     Ok(timeless)
 }
 
-/// Whether a physical plan can be kept.
-pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether a physical plan can be kept, for many rows where it is `wide`.
+pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>, wide: bool) -> bool {
     let (mut kept, mut scans, mut totals, mut unfiltered) = (true, 0, false, false);
     // The closure never fails.
     let _ = plan.apply(|node| {
-        kept &= KEPT_NODES.contains(&node.name());
+        let name = node.name();
+        kept &= KEPT_NODES.contains(&name) || !wide && NARROW_NODES.contains(&name);
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
             let mut names = aggregate.aggr_expr().iter().map(|of| of.fun().name());
             totals |= aggregate.group_expr().is_empty() && names.all(is_in_statistics);
@@ -259,6 +267,11 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>) -> bool {
         Ok(TreeNodeRecursion::Continue)
     });
     kept && scans > 0 && !(totals && unfiltered)
+}
+
+/// Whether a plan for few rows is none for many.
+pub(super) fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    NARROW_NODES.contains(&plan.name()) || plan.children().into_iter().any(is_narrow)
 }
 
 /// Whether statistics of a table answer an aggregate over all its rows, and a plan reads none of them then.
@@ -288,8 +301,27 @@ pub(super) fn select(
     selections: &mut Selections,
 ) -> Result<Option<Vec<Arc<ScanExec>>>> {
     let mut scans = Vec::new();
-    let fits = select_below(plan, snapshot, literals, selections, &mut scans)?;
+    let fits = select_below(plan, snapshot, literals, selections, &mut scans)?
+        && rows_where_joins_fit(plan, &mut scans.iter()).is_some();
     Ok(fits.then_some(scans))
+}
+
+/// Rows that the scans below a node select; `None` where a join by hash would collect many, and more than it asks them
+/// for: it is planned anew, and may collect the other side.
+fn rows_where_joins_fit<'a>(
+    plan: &Arc<dyn ExecutionPlan>,
+    scans: &mut impl Iterator<Item = &'a Arc<ScanExec>>,
+) -> Option<u64> {
+    if plan.downcast_ref::<ScanExec>().is_some() {
+        return scans.next().map(|scan| scan.selected().rows);
+    }
+    let below = plan.children().into_iter().map(|child| rows_where_joins_fit(child, scans));
+    let below = below.collect::<Option<Vec<u64>>>()?;
+    let fits = match (plan.downcast_ref::<HashJoinExec>(), below.as_slice()) {
+        (Some(_), [collected, asked]) => *collected <= (*asked).max(COLLECTED_ROWS),
+        _ => true,
+    };
+    fits.then(|| below.iter().sum())
 }
 
 fn select_below(

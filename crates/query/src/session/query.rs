@@ -214,6 +214,9 @@ impl Session {
         if let Some(template) = slot.get() {
             return Some(Arc::clone(template));
         }
+        if wide && kept.narrow.get().is_some_and(plans::is_narrow) {
+            return None;
+        }
         let guard = self.pinned.templates();
         let made = self.make_template(key.statement.clone(), wide).await;
         drop(guard);
@@ -238,7 +241,7 @@ impl Session {
             return Ok(Made::With(staying));
         }
         let plan = state.query_planner().create_physical_plan(&planned.optimized, state).await?;
-        Ok(if plans::can_be_kept(&plan) { Made::Template(plan) } else { Made::Nothing })
+        Ok(if plans::can_be_kept(&plan, wide) { Made::Template(plan) } else { Made::Nothing })
     }
 
     /// The columns that a query yields.

@@ -126,6 +126,21 @@ fn what_depends_on_more_is_planned_each_time() {
 }
 
 #[test]
+fn joins_by_hash_of_few_rows_are_kept() {
+    for join in ["JOIN", "LEFT JOIN", "FULL JOIN"] {
+        let sql = format!("SELECT a.n, b.px FROM t a {join} t b ON a.n = b.n AND b.s = ? ORDER BY a.n, b.px");
+        check(&sql, &["'A'", "'B'", "'C'"], true);
+    }
+    check(
+        "SELECT a.s, count(*) FROM t a JOIN t b ON a.n = b.n WHERE a.s = ? GROUP BY a.s",
+        &["'A'", "'B'"],
+        true,
+    );
+    check("SELECT n FROM t WHERE n IN (SELECT n / 2 FROM t WHERE s = ?)", &["'A'", "'B'", "'C'"], true);
+    check("SELECT n FROM t WHERE s = ? AND n NOT IN (SELECT n / 2 FROM t)", &["'A'", "'B'", "'C'"], true);
+}
+
+#[test]
 fn kept_plans_see_new_rows_and_new_tables() {
     let database = database(u64::MAX);
     let mut session = database.session();
