@@ -3,10 +3,12 @@
 //!
 //! - `x > ALL (SELECT x FROM t)`: the column of the sub-query gets a name of its own, since DataFusion would compare a
 //!   column with itself where both sides are called alike;
+//! - fby becomes a window ([`fby`]);
 //! - `SELECT ts::DATE … ORDER BY ts`: the cast is called `CAST(ts AS DATE)`, not `t.ts`.
 
 use super::SqlError;
 use super::cursor::{Result, parser_error};
+use super::fby;
 use super::marker::place;
 use sqlparser::ast::{
     CastKind, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
@@ -62,6 +64,9 @@ impl VisitorMut for Slips {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        if let Err(error) = fby::place(select) {
+            return ControlFlow::Break(error);
+        }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some(name) = name_of_cast(expr)
