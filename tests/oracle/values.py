@@ -264,6 +264,21 @@ class Values:
         ]
         return rng.choice(choices + self.conditions_of(kind, column, names))()
 
+    def two_lists(self, names: Sequence[str]) -> Pieces:
+        """Two lists about one column, long enough to stay lists: an optimizer makes one of them."""
+        rng, kind = self.rng, self.rng.choice(["integer", "text", "text", "date"])
+        column, of_null = self.column(kind, names), self.may("lists with nothing in common, of NULL")
+        operator = rng.choice([" AND ", " AND ", " OR "])
+        # Without either the answer for NULL shows.
+        first = rng.choice([" IN (", " NOT IN ("]) if of_null else " IN ("
+        second = rng.choice([" IN (", " NOT IN ("]) if of_null or operator == " AND " else " IN ("
+        made: Pieces = ["("]
+        for at, word in enumerate([first, second]):
+            values = joined([[literal(rng, kind)] for _ in range(rng.choice([4, 4, 5]))], ", ")
+            made += [operator] if at else []
+            made += [column, word, *values, ")"]
+        return [*made, ")"]
+
     def conditions_of(self, kind: str, column: Pieces, names: Sequence[str]) -> Choices:
         """Conditions that only some kinds have."""
         rng = self.rng
@@ -421,6 +436,8 @@ class Values:
             conditions.append(self.condition(names))
         if rng.random() < 0.15:
             conditions.append(self.with_query(names))
+        if rng.random() < 0.1 and self.may("two lists"):
+            conditions.append(self.two_lists(names))
         self.queries = queries
         return [" WHERE ", *joined(conditions, " AND ")] if conditions else []
 

@@ -1,7 +1,7 @@
 //! Queries: from a syntax tree to a stream.
 
 use super::plans::{self, KeptPlans, Known, KnownText, PlanKey, Selections};
-use super::template::{staying, take_literals};
+use super::template::{may_merge_lists, staying, take_literals};
 use super::{Outcome, QueryProgress, Session};
 use crate::dialect;
 use crate::error::Result;
@@ -234,6 +234,9 @@ impl Session {
         let state = if wide { &self.states.wide } else { &self.states.narrow };
         let planned = logical(state, statement).await?;
         if !plans::is_timeless(&planned.written)? {
+            return Ok(Made::Nothing);
+        }
+        if may_merge_lists(&planned.written)? {
             return Ok(Made::Nothing);
         }
         let staying = staying(&planned.optimized)?;

@@ -9,7 +9,7 @@ use crate::literals::parse_instant;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{Expr as LogicalExpr, LogicalPlan};
+use datafusion::logical_expr::{Expr as LogicalExpr, LogicalPlan, Operator};
 use sqlparser::ast::{
     BinaryOperator, DataType as SqlType, Expr, Select, Statement, TimezoneInfo, TypedString, Value,
     ValueWithSpan, VisitMut, VisitorMut,
@@ -152,6 +152,57 @@ pub(super) fn staying(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(staying)
+}
+
+/// Whether the optimizer may make one list of two, one of which has placeholders: it takes these for values that differ
+/// from all others, so that `s IN ($1, $2)` and `s IN ($3, 'A')` have nothing in common to it.
+///
+/// Lists about columns of different names stay apart where a plan has one input and one condition. Equalities with a
+/// value are lists of one.
+pub(super) fn may_merge_lists(written: &LogicalPlan) -> Result<bool> {
+    let (mut open, mut all, mut filters, mut joins) = (Vec::new(), Vec::new(), 0, false);
+    written.apply_with_subqueries(|node| {
+        filters += usize::from(matches!(node, LogicalPlan::Filter(_)));
+        joins |= node.inputs().len() > 1;
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                joins |= matches!(
+                    expr,
+                    LogicalExpr::InSubquery(_) | LogicalExpr::Exists(_) | LogicalExpr::ScalarSubquery(_)
+                );
+                if let Some((of, has_placeholders)) = list_of(expr) {
+                    all.push(of.clone());
+                    open.extend(has_placeholders.then_some(of));
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    let apart = |of: &String| filters < 2 && !joins && all.iter().filter(|other| *other == of).count() < 2;
+    Ok(all.len() > 1 && !open.iter().all(apart))
+}
+
+/// What a list is about, by its name, and whether it has placeholders.
+fn list_of(expr: &LogicalExpr) -> Option<(String, bool)> {
+    let name = |expr: &LogicalExpr| match expr {
+        LogicalExpr::Column(column) => column.name.clone(),
+        other => other.to_string(),
+    };
+    match expr {
+        LogicalExpr::InList(of) => {
+            let is_open = |item: &LogicalExpr| matches!(item, LogicalExpr::Placeholder(_));
+            Some((name(&of.expr), of.list.iter().any(is_open)))
+        }
+        LogicalExpr::BinaryExpr(of) if matches!(of.op, Operator::Eq | Operator::NotEq) => {
+            match (of.left.as_ref(), of.right.as_ref()) {
+                (column, LogicalExpr::Literal(..)) | (LogicalExpr::Literal(..), column) => {
+                    Some((name(column), false))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }
 
 /// The place of the literal that `$1`, `$2`, … stands for.

@@ -42,9 +42,9 @@ fn kept(database: &Database) -> usize {
     known.values().filter(|(known, _)| matches!(known, Known::Kept(_))).count()
 }
 
-/// The statement with each literal in turn, on a session that keeps plans and on new databases.
-fn check(sql: &str, literals: &[&str], expect_kept: bool) {
-    for wide_rows_min in [1, u64::MAX] {
+/// The statement with each literal in turn, on a session that keeps plans and on new databases; whether one was kept.
+fn is_kept(sql: &str, literals: &[&str]) -> [bool; 2] {
+    [1, u64::MAX].map(|wide_rows_min| {
         let database = database(wide_rows_min);
         let mut session = database.session();
         for literal in literals.iter().chain(literals) {
@@ -52,8 +52,12 @@ fn check(sql: &str, literals: &[&str], expect_kept: bool) {
             let fresh = self::database(wide_rows_min);
             assert_eq!(rows(&mut session, &sql), rows(&mut fresh.session(), &sql), "{sql}");
         }
-        assert_eq!(kept(&database) > 0, expect_kept, "{sql}");
-    }
+        kept(&database) > 0
+    })
+}
+
+fn check(sql: &str, literals: &[&str], expect_kept: bool) {
+    assert_eq!(is_kept(sql, literals), [expect_kept; 2], "{sql}");
 }
 
 #[test]
@@ -123,6 +127,31 @@ fn what_depends_on_more_is_planned_each_time() {
     check("SELECT count(*) FROM t WHERE ts < now() AND s = ?", &["'A'", "'B'"], false);
     check("SELECT count(*) FROM t WHERE px > ?", &["5", "100"], false);
     check("SELECT count(*) FROM t a JOIN t b ON a.n = b.n WHERE a.s = ?", &["'A'", "'B'"], false);
+}
+
+#[test]
+fn lists_that_have_something_in_common() {
+    let (a, b) = ("s IN ('A', 'X', 'Y', ?)", "s IN ('X', ?, 'Y', 'B')");
+    let conditions = [
+        format!("({a} AND {b}) OR n < 3"),
+        format!("{a} AND NOT {b}"),
+        format!("{a} AND NOT (s = 'X' OR s = ? OR s = 'Y')"),
+        format!("{a} OR NOT {b}"),
+        format!("NOT {a} OR NOT {b}"),
+        format!("{a} AND {b} AND s = ?"),
+        format!("{a} OR {b}"),
+    ];
+    for condition in conditions {
+        is_kept(&format!("SELECT n, px FROM t WHERE {condition}"), &["'B'", "'A'", "'C'"]);
+        // Conditions that come together when the optimizer pushes them down.
+        is_kept(&format!("SELECT n FROM (SELECT * FROM t WHERE {a}) WHERE {condition}"), &["'B'", "'A'"]);
+    }
+    is_kept(
+        &format!("SELECT a.n FROM t a JOIN t b ON a.s = b.s AND a.n = b.n WHERE a.{a} AND b.{b}"),
+        &["'B'", "'A'"],
+    );
+    check(&format!("SELECT n FROM t WHERE {a}"), &["'B'", "'A'"], true);
+    check(&format!("SELECT n FROM t WHERE {a} AND n = 9"), &["'B'", "'A'"], true);
 }
 
 #[test]
