@@ -224,11 +224,19 @@ impl<'a> Sides<'a> {
         if !a.is_numeric() || !b.is_numeric() {
             return self.as_times((left, right));
         }
-        match comparison_coercion(&a, &b).filter(has_order_key) {
+        let common = match a.is_floating() || b.is_floating() {
+            true => Some(DataType::Float64),
+            false => comparison_coercion(&a, &b),
+        };
+        match common.filter(has_order_key) {
             Some(common) => Ok((order_key(cast(left, common.clone())), order_key(cast(right, common)))),
-            None => {
-                Err(fail(format!("{} cannot go by {left} ({a}) and {right} ({b})", self.join), self.position))
-            }
+            None => Err(planning_error(
+                SqlError::new(
+                    format!("{} cannot go by {left} ({a}) and {right} ({b})", self.join),
+                    self.position,
+                )
+                .hint("cast one of them to the type of the other, such as x::BIGINT or x::DOUBLE"),
+            )),
         }
     }
 
@@ -331,7 +339,10 @@ fn as_time(expr: Expr, schema: &DFSchema, (join, position): (&str, Position)) ->
     match expr.get_type(schema)? {
         found if found == wanted => Ok(expr),
         DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => Ok(cast(expr, wanted)),
-        found => Err(fail(format!("{join} compares timestamps, and {expr} is {found}"), position)),
+        found => Err(planning_error(
+            SqlError::new(format!("{join} compares timestamps, and {expr} is {found}"), position)
+                .hint("numbers can be compared by ASOF JOIN without TOLERANCE and NEAREST, which are lengths of time"),
+        )),
     }
 }
 

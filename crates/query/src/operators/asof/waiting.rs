@@ -214,9 +214,10 @@ impl WaitingMerge {
             return;
         }
         batch.waiting += 1;
-        let apart = candidate.map_or(i64::MAX, |at| time.saturating_sub(at));
-        let apart = self.options.tolerance.map_or(apart, |tolerance| tolerance.min(apart));
-        batch.deadline = batch.deadline.max(time.saturating_add(apart));
+        let apart = candidate.map(|at| time.saturating_sub(at));
+        let apart = apart.into_iter().chain(self.options.tolerance).min();
+        // A match may be as far away as there are times.
+        batch.deadline = batch.deadline.max(apart.map_or(i64::MAX, |apart| time.saturating_add(apart)));
         self.waiting[key as usize].push(Entry { batch: number, row, time, candidate });
         self.entries += 1;
         if self.entries > ENTRIES_MIN.max(2 * self.batches.iter().map(|batch| batch.waiting).sum::<usize>()) {

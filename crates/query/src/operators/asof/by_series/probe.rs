@@ -44,7 +44,7 @@ impl AsOfJoinExec {
             .ok_or_else(|| internal_datafusion_err!("AsOfJoinExec does not look up rows of a scan"))?;
         let finder = Arc::new(SeriesFinder::new(&side.scan, &side.keys)?);
         let held = self.reservation(context);
-        if !finder.bytes().is_some_and(|bytes| held.try_grow(bytes).is_ok()) {
+        if finder.bytes().is_none_or(|bytes| held.try_grow(bytes).is_err()) {
             return self.merge_right_ahead(context);
         }
         let (join, context) = (self.clone(), Arc::clone(context));
