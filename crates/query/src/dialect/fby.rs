@@ -4,10 +4,10 @@
 //! In WHERE, where no window may stand, it goes by the rows that the other conditions leave, as a later condition of
 //! q's does: the table becomes a sub-query with the others in its WHERE and these in its QUALIFY.
 
-use super::SqlError;
 use super::cursor::{Result, parser_error};
 use super::marker::place as place_of;
 use super::walks::{each_expr, has_expr};
+use super::{Position, SqlError};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
     Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins, WindowSpec, WindowType,
@@ -16,6 +16,9 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 const FBY: &str = "fby";
+/// Functions of a row's place, which are no aggregates.
+const OF_WINDOWS: [&str; 8] =
+    ["cume_dist", "dense_rank", "lag", "lead", "ntile", "percent_rank", "rank", "row_number"];
 const HINT: &str = "write fby(max(size), venue), or fby(max(size), venue, symbol)";
 
 /// Makes each fby of a SELECT a window.
@@ -25,6 +28,14 @@ const HINT: &str = "write fby(max(size), venue), or fby(max(size), venue, symbol
 pub(super) fn place(select: &mut Select) -> Result<()> {
     if !has_expr(select, &is_fby) {
         return Ok(());
+    }
+    let elsewhere = select.having.as_ref().is_some_and(|having| has_expr(having, &is_fby))
+        || has_expr(&select.group_by, &is_fby)
+        || has_expr(&select.from, &is_fby);
+    if elsewhere {
+        let at = select.from.first().map_or_else(Default::default, |from| place_of(&from.relation));
+        return Err(SqlError::new("fby stands in SELECT, WHERE, QUALIFY and ORDER BY", at)
+            .hint("make a column of it in a sub-query, and use that"));
     }
     if let Some(selection) = select.selection.take() {
         let (mut rest, mut by) = (None, None);
@@ -43,17 +54,35 @@ pub(super) fn place(select: &mut Select) -> Result<()> {
         }
     }
     let mut wrong = None;
-    each_expr(select, &mut |expr| {
-        if is_fby(expr) {
-            match window(expr) {
-                Some(window) => *expr = window,
-                None => wrong = Some(place_of(expr)),
-            }
-        }
-    });
+    each_expr(select, &mut |expr| become_window(expr, &mut wrong));
+    right(wrong)
+}
+
+/// The same in the ORDER BY of a query.
+///
+/// # Errors
+/// Where it takes no aggregate.
+pub(super) fn place_in_order(query: &mut Query) -> Result<()> {
+    let mut wrong = None;
+    if let Some(order_by) = query.order_by.as_mut().filter(|order_by| has_expr(*order_by, &is_fby)) {
+        each_expr(order_by, &mut |expr| become_window(expr, &mut wrong));
+    }
+    right(wrong)
+}
+
+fn right(wrong: Option<Position>) -> Result<()> {
     match wrong {
         Some(at) => Err(SqlError::new("fby takes an aggregate and what it is by", at).hint(HINT)),
         None => Ok(()),
+    }
+}
+
+fn become_window(expr: &mut Expr, wrong: &mut Option<Position>) {
+    if is_fby(expr) {
+        match window(expr) {
+            Some(window) => *expr = window,
+            None => *wrong = Some(place_of(expr)),
+        }
     }
 }
 
@@ -64,11 +93,19 @@ fn is_fby(expr: &Expr) -> bool {
 
 /// The window that a call is.
 fn window(call: &Expr) -> Option<Expr> {
-    let Expr::Function(Function { args: FunctionArguments::List(FunctionArgumentList { args, .. }), .. }) =
-        call
+    let Expr::Function(Function {
+        args: FunctionArguments::List(FunctionArgumentList { args, duplicate_treatment: None, clauses }),
+        filter: None,
+        null_treatment: None,
+        within_group,
+        ..
+    }) = call
     else {
         return None;
     };
+    if !clauses.is_empty() || !within_group.is_empty() {
+        return None;
+    }
     let plain = args.iter().map(|arg| match arg {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
         _ => None,
@@ -76,7 +113,9 @@ fn window(call: &Expr) -> Option<Expr> {
     let mut plain = plain.collect::<Option<Vec<Expr>>>()?.into_iter();
     let Some(Expr::Function(aggregate)) = plain.next() else { return None };
     let partition_by: Vec<Expr> = plain.collect();
-    if aggregate.over.is_some() || partition_by.is_empty() {
+    let is_of_windows = |name: &str| OF_WINDOWS.iter().any(|of| name.eq_ignore_ascii_case(of));
+    let by_place = matches!(aggregate.name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| is_of_windows(&name.value)));
+    if by_place || aggregate.over.is_some() || partition_by.is_empty() {
         return None;
     }
     let spec = WindowSpec { window_name: None, partition_by, order_by: Vec::new(), window_frame: None };

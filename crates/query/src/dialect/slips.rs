@@ -63,10 +63,16 @@ impl VisitorMut for Slips {
         }
     }
 
+    // After those inside, whose own these are.
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        fby::place(select).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        fby::place_in_order(query).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
-        if let Err(error) = fby::place(select) {
-            return ControlFlow::Break(error);
-        }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some(name) = name_of_cast(expr)
