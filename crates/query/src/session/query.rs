@@ -1,7 +1,7 @@
 //! Queries: from a syntax tree to a stream.
 
 use super::plans::{self, KeptPlans, Known, KnownText, PlanKey, Selections};
-use super::template::{may_merge_lists, staying, take_literals};
+use super::template::{lists_that_may_merge, staying, take_literals};
 use super::{Outcome, QueryProgress, Session};
 use crate::dialect;
 use crate::error::Result;
@@ -236,10 +236,8 @@ impl Session {
         if !plans::is_timeless(&planned.written)? {
             return Ok(Made::Nothing);
         }
-        if may_merge_lists(&planned.written)? {
-            return Ok(Made::Nothing);
-        }
-        let staying = staying(&planned.optimized)?;
+        let mut staying = staying(&planned.optimized)?;
+        staying.extend(lists_that_may_merge(&planned.written)?);
         if !staying.is_empty() {
             return Ok(Made::With(staying));
         }

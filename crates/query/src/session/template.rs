@@ -154,13 +154,14 @@ pub(super) fn staying(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
     Ok(staying)
 }
 
-/// Whether the optimizer may make one list of two, one of which has placeholders: it takes these for values that differ
-/// from all others, so that `s IN ($1, $2)` and `s IN ($3, 'A')` have nothing in common to it.
+/// The literals of lists that the optimizer may make one of with another list: it takes their placeholders for values
+/// that differ from all others, so that `s IN ($1, $2)` and `s IN ($3, 'A')` have nothing in common to it. They must be
+/// in the statement when it is planned.
 ///
 /// Lists about columns of different names stay apart where a plan has one input and one condition. Equalities with a
 /// value are lists of one.
-pub(super) fn may_merge_lists(written: &LogicalPlan) -> Result<bool> {
-    let (mut open, mut all, mut filters, mut joins) = (Vec::new(), Vec::new(), 0, false);
+pub(super) fn lists_that_may_merge(written: &LogicalPlan) -> Result<BTreeSet<usize>> {
+    let (mut lists, mut filters, mut joins) = (Vec::new(), 0, false);
     written.apply_with_subqueries(|node| {
         filters += usize::from(matches!(node, LogicalPlan::Filter(_)));
         joins |= node.inputs().len() > 1;
@@ -170,33 +171,35 @@ pub(super) fn may_merge_lists(written: &LogicalPlan) -> Result<bool> {
                     expr,
                     LogicalExpr::InSubquery(_) | LogicalExpr::Exists(_) | LogicalExpr::ScalarSubquery(_)
                 );
-                if let Some((of, has_placeholders)) = list_of(expr) {
-                    all.push(of.clone());
-                    open.extend(has_placeholders.then_some(of));
-                }
+                lists.extend(list_of(expr));
                 Ok(TreeNodeRecursion::Continue)
             })
         })
     })?;
-    let apart = |of: &String| filters < 2 && !joins && all.iter().filter(|other| *other == of).count() < 2;
-    Ok(all.len() > 1 && !open.iter().all(apart))
+    let may_meet = filters > 1 || joins;
+    let of_name = |name: &str| lists.iter().filter(|(other, _)| other == name).count();
+    let merging = lists.iter().filter(|(name, _)| lists.len() > 1 && (may_meet || of_name(name) > 1));
+    Ok(merging.flat_map(|(_, places)| places).copied().collect())
 }
 
-/// What a list is about, by its name, and whether it has placeholders.
-fn list_of(expr: &LogicalExpr) -> Option<(String, bool)> {
+/// What a list is about, by its name, and the places of its literals that have placeholders.
+fn list_of(expr: &LogicalExpr) -> Option<(String, Vec<usize>)> {
     let name = |expr: &LogicalExpr| match expr {
         LogicalExpr::Column(column) => column.name.clone(),
         other => other.to_string(),
     };
     match expr {
         LogicalExpr::InList(of) => {
-            let is_open = |item: &LogicalExpr| matches!(item, LogicalExpr::Placeholder(_));
-            Some((name(&of.expr), of.list.iter().any(is_open)))
+            let place = |item: &LogicalExpr| match item {
+                LogicalExpr::Placeholder(placeholder) => place_of(&placeholder.id),
+                _ => None,
+            };
+            Some((name(&of.expr), of.list.iter().filter_map(place).collect()))
         }
         LogicalExpr::BinaryExpr(of) if matches!(of.op, Operator::Eq | Operator::NotEq) => {
             match (of.left.as_ref(), of.right.as_ref()) {
                 (column, LogicalExpr::Literal(..)) | (LogicalExpr::Literal(..), column) => {
-                    Some((name(column), false))
+                    Some((name(column), Vec::new()))
                 }
                 _ => None,
             }

@@ -152,6 +152,10 @@ fn lists_that_have_something_in_common() {
     );
     check(&format!("SELECT n FROM t WHERE {a}"), &["'B'", "'A'"], true);
     check(&format!("SELECT n FROM t WHERE {a} AND n = 9"), &["'B'", "'A'"], true);
+    // With their lists in them these are kept too.
+    check(&format!("SELECT n FROM t WHERE {a} OR {b}"), &["'B'", "'A'", "'B'"], true);
+    let of = |condition: &str| format!("(SELECT * FROM t WHERE {condition})");
+    check(&format!("SELECT a.n FROM {} a ASOF JOIN {} b ON (s)", of(a), of(b)), &["'B'", "'A'", "'B'"], true);
 }
 
 #[test]
