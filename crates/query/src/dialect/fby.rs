@@ -8,6 +8,7 @@ use super::cursor::{Result, parser_error};
 use super::marker::place as place_of;
 use super::walks::{each_expr, has_expr};
 use super::{Position, SqlError};
+use crate::functions::is_of_windows;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
     Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins, WindowSpec, WindowType,
@@ -16,9 +17,6 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 const FBY: &str = "fby";
-/// Functions of a row's place, which are no aggregates.
-const OF_WINDOWS: [&str; 8] =
-    ["cume_dist", "dense_rank", "lag", "lead", "ntile", "percent_rank", "rank", "row_number"];
 const HINT: &str = "write fby(max(size), venue), or fby(max(size), venue, symbol)";
 
 /// Makes each fby of a SELECT a window.
@@ -113,9 +111,11 @@ fn window(call: &Expr) -> Option<Expr> {
     let mut plain = plain.collect::<Option<Vec<Expr>>>()?.into_iter();
     let Some(Expr::Function(aggregate)) = plain.next() else { return None };
     let partition_by: Vec<Expr> = plain.collect();
-    let is_of_windows = |name: &str| OF_WINDOWS.iter().any(|of| name.eq_ignore_ascii_case(of));
-    let by_place = matches!(aggregate.name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| is_of_windows(&name.value)));
-    if by_place || aggregate.over.is_some() || partition_by.is_empty() {
+    let is_aggregate = match aggregate.name.0.as_slice() {
+        [part] => part.as_ident().is_some_and(|name| !is_of_windows(&name.value)),
+        _ => true,
+    };
+    if !is_aggregate || aggregate.over.is_some() || partition_by.is_empty() {
         return None;
     }
     let spec = WindowSpec { window_name: None, partition_by, order_by: Vec::new(), window_frame: None };

@@ -4,6 +4,7 @@
 //! Reads messages, for that is all that planning gives; one that is not recognised stays as it is.
 
 use super::{QueryError, SqlState, edits};
+use crate::functions::is_of_windows;
 
 /// Functions of other systems, and what does the same here.
 const ELSEWHERE: [(&str, &str); 33] = [
@@ -40,31 +41,6 @@ const ELSEWHERE: [(&str, &str); 33] = [
     ("shift", "lag(x) OVER (ORDER BY ts)"),
     ("diff", "delta(x) OVER (ORDER BY ts)"),
     ("pct_change", "simple_return(x) OVER (ORDER BY ts)"),
-];
-
-/// Functions that only windows have.
-const OF_WINDOWS: [&str; 21] = [
-    "lag",
-    "lead",
-    "row_number",
-    "rank",
-    "dense_rank",
-    "percent_rank",
-    "cume_dist",
-    "ntile",
-    "log_return",
-    "simple_return",
-    "delta",
-    "ratio",
-    "prev",
-    "fills",
-    "drawdown",
-    "ema",
-    "obv",
-    "rsi",
-    "atr",
-    "macd",
-    "bollinger",
 ];
 
 /// What Arrow calls its arrays and types in Rust, before `Array` or `Type`, and the types of their values.
@@ -168,7 +144,7 @@ fn unknown_function(message: &str) -> Option<QueryError> {
     if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == folded) {
         return Some(made.hint(format!("write {instead}")));
     }
-    if OF_WINDOWS.contains(&folded.as_str()) {
+    if is_of_windows(name) {
         return Some(over_window(name));
     }
     let near = between(message, "Did you mean '", "'");

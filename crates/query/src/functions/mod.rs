@@ -100,6 +100,34 @@ pub(crate) fn heeds_distinct(aggregate: &str) -> bool {
     HEED.contains(&aggregate) || aggregate == "stddev_pop"
 }
 
+/// Whether only windows have a function, which is no aggregate.
+pub(crate) fn is_of_windows(function: &str) -> bool {
+    const OF_WINDOWS: [&str; 21] = [
+        "lag",
+        "lead",
+        "row_number",
+        "rank",
+        "dense_rank",
+        "percent_rank",
+        "cume_dist",
+        "ntile",
+        "log_return",
+        "simple_return",
+        "delta",
+        "ratio",
+        "prev",
+        "fills",
+        "drawdown",
+        "ema",
+        "obv",
+        "rsi",
+        "atr",
+        "macd",
+        "bollinger",
+    ];
+    OF_WINDOWS.iter().any(|of| function.eq_ignore_ascii_case(of))
+}
+
 /// Whether a function of windows heeds IGNORE NULLS.
 pub(crate) fn heeds_nulls(window: &str) -> bool {
     ["first_value", "lag", "last_value", "lead", "nth_value"].contains(&window)

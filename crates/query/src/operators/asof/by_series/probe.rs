@@ -193,7 +193,7 @@ impl Probe {
                 self.enter(batch, &mut stretch)?;
             }
         }
-        // The first few rows come soon, though they are the only ones that are asked for.
+        // The first few rows come soon: perhaps no others are asked for.
         self.stretch = self.longest.min(self.stretch.saturating_mul(2));
         Ok(stretch)
     }
