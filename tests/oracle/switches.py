@@ -57,7 +57,7 @@ SWITCHES = {
     "LATERAL by doubles": False,
     "LATERAL that names its key": False,
     # DataFusion 55.2 makes one list of two; their NULLs are another matter:
-    "two lists": False,
+    "two lists": True,
     # FALSE of a NULL, and TRUE where both are NOT IN.
     "lists with nothing in common, of NULL": False,
     # Refused where the condition turns out to be FALSE.
