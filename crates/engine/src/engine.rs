@@ -13,7 +13,7 @@ use crate::maintenance::Maintenance;
 use crate::manifest::{ImportRecord, TABLES_DIR, sync_if_there, table_dir};
 use crate::memory::Memory;
 use crate::orphans::Orphans;
-use crate::part::{Density, PartOptions};
+use crate::part::{Density, PartOptions, SLICE_ROWS};
 use crate::part_name::PartName;
 use crate::publisher::Publisher;
 use crate::recovery::{self, Reader, Recovered};
@@ -48,7 +48,7 @@ pub struct EngineOptions {
     pub background: bool,
     /// Threads that sort and encode parts. Default: the machine's.
     pub threads: usize,
-    /// Most rows of a part's slice. Default 1,048,576.
+    /// Most rows of a part's slice. Default [`SLICE_ROWS`](crate::part::SLICE_ROWS).
     pub slice_rows: usize,
     /// A tape segment is closed once it is this long. Default 64 MiB.
     pub segment_bytes: usize,
@@ -77,7 +77,7 @@ impl Default for EngineOptions {
             sync_interval: Duration::from_millis(10),
             background: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
-            slice_rows: 1 << 20,
+            slice_rows: SLICE_ROWS,
             segment_bytes: 64 << 20,
             tape_bytes_max: 1 << 30,
             compaction_parts_min: 4,

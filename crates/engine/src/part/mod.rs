@@ -74,6 +74,12 @@ pub enum Density {
     Dense,
 }
 
+/// Most rows of a slice, unless an engine is told another number.
+///
+/// The longer a slice, the fewer blocks an instrument's day is in; the shorter, the fewer blocks hold a moment of all
+/// instruments (decision 0001).
+pub const SLICE_ROWS: usize = 1 << 22;
+
 /// How a part is written.
 #[derive(Debug, Clone, Copy)]
 pub struct PartOptions {

@@ -1,7 +1,7 @@
 //! The rows of a damaged part that are whole, in a new part of the same positions.
 
 use super::Job;
-use crate::part::{Density, Part, PartOptions};
+use crate::part::{Density, Part, PartOptions, SLICE_ROWS};
 use crate::snapshot::{PartFile, TableSnapshot, part_path};
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
@@ -11,8 +11,6 @@ use tickstone_model::RowBatch;
 
 /// Rows that are read and handed on at once.
 const BATCH_ROWS: usize = 1 << 16;
-/// Most rows of a slice, as an engine has them.
-const SLICE_ROWS: usize = 1 << 20;
 
 impl Job<'_> {
     /// Writes `good` rows of a part; `None` where there are none.
