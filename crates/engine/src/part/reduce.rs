@@ -180,7 +180,7 @@ impl Part {
             let start = self.first_row(block);
             let here = start + wanted.start..start + wanted.end;
             let nulls = self.append_values(column, std::slice::from_ref(&here), &mut values)?;
-            let held = BooleanBuffer::collect_bool(values.len(), |row| bounds.hold(values[row]));
+            let held = BooleanBuffer::new(V::within(&values, bounds).into(), 0, values.len());
             match nulls.filter(|nulls| nulls.null_count() > 0) {
                 None => found.append_buffer(&held),
                 Some(nulls) => found.append_buffer(&(&held & nulls.inner())),

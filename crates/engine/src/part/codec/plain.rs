@@ -295,19 +295,6 @@ pub(in crate::part) enum Bounds {
     Reals(Option<f64>, Option<f64>),
 }
 
-impl Bounds {
-    /// Whether a value is within.
-    pub(in crate::part) fn hold<V: Value>(&self, value: V) -> bool {
-        match self {
-            Self::Integers(from, to) => value.integer().is_some_and(|value| *from <= value && value <= *to),
-            Self::Reals(from, to) => value.real().is_some_and(|value| {
-                from.is_none_or(|from| value.is_nan() || value >= from)
-                    && to.is_none_or(|to| to.is_nan() || value <= to)
-            }),
-        }
-    }
-}
-
 fn rows_of(packed: &[u8], width: usize) -> Decoded<&[[u8; ROW_BYTES]]> {
     let (rows, rest) = packed.as_chunks::<ROW_BYTES>();
     let sound = rows.len() == width && rest.is_empty();

@@ -8,9 +8,9 @@ use super::alp::{self, AlpPlan, Real};
 use super::ints::{self, DELTA_PERCENT, IntPlan, PLACE_BITS};
 use super::lane::{self, Finish, Lane, Same};
 use super::measure::{Reals, Wholes};
-use super::plain::Lanes;
+use super::plain::{Bounds, Lanes};
 use super::shape::{self, Piece, Role};
-use super::simd::{self, PADDING};
+use super::simd::{self, Kernel, PADDING, Simd};
 use super::slots::{Plain, Slot, first, padded, scratch, write_all};
 use super::varint::{take_byte, take_bytes, take_u16};
 use super::{Damage, Decoded, HEADER_BYTES, kind, marks, split, words};
@@ -104,16 +104,34 @@ pub(in crate::part) trait Value: Measured + Plain {
     fn measure_slice<const RANGE: bool>(values: &[Self]) -> Measure {
         Self::measure_all(values)
     }
+    /// A bit for each value, least significant first: whether it is within bounds, which a type without order never is.
+    fn within(values: &[Self], _bounds: &Bounds) -> Vec<u64> {
+        vec![0; values.len().div_ceil(64)]
+    }
     /// The value, where it is an integer.
     fn integer(self) -> Option<i128> {
         None
     }
-    /// The value, where it is a real.
-    fn real(self) -> Option<f64> {
-        None
-    }
     /// Decodes a payload of format 1.
     fn unpack<'s>(header: [u8; 3], bytes: &[u8], slots: &'s mut [Slot<Self>]) -> Decoded<&'s mut [Self]>;
+}
+
+/// A bit for each value, least significant first: whether the test passes.
+struct Bits<'a, V, F>(&'a [V], F);
+
+impl<V: Copy, F: Fn(V) -> bool> Kernel for Bits<'_, V, F> {
+    type Output = Vec<u64>;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) -> Vec<u64> {
+        let Self(values, test) = self;
+        let word = |values: &[V]| {
+            values.iter().enumerate().fold(0, |word, (row, value)| word | u64::from(test(*value)) << row)
+        };
+        let (whole, rest) = values.as_chunks::<64>();
+        let whole = whole.iter().map(|values| word(values));
+        whole.chain((!rest.is_empty()).then(|| word(rest))).collect()
+    }
 }
 
 /// Decodes exactly `slots.len()` values (1 to 1,024) of either format; `tables` are those of the chunk.
@@ -381,6 +399,17 @@ macro_rules! integer_value {
                 simd::run(Wholes::<Self, RANGE>(values))
             }
 
+            fn within(values: &[Self], bounds: &Bounds) -> Vec<u64> {
+                let Bounds::Integers(from, to) = *bounds else { return vec![0; values.len().div_ceil(64)] };
+                let from = from.max(i128::from(<$native>::MIN));
+                let to = to.min(i128::from(<$native>::MAX));
+                if from > to {
+                    return vec![0; values.len().div_ceil(64)];
+                }
+                let (low, high) = (from as $native, to as $native);
+                simd::run(Bits(values, |value| low <= value && value <= high))
+            }
+
             fn integer(self) -> Option<i128> {
                 Some(i128::from(self))
             }
@@ -453,8 +482,18 @@ macro_rules! real_value {
                 simd::run(Reals::<Self, RANGE>(values))
             }
 
-            fn real(self) -> Option<f64> {
-                Some(self.to_f64())
+            fn within(values: &[Self], bounds: &Bounds) -> Vec<u64> {
+                let Bounds::Reals(from, to) = *bounds else { return vec![0; values.len().div_ceil(64)] };
+                // NaN is above every number.
+                let (with_nan, high) = match to {
+                    Some(to) if !to.is_nan() => (false, to),
+                    _ => (true, f64::INFINITY),
+                };
+                let low = from.unwrap_or(f64::NEG_INFINITY);
+                simd::run(Bits(values, |value: Self| {
+                    let value = value.to_f64();
+                    (low <= value) & (value <= high) | (with_nan & value.is_nan())
+                }))
             }
 
             fn same(self, other: Self) -> bool {
@@ -520,6 +559,14 @@ real_value!(f32: Lanes::None, f64: Lanes::Decimals);
 
 impl Value for i128 {
     raw_number!(i128);
+
+    fn within(values: &[Self], bounds: &Bounds) -> Vec<u64> {
+        let (from, to) = match *bounds {
+            Bounds::Integers(from, to) => (from, to),
+            Bounds::Reals(..) => (i128::MAX, i128::MIN),
+        };
+        simd::run(Bits(values, |value| from <= value && value <= to))
+    }
 
     fn integer(self) -> Option<i128> {
         Some(self)
