@@ -45,6 +45,7 @@ mod sort;
 #[cfg(test)]
 mod speed;
 mod window;
+mod workers;
 
 pub(crate) use asof::plan::interval_nanos;
 pub(crate) use fill::exec::MAX_FILLED_ROWS;

@@ -10,7 +10,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::equivalence::ProjectionMapping;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{Distribution, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{
+    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
+};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
 };
@@ -121,9 +123,13 @@ impl ExecutionPlan for LateColumnsExec {
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
+        options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (input, schema) = (children.swap_remove(0), self.schema());
+        if options.children_properties == ChildrenPropertiesMode::Keep {
+            let metrics = ExecutionPlanMetricsSet::new();
+            return Ok(Arc::new(Self { input, metrics, ..Self::clone(&self) }));
+        }
         Ok(Arc::new(Self::try_new(input, self.number, self.columns.to_vec(), schema)?))
     }
 

@@ -9,13 +9,13 @@ use crate::functions::bucket::Bucketing;
 use crate::operators::TIME_ORDER;
 use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
 use crate::operators::settings::{goes_by_statistics, has_pipeline};
+use crate::operators::workers;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
@@ -297,7 +297,7 @@ impl ExecutionPlan for SampleByExec {
         }
         let parts = (0..inputs).map(|input| {
             let rows = self.input.execute(input, Arc::clone(&context))?;
-            Ok(SpawnedTask::spawn(feed(sampler()?, rows, baseline.clone())))
+            Ok(feed(sampler()?, rows, baseline.clone()))
         });
         let parts = parts.collect::<Result<Vec<_>>>()?;
         Ok(in_pieces(merge_all(parts, baseline), self.schema(), batch_rows, held))
@@ -311,13 +311,12 @@ impl ExecutionPlan for SampleByExec {
 /// Merges the states of the inputs, which run at the same time, in the order of the inputs: of rows with
 /// equal times those that arrived first come first.
 async fn merge_all(
-    parts: Vec<SpawnedTask<Result<Sampler>>>,
+    parts: Vec<impl Future<Output = Result<Sampler>> + Send + 'static>,
     baseline: BaselineMetrics,
 ) -> Result<RecordBatch> {
     let mut all: Option<Sampler> = None;
-    for part in parts {
-        let part =
-            part.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+    for part in workers::started(parts) {
+        let part = part.await?;
         let _timer = baseline.elapsed_compute().timer();
         match &mut all {
             Some(all) => all.merge(part)?,

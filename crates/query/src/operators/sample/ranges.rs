@@ -17,14 +17,14 @@ use super::source::Source;
 use crate::error::external;
 use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
+use crate::operators::workers;
 use crate::scan::{BLOCK_ROWS, RangeReader, Unit};
 use datafusion::arrow::array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
@@ -304,20 +304,22 @@ pub(super) async fn run(
     };
     let first = worker()?;
     let shares = Arc::new(Shares::new(units, workers, first.is_free_of_order()));
-    let mut others = Vec::new();
-    for at in 1..workers {
-        let (mut worker, shares, baseline) = (worker()?, Arc::clone(&shares), baseline.clone());
-        others.push(SpawnedTask::spawn(async move {
-            worker.work(&shares, at, &baseline).await?;
-            Ok::<_, DataFusionError>(worker.sampler)
-        }));
+    let mut each = vec![first];
+    for _ in 1..workers {
+        each.push(worker()?);
     }
-    let mut worker = first;
-    worker.work(&shares, 0, &baseline).await?;
-    let mut all = worker.sampler;
-    for other in others {
-        let other =
-            other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+    let working = each.into_iter().enumerate().map(|(at, mut worker)| {
+        let (shares, baseline) = (Arc::clone(&shares), baseline.clone());
+        async move {
+            worker.work(&shares, at, &baseline).await?;
+            Ok(worker.sampler)
+        }
+    });
+    let mut done = workers::started(working).into_iter();
+    let Some(first) = done.next() else { return internal_err!("no worker reduces the ranges") };
+    let mut all = first.await?;
+    for other in done {
+        let other = other.await?;
         let _timer = baseline.elapsed_compute().timer();
         all.merge(other)?;
     }

@@ -5,8 +5,8 @@ use super::rows::{Joined, Shape};
 use super::tasks::Plan;
 use crate::operators::asof::by_series::{AHEAD_BYTES, Joined as Placed, Sides, Sorted, in_time_order};
 use crate::operators::asof::exec::are_ordered;
+use crate::operators::workers;
 use datafusion::common::internal_datafusion_err;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -212,23 +212,9 @@ pub(super) fn in_batches(
     futures::stream::iter(starts.map(move |start| joined.batch(&shape, start..rows.min(start + most))))
 }
 
-/// The rows of all workers, each a task of its own where there are several.
+/// The rows of all workers.
 async fn join_all(workers: Vec<Worker>) -> Result<(Vec<Placed>, Vec<MemoryReservation>)> {
-    let (mut all, mut reservations) = (Vec::new(), Vec::new());
-    let mut others = workers.into_iter();
-    let first = others.next();
-    let others: Vec<_> = others.map(|worker| SpawnedTask::spawn(worker.all())).collect();
-    let mut take = |(joined, reservation): (Vec<Placed>, MemoryReservation)| {
-        all.extend(joined);
-        reservations.push(reservation);
-    };
-    if let Some(first) = first {
-        take(first.all().await?);
-    }
-    for other in others {
-        let rows =
-            other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-        take(rows?);
-    }
-    Ok((all, reservations))
+    let done = workers::all(workers.into_iter().map(Worker::all)).await?;
+    let (rows, reservations): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    Ok((rows.into_iter().flatten().collect(), reservations))
 }

@@ -5,6 +5,7 @@ use super::radix::{self, Keyed, Narrow, Wide, has_keys, keys_of, values_of};
 use crate::error::from_arrow;
 use crate::operators::gather::gather;
 use crate::operators::settings::has_pipeline;
+use crate::operators::workers;
 use crate::scan::row_bytes;
 use arrow_select::concat::concat_batches;
 use datafusion::arrow::array::{
@@ -12,15 +13,14 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -73,7 +73,7 @@ impl PhysicalOptimizerRule for RadixSorts {
 /// Yields rows in the order of a number and perhaps other keys after it.
 #[derive(Debug, Clone)]
 pub(crate) struct RadixSortExec {
-    /// DataFusion's nodes, with their input.
+    /// DataFusion's nodes, over an input of this kind.
     theirs: Arc<dyn ExecutionPlan>,
     input: Arc<dyn ExecutionPlan>,
     exprs: LexOrdering,
@@ -131,13 +131,10 @@ impl RadixSortExec {
             let rows = self.input.execute(input, Arc::clone(&context))?;
             let reservation = consumer.clone_with_new_id().register(context.memory_pool());
             let (exprs, baseline) = (self.exprs.clone(), baseline.clone());
-            Ok(SpawnedTask::spawn(Input::read(rows, exprs, reservation, baseline)))
+            Ok(Input::read(rows, exprs, reservation, baseline))
         });
         let reading = reading.collect::<Result<Vec<_>>>()?;
-        let mut read = Vec::with_capacity(reading.len());
-        for input in reading {
-            read.push(joined(input).await?);
-        }
+        let read = workers::all(reading).await?;
         let rows: usize = read.iter().map(Input::rows).sum();
         if read.iter().any(|input| input.rest.is_some()) || u32::try_from(rows).is_err() {
             let mut once: Vec<Option<SendableRecordBatchStream>> = (0..partitions).map(|_| None).collect();
@@ -153,7 +150,7 @@ impl RadixSortExec {
         let ranges = rows.ranges((rows.count / CORE_ROWS_MIN).clamp(1, most.max(1)));
         let sorted = ranges.into_iter().map(|range| {
             let (rows, baseline) = (Arc::clone(&rows), baseline.clone());
-            SpawnedTask::spawn(async move {
+            async move {
                 let _timer = baseline.elapsed_compute().timer();
                 let (order, values) = rows.sorted(&range)?;
                 let starts = (0..order.len()).step_by(batch_rows);
@@ -163,25 +160,22 @@ impl RadixSortExec {
                     rows.batch(&order[some], values.as_ref())
                 });
                 Ok((batches.collect::<Result<Vec<_>>>()?, rows))
-            })
+            }
         });
-        let sorted: Vec<_> = sorted.collect();
+        let sorted = workers::started(sorted);
         let schema = self.schema();
-        let parts = futures::stream::iter(sorted).then(joined).map_ok(move |(batches, rows)| {
-            let baseline = baseline.clone();
-            futures::stream::iter(batches).map(move |batch| {
-                // What is held stays accounted for until the last of it has left.
-                let _held = &rows;
-                baseline.record_output(batch.num_rows());
-                Ok(batch)
-            })
-        });
+        let parts =
+            futures::stream::iter(sorted).then(std::convert::identity).map_ok(move |(batches, rows)| {
+                let baseline = baseline.clone();
+                futures::stream::iter(batches).map(move |batch| {
+                    // What is held stays accounted for until the last of it has left.
+                    let _held = &rows;
+                    baseline.record_output(batch.num_rows());
+                    Ok(batch)
+                })
+            });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, parts.try_flatten())))
     }
-}
-
-async fn joined<T: Send + 'static>(task: SpawnedTask<Result<T>>) -> Result<T> {
-    task.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
 }
 
 /// The rows of one input, as far as there was memory for them.
@@ -370,9 +364,10 @@ impl Rows {
             from = edge;
         }
         ranges.push(Part::Keys(from, u64::MAX));
-        match self.nulls_first {
-            true => ranges.insert(0, Part::Nulls),
-            false => ranges.push(Part::Nulls),
+        match (self.nulls.is_empty(), self.nulls_first) {
+            (true, _) => {}
+            (false, true) => ranges.insert(0, Part::Nulls),
+            (false, false) => ranges.push(Part::Nulls),
         }
         ranges
     }
@@ -510,10 +505,14 @@ impl ExecutionPlan for RadixSortExec {
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
+        options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.swap_remove(0);
-        let theirs = self.theirs_over(Arc::clone(&input))?;
+        // Theirs gets its input when it is needed.
+        let theirs = match options.children_properties {
+            ChildrenPropertiesMode::Keep => Arc::clone(&self.theirs),
+            ChildrenPropertiesMode::Recompute => self.theirs_over(Arc::clone(&input))?,
+        };
         Ok(Arc::new(Self { theirs, input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
     }
 

@@ -10,13 +10,13 @@ use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
 use crate::operators::sample::sampler::{Sampler, Shape};
 use crate::operators::series::Shared;
+use crate::operators::workers;
 use crate::scan::{Reach, ScanExec, SeriesOrder, SeriesReader, SeriesTask};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use datafusion::arrow::compute::{SortOptions, filter_record_batch, prep_null_mask_filter, take};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::DataFusionError;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_datafusion_err, internal_err};
 use datafusion::error::Result;
@@ -31,7 +31,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
     Partitioning, PlanProperties, WindowExpr,
 };
-use futures::{Stream, StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -501,17 +501,17 @@ impl Worker {
             let found = worker.found()?;
             let each = futures::stream::iter(0..found.tasks.len()).map(move |at| {
                 let (worker, found) = (Arc::clone(&worker), Arc::clone(&found));
-                SpawnedTask::spawn(async move {
+                let run = async move {
                     let _timer = worker.metrics.elapsed_compute().timer();
                     let reservation = worker.reservation.new_empty();
                     let rows = worker.run(&found.reader, &found.tasks[at], &reservation)?;
                     worker.metrics.record_output(rows.num_rows());
-                    Ok::<_, DataFusionError>((rows, reservation, worker.batch_rows))
-                })
+                    Ok((rows, reservation, worker.batch_rows))
+                };
+                if at == 0 { FutureExt::boxed(run) } else { workers::aside(run) }
             });
             Ok::<_, DataFusionError>(each.buffered(cores.max(1)).then(async |done| {
-                let joined = done.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-                let (rows, reservation, batch_rows) = joined?;
+                let (rows, reservation, batch_rows) = done?;
                 let batches = (0..rows.num_rows()).step_by(batch_rows).map(move |from| {
                     let _held = &reservation;
                     Ok(rows.slice(from, batch_rows.min(rows.num_rows() - from)))

@@ -21,7 +21,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
@@ -137,6 +137,10 @@ impl ExecutionPlan for SortedWindowExec {
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let node = Arc::clone(&self.node).replace_children(children, options)?;
+        if options.children_properties == ChildrenPropertiesMode::Keep {
+            let metrics = ExecutionPlanMetricsSet::new();
+            return Ok(Arc::new(Self { node, metrics, ..Self::clone(&self) }));
+        }
         Ok(match Self::of(&node)? {
             Some(exec) => Arc::new(exec),
             None => node,

@@ -7,11 +7,11 @@ use super::kernel::plain_aggregate;
 use crate::error::from_arrow;
 use crate::operators::sample::groups::Keys;
 use crate::operators::series::Shared;
+use crate::operators::workers;
 use crate::scan::row_bytes;
 use arrow_select::take::take;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -19,7 +19,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -102,24 +104,23 @@ impl PartitionAggregatesExec {
         self.windows.iter().filter_map(plain_aggregate)
     }
 
-    /// Reads all inputs, each in a task of its own.
+    /// Reads all inputs at the same time.
     async fn grouped(self, context: Arc<TaskContext>) -> Result<Arc<Grouped>> {
         let exec = Arc::new(self);
         let inputs = exec.input.output_partitioning().partition_count();
-        let mut tasks = Vec::with_capacity(inputs);
+        let mut reading = Vec::with_capacity(inputs);
         for input in 0..inputs {
             let rows = exec.input.execute(input, Arc::clone(&context))?;
             let reservation = MemoryConsumer::new("PartitionAggregatesExec").register(context.memory_pool());
             let baseline = BaselineMetrics::new(&exec.metrics, input);
             let groups = Groups::try_new(&exec, reservation)?;
-            tasks.push(SpawnedTask::spawn(groups.read(Arc::clone(&exec), rows, baseline)));
+            reading.push(groups.read(Arc::clone(&exec), rows, baseline));
         }
         let mut all: Option<Groups> = None;
         let mut grouped = Vec::with_capacity(inputs);
         let mut reservations = Vec::with_capacity(inputs);
-        for task in tasks {
-            let joined = task.join_unwind().await;
-            let mut groups = joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        for read in workers::started(reading) {
+            let mut groups = read.await?;
             let mut batches = std::mem::take(&mut groups.batches);
             reservations.push(groups.reservation.take());
             match &mut all {
@@ -276,9 +277,13 @@ impl ExecutionPlan for PartitionAggregatesExec {
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
+        options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.swap_remove(0);
+        if options.children_properties == ChildrenPropertiesMode::Keep {
+            let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Arc::default());
+            return Ok(Arc::new(Self { input, metrics, execution, ..Self::clone(&self) }));
+        }
         Self::of(&self.windows, &input, self.schema())
             .map(|exec| Arc::new(exec) as Arc<dyn ExecutionPlan>)
             .ok_or_else(|| internal_datafusion_err!("windows are over whole partitions no longer"))

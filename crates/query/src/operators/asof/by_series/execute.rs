@@ -5,11 +5,11 @@ use super::order::Sorted;
 use super::running::Work;
 use super::sides::{Sides, in_time_order};
 use crate::operators::asof::exec::{AsOfJoinExec, are_ordered};
+use crate::operators::workers;
 use crate::scan::row_bytes;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_datafusion_err;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -170,17 +170,12 @@ pub(super) async fn help_each_other<T: Send + 'static>(
     workers: usize,
     help: impl Fn() -> Result<T> + Clone + Send + 'static,
 ) -> Result<T> {
-    let others: Vec<_> = (1..workers)
-        .map(|_| {
-            let help = help.clone();
-            SpawnedTask::spawn(async move { help() })
-        })
-        .collect();
-    let done = help()?;
-    for other in others {
-        other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
-    }
-    Ok(done)
+    let helping = (0..workers.max(1)).map(|_| {
+        let help = help.clone();
+        async move { help() }
+    });
+    let mut done = workers::all(helping).await?;
+    Ok(done.swap_remove(0))
 }
 
 /// Whether there is memory now for so many joined rows.
@@ -232,25 +227,11 @@ fn size(joined: &[Joined]) -> usize {
     joined.iter().map(Joined::size).sum()
 }
 
-/// The rows of all workers, each a task of its own where there are several.
+/// The rows of all workers.
 async fn join_all(workers: Vec<Worker>) -> Result<(Vec<Joined>, Vec<MemoryReservation>)> {
-    let (mut all, mut reservations) = (Vec::new(), Vec::new());
-    let mut others = workers.into_iter();
-    let first = others.next();
-    let others: Vec<_> = others.map(|worker| SpawnedTask::spawn(worker.all())).collect();
-    let mut take = |(joined, reservation): (Vec<Joined>, MemoryReservation)| {
-        all.extend(joined);
-        reservations.push(reservation);
-    };
-    if let Some(first) = first {
-        take(first.all().await?);
-    }
-    for other in others {
-        let rows =
-            other.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-        take(rows?);
-    }
-    Ok((all, reservations))
+    let done = workers::all(workers.into_iter().map(Worker::all)).await?;
+    let (rows, reservations): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    Ok((rows.into_iter().flatten().collect(), reservations))
 }
 
 /// A batch in pieces of at most so many rows.

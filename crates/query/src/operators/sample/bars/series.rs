@@ -3,10 +3,10 @@
 
 use super::cut::{BarShape, BarState, Finished, joined};
 use crate::operators::series::BySeries;
+use crate::operators::workers;
 use crate::scan::{ScanExec, SeriesReader, SeriesTask};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, internal_datafusion_err};
+use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::BaselineMetrics;
@@ -46,18 +46,10 @@ pub(super) async fn run(
     let columns = scan.projection().len() + shape.reduced.input.fields().len() + shape.reduced.exprs.len();
     let row_bytes = 2 * columns * size_of::<u64>();
     let work = Arc::new(Work { reader, chains, next: AtomicUsize::new(0), by, shape, row_bytes });
-    let mut others = Vec::new();
-    for _ in 1..workers {
-        let worker =
-            work_off(Arc::clone(&work), reservation(), reservation(), read.clone(), baseline.clone());
-        others.push(SpawnedTask::spawn(worker));
-    }
     let schema = Arc::clone(&work.shape.reduced.output);
-    let mut parts = vec![work_off(work, reservation(), reservation(), read, baseline.clone()).await?];
-    for other in others {
-        let part = other.join_unwind().await;
-        parts.push(part.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??);
-    }
+    let worker =
+        |_| work_off(Arc::clone(&work), reservation(), reservation(), read.clone(), baseline.clone());
+    let parts = workers::all((0..workers).map(worker)).await?;
     let _timer = baseline.elapsed_compute().timer();
     let rows = joined(parts, &schema)?;
     baseline.record_output(rows.num_rows());
