@@ -7,12 +7,13 @@
 use super::rows::Placed;
 use crate::functions::bucket::Bucketing;
 use crate::operators::key::{KeyIds, KeyReader};
-use datafusion::arrow::array::{Array, ArrayRef, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use datafusion::arrow::compute::{SortColumn, SortOptions, concat, lexsort_to_indices, partition, take};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How keys sort in the output of SAMPLE BY and FILL.
 pub(crate) const KEY_ORDER: SortOptions = SortOptions { descending: false, nulls_first: false };
@@ -491,9 +492,20 @@ fn key_ranks(values: &ArrayRef) -> Result<Vec<u32>> {
 
 /// The rows of the key columns in their order.
 pub(crate) fn key_order(keys: &[ArrayRef]) -> Result<UInt32Array> {
-    let columns: Vec<SortColumn> = keys
-        .iter()
-        .map(|key| SortColumn { values: std::sync::Arc::clone(key), options: Some(KEY_ORDER) })
-        .collect();
+    if let Some(rows @ 0..=1) = keys.first().map(|key| key.len()) {
+        return Ok(UInt32Array::from_iter_values(0..rows as u32));
+    }
+    let column = |key: &ArrayRef| Ok(SortColumn { values: few_texts(key)?, options: Some(KEY_ORDER) });
+    let columns: Vec<SortColumn> = keys.iter().map(column).collect::<Result<_>>()?;
     Ok(lexsort_to_indices(&columns, None)?)
+}
+
+/// The values themselves of a column that has few of the texts of its dictionary, which would all be sorted.
+fn few_texts(key: &ArrayRef) -> Result<ArrayRef> {
+    match key.as_any_dictionary_opt() {
+        Some(dictionary) if dictionary.values().len() > key.len() => {
+            Ok(take(dictionary.values(), dictionary.keys(), None)?)
+        }
+        _ => Ok(Arc::clone(key)),
+    }
 }
