@@ -53,7 +53,7 @@ impl Constraint {
     /// What a filter with placeholders leaves whatever their values are: its `exact` is that of values of
     /// the placeholders' types, to be checked again with those that come.
     pub(crate) fn of_template(table: &TableSnapshot, filter: &Expr) -> Option<Self> {
-        Self::of(table, &with_values(filter, &|_, data_type| some_value(data_type))?)
+        Self::of(table, &with_values(filter, &|_, data_type| Some(vec![some_value(data_type)?]))?)
     }
 
     /// What one filter leaves, `None` where it cannot be used at all.

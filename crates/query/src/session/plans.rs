@@ -17,6 +17,7 @@ use super::template::{Literal, place_of};
 use crate::error::{Result, external};
 use crate::operators::SampleByExec;
 use crate::scan::{Constraint, ScanExec, Selected};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::{InList, Placeholder};
@@ -25,6 +26,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::streaming::StreamingTableExec;
 use sqlparser::ast::Statement;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +37,7 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 pub(crate) const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 33] = [
+const KEPT_NODES: [&str; 34] = [
     "ScanExec",
     "BarsExec",
     "NbboExec",
@@ -66,6 +68,7 @@ const KEPT_NODES: [&str; 33] = [
     "SortExec(TopK)",
     "SortPreservingMergeExec",
     "SortedWindowExec",
+    "StreamingTableExec",
     "UnionExec",
     "WindowAggExec",
     "UnnestExec",
@@ -259,6 +262,8 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>, wide: bool) -> bool {
         if let Some(sample) = node.downcast_ref::<SampleByExec>() {
             totals |= sample.is_total() && sample.aggregate_names().all(is_in_statistics);
         }
+        // It notes something of each execution that ends at a LIMIT of its own.
+        kept &= node.downcast_ref::<StreamingTableExec>().is_none_or(|series| series.limit().is_none());
         if let Some(scan) = node.downcast_ref::<ScanExec>() {
             kept &= scan.filters().is_some();
             unfiltered |= scan.filters().is_some_and(<[Expr]>::is_empty);
@@ -267,6 +272,11 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>, wide: bool) -> bool {
         Ok(TreeNodeRecursion::Continue)
     });
     kept && scans > 0 && !(totals && unfiltered)
+}
+
+/// Whether a plan has rows of a function that stands for a table: what its arguments were does not stand in it.
+pub(super) fn has_series(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<StreamingTableExec>().is_some() || plan.children().into_iter().any(has_series)
 }
 
 /// Whether a plan for few rows is none for many.
@@ -348,7 +358,7 @@ fn select_below(
     }
     let mut constraint = Constraint::any();
     for filter in filters {
-        let Some(bound) = with_values(filter, &|id, data_type| literal_of(literals, id)?.value(data_type))
+        let Some(bound) = with_values(filter, &|id, data_type| literal_of(literals, id)?.values(data_type))
         else {
             return Ok(false);
         };
@@ -375,29 +385,40 @@ fn literal_of<'a>(literals: &'a [Literal], id: &str) -> Option<&'a Literal> {
     literals.get(place_of(id)?)
 }
 
-/// An expression with values in the place of its placeholders; `None` where one has none.
+/// An expression with values in the place of its placeholders; `None` where one has none. In a list a placeholder may
+/// stand for any number of them.
 pub(crate) fn with_values(
     expr: &Expr,
-    value_of: &dyn Fn(&str, &datafusion::arrow::datatypes::DataType) -> Option<ScalarValue>,
+    values_of: &dyn Fn(&str, &DataType) -> Option<Vec<ScalarValue>>,
 ) -> Option<Expr> {
     if let Expr::InList(InList { expr, list, negated }) = expr {
-        // A list of a thousand is not worth a walk through each of its leaves.
-        let expr = Box::new(with_values(expr, value_of)?);
-        let list = list.iter().map(|item| match item {
-            Expr::Placeholder(Placeholder { id, field: Some(field) }) => {
-                Some(Expr::Literal(value_of(id, field.data_type())?, None))
+        let expr = Box::new(with_values(expr, values_of)?);
+        let mut values = Vec::with_capacity(list.len());
+        for item in list {
+            // A list of a thousand is not worth a walk through each of its leaves.
+            match item {
+                Expr::Placeholder(Placeholder { id, field: Some(field) }) => values.extend(
+                    values_of(id, field.data_type())?.into_iter().map(|value| Expr::Literal(value, None)),
+                ),
+                item => values.push(with_values(item, values_of)?),
             }
-            item => with_values(item, value_of),
-        });
-        return Some(Expr::InList(InList { expr, list: list.collect::<Option<_>>()?, negated: *negated }));
+        }
+        return Some(Expr::InList(InList { expr, list: values, negated: *negated }));
     }
     let mut all = true;
-    let replaced = expr.clone().transform_up(|expr| {
+    let replaced = expr.clone().transform_down(|expr| {
+        if let Expr::InList(_) = &expr {
+            let bound = with_values(&expr, values_of);
+            all &= bound.is_some();
+            return Ok(Transformed::new(bound.unwrap_or(expr), true, TreeNodeRecursion::Jump));
+        }
         let Expr::Placeholder(placeholder) = &expr else { return Ok(Transformed::no(expr)) };
-        let value = placeholder.field.as_ref().and_then(|field| value_of(&placeholder.id, field.data_type()));
+        let values =
+            placeholder.field.as_ref().and_then(|field| values_of(&placeholder.id, field.data_type()));
+        let value = values.and_then(|values| <[ScalarValue; 1]>::try_from(values).ok());
         all &= value.is_some();
         Ok(match value {
-            Some(value) => Transformed::yes(Expr::Literal(value, None)),
+            Some([value]) => Transformed::yes(Expr::Literal(value, None)),
             None => Transformed::no(expr),
         })
     });

@@ -1,7 +1,7 @@
 //! Queries: from a syntax tree to a stream.
 
 use super::plans::{self, KeptPlans, Known, KnownText, PlanKey, Selections};
-use super::template::{lists_that_may_merge, staying, take_literals};
+use super::template::{Taken, lists_that_may_merge, staying, take_literals};
 use super::{Outcome, QueryProgress, Session};
 use crate::dialect;
 use crate::error::Result;
@@ -119,12 +119,12 @@ impl Session {
         let snapshot = self.snapshot();
         let key_with = |staying: &BTreeSet<usize>| {
             let mut statement = statement.clone();
-            let literals = take_literals(&mut statement, staying);
+            let taken = take_literals(&mut statement, staying);
             let (catalog_version, settings) = (snapshot.catalog_version(), self.states.settings);
             let functions = self.states.functions.version;
-            (PlanKey { statement, catalog_version, settings, functions }, literals)
+            (PlanKey { statement, catalog_version, settings, functions }, taken)
         };
-        let (mut key, literals) = key_with(&BTreeSet::new());
+        let (mut key, Taken { literals, computes_tables }) = key_with(&BTreeSet::new());
         let database = self.database.clone();
         let mut known = database.plans().look_up(&key);
         if let Some(Known::With(staying)) = &known {
@@ -137,7 +137,9 @@ impl Session {
             Some(Known::Kept(kept)) => kept,
             Some(Known::Once) => Arc::default(),
         };
-        let Some(narrow) = self.template(&key, &kept, false).await else { return Ok(None) };
+        let Some(narrow) = self.template(&key, &kept, (false, computes_tables)).await else {
+            return Ok(None);
+        };
         let mut selections = Selections::default();
         let Some(mut scans) = plans::select(&narrow, &snapshot, &literals, &mut selections)? else {
             return Ok(None);
@@ -146,7 +148,9 @@ impl Session {
         let wide = rows >= self.database.options().wide_rows_min;
         let mut template = narrow;
         if wide {
-            let Some(plan) = self.template(&key, &kept, true).await else { return Ok(None) };
+            let Some(plan) = self.template(&key, &kept, (true, computes_tables)).await else {
+                return Ok(None);
+            };
             let Some(bound) = plans::select(&plan, &snapshot, &literals, &mut selections)? else {
                 return Ok(None);
             };
@@ -208,7 +212,7 @@ impl Session {
         &mut self,
         key: &PlanKey,
         kept: &Arc<KeptPlans>,
-        wide: bool,
+        (wide, computes_tables): (bool, bool),
     ) -> Option<Arc<dyn ExecutionPlan>> {
         let slot = if wide { &kept.wide } else { &kept.narrow };
         if let Some(template) = slot.get() {
@@ -218,7 +222,7 @@ impl Session {
             return None;
         }
         let guard = self.pinned.templates();
-        let made = self.make_template(key.statement.clone(), wide).await;
+        let made = self.make_template(key.statement.clone(), wide, computes_tables).await;
         drop(guard);
         // A statement that is wrong is planned again as it was written, which says where.
         let (known, made) = match made {
@@ -230,7 +234,12 @@ impl Session {
         made.map(|template| Arc::clone(slot.get_or_init(|| template)))
     }
 
-    async fn make_template(&self, statement: ast::Statement, wide: bool) -> Result<Made> {
+    async fn make_template(
+        &self,
+        statement: ast::Statement,
+        wide: bool,
+        computes_tables: bool,
+    ) -> Result<Made> {
         let state = if wide { &self.states.wide } else { &self.states.narrow };
         let planned = logical(state, statement).await?;
         if !plans::is_timeless(&planned.written)? {
@@ -242,7 +251,8 @@ impl Session {
             return Ok(Made::With(staying));
         }
         let plan = state.query_planner().create_physical_plan(&planned.optimized, state).await?;
-        Ok(if plans::can_be_kept(&plan, wide) { Made::Template(plan) } else { Made::Nothing })
+        let kept = plans::can_be_kept(&plan, wide) && !(computes_tables && plans::has_series(&plan));
+        Ok(if kept { Made::Template(plan) } else { Made::Nothing })
     }
 
     /// The columns that a query yields.

@@ -11,8 +11,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr as LogicalExpr, LogicalPlan, Operator};
 use sqlparser::ast::{
-    BinaryOperator, DataType as SqlType, Expr, Select, Statement, TimezoneInfo, TypedString, Value,
-    ValueWithSpan, VisitMut, VisitorMut,
+    BinaryOperator, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, Select, Statement, TableFactor,
+    TimezoneInfo, TypedString, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::tokenizer::Span;
 use std::collections::BTreeSet;
@@ -23,11 +23,26 @@ use std::ops::ControlFlow;
 pub(super) enum Literal {
     Text(String),
     Number(String),
+    /// All of a list of more than [`LIST_PLACES`].
+    List(Vec<Literal>),
+    /// At the other places of such a list.
+    InList,
 }
 
+/// Placeholders of a list, whatever its length: so few that the planner does not make equalities of it.
+const LIST_PLACES: usize = 4;
+
 impl Literal {
-    /// The value as a placeholder of this type stands for it; `None` where that is not plain.
-    pub(super) fn value(&self, data_type: &DataType) -> Option<ScalarValue> {
+    /// The values as a placeholder of this type stands for them: one, but for a list; `None` where one is not plain.
+    pub(super) fn values(&self, data_type: &DataType) -> Option<Vec<ScalarValue>> {
+        match self {
+            Literal::List(items) => items.iter().map(|item| item.value(data_type)).collect(),
+            Literal::InList => Some(Vec::new()),
+            one => Some(vec![one.value(data_type)?]),
+        }
+    }
+
+    fn value(&self, data_type: &DataType) -> Option<ScalarValue> {
         match (self, data_type) {
             (Literal::Text(text), DataType::Timestamp(TimeUnit::Nanosecond, None)) => {
                 Some(ScalarValue::TimestampNanosecond(Some(parse_instant(text)?), None))
@@ -48,25 +63,35 @@ impl Literal {
         match self {
             Literal::Text(_) => true,
             Literal::Number(digits) => digits.parse::<i64>().is_ok_and(|n| n.to_string() == *digits),
+            Literal::List(_) | Literal::InList => false,
         }
     }
 }
 
-/// Puts placeholders `$1`, `$2`, … in the place of a statement's literals, but for those that stay (by place, from 0);
-/// hands all of them back in order.
-pub(super) fn take_literals(statement: &mut Statement, staying: &BTreeSet<usize>) -> Vec<Literal> {
-    let mut taken = Taken { literals: Vec::new(), staying };
-    // The visitor never breaks off.
-    let _ = statement.visit(&mut taken);
-    taken.literals
+/// What was taken out of a statement, and what stands in it.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// In order, those that stay among them.
+    pub(super) literals: Vec<Literal>,
+    /// Whether the arguments of a function that stands for a table must be worked out, such as `now()`: its plan does
+    /// not say what they were.
+    pub(super) computes_tables: bool,
 }
 
-struct Taken<'a> {
-    literals: Vec<Literal>,
+/// Puts placeholders `$1`, `$2`, … in the place of a statement's literals, but for those that stay (by place, from 0).
+pub(super) fn take_literals(statement: &mut Statement, staying: &BTreeSet<usize>) -> Taken {
+    let mut taking = Taking { taken: Taken { literals: Vec::new(), computes_tables: false }, staying };
+    // The visitor never breaks off.
+    let _ = statement.visit(&mut taking);
+    taking.taken
+}
+
+struct Taking<'a> {
+    taken: Taken,
     staying: &'a BTreeSet<usize>,
 }
 
-impl VisitorMut for Taken<'_> {
+impl VisitorMut for Taking<'_> {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
@@ -75,9 +100,17 @@ impl VisitorMut for Taken<'_> {
         }
         ControlFlow::Continue(())
     }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { args: Some(arguments), .. } = factor {
+            let is_literal = |argument: &FunctionArg| matches!(argument, FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) if is_literal(value));
+            self.taken.computes_tables |= !arguments.args.iter().all(is_literal);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
-impl Taken<'_> {
+impl Taking<'_> {
     fn condition(&mut self, expr: &mut Expr) {
         use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
         match expr {
@@ -97,40 +130,56 @@ impl Taken<'_> {
                 self.take(low);
                 self.take(high);
             }
-            Expr::InList { expr, list, .. } if is_column(expr) => {
-                list.iter_mut().for_each(|item| self.take(item));
-            }
+            Expr::InList { expr, list, .. } if is_column(expr) => self.take_list(list),
             _ => {}
         }
     }
 
     fn take(&mut self, expr: &mut Expr) {
-        let text = match expr {
-            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })
-            | Expr::TypedString(TypedString {
-                data_type: SqlType::Timestamp(None, TimezoneInfo::None),
-                value: ValueWithSpan { value: Value::SingleQuotedString(text), .. },
-                uses_odbc_syntax: false,
-            }) => text,
-            Expr::Value(ValueWithSpan { value: Value::Number(digits, false), .. }) => {
-                let digits = digits.to_string();
-                return self.put(expr, Literal::Number(digits));
+        if let Some(literal) = literal_of(expr) {
+            if let Some(placeholder) = self.put(literal) {
+                *expr = placeholder;
             }
-            _ => return,
-        };
-        let stays = self.staying.contains(&self.literals.len());
-        let text = if stays { text.clone() } else { std::mem::take(text) };
-        self.put(expr, Literal::Text(text));
+        }
     }
 
-    /// Notes a literal, and puts a placeholder in its place unless it stays.
-    fn put(&mut self, expr: &mut Expr, literal: Literal) {
-        let stays = self.staying.contains(&self.literals.len());
-        self.literals.push(literal);
-        if !stays {
-            let value = Value::Placeholder(format!("${}", self.literals.len()));
-            *expr = Expr::Value(ValueWithSpan { value, span: Span::empty() });
+    /// A long list is one literal, so that it may come again longer or shorter.
+    fn take_list(&mut self, list: &mut Vec<Expr>) {
+        let items = || list.iter().map(literal_of).collect::<Option<Vec<_>>>();
+        let Some(items) = (list.len() > LIST_PLACES).then(items).flatten() else {
+            return list.iter_mut().for_each(|item| self.take(item));
+        };
+        let others = (1..LIST_PLACES).map(|_| Literal::InList);
+        let placeholders: Vec<_> =
+            std::iter::once(Literal::List(items)).chain(others).map(|literal| self.put(literal)).collect();
+        // It stays as a whole.
+        if let Some(placeholders) = placeholders.into_iter().collect() {
+            *list = placeholders;
         }
+    }
+
+    /// Notes a literal; the placeholder for its place, unless it stays.
+    fn put(&mut self, literal: Literal) -> Option<Expr> {
+        let stays = self.staying.contains(&self.taken.literals.len());
+        self.taken.literals.push(literal);
+        let value = Value::Placeholder(format!("${}", self.taken.literals.len()));
+        (!stays).then(|| Expr::Value(ValueWithSpan { value, span: Span::empty() }))
+    }
+}
+
+/// The literal that an expression is, where its value can be put into a plan.
+fn literal_of(expr: &Expr) -> Option<Literal> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. })
+        | Expr::TypedString(TypedString {
+            data_type: SqlType::Timestamp(None, TimezoneInfo::None),
+            value: ValueWithSpan { value: Value::SingleQuotedString(text), .. },
+            uses_odbc_syntax: false,
+        }) => Some(Literal::Text(text.clone())),
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, false), .. }) => {
+            Some(Literal::Number(digits.to_string()))
+        }
+        _ => None,
     }
 }
 
@@ -211,6 +260,18 @@ fn list_of(expr: &LogicalExpr) -> Option<(String, Vec<usize>)> {
 /// The place of the literal that `$1`, `$2`, … stands for.
 pub(super) fn place_of(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
+}
+
+/// Whether a value stands there as it is: a number, a text, an instant, an interval.
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::Interval(interval) => is_literal(&interval.value),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } | Expr::Cast { expr: inner, .. } => {
+            is_literal(inner)
+        }
+        _ => false,
+    }
 }
 
 fn is_column(expr: &Expr) -> bool {

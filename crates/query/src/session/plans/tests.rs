@@ -88,6 +88,15 @@ fn kept_plans_answer_as_new_ones() {
         true,
     );
     check("SELECT ts, lag(px) OVER (ORDER BY ts, n) FROM t WHERE s = ? ORDER BY ts", &symbols[..3], true);
+    check(&on_grid("TIMESTAMP '2024-01-03'"), &symbols[..3], true);
+}
+
+/// The prices of a symbol every seven hours.
+fn on_grid(end: &str) -> String {
+    format!(
+        "SELECT g.ts, t.px FROM (SELECT value AS ts FROM generate_series(TIMESTAMP '2024-01-01', {end}, \
+         INTERVAL '7 hours')) g ASOF LEFT JOIN (SELECT ts, px FROM t WHERE s = ?) t ON g.ts >= t.ts ORDER BY g.ts"
+    )
 }
 
 #[test]
@@ -127,6 +136,48 @@ fn what_depends_on_more_is_planned_each_time() {
     check("SELECT count(*) FROM t WHERE ts < now() AND s = ?", &["'A'", "'B'"], false);
     check("SELECT count(*) FROM t WHERE px > ?", &["5", "100"], false);
     check("SELECT count(*) FROM t a JOIN t b ON a.n = b.n WHERE a.s = ?", &["'A'", "'B'"], false);
+    check(&on_grid("least(TIMESTAMP '2024-01-03', now())"), &["'A'", "'B'"], false);
+}
+
+#[test]
+fn a_list_of_any_length_comes_by_one_plan() {
+    let names = ["'A'", "'X'", "'B'", "'Y'", "'A'", "'Z'", "'C'", "'W'", "7"];
+    let numbers = ["3", "900", "17", "17", "-4", "250", "77", "78", "79"];
+    let times = [
+        "'2024-01-01'",
+        "'2024-01-01T05:00'",
+        "'2024-02-01'",
+        "'1999-01-01'",
+        "'2024-01-02'",
+        "'2024-01-03'",
+    ];
+    let forms: [(&str, &[&str]); 6] = [
+        ("s IN (?)", &names),
+        ("s NOT IN (?)", &names),
+        ("(s IN (?) OR s = 'C')", &names),
+        ("n IN (?) AND s = 'A'", &numbers),
+        ("ts IN (?)", &times),
+        ("NOT (s IN (?) AND n > 40)", &names),
+    ];
+    for (form, items) in forms {
+        let database = database(1);
+        let mut session = database.session();
+        let lengths = (1..=items.len()).rev().chain(4..=items.len());
+        for length in lengths {
+            let condition = form.replace('?', &items[..length].join(", "));
+            let sql = format!("SELECT n, s FROM t WHERE {condition} ORDER BY n");
+            assert_eq!(rows(&mut session, &sql), rows(&mut self::database(1).session(), &sql), "{sql}");
+        }
+    }
+    let database = database(1);
+    let mut session = database.session();
+    for length in 4..=names.len() {
+        rows(
+            &mut session,
+            &format!("SELECT n FROM t WHERE s IN ({}) ORDER BY n", names[..length].join(", ")),
+        );
+    }
+    assert_eq!((kept(&database), database.plans().counts().reused), (1, 5));
 }
 
 #[test]

@@ -6,10 +6,13 @@ fn check(sql: &str, expect: &str, literals: &[&str]) {
     let mut parsed = dialect::parse(sql).unwrap();
     let Some(dialect::Statement::Query(mut statement)) = parsed.pop() else { panic!("{sql}: no query") };
     let taken: Vec<String> = take_literals(&mut statement, &BTreeSet::new())
+        .literals
         .into_iter()
         .map(|literal| match literal {
             Literal::Text(text) => format!("'{text}'"),
             Literal::Number(digits) => digits,
+            Literal::List(items) => format!("{} of them", items.len()),
+            Literal::InList => "of it".to_string(),
         })
         .collect();
     assert_eq!(statement.to_string(), expect, "{sql}");
@@ -37,6 +40,20 @@ fn literals_beside_columns_are_taken_out() {
         "WITH c AS (SELECT * FROM t WHERE n > 1) SELECT * FROM (SELECT * FROM c WHERE n < 9) HAVING n > 3",
         "WITH c AS (SELECT * FROM t WHERE n > $1) SELECT * FROM (SELECT * FROM c WHERE n < $2) HAVING n > 3",
         &["1", "9"],
+    );
+}
+
+#[test]
+fn a_long_list_is_one_literal() {
+    check(
+        "SELECT 1 FROM t WHERE a < 1 AND s IN ('A', 'B', 3, 'C', 'D', 'E') AND n NOT IN (1, 2, 3, 4, 5) AND b > 2",
+        "SELECT 1 FROM t WHERE a < $1 AND s IN ($2, $3, $4, $5) AND n NOT IN ($6, $7, $8, $9) AND b > $10",
+        &["1", "6 of them", "of it", "of it", "of it", "5 of them", "of it", "of it", "of it", "2"],
+    );
+    check(
+        "SELECT 1 FROM t WHERE s IN ('A', 'B', 'C', 'D') AND n IN (1, 2, 3, 4, NULL)",
+        "SELECT 1 FROM t WHERE s IN ($1, $2, $3, $4) AND n IN ($5, $6, $7, $8, NULL)",
+        &["'A'", "'B'", "'C'", "'D'", "1", "2", "3", "4"],
     );
 }
 
