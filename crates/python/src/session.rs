@@ -384,8 +384,8 @@ impl Query {
         let planned = py.detach(|| self.planned(inner))?;
         let (shared, schema) = (Arc::clone(inner.cell.shared()), planned.schema);
         // A join may work for long on one batch. On a thread of the runtime it does not keep this one from
-        // looking for signals; a query of one table is quicker without the way there and back.
-        let stream = match planned.progress.reads_several() {
+        // looking for signals; a query of one table, or of few rows, is quicker without the way there and back.
+        let stream = match planned.progress.may_multiply() {
             true => on_runtime(&runtime, &schema, planned.stream, planned.progress.clone()),
             false => planned.stream,
         };

@@ -6,6 +6,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::fmt;
 use std::sync::Arc;
 
+/// So many rows are made in some milliseconds.
+const FEW_ROWS: u64 = 1 << 18;
+
 /// How far a query is, asked while its stream is read.
 #[derive(Clone, Default)]
 pub struct QueryProgress {
@@ -31,16 +34,21 @@ impl QueryProgress {
         }
     }
 
-    /// Whether it reads more than one table, or one more than once: it may make far more rows than it reads.
-    pub fn reads_several(&self) -> bool {
+    /// Whether it may make many more rows than it reads, of several tables or of one several times: each with each are
+    /// more than [`FEW_ROWS`], as far as is known.
+    pub fn may_multiply(&self) -> bool {
         let mut open: Vec<&Arc<dyn ExecutionPlan>> = self.plan.iter().collect();
-        let mut leaves = 0;
+        let (mut leaves, mut rows) = (0, 1_u64);
         while let Some(plan) = open.pop() {
             let below = plan.children();
-            leaves += usize::from(below.is_empty());
+            if below.is_empty() {
+                leaves += 1;
+                let of_scan = plan.downcast_ref::<ScanExec>().map(|scan| scan.selected().rows);
+                rows = rows.saturating_mul(of_scan.unwrap_or(u64::MAX).max(1));
+            }
             open.extend(below);
         }
-        leaves > 1
+        leaves > 1 && rows > FEW_ROWS
     }
 
     /// Rows read of tables so far, and rows that there are to read; a query with a LIMIT may end before it
