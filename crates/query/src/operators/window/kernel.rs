@@ -1,12 +1,12 @@
 //! The window functions, each over the rows of one series at a time.
 //!
-//! sum, avg, count, min, max, vwap, first_value and last_value have kernels of their own for the types they
-//! mostly meet, lag, lead, row_number and ranks too; variances, correlations, regressions and medians are asked for all frames at once
+//! sum, avg, count, min, max, vwap, first_value, last_value and nth_value have kernels of their own for the types they
+//! mostly meet, lag, lead, row_number, ranks and ntile too; variances, correlations, regressions and medians are asked for all frames at once
 //! ([`crate::functions::windowed`]); any other function is DataFusion's own, called with the rows of each series.
 
 use super::fold::{Fold, Values};
 use super::frame::{Frame, Sight};
-use super::picks::{Edge, Shift, reach_of_shift};
+use super::picks::{Edge, Shift, Tiles, reach_of_shift};
 use super::slices::{Order, columns_read};
 use crate::error::from_arrow;
 use crate::functions::whole::{finished, mean, sums_fit};
@@ -76,6 +76,7 @@ enum How {
     /// Of all frames at once.
     Framed(Frame, Framed),
     Shift(Shift),
+    Tiles(Tiles),
     RowNumber,
     /// dense_rank() where the flag says so, else rank().
     Rank(bool),
@@ -94,7 +95,7 @@ impl How {
             | How::Vwap(frame)
             | How::Edge(frame, _)
             | How::Framed(frame, _) => Some(*frame),
-            How::Shift(_) | How::RowNumber | How::Rank(_) | How::Other => None,
+            How::Shift(_) | How::Tiles(_) | How::RowNumber | How::Rank(_) | How::Other => None,
         }
     }
 }
@@ -125,6 +126,7 @@ impl Kernel {
             How::Edge(frame, edge) => edge.pick(&self.argument(0, rows.batch)?, *frame, rows),
             How::Framed(frame, function) => self.framed(*frame, function, rows),
             How::Shift(shift) => shift.pick(&self.argument(0, rows.batch)?, rows),
+            How::Tiles(tiles) => Ok(tiles.number(rows)),
             How::RowNumber => Ok(numbers(rows)),
             How::Rank(dense) => Ok(ranks(*dense, rows)),
             How::Other => self.other(rows),
@@ -160,6 +162,9 @@ impl Kernel {
     pub(super) fn sight(&self) -> Option<Sight> {
         match self.how.frame() {
             Some(frame) => Some(frame.sight()),
+            None if matches!(self.how, How::Tiles(_)) => {
+                Some(Sight { before: None, after: None, peers: false })
+            }
             None if matches!(self.how, How::RowNumber | How::Rank(_)) => {
                 Some(Sight { before: None, after: Some(0), peers: false })
             }
@@ -352,8 +357,7 @@ impl How {
     /// The kernel of a function of arguments of these types; `None` where it has none.
     fn of(expr: &Arc<dyn WindowExpr>, frame: Frame, types: &[DataType], result: &DataType) -> Option<Self> {
         if let Some(function) = expr.as_any().downcast_ref::<StandardWindowExpr>() {
-            let [of] = types else { return None };
-            return Edge::of(function.get_standard_func_expr(), of).map(|edge| How::Edge(frame, edge));
+            return Edge::of(function.get_standard_func_expr()).map(|edge| How::Edge(frame, edge));
         }
         let aggregate = plain_aggregate(expr)?;
         let same = types.first() == Some(result);
@@ -397,6 +401,7 @@ impl How {
             ("rank" | "dense_rank", _) if numbers && !matches!(order, Order::Any) => {
                 Some(How::Rank(name == "dense_rank"))
             }
+            ("ntile", _) if numbers => Tiles::of(function).map(How::Tiles),
             ("lag" | "lead", [of]) if of == result => Shift::of(expr, function, of).map(How::Shift),
             _ => None,
         }
@@ -453,7 +458,7 @@ pub(super) fn each_series(rows: &Rows<'_>, mut reduce: impl FnMut(usize, usize, 
 }
 
 /// How many values are there before each row, and before the end.
-fn valid_before(nulls: &NullBuffer) -> Vec<u32> {
+pub(super) fn valid_before(nulls: &NullBuffer) -> Vec<u32> {
     let mut before = 0;
     let mut all = Vec::with_capacity(nulls.len() + 1);
     all.push(0);

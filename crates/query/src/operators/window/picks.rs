@@ -1,107 +1,130 @@
-//! Functions whose value is an argument's at another row: first_value and last_value of a frame, lag and lead, with and
-//! without IGNORE NULLS.
+//! Functions that go by places: first_value, last_value and nth_value of a frame, lag and lead, with and without IGNORE
+//! NULLS, and ntile.
 //!
 //! What their expressions keep to themselves (how far lag looks, whether NULLs are passed over) is found out by asking
 //! them about a few values.
 
 use super::frame::{Frame, place};
-use super::kernel::{Rows, each_series};
+use super::kernel::{Rows, each_series, valid_before};
 use crate::error::from_arrow;
 use crate::scan::Reach;
 use arrow_select::take::take;
-use datafusion::arrow::array::{Array, ArrayRef, BooleanBufferBuilder, UInt32Array, UInt64Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanBufferBuilder, Int64Array, UInt32Array, UInt64Array,
+};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::physical_expr::window::StandardWindowFunctionExpr;
 use datafusion::physical_plan::WindowExpr;
 use datafusion::physical_plan::windows::{StandardWindowExpr, WindowUDFExpr};
 use std::sync::Arc;
 
-/// Values that lag and lead are asked about where their NULLs are passed over: those that look further are DataFusion's.
+/// Values that functions are asked about: those that look further are DataFusion's.
 const ASKED_ROWS: usize = 128;
 
-/// first_value(x) or last_value(x).
+/// first_value(x), last_value(x) or nth_value(x, n).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Edge {
-    last: bool,
+    /// Which value of the frame, from 1 on; from the end backwards where it is negative. Not 0.
+    nth: i64,
     over_nulls: bool,
 }
 
 impl Edge {
-    /// What a function of values of this type is; `None` where it is another.
-    pub(super) fn of(function: &Arc<dyn StandardWindowFunctionExpr>, of: &DataType) -> Option<Self> {
-        let last = match function.as_any().downcast_ref::<WindowUDFExpr>()?.fun().name() {
-            "first_value" => false,
-            "last_value" => true,
-            _ => return None,
-        };
-        // Of a NULL and a value (a value and a NULL) one gives the value that passes over NULLs.
-        let probe = || -> Result<bool> {
-            let mut values = [ScalarValue::try_from(of)?, ScalarValue::new_default(of)?];
-            if last {
-                values.reverse();
+    /// What a function is; `None` where it is another.
+    pub(super) fn of(function: &Arc<dyn StandardWindowFunctionExpr>) -> Option<Self> {
+        let name = function.as_any().downcast_ref::<WindowUDFExpr>()?.fun().name();
+        if !matches!(name, "first_value" | "last_value" | "nth_value") {
+            return None;
+        }
+        let value_of = |values: Int64Array| -> Option<i64> {
+            let frame = 0..values.len();
+            match function.create_evaluator().ok()?.evaluate(&[Arc::new(values)], &frame).ok()? {
+                ScalarValue::Int64(value) => value,
+                _ => None,
             }
-            let values = ScalarValue::iter_to_array(values)?;
-            Ok(!function.create_evaluator()?.evaluate(&[values], &(0..2))?.is_null())
         };
-        Some(Self { last, over_nulls: probe().ok()? })
+        // Counted from the beginning it is the same place in a shorter frame, from the end one before.
+        let most = ASKED_ROWS as i64;
+        let place = value_of(Int64Array::from_iter_values(0..most))?;
+        let shorter = value_of(Int64Array::from_iter_values(0..most - 1))?;
+        let nth = if place == shorter { place + 1 } else { place - most };
+        // With a NULL before (or behind) so many values, the one that passes over it is the farthest.
+        let values = (0..nth.abs()).map(Some);
+        let (asked, farthest): (Int64Array, i64) = match nth > 0 {
+            true => (std::iter::once(None).chain(values).collect(), nth - 1),
+            false => (values.chain([None]).collect(), 0),
+        };
+        Some(Self { nth, over_nulls: value_of(asked) == Some(farthest) })
+    }
+
+    /// The place of its value among some, which stand from `start` to `end`.
+    #[inline]
+    fn place(self, start: usize, end: usize) -> Option<usize> {
+        let away = usize::try_from(self.nth.unsigned_abs()).unwrap_or(usize::MAX);
+        let place = if self.nth > 0 { start.checked_add(away - 1)? } else { end.checked_sub(away)? };
+        (start..end).contains(&place).then_some(place)
     }
 
     /// The value of each row.
     pub(super) fn pick(self, argument: &ArrayRef, frame: Frame, rows: &Rows<'_>) -> Result<ArrayRef> {
         let nulls = argument.logical_nulls().filter(|nulls| self.over_nulls && nulls.null_count() > 0);
-        if let Some(nulls) = nulls {
-            return self.pick_over(&nulls, argument, frame, rows);
+        let all = rows.batch.num_rows();
+        let always = nulls.is_none() && self.nth.abs() == 1 && frame.has_current();
+        let mut places: Vec<u32> = Vec::with_capacity(all);
+        let mut some = BooleanBufferBuilder::new(if always { 0 } else { all });
+        let mut note = |place: Option<usize>| {
+            places.push(place.unwrap_or(0) as u32);
+            if !always {
+                some.append(place.is_some());
+            }
+        };
+        match nulls {
+            None => each_series(rows, |from, rows, times| {
+                frame.each(rows, times, |start, end| note(self.place(from + start, from + end)));
+            }),
+            Some(nulls) => {
+                // The rows that have a value, and how many of these are before each row.
+                let there: Vec<u32> = nulls.valid_indices().map(|row| row as u32).collect();
+                let before = valid_before(&nulls);
+                each_series(rows, |from, rows, times| {
+                    frame.each(rows, times, |start, end| {
+                        let [start, end] = [start, end].map(|row| before[from + row] as usize);
+                        note(self.place(start, end).map(|place| there[place] as usize));
+                    });
+                });
+            }
         }
-        let mut places = Vec::with_capacity(rows.batch.num_rows());
-        let mut some = Vec::with_capacity(if frame.has_current() { 0 } else { rows.batch.num_rows() });
-        each_series(rows, |from, rows, times| {
-            frame.each(rows, times, |start, end| {
-                let row = if self.last { end.saturating_sub(1) } else { start.min(rows - 1) };
-                places.push((from + row) as u64);
-                if !frame.has_current() {
-                    some.push(start < end);
-                }
-            });
-        });
-        let nulls = (!frame.has_current()).then(|| NullBuffer::from(some));
-        let places = UInt64Array::new(places.into(), nulls);
-        take(argument, &places, None).map_err(from_arrow)
+        let nulls = (!always).then(|| NullBuffer::new(some.finish()));
+        take(argument, &UInt32Array::new(places.into(), nulls), None).map_err(from_arrow)
+    }
+}
+
+/// ntile(n): rows in so many parts, the first ones a row longer where they cannot be equal.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tiles(u64);
+
+impl Tiles {
+    /// What a function named ntile is; `None` where it makes more parts than are asked about.
+    pub(super) fn of(function: &Arc<dyn StandardWindowFunctionExpr>) -> Option<Self> {
+        const ROWS: u64 = 1 << 12;
+        let parts = function.create_evaluator().ok()?.evaluate_all(&[], ROWS as usize).ok()?;
+        let count = *parts.as_primitive_opt::<UInt64Type>()?.values().last()?;
+        (count < ROWS).then_some(Self(count))
     }
 
-    /// Of the values that are not NULL.
-    fn pick_over(
-        self,
-        nulls: &NullBuffer,
-        argument: &ArrayRef,
-        frame: Frame,
-        rows: &Rows<'_>,
-    ) -> Result<ArrayRef> {
-        let all = nulls.len();
-        // The nearest value from each row on, back (last) or ahead (first); past all rows where there is none.
-        let mut nearest = vec![all as u32; all];
-        let mut found = all as u32;
-        let mut note = |row: usize| {
-            found = if nulls.is_valid(row) { row as u32 } else { found };
-            nearest[row] = found;
-        };
-        match self.last {
-            true => (0..all).for_each(&mut note),
-            false => (0..all).rev().for_each(&mut note),
-        }
-        let (mut places, mut some) = (Vec::with_capacity(all), BooleanBufferBuilder::new(all));
-        each_series(rows, |from, rows, times| {
-            frame.each(rows, times, |start, end| {
-                let asked = if self.last { end.saturating_sub(1) } else { start };
-                let place = if start < end { nearest[from + asked] } else { all as u32 };
-                let inside = (from + start..from + end).contains(&(place as usize));
-                places.push(if inside { place } else { 0 });
-                some.append(inside);
-            });
+    /// The part of each row.
+    pub(super) fn number(self, rows: &Rows<'_>) -> ArrayRef {
+        let mut parts: Vec<u64> = Vec::with_capacity(rows.batch.num_rows());
+        each_series(rows, |_, rows, _| {
+            let (least, longer) = (rows as u64 / self.0, rows as u64 % self.0);
+            for part in 0..self.0.min(rows as u64) {
+                let of_part = least + u64::from(part < longer);
+                parts.resize(parts.len() + of_part as usize, part + 1);
+            }
         });
-        let places = UInt32Array::new(places.into(), Some(NullBuffer::new(some.finish())));
-        take(argument, &places, None).map_err(from_arrow)
+        Arc::new(UInt64Array::from(parts))
     }
 }
 
