@@ -11,6 +11,8 @@ mod distinct;
 mod groups;
 mod wide;
 
+pub(crate) use wide::needs_room;
+
 use crate::error::type_name;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, make_array,

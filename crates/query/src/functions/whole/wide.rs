@@ -19,6 +19,11 @@ use std::sync::Arc;
 /// Digits of the sum of a DECIMAL past those of its values.
 const SPARE: u8 = 10;
 
+/// Whether sums of such values may not have room in 128 bits.
+pub(crate) fn needs_room(data_type: &DataType) -> bool {
+    room(data_type).is_some()
+}
+
 /// The type that values of `data_type` are added up in; `None` where they have room in their own.
 pub(super) fn room(data_type: &DataType) -> Option<DataType> {
     match data_type {

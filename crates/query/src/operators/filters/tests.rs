@@ -130,7 +130,7 @@ pub(in crate::operators) fn any_condition() -> impl Strategy<Value = String> {
 }
 
 /// Statements whose first column is a number that no other row has.
-const SHAPES: [&str; 18] = [
+const SHAPES: [&str; 21] = [
     "SELECT * FROM f WHERE {}",
     "SELECT n, w FROM f WHERE {}",
     "SELECT n, flag, sz + 1, upper(w) FROM f WHERE {}",
@@ -138,6 +138,9 @@ const SHAPES: [&str; 18] = [
     "SELECT row_number() OVER (ORDER BY s), s, count(*), sum(sz), avg(px::DOUBLE), max(day) FROM f WHERE {} GROUP BY s",
     "SELECT row_number() OVER (ORDER BY flag, s), s, flag, count(*), min(d), count(px) FROM f WHERE {} GROUP BY s, flag",
     "SELECT row_number() OVER (ORDER BY up), up, count(*), sum(u) FROM f WHERE {} GROUP BY up",
+    "SELECT row_number() OVER (ORDER BY s, flag), s, flag, sum(d), avg(d), sum(d::DECIMAL(28, 5)), avg(-d) FROM f WHERE {} GROUP BY s, flag",
+    "SELECT row_number() OVER (ORDER BY ts), ts, sum(d) FILTER (WHERE sz > 3), avg(d::DECIMAL(36, 3)), sum(d) FROM f WHERE {} SAMPLE BY 9s",
+    "SELECT 1, sum(d), avg(d), sum(d::DECIMAL(38, 2)) FROM f WHERE {}",
     "SELECT count(*), sum(sz), max(px), min(x) FROM f WHERE {}",
     "SELECT row_number() OVER (ORDER BY ts, s), ts, s, count(*), max(px), sum(sz) FROM f WHERE {} SAMPLE BY 7s",
     "SELECT row_number() OVER (ORDER BY s), s FROM f WHERE {} GROUP BY s",

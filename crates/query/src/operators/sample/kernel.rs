@@ -2,7 +2,7 @@
 //!
 //! Rows of one group mostly lie together, so that a sum is a sum over a slice, at the speed of memory.
 //! count, sum, avg, min, max, vwap, stddev, var, corr, median and quantiles have kernels of their own (min and max of any
-//! number, sum and avg of all but DECIMALs, quantiles of floats, one for all of an argument);
+//! number, sum and avg too, of DECIMALs of up to 28 digits, quantiles of floats, one for all of an argument);
 //! where rows come by series from parts, first and last look at the ends of runs only, and what statistics
 //! keep is taken from them for whole blocks. Any other aggregate is fed through its accumulator of groups,
 //! row by row.
@@ -106,6 +106,14 @@ impl Kernel {
             && let Some(extremes) = Extremes::new(largest, of)
         {
             return Ok(Kernel::Extreme(extremes));
+        }
+        if plain
+            && let (name @ ("sum" | "avg"), [of]) = (aggregate.fun().name(), types)
+            && let result = aggregate.field()
+            && let Some(sums) =
+                IntegerSums::of_decimals(aggregate.name(), name == "avg", of, result.data_type())
+        {
+            return Ok(Kernel::IntegerSum(sums));
         }
         let doubles = types.iter().all(|data_type| *data_type == DataType::Float64);
         let deviation = |root, sample| Kernel::Moments(Moments::new(Deviation { root, sample }));

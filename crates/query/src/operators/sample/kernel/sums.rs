@@ -2,13 +2,13 @@
 
 use super::fold;
 use super::pair::Pair;
-use crate::functions::whole::{finished, mean, signed_total, unsigned_total};
+use crate::functions::whole::{finished, mean, needs_room, signed_total, unsigned_total};
 use crate::operators::sample::rows::Rows;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -221,7 +221,7 @@ impl Sums {
     }
 }
 
-/// sum(x) or avg(x) of whole numbers, in 128 bits.
+/// sum(x) or avg(x) of whole numbers and DECIMALs, in 128 bits.
 #[derive(Debug)]
 pub(in super::super) struct IntegerSums {
     /// As the user knows it, for the error of a sum that does not fit.
@@ -229,15 +229,26 @@ pub(in super::super) struct IntegerSums {
     sums: Vec<i128>,
     counts: Vec<i64>,
     mean: bool,
-    /// The type of a sum.
+    /// The type of a sum; of DECIMALs that of the result, and how many digits it has after those of the values.
     of: DataType,
+    more_digits: u32,
 }
 
 impl IntegerSums {
     /// avg(x) where `mean`, else sum(x); of BIGINT, or where `unsigned` of BIGINT UNSIGNED.
     pub(super) fn new(name: &str, mean: bool, unsigned: bool) -> Self {
         let of = if unsigned { DataType::UInt64 } else { DataType::Int64 };
-        Self { name: name.to_string(), sums: Vec::new(), counts: Vec::new(), mean, of }
+        Self { name: name.to_string(), sums: Vec::new(), counts: Vec::new(), mean, of, more_digits: 0 }
+    }
+
+    /// Those of DECIMALs of this type; `None` where sums of them may need more than 128 bits.
+    pub(super) fn of_decimals(name: &str, mean: bool, values: &DataType, result: &DataType) -> Option<Self> {
+        let (DataType::Decimal128(_, scale), DataType::Decimal128(_, to)) = (values, result) else {
+            return None;
+        };
+        let more_digits = u32::try_from(to - scale).ok().filter(|more| mean || *more == 0)?;
+        let sums = Self::new(name, mean, false);
+        (!needs_room(values)).then(|| Self { of: result.clone(), more_digits, ..sums })
     }
 
     pub(super) fn grow(&mut self, total: usize) {
@@ -259,6 +270,9 @@ impl IntegerSums {
             DataType::UInt16 => self.narrow::<UInt16Type>(values, rows, counted, narrow),
             DataType::UInt32 => self.narrow::<UInt32Type>(values, rows, counted, wide),
             DataType::UInt64 => self.wide::<UInt64Type>(values, rows, counted, unsigned_total),
+            DataType::Decimal128(..) => {
+                self.wide::<Decimal128Type>(values, rows, counted, |values| values.iter().sum())
+            }
             _ => self.wide::<Int64Type>(values, rows, counted, signed_total),
         }
     }
@@ -284,7 +298,7 @@ impl IntegerSums {
         }
     }
 
-    /// Values of 64 bits.
+    /// Values of 64 bits and more.
     fn wide<T: ArrowPrimitiveType>(
         &mut self,
         values: &ArrayRef,
@@ -322,6 +336,15 @@ impl IntegerSums {
     /// Where a sum does not fit its type.
     pub(super) fn finish(&mut self) -> Result<ArrayRef> {
         let sums = std::mem::take(&mut self.sums).into_iter().zip(self.counts.iter().copied());
+        if let DataType::Decimal128(..) = self.of {
+            let values = sums.map(|(sum, count)| match self.mean {
+                true => mean_of_decimals(sum, count, self.more_digits),
+                false => sum,
+            });
+            let values = values.collect::<Vec<i128>>();
+            let values = Decimal128Array::new(values.into(), seen(&self.counts));
+            return Ok(Arc::new(values.with_data_type(self.of.clone())));
+        }
         if self.mean {
             let means = sums.map(|(sum, count)| (count > 0).then(|| mean(sum, count)));
             return Ok(Arc::new(means.collect::<Float64Array>()));
@@ -332,6 +355,12 @@ impl IntegerSums {
     pub(super) fn size(&self) -> usize {
         16 * self.sums.capacity() + 8 * self.counts.capacity()
     }
+}
+
+/// The mean of `count` decimals that add up to `sum`, with so many more digits; those past them are cut off. 0 of none.
+fn mean_of_decimals(sum: i128, count: i64, more_digits: u32) -> i128 {
+    let (count, more) = (i128::from(count.max(1)), 10_i128.pow(more_digits));
+    sum / count * more + sum % count * more / count
 }
 
 /// Values of up to 16 bits, added in 32 as long as that holds their sum.
