@@ -37,7 +37,7 @@ use std::task::{Context, Poll, ready};
 
 /// Nodes that may yield any number of batches for one they read, or after the last, and those that read a table in
 /// their scan's stead.
-const TIRELESS: [&str; 19] = [
+const TIRELESS: [&str; 20] = [
     "AggregateExec",
     "AsOfJoinExec",
     "BoundedWindowAggExec",
@@ -50,6 +50,7 @@ const TIRELESS: [&str; 19] = [
     "UnnestExec",
     "FillExec",
     "NbboExec",
+    "PairGroupsExec",
     "RadixSortExec",
     "SeriesJoinExec",
     "SeriesWindowExec",

@@ -28,6 +28,7 @@ mod latest;
 mod missing_sorts;
 mod nbbo;
 mod order;
+mod pairwise;
 mod pieces;
 pub(crate) mod pinned;
 mod pivot;
@@ -136,6 +137,7 @@ fn with_our_rules(
     rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
     rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
     rules.push(Arc::new(conditions::Balanced));
+    rules.push(Arc::new(pairwise::GroupPairs));
     rules.push(Arc::new(eager::GroupBelowJoin));
     rules.push(Arc::new(late::rule::ReadLate));
     // It takes a join away of whose columns only a LATERAL query reads some, which it does not look into.

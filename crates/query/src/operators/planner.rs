@@ -10,6 +10,9 @@ use super::latest::exec::LatestOnExec;
 use super::latest::node::LatestOn;
 use super::nbbo::exec::{NbboExec, QuoteColumns};
 use super::nbbo::node::Nbbo;
+use super::pairwise::exec::PairGroupsExec;
+use super::pairwise::node::PairGroups;
+use super::pairwise::side::SideExprs;
 use super::sample::bars::exec::{BarRows, BarsExec};
 use super::sample::bars::node::Bars;
 use super::sample::exec::SampleByExec;
@@ -19,7 +22,7 @@ use super::series_join::lower::Lowered;
 use super::series_join::node::SeriesJoin;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, plan_err};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
@@ -115,6 +118,8 @@ impl Lowering<'_> {
             Arc::new(self.asof(join, input(0), input(1))?)
         } else if let Some(nbbo) = node.downcast_ref::<Nbbo>() {
             Arc::new(self.nbbo(nbbo, input(0))?)
+        } else if let Some(pairs) = node.downcast_ref::<PairGroups>() {
+            Arc::new(self.pairs(pairs, [input(0), input(1)])?)
         } else if let Some(join) = node.downcast_ref::<SeriesJoin>() {
             Arc::new(self.series_join(join, input(0), input(1))?)
         } else {
@@ -166,6 +171,20 @@ impl Lowering<'_> {
         let (time, of) = (self.expr(&node.time, schema)?, self.expr(&node.of, schema)?);
         let rows = BarRows { time, of, keys: self.exprs(&node.keys, schema)? };
         BarsExec::try_new(input, rows, node.size, &aggregates, output)
+    }
+
+    fn pairs(&self, node: &PairGroups, inputs: [Arc<dyn ExecutionPlan>; 2]) -> Result<PairGroupsExec> {
+        let exprs = node.sides.each_ref().map(|side| {
+            let schema = side.input.schema();
+            Ok::<_, DataFusionError>(SideExprs {
+                on: self.exprs(&side.on, schema)?,
+                groups: self.exprs(&side.groups, schema)?,
+                values: self.exprs(&side.values, schema)?,
+            })
+        });
+        let [left, right] = exprs;
+        let schema = Arc::clone(UserDefinedLogicalNodeCore::schema(node).inner());
+        Ok(PairGroupsExec::new(inputs, [left?, right?], &node.keys, &node.measures, schema))
     }
 
     fn fill(&self, node: &Fill, input: Arc<dyn ExecutionPlan>) -> Result<FillExec> {

@@ -37,10 +37,11 @@ use tickstone_engine::{Snapshot, TableSnapshot};
 pub(crate) const STATEMENTS_MAX: usize = 512;
 
 /// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 34] = [
+const KEPT_NODES: [&str; 35] = [
     "ScanExec",
     "BarsExec",
     "NbboExec",
+    "PairGroupsExec",
     "SampleByExec",
     "GroupByExec",
     "SeriesWindowExec",

@@ -57,7 +57,9 @@ impl OptimizerRule for GroupBelowJoin {
 
 /// The same groups with those of one side made below the join; `None` where they cannot be, or would not be few.
 fn below_join(aggregate: &Aggregate, functions: &dyn FunctionRegistry) -> Result<Option<LogicalPlan>> {
-    let Some(join) = plain_join(&aggregate.input) else { return Ok(None) };
+    let Some(join) = plain_join(&aggregate.input).filter(|join| join.filter.is_none()) else {
+        return Ok(None);
+    };
     let grouped = &aggregate.group_expr;
     if grouped.is_empty() || grouped.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
         return Ok(None);
@@ -94,12 +96,11 @@ fn below_join(aggregate: &Aggregate, functions: &dyn FunctionRegistry) -> Result
     Ok(None)
 }
 
-/// The join of equal keys that a plan is, but for columns that are left out.
-fn plain_join(plan: &LogicalPlan) -> Option<&Join> {
+/// The join of equal keys, perhaps with a condition, that a plan is, but for columns that are left out.
+pub(super) fn plain_join(plan: &LogicalPlan) -> Option<&Join> {
     match plan {
         LogicalPlan::Join(join) => {
             let plain = join.join_type == JoinType::Inner
-                && join.filter.is_none()
                 && !join.on.is_empty()
                 && join.null_equality == NullEquality::NullEqualsNothing;
             plain.then_some(join)

@@ -33,6 +33,7 @@ pub(super) use ends::{End, Ends};
 use extremes::Extremes;
 pub(super) use moments::Spreads;
 use moments::{Comoments, Deviation, Moments, Shared};
+pub(in crate::operators) use moments::{Joint, Spread};
 pub(super) use pair::Pair;
 use quantiles::Quantiles;
 pub(super) use sums::widened;

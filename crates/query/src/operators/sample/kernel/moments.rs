@@ -23,14 +23,14 @@ pub(super) struct Deviation {
 
 /// Count, mean and sum of squared distances from the mean.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spread {
+pub(in crate::operators) struct Spread {
     count: f64,
     mean: f64,
     squares: f64,
 }
 
 impl Spread {
-    fn of(values: &[f64]) -> Self {
+    pub(in crate::operators) fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
         let mean = fold::sum(values) / count;
         let (squares, rest) = fold::deviations(values, mean);
@@ -167,19 +167,25 @@ impl Moments {
 
 /// Two columns and how they move together.
 #[derive(Debug, Clone, Copy, Default)]
-struct Joint {
+pub(in crate::operators) struct Joint {
     y: Spread,
     x: Spread,
     products: f64,
 }
 
 impl Joint {
-    fn of((y, y_spread): (&[f64], Spread), (x, x_spread): (&[f64], Spread)) -> Self {
+    /// Of one row.
+    pub(in crate::operators) fn one(y: f64, x: f64) -> Self {
+        let [y, x] = [y, x].map(|mean| Spread { count: 1.0, mean, squares: 0.0 });
+        Self { y, x, products: 0.0 }
+    }
+
+    pub(in crate::operators) fn of((y, y_spread): (&[f64], Spread), (x, x_spread): (&[f64], Spread)) -> Self {
         let products = fold::product(y, x, (y_spread.mean, x_spread.mean));
         Self { y: y_spread, x: x_spread, products }
     }
 
-    fn join(&mut self, other: Self) {
+    pub(in crate::operators) fn join(&mut self, other: Self) {
         if self.x.count > 0.0 && other.x.count > 0.0 {
             let apart = (other.y.mean - self.y.mean) * (other.x.mean - self.x.mean);
             self.products += apart * self.x.count * other.x.count / (self.x.count + other.x.count);
@@ -189,8 +195,19 @@ impl Joint {
         self.x.join(other.x);
     }
 
+    /// How many rows they are.
+    pub(in crate::operators) fn rows(&self) -> f64 {
+        self.x.count
+    }
+
+    /// NULL of fewer rows than it takes: two of a sample, else one.
+    pub(in crate::operators) fn covariance(self, sample: bool) -> Option<f64> {
+        let (least, divisor) = if sample { (2.0, self.x.count - 1.0) } else { (1.0, self.x.count) };
+        (self.x.count >= least).then(|| self.products / divisor)
+    }
+
     /// NULL of fewer than two rows and where one side does not vary, NaN where both sides hold NaN.
-    fn correlation(self) -> Option<f64> {
+    pub(in crate::operators) fn correlation(self) -> Option<f64> {
         if self.y.mean.is_nan() && self.x.mean.is_nan() {
             return Some(f64::NAN);
         }
