@@ -1,6 +1,6 @@
 """Random window functions: several of one query with partitions, orders and frames of their own, QUALIFY.
 
-Left out are frames that Tickstone refuses (EXCLUDE, bounds of other columns).
+Left out are frames that Tickstone refuses (EXCLUDE of peers, bounds of other columns).
 """
 
 from collections.abc import Sequence
@@ -120,6 +120,26 @@ class Windows(Groups):
             choices.append([f"round({rng.choice(['covar_pop', 'covar_samp', 'regr_sxx', 'regr_avgy', 'regr_sxy'])}{pair}"])
         return rng.choice(choices)
 
+    def frame(self) -> str:
+        """A frame of rows, some without the current one where that is at an end of it."""
+        frame = self.rng.choice(ROWS)
+        at_an_end = frame.startswith("CURRENT ROW") != frame.endswith("CURRENT ROW")
+        choices = ["", " EXCLUDE NO OTHERS", " EXCLUDE CURRENT ROW" if at_an_end else ""]
+        return frame + self.rng.choice([*choices, "", ""])
+
+    def beside(self, kind: str, total: str) -> Pieces:
+        """What the rows on both sides of the current one make."""
+        rng = self.rng
+        frames = ["1 PRECEDING AND 1 FOLLOWING", "UNBOUNDED PRECEDING AND 2 FOLLOWING", "3 PRECEDING AND UNBOUNDED FOLLOWING"]
+        over = f" OVER ({total} ROWS BETWEEN {rng.choice(frames)} EXCLUDE CURRENT ROW)"
+        value = self.value(kind, ["a"], 1)
+        choices: list[Pieces] = [[rng.choice(["min(", "max("]), *value, ")", over]]
+        if kind == "integer":
+            choices += [["count(", *value, ")", over], ["count(*) FILTER (WHERE ", *self.condition(["a"], 0), ")", over]]
+        if kind == "double":
+            choices.append(["avg(", *self.value("integer", ["a"], 1), ")", over])
+        return rng.choice(choices)
+
     def window(self, kind: str) -> Pieces:
         """A window function that gives this kind."""
         rng = self.rng
@@ -128,7 +148,7 @@ class Windows(Groups):
         by_key = f"{parts}ORDER BY a.{key} {rng.choice(['ASC', 'DESC'])} NULLS {rng.choice(['FIRST', 'LAST'])}"
         total = f"{by_key}, a.id"
         value = self.value(kind, ["a"], 1)
-        rows = f" OVER ({total} ROWS BETWEEN {rng.choice(ROWS)})"
+        rows = f" OVER ({total} ROWS BETWEEN {self.frame()})"
         framed = rng.choice([f" OVER ({total})", rows, rows, f" OVER ({parts})", self.by_peers(by_key, key)])
         ordered = rng.choice([f" OVER ({total})", rows])
         nulls = rng.choice(["", " IGNORE NULLS"])
@@ -137,6 +157,7 @@ class Windows(Groups):
         default = rng.choice([[], [", ", literal(rng, kind)]])
         choices: list[Pieces] = [
             [rng.choice(["min(", "max("]), *value, ")", framed],
+            self.beside(kind, total),
             self.closed(self.reduced(kind), framed),
             self.picked(rng.choice(["first_value", "last_value"]), value, nulls, ordered),
             self.picked("nth_value", [*value, ", ", rng.choice(["1", "2", "3"])], nulls, ordered),

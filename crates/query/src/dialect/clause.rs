@@ -8,6 +8,7 @@
 //! nbbo(TABLE quotes, …)                        ->  nbbo((SELECT * FROM quotes), …)
 //! PIVOT (… IN (…) GROUP BY ts, symbol)         ->  PIVOT (… IN (…) DEFAULT ON NULL (__pivot_groups(ts, symbol)))
 //! a ASOF JOIN b ON (symbol) TOLERANCE 5s       ->  a LEFT JOIN b ON __clause(2)     (LT JOIN alike)
+//! ROWS … AND CURRENT ROW EXCLUDE CURRENT ROW   ->  ROWS BETWEEN … AND 1 PRECEDING     (exclude)
 //! a WINDOW JOIN b ON (symbol) RANGE BETWEEN …  ->  a LEFT JOIN b ON __clause(4)     (HORIZON, SPLICE alike)
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! unions and joins. Tokens keep their places; a placeholder takes that of the clause it stands for.
 
 use super::cursor::{Cursor, Result, Tokens, is_word};
+use super::exclude;
 use super::pivot::GROUPS;
 use super::series_join::{self, SeriesJoinClause, SeriesJoinKind};
 use super::{Position, SqlError};
@@ -294,6 +296,10 @@ impl Pass<'_> {
                 && self.positions.last() != Some(&self.depth)
             {
                 self.interval(text)?;
+                continue;
+            }
+            if exclude::begins(cursor) {
+                exclude::clause(&mut self.cursor, &mut self.out)?;
                 continue;
             }
             if cursor.words(&["TABLE"]) && self.is_in_nbbo() {

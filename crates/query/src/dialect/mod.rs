@@ -26,6 +26,7 @@ mod cursor;
 pub(crate) mod digits;
 mod distinct;
 mod error;
+mod exclude;
 mod fby;
 mod grammar;
 mod limits;

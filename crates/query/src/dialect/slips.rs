@@ -3,13 +3,13 @@
 //!
 //! - `x > ALL (SELECT x FROM t)`: the column of the sub-query gets a name of its own, since DataFusion would compare a
 //!   column with itself where both sides are called alike;
-//! - fby becomes a window ([`fby`]);
+//! - fby becomes a window ([`fby`]), and one without its current row one of each side ([`exclude`]);
 //! - `SELECT ts::DATE … ORDER BY ts`: the cast is called `CAST(ts AS DATE)`, not `t.ts`.
 
 use super::SqlError;
 use super::cursor::{Result, parser_error};
-use super::fby;
 use super::marker::place;
+use super::{exclude, fby};
 use sqlparser::ast::{
     CastKind, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
 };
@@ -55,6 +55,7 @@ impl VisitorMut for Slips {
                     error.hint("write substr(text, 2), or substr(text, 2, 3) for three characters"),
                 )
             }
+            Expr::Function(_) => exclude::split(expr).map_or_else(ControlFlow::Break, ControlFlow::Continue),
             Expr::AllOp { right, .. } | Expr::AnyOp { right, .. } => match named_apart(right) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(error) => ControlFlow::Break(error),
@@ -73,6 +74,9 @@ impl VisitorMut for Slips {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        if let Err(error) = exclude::refuse_named(select) {
+            return ControlFlow::Break(error);
+        }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && let Some(name) = name_of_cast(expr)

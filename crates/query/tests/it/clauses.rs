@@ -47,7 +47,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT string_agg(sym SEPARATOR ',') FROM t", "SEPARATOR"),
     ("SELECT array_agg(x LIMIT 2) FROM t", "LIMIT"),
     ("SELECT sum(x) OVER (w ROWS 2 PRECEDING) FROM t WINDOW w AS (ORDER BY ts)", "another's name"),
-    ("SELECT sum(x) OVER (ORDER BY ts ROWS 2 PRECEDING EXCLUDE CURRENT ROW) FROM t", "EXCLUDE"),
+    ("SELECT sum(x) OVER (ORDER BY ts ROWS 2 PRECEDING EXCLUDE TIES) FROM t", "EXCLUDE"),
     ("SELECT CAST(x AS VARCHAR FORMAT 'a') FROM t", "FORMAT"),
     ("SELECT sym COLLATE \"de\" FROM t", "COLLATE"),
     ("SELECT sym RLIKE 'a' FROM t", "RLIKE"),
