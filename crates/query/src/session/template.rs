@@ -136,10 +136,8 @@ impl Taking<'_> {
     }
 
     fn take(&mut self, expr: &mut Expr) {
-        if let Some(literal) = literal_of(expr) {
-            if let Some(placeholder) = self.put(literal) {
-                *expr = placeholder;
-            }
+        if let Some(placeholder) = literal_of(expr).and_then(|literal| self.put(literal)) {
+            *expr = placeholder;
         }
     }
 

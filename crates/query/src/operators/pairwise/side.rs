@@ -309,7 +309,8 @@ fn joint([left, right]: [&List; 2], groups: [usize; 2], scratch: &mut [Vec<f64>;
         return Joint::of((a.values, spreads.0), (b.values, spreads.1));
     }
     let [ys, xs] = scratch;
-    (ys.clear(), xs.clear());
+    ys.clear();
+    xs.clear();
     a.meet(b, |of_a, of_b| {
         for value in &a.values[of_a] {
             ys.resize(ys.len() + of_b.len(), *value);
