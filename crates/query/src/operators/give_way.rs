@@ -27,7 +27,7 @@ use datafusion::physical_plan::joins::{
 use datafusion::physical_plan::projection::{ProjectionExec, make_with_child};
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -118,8 +118,7 @@ impl GiveWayExec {
     /// Above a node that is wrong in what it says of its rows, or a projection of them ([`known`]).
     pub(super) fn bare(input: Arc<dyn ExecutionPlan>) -> Self {
         let of = input.properties();
-        let partitions = Partitioning::UnknownPartitioning(of.output_partitioning().partition_count());
-        let certain = known::certain(&input);
+        let (certain, partitions) = known::certain(&input);
         let properties = PlanProperties::new(certain, partitions, of.emission_type, of.boundedness);
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
         Self { input, shown: None, is_bare: true, properties }

@@ -1,16 +1,19 @@
-//! Outer joins and aggregates by grouping sets (ROLLUP, CUBE), of whose rows less is known than of those they read.
+//! Joins and aggregates by grouping sets (ROLLUP, CUBE), of whose rows less is known than of those they read.
 //!
 //! DataFusion 55.2 takes over what is known of their inputs: that a column has one value (`WHERE a = 1`), or that two are
 //! equal. Where a row of an outer join has no partner, and in a set that leaves a key out, it is NULL: `ORDER BY a` was
-//! not sorted by, and windows parted their rows wrong. Above such a node stands one that keeps what is certain
-//! ([`GiveWayExec::bare`]): the orders of columns that are never made NULL.
+//! not sorted by, and windows parted their rows wrong. And of an inner join by hash it says that the rows of one right row
+//! after the other, each time in the order of the left ones, are in the order of both: where two right rows are equal
+//! in theirs, the left order begins anew, so that `ORDER BY b.ts, a.ts` was not sorted by, and groups by both came twice.
+//! Above such a node stands one that keeps what is certain ([`GiveWayExec::bare`]): the orders of columns that are never
+//! made NULL, and of the right side.
 
 use super::give_way::GiveWayExec;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinType, Result};
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -47,27 +50,56 @@ impl PhysicalOptimizerRule for OnlyWhatIsKnown {
     }
 }
 
-/// What is certain of the rows of such a node, or of a projection of them.
-pub(super) fn certain(plan: &Arc<dyn ExecutionPlan>) -> EquivalenceProperties {
-    let mut certain = EquivalenceProperties::new(plan.schema());
-    let kept = columns_kept(plan).unwrap_or_default();
-    for order in plan.properties().equivalence_properties().oeq_class().iter() {
-        if order.iter().all(|sort| is_kept(&sort.expr, &kept)) {
-            certain.add_ordering(order.clone());
+/// What is certain of the rows of such a node, or of a projection of them, and how they are parted.
+pub(super) fn certain(plan: &Arc<dyn ExecutionPlan>) -> (EquivalenceProperties, Partitioning) {
+    let of = plan.properties();
+    let Kept { columns, equal } = columns_kept(plan).unwrap_or_default();
+    let (mut certain, partitions) = match equal {
+        true => (of.equivalence_properties().clone(), of.output_partitioning().clone()),
+        false => {
+            let unknown = Partitioning::UnknownPartitioning(of.output_partitioning().partition_count());
+            (EquivalenceProperties::new(plan.schema()), unknown)
         }
+    };
+    certain.clear_orderings();
+    let equals = of.equivalence_properties().eq_group();
+    let holds = |expr: &Arc<dyn PhysicalExpr>| {
+        let same = || equals.get_equivalence_class(expr).into_iter().flat_map(|class| class.iter());
+        is_kept(expr, &columns) || equal && same().any(|expr| is_kept(expr, &columns))
+    };
+    for order in of.equivalence_properties().oeq_class().iter() {
+        let order = order.iter().take_while(|sort| holds(&sort.expr)).cloned();
+        certain.add_orderings(LexOrdering::new(order));
     }
-    certain
+    (certain, partitions)
 }
 
-/// Which columns are as they were in what the node reads; `None` of other nodes.
-fn columns_kept(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<bool>> {
+/// What is as it was in what a node reads.
+#[derive(Default)]
+struct Kept {
+    /// The columns whose values and order are.
+    columns: Vec<bool>,
+    /// Whether columns that are equal, or have one value, are so all the same, and rows stay parted.
+    equal: bool,
+}
+
+impl Kept {
+    /// Some columns, and nothing else.
+    fn of(columns: Vec<bool>) -> Self {
+        Self { columns, equal: false }
+    }
+}
+
+/// What such a node keeps; `None` of other nodes.
+fn columns_kept(plan: &Arc<dyn ExecutionPlan>) -> Option<Kept> {
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         let sets = aggregate.group_expr().has_grouping_set();
-        return sets.then(|| vec![false; plan.schema().fields().len()]);
+        return sets.then(|| Kept::of(vec![false; plan.schema().fields().len()]));
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let kept = columns_kept(projection.input())?;
-        return Some(projection.expr().iter().map(|of| is_kept(&of.expr, &kept)).collect());
+        let columns = projection.expr().iter().map(|of| is_kept(&of.expr, &kept.columns)).collect();
+        return Some(Kept { columns, ..kept });
     }
     let (left, right, join_type, places) = if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         (join.left(), join.right(), *join.join_type(), join.projection.as_ref())
@@ -81,14 +113,16 @@ fn columns_kept(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<bool>> {
         JoinType::Left => (true, false),
         JoinType::Right => (false, true),
         JoinType::Full => (false, false),
+        JoinType::Inner if plan.is::<HashJoinExec>() => (false, true),
         _ => return None,
     };
     let mut kept = vec![of_left; left.schema().fields().len()];
     kept.resize(kept.len() + right.schema().fields().len(), of_right);
-    Some(match places {
+    let columns = match places {
         Some(places) => places.iter().map(|&place| kept[place]).collect(),
         None => kept,
-    })
+    };
+    Some(Kept { columns, equal: join_type == JoinType::Inner })
 }
 
 fn is_kept(expr: &Arc<dyn PhysicalExpr>, kept: &[bool]) -> bool {
