@@ -159,6 +159,19 @@ fn arguments(call: &Expr) -> Vec<Expr> {
     list.args.iter().filter_map(plain).collect()
 }
 
+/// What a window function of such a frame is called where nothing names it: as it was written.
+pub(super) fn name_of(expr: &Expr) -> Option<String> {
+    let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr else { return None };
+    end_beside(spec.window_frame.as_ref()?.end_bound.as_ref())?;
+    let text =
+        expr.to_string().replace(&format!("{BESIDE}(NULL)"), "UNBOUNDED").replace(&format!("{BESIDE}("), "");
+    Some(text.replacen(") FOLLOWING", " FOLLOWING", 1).replacen(
+        " FOLLOWING",
+        " FOLLOWING EXCLUDE CURRENT ROW",
+        1,
+    ))
+}
+
 /// A window function of a frame around the current row, as what its rows before and after it make together.
 ///
 /// # Errors

@@ -79,7 +79,7 @@ impl VisitorMut for Slips {
         }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
-                && let Some(name) = name_of_cast(expr)
+                && let Some(name) = name_of_cast(expr).or_else(|| exclude::name_of(expr))
             {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
             }
