@@ -56,10 +56,10 @@ SWITCHES = {
     # Refused as if it were no equality, and "column is in more than one table".
     "LATERAL by doubles": False,
     "LATERAL that names its key": False,
-    # DataFusion 55.2 makes one list of two; their NULLs are another matter:
+    # DataFusion 55.2 makes one list of two:
     "two lists": True,
     # FALSE of a NULL, and TRUE where both are NOT IN.
-    "lists with nothing in common, of NULL": False,
+    "lists with nothing in common, of NULL": True,
     # Refused where the condition turns out to be FALSE.
     "LATERAL of no row": False,
     # Refused: conditions with queries outside of WHERE and HAVING.

@@ -18,6 +18,7 @@ mod database;
 mod dates;
 pub mod designated;
 pub mod dialect;
+mod disjoint;
 mod error;
 pub mod export;
 mod floats;

@@ -59,6 +59,7 @@ use crate::aggregates::RightAggregates;
 use crate::approximate::Approximate;
 use crate::bounds::WideFrames;
 use crate::correlated::Correlated;
+use crate::disjoint::DisjointLists;
 use crate::floats::OneNanOneZero;
 use crate::meanings::Meanings;
 use crate::membership::Membership;
@@ -111,6 +112,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(NullKeys),
     ];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
+    analysis.push(Arc::new(DisjointLists));
     analysis.push(Arc::new(OneNanOneZero));
     analysis.push(Arc::new(WindowKeys));
     let builder = builder

@@ -1,0 +1,138 @@
+//! Two lists about one value: `x IN (…) AND x IN (…)`, `x NOT IN (…) OR x NOT IN (…)`.
+//!
+//! DataFusion 55.2 makes one list of them, and FALSE (or TRUE) where nothing is left in it, also where `x` is NULL and
+//! neither list says anything: rows without a value came through `x NOT IN (1, 2) OR x NOT IN (3, 4)`. Here they are
+//! made one first, and a list with nothing in it heeds the NULL.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Filter, LogicalPlan, Operator, lit};
+use datafusion::optimizer::AnalyzerRule;
+use std::collections::HashSet;
+
+/// Must run where values have the type of what they are compared with.
+#[derive(Debug)]
+pub(crate) struct DisjointLists;
+
+impl AnalyzerRule for DisjointLists {
+    fn name(&self) -> &str {
+        "disjoint_lists"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|node| {
+            let names = NamePreserver::new(&node);
+            let changed = node.map_expressions(|expr| {
+                if !expr.exists(|expr| Ok(two_lists(expr).is_some()))? {
+                    return Ok(Transformed::no(expr));
+                }
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|expr| Ok(as_one(expr)))?;
+                Ok(if changed.transformed { changed.update_data(|expr| name.restore(expr)) } else { changed })
+            })?;
+            if !changed.transformed {
+                return Ok(changed);
+            }
+            let LogicalPlan::Filter(filter) = changed.data else {
+                return Ok(Transformed::yes(changed.data.recompute_schema()?));
+            };
+            // NULL or FALSE, no row passes.
+            let none = split_conjunction(&filter.predicate).into_iter().any(is_of_nothing);
+            let predicate = if none { lit(false) } else { filter.predicate };
+            Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
+        })?;
+        Ok(changed.data)
+    }
+}
+
+/// What is in a list, or (`negated`) is not in it.
+struct List<'a> {
+    of: &'a Expr,
+    /// With the items that they are written as.
+    values: Vec<(&'a ScalarValue, &'a Expr)>,
+    negated: bool,
+    is_written: bool,
+}
+
+/// The list that a condition is; an equality is one of one value. `None` where it holds a NULL or a float, of which some
+/// are equal and not the same.
+fn list_of(expr: &Expr) -> Option<List<'_>> {
+    let list = match expr {
+        Expr::InList(InList { expr, list, negated }) => {
+            let values = list.iter().map(|item| Some((value_of(item)?, item)));
+            let values = values.collect::<Option<Vec<_>>>()?;
+            List { of: expr, values, negated: *negated, is_written: true }
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Eq | Operator::NotEq), right }) => List {
+            of: left,
+            values: vec![(value_of(right)?, right.as_ref())],
+            negated: *op == Operator::NotEq,
+            is_written: false,
+        },
+        _ => return None,
+    };
+    (!matches!(list.of, Expr::Literal(..)) && !list.of.is_volatile()).then_some(list)
+}
+
+/// A value that is written, of a symbol perhaps its text.
+fn value_of(expr: &Expr) -> Option<&ScalarValue> {
+    match expr {
+        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Dictionary(..)) => {
+            value_of(expr)
+        }
+        Expr::Literal(value, _) => (!value.is_null() && !value.data_type().is_floating()).then_some(value),
+        _ => None,
+    }
+}
+
+/// The lists of a condition about one value, and whether both must hold. Of two equalities of which one must hold the
+/// planner makes what it likes.
+fn two_lists(expr: &Expr) -> Option<(List<'_>, List<'_>, bool)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) = expr else {
+        return None;
+    };
+    let (a, b, and) = (list_of(left)?, list_of(right)?, *op == Operator::And);
+    let joins = a.negated == b.negated && a.negated == and;
+    (a.of == b.of && (!joins || a.is_written || b.is_written)).then_some((a, b, and))
+}
+
+/// Two lists as one.
+fn as_one(expr: Expr) -> Transformed<Expr> {
+    let Some((a, b, and)) = two_lists(&expr) else { return Transformed::no(expr) };
+    let those = |list: &List<'_>, other: &List<'_>, in_other: bool| {
+        let other: HashSet<&ScalarValue> = other.values.iter().map(|(value, _)| *value).collect();
+        let kept = list.values.iter().filter(|(value, _)| other.contains(*value) == in_other);
+        kept.map(|(_, item)| (*item).clone()).collect::<Vec<_>>()
+    };
+    let all = || {
+        let mut items: Vec<Expr> = a.values.iter().map(|(_, item)| (*item).clone()).collect();
+        items.extend(those(&b, &a, false));
+        items
+    };
+    let (values, negated) = match (a.negated, b.negated) {
+        (of_a, of_b) if of_a == of_b && of_a == and => (all(), and),
+        (of_a, of_b) if of_a == of_b => (those(&a, &b, true), !and),
+        (true, _) if and => (those(&b, &a, false), false),
+        (_, true) if and => (those(&a, &b, false), false),
+        (true, _) => (those(&a, &b, false), true),
+        (_, _) => (those(&b, &a, false), true),
+    };
+    let of = a.of.clone();
+    Transformed::yes(match (values.is_empty(), negated) {
+        (true, false) => of.is_null().and(Expr::Literal(ScalarValue::Boolean(None), None)),
+        (true, true) => of.is_not_null().or(Expr::Literal(ScalarValue::Boolean(None), None)),
+        (false, _) => of.in_list(values, negated),
+    })
+}
+
+/// Whether a condition is what a list with nothing in it became.
+fn is_of_nothing(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right })
+        if matches!(left.as_ref(), Expr::IsNull(_)) && matches!(right.as_ref(), Expr::Literal(ScalarValue::Boolean(None), _)))
+        || matches!(expr, Expr::Literal(ScalarValue::Boolean(None), _))
+}
