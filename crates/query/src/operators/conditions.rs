@@ -37,14 +37,18 @@ impl OptimizerRule for CarryDown {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = &plan else { return self.0.rewrite(plan, config) };
-        if !has_total(&filter.input) {
+        // Theirs makes one condition of those that stand over each other, such as one over HAVING.
+        let (mut conditions, mut input) = (Vec::new(), &plan);
+        while let LogicalPlan::Filter(filter) = input {
+            conditions.extend(split_conjunction_owned(filter.predicate.clone()));
+            input = &filter.input;
+        }
+        if !has_total(input) {
             return self.0.rewrite(plan, config);
         }
-        let conditions = split_conjunction_owned(filter.predicate.clone());
         let (constant, others): (Vec<Expr>, Vec<Expr>) =
             conditions.into_iter().partition(|condition| condition.column_refs().is_empty());
-        let (Some(constant), input) = (conjunction(constant), Arc::clone(&filter.input)) else {
+        let (Some(constant), input) = (conjunction(constant), Arc::new(input.clone())) else {
             return self.0.rewrite(plan, config);
         };
         let Some(others) = conjunction(others) else { return Ok(Transformed::no(plan)) };
