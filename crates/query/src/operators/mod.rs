@@ -42,6 +42,7 @@ mod sampling;
 mod series;
 mod series_join;
 mod settings;
+mod shared;
 mod sort;
 #[cfg(test)]
 mod speed;

@@ -7,7 +7,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How the rows of an input are read by series.
 #[derive(Debug, Clone)]
@@ -62,34 +62,5 @@ impl BySeries {
             whole = keys.is_empty();
         }
         Some((Self { layers: layers.into(), columns, whole }, Arc::clone(plan)))
-    }
-}
-
-/// What the outputs of one execution share.
-#[derive(Debug)]
-pub(super) struct Shared<T>(Mutex<Execution<T>>);
-
-#[derive(Debug, Default)]
-struct Execution<T> {
-    work: Arc<T>,
-    /// The outputs that have begun on it.
-    begun: Vec<usize>,
-}
-
-impl<T: Default> Default for Shared<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<T: Default> Shared<T> {
-    /// What an output takes part in. One that comes a second time begins a new execution.
-    pub(super) fn of(&self, output: usize) -> Arc<T> {
-        let mut execution = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if execution.begun.contains(&output) {
-            *execution = Execution::default();
-        }
-        execution.begun.push(output);
-        Arc::clone(&execution.work)
     }
 }

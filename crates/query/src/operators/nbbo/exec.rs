@@ -4,7 +4,8 @@ use super::book::{Sides, Venues};
 use crate::operators::TIME_ORDER;
 use crate::operators::key::{KeyIds, KeyReader};
 use crate::operators::sample::node::write_list;
-use crate::operators::series::{BySeries, Shared};
+use crate::operators::series::BySeries;
+use crate::operators::shared::{Shared, Tasks};
 use crate::scan::{ScanExec, SeriesReader, SeriesTask};
 use datafusion::arrow::array::{ArrayRef, UInt32Array};
 use datafusion::arrow::compute::take;
@@ -27,8 +28,7 @@ use datafusion::physical_plan::{
 };
 use futures::TryStreamExt;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Rows that a worker reads at once: few enough to stay in the cache.
 const TASK_ROWS: usize = if cfg!(test) { 16 } else { 61_440 };
@@ -57,16 +57,10 @@ pub(crate) struct NbboExec {
     columns: Arc<QuoteColumns>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    execution: Arc<Shared<Work>>,
+    execution: Arc<Shared<Tasks<Found>>>,
 }
 
 /// What the outputs of one execution share.
-#[derive(Debug, Default)]
-struct Work {
-    found: Mutex<Option<Arc<Found>>>,
-    next: AtomicUsize,
-}
-
 #[derive(Debug)]
 struct Found {
     reader: SeriesReader,
@@ -201,12 +195,13 @@ impl ExecutionPlan for NbboExec {
         if scan.filters().is_some() {
             return internal_err!("a template of a plan cannot run");
         }
+        let outputs = self.properties.partitioning.partition_count();
         let width = scan.projection().len() + self.quotes.fields().len() + self.schema().fields().len();
         let mut worker = Worker {
             read: scan.read_by_another(partition),
             scan: scan.clone(),
             by_series,
-            work: self.execution.of(partition),
+            work: self.execution.join(partition, outputs, || Ok(Tasks::default()))?,
             chain: None,
             books,
             row_bytes: 2 * width * size_of::<u64>(),
@@ -227,7 +222,7 @@ impl ExecutionPlan for NbboExec {
 struct Worker {
     scan: ScanExec,
     by_series: BySeries,
-    work: Arc<Work>,
+    work: Arc<Tasks<Found>>,
     /// The chain at hand, and the next of its tasks.
     chain: Option<(usize, usize)>,
     books: Books,
@@ -252,9 +247,9 @@ impl Worker {
                 metrics.record_output(now);
                 return Ok(Some(rows.slice(0, now)));
             }
-            let found = self.found()?;
-            let (chain, task) =
-                self.chain.take().unwrap_or_else(|| (self.work.next.fetch_add(1, Ordering::Relaxed), 0));
+            let work = Arc::clone(&self.work);
+            let found = work.plan(|| self.find())?;
+            let (chain, task) = self.chain.take().unwrap_or_else(|| (work.next(), 0));
             let Some(tasks) = found.chains.get(chain) else { return Ok(None) };
             let Some(next) = tasks.get(task) else { continue };
             self.chain = Some((chain, task + 1));
@@ -265,17 +260,13 @@ impl Worker {
         }
     }
 
-    /// The chains, found by whichever output comes first.
-    fn found(&self) -> Result<Arc<Found>> {
-        let mut found = self.work.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = found.as_ref() {
-            return Ok(Arc::clone(found));
-        }
+    /// The chains.
+    fn find(&self) -> Result<Found> {
         let Some(reader) = SeriesReader::new(&self.scan, &self.by_series.columns)? else {
             return internal_err!("quotes are not of series of the table");
         };
         let chains = reader.chains(TASK_ROWS);
-        Ok(Arc::clone(found.insert(Arc::new(Found { reader, chains }))))
+        Ok(Found { reader, chains })
     }
 }
 

@@ -17,6 +17,7 @@ use super::source::Source;
 use crate::error::external;
 use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
+use crate::operators::shared::Turns;
 use crate::operators::workers;
 use crate::scan::{BLOCK_ROWS, RangeReader, Unit};
 use datafusion::arrow::array::{ArrayRef, TimestampNanosecondArray, UInt32Array};
@@ -33,7 +34,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tickstone_engine::part::{BlockSummary, PartTimes};
 
 /// What an aggregate needs of the rows of a part.
@@ -303,15 +303,15 @@ pub(super) async fn run(
         ))
     };
     let first = worker()?;
-    let shares = Arc::new(Shares::new(units, workers, first.is_free_of_order()));
+    let turns = Turns::of(units.len(), workers, first.is_free_of_order());
     let mut each = vec![first];
     for _ in 1..workers {
         each.push(worker()?);
     }
-    let working = each.into_iter().enumerate().map(|(at, mut worker)| {
-        let (shares, baseline) = (Arc::clone(&shares), baseline.clone());
+    let working = each.into_iter().zip(turns).map(|(mut worker, turns)| {
+        let (units, baseline) = (Arc::clone(&units), baseline.clone());
         async move {
-            worker.work(&shares, at, &baseline).await?;
+            worker.work(&units, turns, &baseline).await?;
             Ok(worker.sampler)
         }
     });
@@ -342,31 +342,6 @@ fn push_span(spans: &mut Vec<Span>, next: Span, wants_times: bool) {
     }
 }
 
-/// The units, and who takes which.
-struct Shares {
-    units: Arc<[Unit]>,
-    workers: usize,
-    /// The next unit for whoever comes; `None` where each worker has a stretch of its own, so that states
-    /// can be merged in the order of the rows.
-    next: Option<AtomicUsize>,
-}
-
-impl Shares {
-    fn new(units: Arc<[Unit]>, workers: usize, in_any_order: bool) -> Self {
-        Self { units, workers, next: in_any_order.then(AtomicUsize::default) }
-    }
-
-    /// The unit that `worker` takes after it has done `done` of them.
-    fn next(&self, worker: usize, done: usize) -> Option<&Unit> {
-        let edge = |worker: usize| self.units.len() * worker / self.workers;
-        match &self.next {
-            // Relaxed: the counter guards nothing but itself.
-            Some(next) => self.units.get(next.fetch_add(1, Ordering::Relaxed)),
-            None => self.units[edge(worker)..edge(worker + 1)].get(done),
-        }
-    }
-}
-
 /// Units after which a worker lets others have the thread.
 const UNITS_A_TURN: usize = 4;
 
@@ -386,15 +361,13 @@ impl Worker {
         self.sampler.kernels.iter().all(Kernel::is_free_of_order)
     }
 
-    async fn work(&mut self, shares: &Shares, worker: usize, baseline: &BaselineMetrics) -> Result<()> {
-        let mut done = 0;
-        while let Some(unit) = shares.next(worker, done) {
+    async fn work(&mut self, units: &[Unit], turns: Turns, baseline: &BaselineMetrics) -> Result<()> {
+        for (done, unit) in turns.enumerate() {
             crate::wanted::look()?;
             let timer = baseline.elapsed_compute().timer();
-            self.take(unit)?;
+            self.take(&units[unit])?;
             drop(timer);
-            done += 1;
-            if done.is_multiple_of(UNITS_A_TURN) {
+            if (done + 1).is_multiple_of(UNITS_A_TURN) {
                 tokio::task::yield_now().await;
             }
         }

@@ -9,7 +9,7 @@ use crate::operators::pieces::is_large;
 use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
 use crate::operators::sample::sampler::{Sampler, Shape};
-use crate::operators::series::Shared;
+use crate::operators::shared::{Shared, Tasks};
 use crate::operators::workers;
 use crate::scan::{Reach, ScanExec, SeriesOrder, SeriesReader, SeriesTask};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
@@ -34,8 +34,7 @@ use datafusion::physical_plan::{
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Rows that a worker reads at once: few enough to stay in the cache, many enough that the blocks a task
@@ -169,16 +168,10 @@ pub(crate) struct SeriesWindowExec {
     order: Option<Arc<SeriesOrder>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    execution: Arc<Shared<Work>>,
+    execution: Arc<Shared<Tasks<Found>>>,
 }
 
 /// The tasks of one execution.
-#[derive(Debug, Default)]
-struct Work {
-    found: Mutex<Option<Arc<Found>>>,
-    next: AtomicUsize,
-}
-
 #[derive(Debug)]
 struct Found {
     reader: SeriesReader,
@@ -434,13 +427,14 @@ impl ExecutionPlan for SeriesWindowExec {
         if scan.filters().is_some() {
             return internal_err!("a template of a plan cannot run");
         }
+        let outputs = self.properties.partitioning.partition_count();
         let worker = Worker {
             read: scan.read_by_another(partition),
             scan: scan.clone(),
             keys: self.keys.clone(),
             order: self.order.clone(),
             steps: Arc::clone(&self.steps),
-            work: self.execution.of(partition),
+            work: self.execution.join(partition, outputs, || Ok(Tasks::default()))?,
             schema: self.schema(),
             batch_rows: context.session_config().batch_size().max(1).saturating_mul(BATCHES_AT_ONCE),
             ready: None,
@@ -465,7 +459,7 @@ struct Worker {
     keys: Vec<usize>,
     order: Option<Arc<SeriesOrder>>,
     steps: Arc<[Step]>,
-    work: Arc<Work>,
+    work: Arc<Tasks<Found>>,
     schema: SchemaRef,
     batch_rows: usize,
     /// Rows of the task at hand that have not been yielded.
@@ -486,7 +480,7 @@ impl Worker {
                 return Ok(Some(rows.slice(0, now)));
             }
             let found = self.found()?;
-            let Some(task) = found.tasks.get(self.work.next.fetch_add(1, Ordering::Relaxed)) else {
+            let Some(task) = found.tasks.get(self.work.next()) else {
                 self.reservation.free();
                 return Ok(None);
             };
@@ -498,10 +492,11 @@ impl Worker {
     fn in_order(self, cores: usize) -> impl Stream<Item = Result<RecordBatch>> + Send + 'static {
         let worker = Arc::new(self);
         let tasks = async move {
-            let found = worker.found()?;
-            let each = futures::stream::iter(0..found.tasks.len()).map(move |at| {
-                let (worker, found) = (Arc::clone(&worker), Arc::clone(&found));
+            let tasks = worker.found()?.tasks.len();
+            let each = futures::stream::iter(0..tasks).map(move |at| {
+                let worker = Arc::clone(&worker);
                 let run = async move {
+                    let found = worker.found()?;
                     let _timer = worker.metrics.elapsed_compute().timer();
                     let reservation = worker.reservation.new_empty();
                     let rows = worker.run(&found.reader, &found.tasks[at], &reservation)?;
@@ -523,19 +518,17 @@ impl Worker {
     }
 
     /// The tasks, found by whichever output comes first.
-    fn found(&self) -> Result<Arc<Found>> {
-        let mut found = self.work.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = found.as_ref() {
-            return Ok(Arc::clone(found));
-        }
-        let Some(mut reader) = SeriesReader::new(&self.scan, &self.keys)? else {
-            return internal_err!("the windows are not over series of the table");
-        };
-        if let Some(order) = &self.order {
-            reader.sort_by(order, &self.scan);
-        }
-        let tasks = reader.tasks(TASK_ROWS, self.reach());
-        Ok(Arc::clone(found.insert(Arc::new(Found { reader, tasks }))))
+    fn found(&self) -> Result<&Found> {
+        self.work.plan(|| {
+            let Some(mut reader) = SeriesReader::new(&self.scan, &self.keys)? else {
+                return internal_err!("the windows are not over series of the table");
+            };
+            if let Some(order) = &self.order {
+                reader.sort_by(order, &self.scan);
+            }
+            let tasks = reader.tasks(TASK_ROWS, self.reach());
+            Ok(Found { reader, tasks })
+        })
     }
 
     fn run(

@@ -6,7 +6,7 @@
 use super::kernel::plain_aggregate;
 use crate::error::from_arrow;
 use crate::operators::sample::groups::Keys;
-use crate::operators::series::Shared;
+use crate::operators::shared::Shared;
 use crate::operators::workers;
 use crate::scan::row_bytes;
 use arrow_select::take::take;
@@ -297,7 +297,9 @@ impl ExecutionPlan for PartitionAggregatesExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (cell, exec, schema) = (self.execution.of(partition), self.clone(), self.schema());
+        let outputs = self.properties.partitioning.partition_count();
+        let cell = self.execution.join(partition, outputs, || Ok(OnceCell::new()))?;
+        let (exec, schema) = (self.clone(), self.schema());
         let output = BaselineMetrics::new(&self.metrics, partition);
         let with_schema = Arc::clone(&schema);
         let rows = async move {

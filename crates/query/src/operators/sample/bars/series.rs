@@ -3,6 +3,7 @@
 
 use super::cut::{BarShape, BarState, Finished, joined};
 use crate::operators::series::BySeries;
+use crate::operators::shared::Turns;
 use crate::operators::workers;
 use crate::scan::{ScanExec, SeriesReader, SeriesTask};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -12,7 +13,6 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows that are read at once: few enough to stay in the cache.
 const TASK_ROWS: usize = if cfg!(test) { 16 } else { 61_440 };
@@ -22,7 +22,6 @@ struct Work {
     reader: SeriesReader,
     /// The longest first.
     chains: Vec<Vec<SeriesTask>>,
-    next: AtomicUsize,
     by: BySeries,
     shape: Arc<BarShape>,
     /// Bytes of a row on its way from the scan to the kernels, roughly.
@@ -45,11 +44,14 @@ pub(super) async fn run(
     let workers = scan.outputs().min(chains.len()).max(1);
     let columns = scan.projection().len() + shape.reduced.input.fields().len() + shape.reduced.exprs.len();
     let row_bytes = 2 * columns * size_of::<u64>();
-    let work = Arc::new(Work { reader, chains, next: AtomicUsize::new(0), by, shape, row_bytes });
+    let work = Arc::new(Work { reader, chains, by, shape, row_bytes });
     let schema = Arc::clone(&work.shape.reduced.output);
-    let worker =
-        |_| work_off(Arc::clone(&work), reservation(), reservation(), read.clone(), baseline.clone());
-    let parts = workers::all((0..workers).map(worker)).await?;
+    let worker = |turns| {
+        let reservations = (reservation(), reservation());
+        work_off((Arc::clone(&work), turns), reservations, read.clone(), baseline.clone())
+    };
+    let turns = Turns::of(work.chains.len(), workers, true);
+    let parts = workers::all(turns.into_iter().map(worker)).await?;
     let _timer = baseline.elapsed_compute().timer();
     let rows = joined(parts, &schema)?;
     baseline.record_output(rows.num_rows());
@@ -58,16 +60,14 @@ pub(super) async fn run(
 
 /// Takes chains until none is left.
 async fn work_off(
-    work: Arc<Work>,
-    of_state: MemoryReservation,
-    of_rows: MemoryReservation,
+    (work, turns): (Arc<Work>, Turns),
+    (of_state, of_rows): (MemoryReservation, MemoryReservation),
     read: BaselineMetrics,
     baseline: BaselineMetrics,
 ) -> Result<Finished> {
     let mut state = BarState::try_new(&work.shape, of_state)?;
-    // Relaxed: the counter guards nothing but itself.
-    while let Some(chain) = work.chains.get(work.next.fetch_add(1, Ordering::Relaxed)) {
-        for task in chain {
+    for chain in turns {
+        for task in &work.chains[chain] {
             let timer = baseline.elapsed_compute().timer();
             of_rows.try_resize(task.rows * work.row_bytes)?;
             let (batch, ends) = work.by.rows(&work.reader, task)?;
