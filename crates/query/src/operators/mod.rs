@@ -14,6 +14,7 @@
 //! Enter at [`install`], which the session calls once.
 
 mod asof;
+mod below;
 mod conditions;
 mod eager;
 mod embedded;

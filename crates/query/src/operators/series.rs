@@ -1,8 +1,7 @@
 //! What operators share that read rows series by series: bars, consolidated books, windows.
 
-use super::window::exec::Layer;
-use super::window::rule::{below_layers, table_column};
-use crate::scan::{ScanExec, SeriesReader, SeriesTask};
+use super::below::{Below, Layer};
+use crate::scan::{SeriesReader, SeriesTask};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -38,11 +37,9 @@ impl BySeries {
         time: &Arc<dyn PhysicalExpr>,
         keys: &[Arc<dyn PhysicalExpr>],
     ) -> Option<(Self, Arc<dyn ExecutionPlan>)> {
-        let mut layers = Vec::new();
-        let plan = below_layers(input, &mut layers)?;
-        let scan = ScanExec::of(plan)?;
+        let below = Below::of(input).filter(|below| below.is_as_it_lies() && !below.scan.has_condition())?;
+        let (scan, column) = (below.scan, |expr| below.table_column(expr));
         let schema = scan.selected().table.schema();
-        let column = |expr| table_column(expr, layers.iter(), scan);
         if schema.timestamp().is_none() || column(time) != schema.timestamp() {
             return None;
         }
@@ -61,6 +58,7 @@ impl BySeries {
             columns.sort_unstable();
             whole = keys.is_empty();
         }
-        Some((Self { layers: layers.into(), columns, whole }, Arc::clone(plan)))
+        let plan = Arc::clone(below.plan);
+        Some((Self { layers: below.layers.into(), columns, whole }, plan))
     }
 }

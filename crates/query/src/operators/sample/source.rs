@@ -2,11 +2,10 @@
 
 use super::calendar::step_of;
 use super::kernel::{Ends, column};
-use crate::operators::pieces::PiecesExec;
-use crate::scan::{ScanExec, ScanOrder};
+use crate::operators::below::Below;
+use crate::scan::ScanExec;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_expr::expressions::Column;
@@ -14,33 +13,27 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 use tickstone_model::{ColumnType, TableSchema};
 
-/// A scan, and what is computed of its columns before an operator sees them.
+/// A scan, and what is computed of its columns before an operator sees them: in one step, so that nothing is worked out
+/// again for each that reads it.
 pub(crate) struct Source<'a> {
     pub(super) scan: &'a ScanExec,
-    projection: Option<&'a ProjectionExec>,
+    below: Below<'a>,
 }
 
 impl<'a> Source<'a> {
     /// The scan an input is, with one projection above it at most.
     pub(crate) fn of(input: &'a Arc<dyn ExecutionPlan>) -> Option<Self> {
-        if let Some(scan) = ScanExec::with_any_condition(input) {
-            return Some(Self { scan, projection: None });
-        }
-        if let Some(cooperative) = input.downcast_ref::<CooperativeExec>() {
-            return Self::of(cooperative.input());
-        }
-        let pieces = input.downcast_ref::<PiecesExec>().map(PiecesExec::projection);
-        let projection = pieces.or_else(|| input.downcast_ref())?;
-        Some(Self { scan: ScanExec::with_any_condition(projection.input())?, projection: Some(projection) })
+        let input = input.downcast_ref::<CooperativeExec>().map_or(input, CooperativeExec::input);
+        let below = Below::of(input).filter(|below| below.is_unfiltered() && below.layers.len() <= 1)?;
+        Some(Self { scan: below.scan, below })
     }
 
     /// Whether rows are wanted in no other order than they lie in, and all that fulfil a condition.
     pub(super) fn is_as_it_lies(&self) -> bool {
-        *self.scan.order() == ScanOrder::Natural && self.scan.fetch_limit().is_none()
+        self.below.is_as_it_lies()
     }
 
     /// Whether which rows there are is known from their values only.
@@ -60,20 +53,12 @@ impl<'a> Source<'a> {
 
     /// An expression over what the scan yields.
     pub(super) fn resolve(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let Some(projection) = self.projection else { return Ok(Arc::clone(expr)) };
-        let replace = |expr: Arc<dyn PhysicalExpr>| {
-            Ok(match column(&expr).and_then(|place| projection.expr().get(place)) {
-                Some(projected) => Transformed::yes(Arc::clone(&projected.expr)),
-                None => Transformed::no(expr),
-            })
-        };
-        Arc::clone(expr).transform_up(replace).data()
+        self.below.resolve(expr)
     }
 
     /// The column of the table that an expression is.
     pub(super) fn table_column(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {
-        let place = column(&self.resolve(expr).ok()?)?;
-        self.scan.projection().get(place).copied()
+        self.below.table_column(expr)
     }
 
     fn schema(&self) -> &TableSchema {

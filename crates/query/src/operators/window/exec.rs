@@ -4,18 +4,17 @@ use super::frame::Sight;
 use super::kernel::Kernel;
 use super::slices::{Order, Slices};
 use crate::operators::TIME_ORDER;
+use crate::operators::below::{Layer, batch_of};
 use crate::operators::filters::on_scan;
 use crate::operators::pieces::is_large;
-use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
 use crate::operators::sample::sampler::{Sampler, Shape};
 use crate::operators::shared::{Shared, Tasks};
 use crate::operators::workers;
 use crate::scan::{Reach, ScanExec, SeriesOrder, SeriesReader, SeriesTask};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use datafusion::arrow::compute::{SortOptions, filter_record_batch, prep_null_mask_filter, take};
+use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_datafusion_err, internal_err};
@@ -43,15 +42,6 @@ const TASK_ROWS: usize = if cfg!(test) { 16 } else { 61_440 };
 
 /// Batches that are yielded as one: rows of a task lie together already, and each batch costs something.
 const BATCHES_AT_ONCE: usize = 4;
-
-/// What happens to rows between the scan and the windows.
-#[derive(Debug, Clone)]
-pub(in crate::operators) enum Layer {
-    /// Only those stay that this holds for.
-    Filter(Arc<dyn PhysicalExpr>),
-    /// They become these values, with this schema.
-    Project(Vec<Arc<dyn PhysicalExpr>>, SchemaRef),
-}
 
 /// Window functions by the same partitions in the same order, which do not see each other's results.
 #[derive(Debug, Clone)]
@@ -583,53 +573,6 @@ impl Worker {
         }
         Some(all)
     }
-}
-
-impl Layer {
-    /// The same in its quick form, of rows of this schema.
-    fn quick(self, schema: &SchemaRef) -> Result<Self> {
-        Ok(match self {
-            Layer::Filter(predicate) => Layer::Filter(quick(predicate, schema)?),
-            Layer::Project(exprs, to) => {
-                let exprs = exprs.into_iter().map(|expr| quick(expr, schema));
-                Layer::Project(exprs.collect::<Result<_>>()?, to)
-            }
-        })
-    }
-
-    /// The rows after the layer; `ends` is where each series ends.
-    pub(in crate::operators) fn apply(&self, batch: RecordBatch, ends: &mut [usize]) -> Result<RecordBatch> {
-        let rows = batch.num_rows();
-        let evaluate = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(&batch)?.into_array(rows);
-        match self {
-            Layer::Filter(predicate) => {
-                let held = evaluate(predicate)?;
-                let held = held.as_boolean();
-                let held = if held.null_count() > 0 { &prep_null_mask_filter(held) } else { held };
-                move_ends(ends, held);
-                Ok(filter_record_batch(&batch, held)?)
-            }
-            Layer::Project(exprs, schema) => {
-                let columns = exprs.iter().map(evaluate).collect::<Result<Vec<ArrayRef>>>()?;
-                batch_of(schema, columns, rows)
-            }
-        }
-    }
-}
-
-/// Where each series ends when only the rows `held` are left.
-fn move_ends(ends: &mut [usize], held: &BooleanArray) {
-    let (mut from, mut kept) = (0, 0);
-    for end in ends {
-        kept += held.values().slice(from, *end - from).count_set_bits();
-        from = *end;
-        *end = kept;
-    }
-}
-
-fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 impl Stream for Worker {

@@ -3,14 +3,15 @@
 //! The rule stands before the one that adds the sorts and the partitions that nodes require: the new node
 //! requires none, and what else wants an order still gets its own sort.
 
-use super::exec::{Layer, SeriesWindowExec, Stage, Step};
+use super::exec::{SeriesWindowExec, Stage, Step};
 use super::slices::Order;
 use super::sorted::SortedWindowExec;
 use super::whole::PartitionAggregatesExec;
+use crate::operators::below::{Below, Layer, down, table_column};
 use crate::operators::sample::grouping::Grouping;
 use crate::operators::sample::sampler::Shape;
 use crate::operators::settings::has_pipeline;
-use crate::scan::{ScanExec, ScanOrder};
+use crate::scan::ScanExec;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -20,7 +21,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr, WindowExpr};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ fn by_series(node: &Arc<dyn ExecutionPlan>) -> Result<Option<SeriesWindowExec>> 
         let below = filter.input().downcast_ref::<SeriesWindowExec>().filter(|below| !below.is_grouped());
         let Some(below) = below else { return Ok(None) };
         let mut steps = below.steps().to_vec();
-        steps.extend(steps_of(filter).into_iter().map(Step::Layer));
+        steps.extend(Layer::of_filter(filter).into_iter().map(Step::Layer));
         let (input, keys) = (Arc::clone(below.input()), below.keys().to_vec());
         return SeriesWindowExec::new(input, steps, keys, node.schema()).map(Some);
     }
@@ -152,42 +152,6 @@ pub(super) fn windows_of(node: &Arc<dyn ExecutionPlan>) -> Option<Windows<'_>> {
     node.downcast_ref::<WindowAggExec>().map(|window| (window.window_expr(), window.input()))
 }
 
-/// The scan below nodes that make one row of one row, or none; those are added to `layers`, the lowest first.
-pub(in crate::operators) fn below_layers<'a>(
-    plan: &'a Arc<dyn ExecutionPlan>,
-    layers: &mut Vec<Layer>,
-) -> Option<&'a Arc<dyn ExecutionPlan>> {
-    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        let as_it_lies = *scan.order() == ScanOrder::Natural && scan.fetch_limit().is_none();
-        return as_it_lies.then_some(plan);
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let scan = below_layers(projection.input(), layers)?;
-        let exprs = projection.expr().iter().map(|projected| Arc::clone(&projected.expr)).collect();
-        layers.push(Layer::Project(exprs, plan.schema()));
-        return Some(scan);
-    }
-    let filter = plan.downcast_ref::<FilterExec>()?;
-    if filter.projection().is_some() || filter.fetch().is_some() {
-        return None;
-    }
-    let scan = below_layers(filter.input(), layers)?;
-    layers.push(Layer::Filter(Arc::clone(filter.predicate())));
-    Some(scan)
-}
-
-/// A filter as steps.
-fn steps_of(filter: &FilterExec) -> Vec<Layer> {
-    let mut layers = vec![Layer::Filter(Arc::clone(filter.predicate()))];
-    if let Some(projection) = filter.projection() {
-        let schema = filter.input().schema();
-        let column =
-            |at: &usize| Arc::new(Column::new(schema.field(*at).name(), *at)) as Arc<dyn PhysicalExpr>;
-        layers.push(Layer::Project(projection.iter().map(column).collect(), filter.schema()));
-    }
-    layers
-}
-
 /// The scan below steps, and the columns by which rows are read where some of these are windows; the steps are added to
 /// `steps`, the lowest first.
 #[expect(clippy::type_complexity, reason = "a plan and columns of its table")]
@@ -195,22 +159,24 @@ fn below_steps<'a>(
     plan: &'a Arc<dyn ExecutionPlan>,
     steps: &mut Vec<Step>,
 ) -> Option<(&'a Arc<dyn ExecutionPlan>, Option<&'a [usize]>)> {
-    if let Some(below) = plan.downcast_ref::<SeriesWindowExec>().filter(|below| !below.is_grouped()) {
-        steps.extend(below.steps().iter().cloned());
-        return Some((below.input(), Some(below.keys())));
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let found = below_steps(projection.input(), steps)?;
-        let exprs = projection.expr().iter().map(|projected| Arc::clone(&projected.expr)).collect();
-        steps.push(Step::Layer(Layer::Project(exprs, plan.schema())));
-        return Some(found);
-    }
-    if let Some(filter) = plan.downcast_ref::<FilterExec>().filter(|filter| filter.fetch().is_none()) {
-        let found = below_steps(filter.input(), steps)?;
-        steps.extend(steps_of(filter).into_iter().map(Step::Layer));
-        return Some(found);
-    }
-    below_layers(plan, &mut Vec::new()).map(|scan| (scan, None))
+    let mut layers = Vec::new();
+    let windows = |plan: &'a Arc<dyn ExecutionPlan>| {
+        plan.downcast_ref::<SeriesWindowExec>().filter(|below| !below.is_grouped())
+    };
+    let found = match down(plan, &mut layers, &windows) {
+        Some(below) => {
+            steps.extend(below.steps().iter().cloned());
+            (below.input(), Some(below.keys()))
+        }
+        None => {
+            layers.clear();
+            let below = Below::of(plan).filter(Below::is_as_it_lies)?;
+            layers = below.layers;
+            (below.plan, None)
+        }
+    };
+    steps.extend(layers.into_iter().map(Step::Layer));
+    Some(found)
 }
 
 /// Window functions over what steps make of a scan; `None` where they are not to be run by series.
@@ -249,20 +215,4 @@ fn stage_of(
         }
     };
     Stage::new(windows, partition, order, schemas).map(Some)
-}
-
-/// The column of the table that an expression over layers is; results of windows stand after the columns that they were
-/// found for.
-pub(in crate::operators) fn table_column<'a>(
-    expr: &Arc<dyn PhysicalExpr>,
-    layers: impl DoubleEndedIterator<Item = &'a Layer>,
-    scan: &ScanExec,
-) -> Option<usize> {
-    let mut index = expr.downcast_ref::<Column>()?.index();
-    for layer in layers.rev() {
-        if let Layer::Project(exprs, _) = layer {
-            index = exprs.get(index)?.downcast_ref::<Column>()?.index();
-        }
-    }
-    scan.projection().get(index).copied()
 }
