@@ -22,6 +22,7 @@ mod fill;
 mod filters;
 mod gather;
 mod give_way;
+mod joins;
 mod key;
 mod known;
 mod late;
@@ -138,8 +139,7 @@ fn with_our_rules(
         rules[at] = Arc::new(carried);
     }
     let place = at.map_or(rules.len(), |at| at + 1);
-    rules.insert(place, Arc::new(asof::pushdown::PushFilterBelowAsOfJoin));
-    rules.insert(place, Arc::new(series_join::pushdown::PushFilterBelowSeriesJoin));
+    rules.insert(place, Arc::new(joins::pushdown::PushFilterBelowJoin));
     rules.push(Arc::new(conditions::Balanced));
     rules.push(Arc::new(pairwise::GroupPairs));
     rules.push(Arc::new(eager::GroupBelowJoin));
@@ -172,7 +172,7 @@ fn with_our_physical_rules(
     rules.insert(0, Arc::new(known::OnlyWhatIsKnown));
     let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
     let before = before.unwrap_or(0);
-    rules.insert(before, Arc::new(asof::rule::ChooseAsOfJoin));
+    rules.insert(before, Arc::new(joins::rule::ChooseJoins));
     rules.insert(before, Arc::new(window::rule::WindowsBySeries));
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);

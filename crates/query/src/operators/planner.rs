@@ -1,9 +1,9 @@
 //! From extension nodes to physical operators.
 
-use super::asof::exec::AsOfJoinExec;
 use super::asof::node::AsOfJoin;
 use super::fill::exec::{FillColumn, FillExec};
 use super::fill::node::{Fill, FillWith};
+use super::joins::exec::{AsOf, Matching, TimeJoinExec};
 use super::late::exec::LateColumnsExec;
 use super::late::node::LateColumns;
 use super::latest::exec::LatestOnExec;
@@ -17,7 +17,6 @@ use super::sample::bars::exec::{BarRows, BarsExec};
 use super::sample::bars::node::Bars;
 use super::sample::exec::SampleByExec;
 use super::sample::node::SampleBy;
-use super::series_join::exec::SeriesJoinExec;
 use super::series_join::lower::Lowered;
 use super::series_join::node::SeriesJoin;
 use datafusion::catalog::Session;
@@ -226,13 +225,14 @@ impl Lowering<'_> {
         node: &AsOfJoin,
         left: Arc<dyn ExecutionPlan>,
         right: Arc<dyn ExecutionPlan>,
-    ) -> Result<AsOfJoinExec> {
+    ) -> Result<TimeJoinExec> {
         let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = node.keys.iter().cloned().unzip();
         let (left_schema, right_schema) = (node.left.schema(), node.right.schema());
         let times = (self.expr(&node.times.0, left_schema)?, self.expr(&node.times.1, right_schema)?);
         let keys = (self.exprs(&left_keys, left_schema)?, self.exprs(&right_keys, right_schema)?);
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
-        AsOfJoinExec::try_new((left, right), times, keys, node.right_columns(), node.options, output)
+        let of = AsOf { right_columns: node.right_columns(), options: node.options };
+        Ok(TimeJoinExec::new((left, right), times, keys, Matching::AsOf(of), output))
     }
 }
 
@@ -242,7 +242,7 @@ impl Lowering<'_> {
         node: &SeriesJoin,
         left: Arc<dyn ExecutionPlan>,
         right: Arc<dyn ExecutionPlan>,
-    ) -> Result<SeriesJoinExec> {
+    ) -> Result<TimeJoinExec> {
         let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = node.keys.iter().cloned().unzip();
         let (left_schema, right_schema) = (node.left.schema(), node.right.schema());
         let times = (self.expr(&node.times.0, left_schema)?, self.expr(&node.times.1, right_schema)?);
@@ -253,7 +253,7 @@ impl Lowering<'_> {
             LoweredAggregateBuilder::new(aggregate, &pairs, pairs.inner(), properties, self.planning).build()
         });
         let aggregates = aggregates.collect::<Result<Vec<LoweredAggregate>>>()?;
-        SeriesJoinExec::of(node, (left, right), Lowered { times, keys, aggregates })
+        TimeJoinExec::around(node, (left, right), Lowered { times, keys, aggregates })
     }
 }
 

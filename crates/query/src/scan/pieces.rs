@@ -231,9 +231,19 @@ impl PieceReader {
         self.timestamp
     }
 
-    /// How many columns its user knows.
-    pub(crate) fn keys(&self) -> usize {
-        self.keys.len()
+    /// The columns of the table whose ids its user knows.
+    pub(crate) fn keys(&self) -> &[usize] {
+        &self.keys
+    }
+
+    /// The columns of the table that it reads.
+    pub(super) fn column_indices(&self) -> impl Iterator<Item = usize> {
+        self.columns.indices()
+    }
+
+    /// What it reads of.
+    pub(super) fn selected(&self) -> &Selected {
+        &self.selected
     }
 
     /// All columns of rows whose times and keys (their ids) are known, in stored types.

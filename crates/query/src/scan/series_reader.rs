@@ -33,11 +33,8 @@ const UNITS: usize = 16;
 /// Reads what a scan selects by series.
 #[derive(Debug)]
 pub(crate) struct SeriesReader {
+    /// The columns whose ids it does not read make a series here.
     pieces: PieceReader,
-    /// Columns of the table that are yielded.
-    projection: Arc<[usize]>,
-    /// Columns of the table that make a series here.
-    keys: Vec<usize>,
     series: Vec<Series>,
     /// Whether the keys are the whole series key: if not, pieces of one segment may overlap in time.
     whole_key: bool,
@@ -100,17 +97,17 @@ impl SeriesReader {
             return Ok(None);
         }
         let Some(found) = SeriesRanges::of(selected, keys)? else { return Ok(None) };
-        let projection: Arc<[usize]> = scan.projection().into();
-        let whole_key = selected.table.schema().series().iter().all(|column| keys.contains(column));
-        Ok(Some(Self {
-            pieces: PieceReader::new(scan, &projection, keys, scan.row_schema())?,
-            whole_key,
-            in_order: whole_key && in_order(selected),
-            test: scan.test()?,
-            series: found.series,
-            keys: keys.to_vec(),
-            projection,
-        }))
+        let pieces = PieceReader::new(scan, scan.projection(), keys, scan.row_schema())?;
+        Ok(Some(Self { test: scan.test()?, ..Self::of(pieces, found.series) }))
+    }
+
+    /// A reader of series that are found, of the rows that are wanted; `pieces` knows the ids of what makes them.
+    pub(crate) fn of(pieces: PieceReader, series: Vec<Series>) -> Self {
+        let selected = pieces.selected();
+        let key = selected.table.schema().series();
+        let whole_key = key.iter().all(|column| pieces.keys().contains(column));
+        let in_order = whole_key && in_order(selected);
+        Self { pieces, series, whole_key, in_order, test: None }
     }
 
     /// Puts the series in an order of their ids, which are in the order of the keys.
@@ -121,7 +118,7 @@ impl SeriesReader {
     /// Puts the series in an order by symbols of its keys.
     pub(crate) fn sort_by(&mut self, order: &SeriesOrder, scan: &ScanExec) {
         let table = &scan.selected().table;
-        let places = order.places_in(&self.keys);
+        let places = order.places_in(self.pieces.keys());
         let of = |ids: &[SymbolId]| places.iter().map(|place| ids[*place]).collect::<Vec<SymbolId>>();
         self.sort_series(|a, b| order.compare(table, &of(a), &of(b)));
     }
@@ -278,9 +275,10 @@ impl SeriesReader {
             let times = times.as_primitive::<TimestampNanosecondType>().values();
             stretches = by_time(stretches, times, &ends);
         }
-        let columns = self.projection.iter().map(|of| match self.keys.iter().position(|key| key == of) {
+        let key = |of: usize| self.pieces.keys().iter().position(|key| *key == of);
+        let columns = self.pieces.column_indices().map(|of| match key(of) {
             Some(key) => Ok(repeated(series, key, &ends)),
-            None => column(*of, &stretches),
+            None => column(of, &stretches),
         });
         let batch = self.pieces.batch(columns.collect::<Result<_>>()?, end)?;
         Ok(SeriesRows { batch, ends })

@@ -4,9 +4,9 @@
 //! - every right row not later than the last left row has been seen, and no other;
 //! - for each key the newest of them is kept, the last to come among equals.
 
-use super::exec::AsOfJoinExec;
 use super::node::AsOfOptions;
 use super::side::{Side, with_right_rows};
+use crate::operators::joins::exec::{AsOf, TimeJoinExec};
 use crate::operators::key::KeyIds;
 use crate::operators::pinned::{NOWHERE, PinnedRows, Place};
 use datafusion::arrow::array::Array;
@@ -19,7 +19,7 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::StreamExt;
 use std::sync::Arc;
 
-pub(super) struct Merge {
+pub(in crate::operators) struct Merge {
     left: Side,
     right: Side,
     /// Ids of both sides' keys.
@@ -37,10 +37,10 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    pub(super) fn try_new(
-        exec: &AsOfJoinExec,
-        left: SendableRecordBatchStream,
-        right: SendableRecordBatchStream,
+    pub(in crate::operators) fn try_new(
+        exec: &TimeJoinExec,
+        of: &AsOf,
+        (left, right): (SendableRecordBatchStream, SendableRecordBatchStream),
         reservation: MemoryReservation,
         baseline: BaselineMetrics,
     ) -> Result<Self> {
@@ -48,18 +48,17 @@ impl Merge {
         let (left_schema, right_schema) = (exec.left_schema(), exec.right_schema());
         let types =
             exec.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<DataType>>>()?;
-        let right_types =
-            exec.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
+        let right_types = of.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
         Ok(Self {
             left: Side::new(left, &exec.times.0, &exec.keys.0),
             right: Side::new(right, &exec.times.1, &exec.keys.1),
             ids: KeyIds::try_new(&types)?,
-            right_columns: exec.right_columns.clone(),
+            right_columns: of.right_columns.clone(),
             kept: PinnedRows::new(right_types.collect()),
             batch: RecordBatch::new_empty(left_schema),
             emitted: 0,
             matches: Vec::new(),
-            options: exec.options,
+            options: of.options,
             schema: exec.schema(),
             reservation,
             baseline,
@@ -67,7 +66,7 @@ impl Merge {
     }
 
     /// The next batch of the result.
-    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(in crate::operators) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if self.left.row == self.batch.num_rows() {
                 if self.emitted < self.left.row {

@@ -9,10 +9,10 @@
 //! Memory holds the left batches from the oldest that waits on, and the right rows that they found: a key that
 //! comes no more on the right holds them to the end of the right side, unless TOLERANCE says how long it may.
 
-use super::exec::AsOfJoinExec;
 use super::node::AsOfOptions;
 use super::side::{Side, with_right_rows};
 use crate::dialect::marker::Direction;
+use crate::operators::joins::exec::{AsOf, TimeJoinExec};
 use crate::operators::key::KeyIds;
 use crate::operators::pinned::{NOWHERE, PinnedRows, Place};
 use datafusion::arrow::array::{Array, TimestampNanosecondArray};
@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Rows entered as waiting, of batches that are out as well, above which the latter are looked for.
 const ENTRIES_MIN: usize = 1 << 16;
 
-pub(super) struct WaitingMerge {
+pub(in crate::operators) struct WaitingMerge {
     left: Side,
     right: Side,
     /// Ids of both sides' keys.
@@ -70,29 +70,28 @@ struct Entry {
 }
 
 impl WaitingMerge {
-    pub(super) fn try_new(
-        exec: &AsOfJoinExec,
-        left: SendableRecordBatchStream,
-        right: SendableRecordBatchStream,
+    pub(in crate::operators) fn try_new(
+        exec: &TimeJoinExec,
+        of: &AsOf,
+        (left, right): (SendableRecordBatchStream, SendableRecordBatchStream),
         reservation: MemoryReservation,
         baseline: BaselineMetrics,
     ) -> Result<Self> {
         let (left_schema, right_schema) = (exec.left_schema(), exec.right_schema());
         let types =
             exec.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<DataType>>>()?;
-        let right_types =
-            exec.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
+        let right_types = of.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
         Ok(Self {
             left: Side::new(left, &exec.times.0, &exec.keys.0),
             right: Side::new(right, &exec.times.1, &exec.keys.1),
             ids: KeyIds::try_new(&types)?,
-            right_columns: exec.right_columns.clone(),
+            right_columns: of.right_columns.clone(),
             pinned: PinnedRows::new(right_types.collect()),
             batches: VecDeque::new(),
             first: 0,
             waiting: Vec::new(),
             entries: 0,
-            options: exec.options,
+            options: of.options,
             schema: exec.schema(),
             reservation,
             baseline,
@@ -100,7 +99,7 @@ impl WaitingMerge {
     }
 
     /// The next batch of the result.
-    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(in crate::operators) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.batches.pop_front_if(|batch| is_decided(batch, &self.right)) {
                 self.first += 1;

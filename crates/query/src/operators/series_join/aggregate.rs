@@ -38,7 +38,7 @@ const WINDOWS_MAX: usize = 8_192;
 
 /// All aggregates of a join.
 #[derive(Debug, Default)]
-pub(super) struct Aggregates {
+pub(in crate::operators) struct Aggregates {
     of: Vec<Aggregate>,
     /// What the aggregates without a kernel read: a left column, or a right one.
     columns: Vec<SideColumn>,
@@ -171,12 +171,12 @@ impl Aggregates {
     }
 
     /// The expressions that are evaluated.
-    pub(super) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
+    pub(in crate::operators) fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
         self.of.iter().flat_map(|of| of.arguments.iter().chain(&of.filter))
     }
 
     /// Their names.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(in crate::operators) fn names(&self) -> Vec<&str> {
         self.of.iter().map(|of| of.lowered.aggregate.name()).collect()
     }
 

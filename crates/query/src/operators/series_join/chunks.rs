@@ -7,20 +7,20 @@
 //!
 //! A chunk grows with what is kept beside it, so that the work stays in proportion to the rows.
 
-use super::exec::SeriesJoinExec;
 use super::node::Kind;
-use super::rows::{Joined, Matched, SideRows};
+use super::rows::{Joined, Matched, Shape, SideRows};
+use crate::operators::joins::exec::TimeJoinExec;
 use crate::operators::key::{KeyIds, KeyReader};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::BaselineMetrics;
-use futures::StreamExt;
+use futures::{Stream, StreamExt, TryStreamExt};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -136,16 +136,16 @@ impl Side {
         let rows: UInt32Array = ordered.iter().map(|(_, row)| *row).collect::<Vec<_>>().into();
         let times = ordered.iter().map(|(_, row)| self.times[*row as usize]).collect::<Vec<_>>();
         let batch = take_record_batch(&self.batch()?, &rows)?;
-        Ok(SideRows { batch, times: times.into(), ends })
+        Ok(SideRows { batch, times: times.into(), ends, numbers: None })
     }
 }
 
-pub(super) struct Chunks {
+pub(in crate::operators) struct Chunks {
     left: Side,
     right: Side,
     /// Ids of both sides' keys.
     ids: KeyIds,
-    join: SeriesJoinExec,
+    shape: Shape,
     /// Rows of a splice before this time are out.
     from: i64,
     /// Left rows of a chunk, at least, if there are as many.
@@ -155,8 +155,9 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    pub(super) fn try_new(
-        join: &SeriesJoinExec,
+    pub(in crate::operators) fn try_new(
+        join: &TimeJoinExec,
+        shape: &Shape,
         (left, right): (SendableRecordBatchStream, SendableRecordBatchStream),
         reservation: MemoryReservation,
         baseline: BaselineMetrics,
@@ -168,7 +169,7 @@ impl Chunks {
             left: Side::new(left, &join.times.0, &join.keys.0),
             right: Side::new(right, &join.times.1, &join.keys.1),
             ids: KeyIds::try_new(&types)?,
-            join: join.clone(),
+            shape: shape.clone(),
             from: i64::MIN,
             chunk_rows: 1,
             reservation,
@@ -176,9 +177,25 @@ impl Chunks {
         })
     }
 
+    /// The rows in batches of at most so many, made as they are asked for.
+    pub(in crate::operators) fn batches(self, most: usize) -> impl Stream<Item = Result<RecordBatch>> {
+        let shape = self.shape.clone();
+        let chunks = futures::stream::try_unfold(self, |mut chunks| async move {
+            Ok::<_, DataFusionError>(chunks.next().await?.map(|joined| (joined, chunks)))
+        });
+        let batches = chunks.map_ok(move |joined| {
+            let (shape, rows) = (shape.clone(), joined.rows());
+            let starts = (0..rows).step_by(most);
+            futures::stream::iter(
+                starts.map(move |start| joined.batch(&shape, start..rows.min(start + most))),
+            )
+        });
+        batches.try_flatten()
+    }
+
     /// The result of the next chunk.
-    pub(super) async fn next(&mut self) -> Result<Option<Joined>> {
-        let found = match self.join.shape.kind {
+    async fn next(&mut self) -> Result<Option<Joined>> {
+        let found = match self.shape.kind {
             Kind::Splice => self.next_of_both().await?,
             _ => self.next_of_left().await?,
         };
@@ -188,7 +205,7 @@ impl Chunks {
         };
         let elapsed = self.baseline.elapsed_compute().clone();
         let _timer = elapsed.timer();
-        if self.join.shape.kind == Kind::Splice {
+        if self.shape.kind == Kind::Splice {
             joined.sort();
         }
         self.reservation.try_resize(self.size() + joined.size())?;
@@ -205,8 +222,8 @@ impl Chunks {
     }
 
     async fn next_of_left(&mut self) -> Result<Option<Joined>> {
-        let (low, high) = self.join.shape.kind.reach();
-        let most = (RESULT_ROWS_MAX / self.join.shape.kind.rows_per_left()).max(1);
+        let (low, high) = self.shape.kind.reach();
+        let most = (RESULT_ROWS_MAX / self.shape.kind.rows_per_left()).max(1);
         while !self.left.done && self.left.rows() < self.chunk_rows.min(most) {
             self.left.pull(&mut self.ids).await?;
             self.account()?;
@@ -233,7 +250,7 @@ impl Chunks {
             self.keep_right(last.saturating_add(low))?;
         }
         self.chunk_rows = (self.right.rows() / KEPT_RATIO).max(1);
-        self.join.shape.join(matched).map(Some)
+        self.shape.join(matched).map(Some)
     }
 
     /// Keeps the right rows that windows may hold that begin at a time or later.
@@ -303,7 +320,7 @@ impl Chunks {
             self.left.keep(if ended { Vec::new() } else { left })?;
             self.right.keep(if ended { Vec::new() } else { right })?;
             self.from = to.unwrap_or(NO_TIME);
-            return self.join.shape.join(matched).map(Some);
+            return self.shape.join(matched).map(Some);
         }
     }
 

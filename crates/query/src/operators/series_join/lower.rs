@@ -1,10 +1,9 @@
 //! From the logical node to the operator.
 
 use super::aggregate::Aggregates;
-use super::exec::SeriesJoinExec;
 use super::node::{Kind, SeriesJoin};
 use super::rows::Shape;
-use crate::operators::asof::exec::KeyExprs;
+use crate::operators::joins::exec::{KeyExprs, Matching, TimeJoinExec};
 use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::logical_expr::UserDefinedLogicalNodeCore;
@@ -21,12 +20,12 @@ pub(in crate::operators) struct Lowered {
     pub(in crate::operators) aggregates: Vec<LoweredAggregate>,
 }
 
-impl SeriesJoinExec {
+impl TimeJoinExec {
     /// The operator of a node.
     ///
     /// # Errors
     /// For an aggregate that needs its rows in another order than that of time.
-    pub(in crate::operators) fn of(
+    pub(in crate::operators) fn around(
         node: &SeriesJoin,
         inputs: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
         lowered: Lowered,
@@ -52,7 +51,8 @@ impl SeriesJoinExec {
             aggregates: Arc::new(aggregates),
             schema: Arc::clone(node.schema().inner()),
         };
-        Ok(Self::new(inputs, lowered.times, lowered.keys, shape))
+        let schema = Arc::clone(&shape.schema);
+        Ok(Self::new(inputs, lowered.times, lowered.keys, Matching::Around(shape), schema))
     }
 }
 

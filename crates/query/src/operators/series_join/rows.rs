@@ -27,6 +27,8 @@ pub(super) struct SideRows {
     pub(super) times: ScalarBuffer<i64>,
     /// Where the rows of each key end.
     pub(super) ends: Vec<usize>,
+    /// The number of each row in the scan, where that is asked for.
+    pub(super) numbers: Option<ScalarBuffer<u64>>,
 }
 
 impl SideRows {
@@ -60,13 +62,13 @@ impl Matched {
 
 /// What a join makes of matched rows.
 #[derive(Debug, Clone)]
-pub(super) struct Shape {
-    pub(super) kind: Kind,
+pub(in crate::operators) struct Shape {
+    pub(in crate::operators) kind: Kind,
     /// The right columns of the result, but for a window.
     pub(super) right_columns: Vec<usize>,
     /// Left key columns of a splice that stand for both sides, with the right columns that they stand for.
     pub(super) merged: Vec<(usize, usize)>,
-    pub(super) aggregates: Arc<Aggregates>,
+    pub(in crate::operators) aggregates: Arc<Aggregates>,
     pub(super) schema: SchemaRef,
 }
 
@@ -228,6 +230,11 @@ impl Joined {
     /// How many rows.
     pub(super) fn rows(&self) -> usize {
         self.times.len()
+    }
+
+    /// The left row that a row is of.
+    pub(super) fn left_row(&self, row: usize) -> usize {
+        self.lefts.as_ref().map_or(row, |lefts| lefts[row] as usize)
     }
 
     /// Bytes it holds, roughly.

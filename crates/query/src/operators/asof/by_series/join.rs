@@ -1,34 +1,30 @@
 //! One task: from the pieces of its series to joined rows.
 
-use super::right::{Search, Taken, made};
-use super::tasks::{Plan, Task};
+use super::right::{Right, Search, Taken, made};
+use crate::operators::asof::node::AsOfOptions;
+use crate::operators::joins::exec::{AsOf, TimeJoinExec};
+use crate::operators::joins::{Made, Matcher, Pair, Placed, Read, Sides, Task, TaskRows};
 use crate::operators::pinned::{NOWHERE, Place};
-use crate::scan::{PlacedPiece, Rows, SegmentRows, by_segment, row_number};
+use crate::scan::{PieceReader, PlacedPiece, Rows, SegmentRows, Series, SeriesPiece, by_segment, row_number};
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::{filter, take};
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use std::sync::Arc;
 use tickstone_model::{NULL_SYMBOL, TimeRange};
 
-/// Left rows of one segment with their right rows.
+/// What joins the rows of tasks: what is read of each side.
 #[derive(Debug)]
-pub(in crate::operators) struct Joined {
-    pub(in super::super) columns: Vec<ArrayRef>,
-    pub(in super::super) rows: usize,
-    /// The left rows' times.
-    pub(super) times: ScalarBuffer<i64>,
-    /// The left rows' numbers in the order the scan has them, which is that of arrival within a series.
-    pub(super) arrival: Vec<u64>,
-}
-
-/// What a task has read, in rows.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Read {
-    pub(super) left: usize,
-    pub(super) right: usize,
+pub(in crate::operators) struct AsOfMatcher {
+    left: PieceReader,
+    /// What is made of the left columns that are read.
+    left_made: Option<Made>,
+    left_series: Vec<Series>,
+    right: Right,
+    options: AsOfOptions,
+    /// Whether rows are to be put in order.
+    arrival: bool,
 }
 
 /// The left rows of a task.
@@ -50,42 +46,33 @@ impl Left {
     }
 }
 
-/// Pieces that overlap in time.
-pub(in crate::operators) struct Overlap<P> {
-    /// The first and the last time that they may hold.
-    pub(in crate::operators) bounds: (i64, i64),
-    /// In order of arrival.
-    pub(in crate::operators) pieces: Vec<P>,
-}
+impl AsOfMatcher {
+    /// That of `join` over its sides, whose series are found.
+    pub(in crate::operators) fn new(
+        join: &TimeJoinExec,
+        (of, arrival): (&AsOf, bool),
+        Sides { left, right }: &Sides,
+        (left_series, right_series): (Vec<Series>, Vec<Series>),
+    ) -> Result<Self> {
+        let all: Vec<usize> = (0..join.left_schema().fields().len()).collect();
+        let (left, left_made) = left.reader(&all, &left.keys, (join.left_schema(), false))?;
+        let right = Right::new(join, of, right, right_series)?;
+        Ok(Self { left, left_made, left_series, right, options: of.options, arrival })
+    }
 
-impl Plan {
-    /// The joined rows of a task, and how many rows were read for them; where `arrival` is asked for, with
-    /// what puts them in order.
-    pub(super) fn run(&self, task: &Task, arrival: bool) -> Result<(Vec<Joined>, Read)> {
-        let left = self.left_rows(task)?;
-        let mut places: Vec<Vec<Place>> = left.times.iter().map(|times| vec![NOWHERE; times.len()]).collect();
-        let search = self.find(task, &left, &mut places)?;
-        let read = left.times.iter().map(|times| times.len()).sum();
-        let read = Read { left: read, right: self.right.rows_read(&search) };
-        let keys = self.left_keys(task, &left);
-        let taken = self.right.take(&search.wanted)?;
-        let lists = left.lists.iter().zip(left.times).zip(&keys).zip(places);
-        let joined = lists.map(|(((list, times), keys), places)| {
-            let columns = self.left.edge(self.left.read(list, &times, keys)?)?;
-            let columns = made(self.left_made.as_ref(), columns, list.rows)?;
-            let joined = Joined { columns, rows: list.rows, times, arrival: Vec::new() };
-            self.joined(joined, arrival.then_some(list), &places, &taken)
-        });
-        Ok((joined.collect::<Result<_>>()?, read))
+    /// The pieces of the left series of a pair.
+    fn left_pieces(&self, pair: &Pair) -> &[SeriesPiece] {
+        pair.left.map_or(&[], |left| &self.left_series[left].pieces)
     }
 
     /// The left keys, which need not be read, by list and key.
     fn left_keys(&self, task: &Task, left: &Left) -> Vec<Vec<ArrayRef>> {
-        let keys = self.left.keys();
+        let keys = self.left.keys().len();
         let mut ids: Vec<Vec<Vec<u32>>> =
             left.lists.iter().map(|list| vec![vec![NULL_SYMBOL; list.rows]; keys]).collect();
-        for (pair, pieces) in self.pairs[task.pairs.clone()].iter().zip(&left.pairs) {
-            for (key, id) in self.left_series[pair.left].ids.iter().enumerate() {
+        for (pair, pieces) in task.pairs.iter().zip(&left.pairs) {
+            let Some(left) = pair.left else { continue };
+            for (key, id) in self.left_series[left].ids.iter().enumerate() {
                 pieces.iter().for_each(|piece| ids[piece.list][key][piece.rows.clone()].fill(*id));
             }
         }
@@ -100,8 +87,8 @@ impl Plan {
     fn left_rows(&self, task: &Task) -> Result<Left> {
         let mut pieces: Vec<(usize, Rows)> = Vec::new();
         let mut ends = Vec::with_capacity(task.pairs.len());
-        for pair in &self.pairs[task.pairs.clone()] {
-            for piece in &self.left_series[pair.left].pieces {
+        for pair in task.pairs {
+            for piece in self.left_pieces(pair) {
                 let rows = self.left_rows_in(piece.segment, piece.rows.clone(), task.time)?;
                 if rows.len() > 0 {
                     pieces.push((piece.segment, rows));
@@ -135,7 +122,7 @@ impl Plan {
     /// Finds the right row of each left row.
     fn find(&self, task: &Task, left: &Left, places: &mut [Vec<Place>]) -> Result<Search<'_>> {
         let mut search = Search::default();
-        for (at, pair) in self.pairs[task.pairs.clone()].iter().enumerate() {
+        for (at, pair) in task.pairs.iter().enumerate() {
             let (Some(right), Some(bounds)) = (pair.right, left.bounds(at)) else { continue };
             let mut standing = self.right.standing(right, bounds, &mut search);
             for piece in &left.pairs[at] {
@@ -148,81 +135,59 @@ impl Plan {
         }
         Ok(search)
     }
+}
 
-    /// Left rows with the right rows at their places; `list` has their numbers, where these are asked for.
-    fn joined(
-        &self,
-        mut left: Joined,
-        list: Option<&SegmentRows>,
-        places: &[Place],
-        taken: &Taken,
-    ) -> Result<Joined> {
-        if let Some(list) = list {
-            left.arrival = list.numbers().map(|row| row_number(list.segment, row)).collect();
-        }
+impl Matcher for AsOfMatcher {
+    fn series(&self) -> [&[Series]; 2] {
+        [&self.left_series, &self.right.series]
+    }
+
+    fn readers(&self) -> [&PieceReader; 2] {
+        [&self.left, self.right.reader()]
+    }
+
+    fn run(&self, task: &Task, _held: &MemoryReservation) -> Result<(Vec<TaskRows>, Read)> {
+        let left = self.left_rows(task)?;
+        let mut places: Vec<Vec<Place>> = left.times.iter().map(|times| vec![NOWHERE; times.len()]).collect();
+        let search = self.find(task, &left, &mut places)?;
+        let read = left.times.iter().map(|times| times.len()).sum();
+        let read = Read { left: read, right: self.right.rows_read(&search) };
+        let keys = self.left_keys(task, &left);
+        let taken = self.right.take(&search.wanted)?;
+        let lists = left.lists.iter().zip(left.times).zip(&keys).zip(places);
+        let joined = lists.map(|(((list, times), keys), places)| {
+            let columns = self.left.edge(self.left.read(list, &times, keys)?)?;
+            let columns = made(self.left_made.as_ref(), columns, list.rows)?;
+            let numbers =
+                |list: &SegmentRows| list.numbers().map(|row| row_number(list.segment, row)).collect();
+            // In the order the scan has them, which is that of arrival within a series.
+            let arrival = if self.arrival { numbers(list) } else { Vec::new() };
+            self.joined(Placed { columns, times, arrival }, &places, &taken).map(TaskRows::Placed)
+        });
+        Ok((joined.collect::<Result<_>>()?, read))
+    }
+}
+
+impl AsOfMatcher {
+    /// Left rows with the right rows at their places.
+    fn joined(&self, mut left: Placed, places: &[Place], taken: &Taken) -> Result<Placed> {
         let numbers = taken.numbers(places);
         for column in &taken.columns {
             left.columns.push(take(column, &numbers, None)?);
         }
-        if self.options.inner && numbers.null_count() > 0 { left.only(places) } else { Ok(left) }
-    }
-}
-
-impl Joined {
-    /// Rows at `times` whose order among those of equal time `arrival` says, as they are among each other.
-    pub(in crate::operators) fn new(batch: RecordBatch, times: Vec<i64>, arrival: u64) -> Self {
-        let rows = batch.num_rows();
-        let (_, columns, _) = batch.into_parts();
-        Self { columns, rows, times: times.into(), arrival: vec![arrival; rows] }
-    }
-
-    /// The rows that have a place.
-    fn only(self, places: &[Place]) -> Result<Self> {
+        if !self.options.inner || numbers.null_count() == 0 {
+            return Ok(left);
+        }
         let found: BooleanArray = places.iter().map(|place| Some(*place != NOWHERE)).collect();
-        let columns = self.columns.iter().map(|column| Ok(filter(column, &found)?));
+        let columns = left.columns.iter().map(|column| Ok(filter(column, &found)?));
         let columns = columns.collect::<Result<_>>()?;
-        let times: ScalarBuffer<i64> = kept(&self.times, places).collect();
-        let arrival = kept(&self.arrival, places).collect();
-        Ok(Self { columns, rows: times.len(), times, arrival })
-    }
-
-    /// The rows as a batch.
-    pub(in super::super) fn batch(self, schema: SchemaRef) -> Result<RecordBatch> {
-        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
-        Ok(RecordBatch::try_new_with_options(schema, self.columns, &options)?)
-    }
-
-    /// Bytes it holds, roughly.
-    pub(in crate::operators) fn size(&self) -> usize {
-        let columns: usize = self.columns.iter().map(|column| column.get_array_memory_size()).sum();
-        columns + self.times.len() * 8 + self.arrival.len() * 8
+        let times = kept(&left.times, places).collect();
+        let arrival = kept(&left.arrival, places).collect();
+        Ok(Placed { columns, times, arrival })
     }
 }
 
 /// The values of rows that have a place.
 fn kept<T: Copy>(values: &[T], places: &[Place]) -> impl Iterator<Item = T> {
     values.iter().zip(places).filter(|(_, place)| **place != NOWHERE).map(|(value, _)| *value)
-}
-
-/// Pieces that overlap in time or meet, together, in order of time; `pieces` are in order of arrival, with bounds
-/// of their times.
-pub(in crate::operators) fn stretches<P>(
-    mut pieces: Vec<((i64, i64), P)>,
-    arrival: impl Fn(&P) -> usize,
-) -> Vec<Overlap<P>> {
-    pieces.sort_by_key(|(bounds, _)| *bounds);
-    let mut stretches: Vec<Overlap<P>> = Vec::new();
-    for (bounds, piece) in pieces {
-        match stretches.last_mut() {
-            Some(last) if bounds.0 <= last.bounds.1 => {
-                last.bounds.1 = last.bounds.1.max(bounds.1);
-                last.pieces.push(piece);
-            }
-            _ => stretches.push(Overlap { bounds, pieces: vec![piece] }),
-        }
-    }
-    for stretch in &mut stretches {
-        stretch.pieces.sort_by_key(&arrival);
-    }
-    stretches
 }

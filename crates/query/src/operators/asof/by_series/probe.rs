@@ -5,10 +5,11 @@
 //! The right side must have one series for each key. Where the key says less than the table's series key, how many it
 //! has is known once they are found; if there are several, both sides are merged instead.
 
-use super::execute::{TASK_BATCHES, help_each_other};
 use super::right::{Right, Search, Taken};
-use super::sides::Side;
-use crate::operators::asof::exec::AsOfJoinExec;
+use crate::operators::filters::with_filters_in_scan;
+use crate::operators::joins::exec::{AsOf, Matching, TimeJoinExec, Way};
+use crate::operators::joins::rule::Order;
+use crate::operators::joins::{Side, TASK_BATCHES, help_each_other};
 use crate::operators::key::{KeyIds, KeyReader};
 use crate::operators::pinned::{NOWHERE, Place};
 use crate::scan::{Ids, Series, SeriesFinder};
@@ -18,7 +19,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::{cast, filter, filter_record_batch, is_not_null, take};
 use datafusion::arrow::datatypes::{DataType, TimestampNanosecondType};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::{HashMap, Result, internal_datafusion_err};
+use datafusion::common::{HashMap, Result, internal_datafusion_err, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -33,15 +34,37 @@ use std::sync::Arc;
 /// The series of each key, by its ids of symbols.
 type ByKey = HashMap<Ids, usize>;
 
-impl AsOfJoinExec {
+impl TimeJoinExec {
+    /// The same join over a right scan that works out the filter of its input, its rows looked up; `None` where they
+    /// cannot be.
+    pub(in crate::operators) fn probing(&self, needed: Order) -> Result<Option<Self>> {
+        if !matches!(self.matching, Matching::AsOf(_)) {
+            return Ok(None);
+        }
+        let [_, right] = self.inputs();
+        let right = with_filters_in_scan(right)?.unwrap_or_else(|| Arc::clone(right));
+        let join = self.over_right(right);
+        let Some(side) = Side::probed(&join) else { return Ok(None) };
+        let way = match needed {
+            // That each key has one series, and that there is memory to find it, is known.
+            Order::Any if side.is_by_index() && side.keys.len() == join.keys.1.len() => Way::Probe,
+            // Where a condition holds is found for all rows, also if only the first few are read.
+            Order::FirstOfTime if side.scan.has_condition() => return Ok(None),
+            _ => Way::ProbeInOrder,
+        };
+        Ok(Some(join.with_way(way)))
+    }
+
     /// The left rows of a partition in their order, each with the right row that is looked up for it.
-    pub(in super::super) fn probe(
+    pub(in crate::operators) fn probe(
         &self,
         partition: usize,
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let side = Side::probed(self)
-            .ok_or_else(|| internal_datafusion_err!("AsOfJoinExec does not look up rows of a scan"))?;
+        let (Matching::AsOf(of), Some(side)) = (&self.matching, Side::probed(self)) else {
+            return internal_err!("a join by time does not look up rows of a scan");
+        };
+        let of = of.clone();
         let finder = Arc::new(SeriesFinder::new(&side.scan, &side.keys)?);
         let held = self.reservation(context);
         if finder.bytes().is_none_or(|bytes| held.try_grow(bytes).is_err()) {
@@ -59,7 +82,7 @@ impl AsOfJoinExec {
             let series = finder.series()?;
             match by_key(&series, join.keys.1.len()) {
                 Some(by_key) => {
-                    Probe::new(&join, &side, (series, by_key), held, (partition, &context))?.rows()
+                    Probe::new(&join, of, &side, (series, by_key), held, (partition, &context))?.rows()
                 }
                 None => join.merge_right_ahead(&context),
             }
@@ -82,7 +105,8 @@ fn by_key(series: &[Series], keys: usize) -> Option<ByKey> {
 
 /// A join under way.
 struct Probe {
-    join: AsOfJoinExec,
+    join: TimeJoinExec,
+    of: AsOf,
     left: SendableRecordBatchStream,
     side: Side,
     right: Right,
@@ -122,7 +146,8 @@ struct Sought {
 
 impl Probe {
     fn new(
-        join: &AsOfJoinExec,
+        join: &TimeJoinExec,
+        of: AsOf,
         side: &Side,
         (series, by_key): (Vec<Series>, ByKey),
         held: MemoryReservation,
@@ -134,7 +159,7 @@ impl Probe {
         let batch_rows = context.session_config().batch_size().max(1);
         Ok(Self {
             left: join.inputs()[0].execute(partition, Arc::clone(context))?,
-            right: Right::new(join, side, series)?,
+            right: Right::new(join, &of, side, series)?,
             by_key,
             ids: KeyIds::try_new(&types)?,
             reader: KeyReader::new(types.len()),
@@ -151,6 +176,7 @@ impl Probe {
             baseline: BaselineMetrics::new(&join.metrics, partition),
             side: side.clone(),
             join: join.clone(),
+            of,
         })
     }
 
@@ -266,7 +292,7 @@ impl Probe {
             times.extend(alike.iter().map(|sought| sought.time));
             let wanted = &mut search.wanted;
             let found = |at: usize, found| places[alike[at].row] = wanted.add(&found);
-            standing.find_each(&times, self.join.options, &mut search.looks, found)?;
+            standing.find_each(&times, self.of.options, &mut search.looks, found)?;
         }
         self.rows_read.add(self.right.rows_read(&search));
         let taken = self.right.take(&search.wanted)?;
@@ -286,7 +312,7 @@ impl Probe {
     /// Left rows with the right rows at their places; those that have none are left out of an inner join.
     fn with_right_rows(&self, mut left: RecordBatch, places: &[Place], taken: &Taken) -> Result<RecordBatch> {
         let mut numbers: UInt64Array = taken.numbers(places);
-        if self.join.options.inner && numbers.null_count() > 0 {
+        if self.of.options.inner && numbers.null_count() > 0 {
             let found = is_not_null(&numbers)?;
             left = filter_record_batch(&left, &found)?;
             numbers = filter(&numbers, &found)?.as_primitive().clone();

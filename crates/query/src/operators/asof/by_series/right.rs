@@ -1,12 +1,11 @@
 //! The right side of a join by series: which rows of a series may stand, and those that do as its input yields them.
 
-use super::join::{Overlap, stretches};
-use super::sides::{Made, Side};
 use super::standing::{Found, Looks, Source, Standing, Stretch};
 use crate::dialect::marker::Direction;
-use crate::operators::asof::exec::AsOfJoinExec;
 use crate::operators::asof::node::AsOfOptions;
 use crate::operators::gather::MISSING;
+use crate::operators::joins::exec::{AsOf, TimeJoinExec};
+use crate::operators::joins::{Made, Overlap, Side, stretches};
 use crate::operators::pinned::Place;
 use crate::scan::{PieceReader, Series, SeriesPiece};
 use datafusion::arrow::array::{Array, ArrayRef, UInt64Array, new_null_array};
@@ -49,7 +48,7 @@ impl Wanted {
 
 /// The right side of a join.
 #[derive(Debug)]
-pub(in super::super) struct Right {
+pub(super) struct Right {
     reader: PieceReader,
     /// What is made of the columns that are read.
     made: Option<Made>,
@@ -59,10 +58,10 @@ pub(in super::super) struct Right {
 
 impl Right {
     /// The right side of `join`, whose series are found.
-    pub(super) fn new(join: &AsOfJoinExec, side: &Side, series: Vec<Series>) -> Result<Self> {
-        let schema = Arc::new(join.right_schema().project(&join.right_columns)?);
-        let (reader, made) = side.reader(&join.right_columns, &[], schema)?;
-        Ok(Self { reader, made, series, options: join.options })
+    pub(super) fn new(join: &TimeJoinExec, of: &AsOf, side: &Side, series: Vec<Series>) -> Result<Self> {
+        let schema = Arc::new(join.right_schema().project(&of.right_columns)?);
+        let (reader, made) = side.reader(&of.right_columns, &[], (schema, false))?;
+        Ok(Self { reader, made, series, options: of.options })
     }
 
     /// Reads its columns.

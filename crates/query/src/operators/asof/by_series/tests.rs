@@ -78,7 +78,7 @@ impl Tables {
     }
 
     /// The rows of a query whose joins are merged.
-    fn merged(&mut self, sql: &str) -> Vec<String> {
+    pub(in crate::operators) fn merged(&mut self, sql: &str) -> Vec<String> {
         self.rows("SET pipeline = false");
         let rows = self.rows(sql);
         self.rows("SET pipeline = true");

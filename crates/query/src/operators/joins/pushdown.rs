@@ -1,24 +1,26 @@
-//! Pushes conditions on the result of an ASOF JOIN below it.
+//! Pushes conditions on the result of a join by time below it, where the result stays the same:
 //!
-//! Only where the result stays the same:
-//! - a condition on left columns picks left rows, so it goes to the left side;
-//! - a condition on left key columns alone also picks right rows, by the right side's names;
-//! - an upper bound on the left time bounds the right time of rows looked back for, a lower bound that of rows
-//!   looked forward for; with a tolerance both do.
+//! - a condition on left columns picks left rows, so it goes to the left side, but for that of a splice;
+//! - one on left key columns alone also picks right rows, by the right side's names; of a splice one on merged key
+//!   columns alone goes to both sides. Any other would change which row of the other side is the last;
+//! - of ASOF JOIN an upper bound on the left time bounds the right time of rows looked back for, a lower bound that of
+//!   rows looked forward for; with a tolerance both do.
 //!
 //! Conditions on right columns stay above: below they would change which row is the last.
 //!
 //! Comes after DataFusion's own push-down, which it calls again for both sides, so that one pass of the
 //! optimizer brings a condition down to the scan.
 
-use super::node::AsOfJoin;
 use crate::dialect::marker::Direction;
+use crate::operators::asof::node::AsOfJoin;
+use crate::operators::series_join::node::{Kind, SeriesJoin};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, Extension, Filter, LogicalPlan, LogicalPlanBuilder, Operator, binary_expr, lit,
+    BinaryExpr, Expr, Extension, Filter, LogicalPlan, LogicalPlanBuilder, Operator, UserDefinedLogicalNode,
+    binary_expr, lit,
 };
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -26,11 +28,11 @@ use std::sync::Arc;
 
 /// See the file's header.
 #[derive(Debug, Default)]
-pub(crate) struct PushFilterBelowAsOfJoin;
+pub(in crate::operators) struct PushFilterBelowJoin;
 
-impl OptimizerRule for PushFilterBelowAsOfJoin {
+impl OptimizerRule for PushFilterBelowJoin {
     fn name(&self) -> &str {
-        "push_filter_below_asof_join"
+        "push_filter_below_join_by_time"
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {
@@ -52,11 +54,8 @@ impl OptimizerRule for PushFilterBelowAsOfJoin {
             }
             other => (None, other),
         };
-        let LogicalPlan::Extension(extension) = below else { return Ok(Transformed::no(plan)) };
-        let Some(join) = extension.node.as_any().downcast_ref::<AsOfJoin>() else {
-            return Ok(Transformed::no(plan));
-        };
-        let Some((mut pushed, kept)) = push(filter, join, config)? else { return Ok(Transformed::no(plan)) };
+        let LogicalPlan::Extension(Extension { node }) = below else { return Ok(Transformed::no(plan)) };
+        let Some((mut pushed, kept)) = push(filter, node, config)? else { return Ok(Transformed::no(plan)) };
         if let Some(projection) = between {
             pushed = LogicalPlanBuilder::from(pushed).project(projection.expr.clone())?.build()?;
         }
@@ -67,25 +66,28 @@ impl OptimizerRule for PushFilterBelowAsOfJoin {
     }
 }
 
-/// The join with the conditions below it, and what stays above; `None` where nothing can be pushed.
+/// The join with the conditions below it, and what stays above; `None` where nothing can be pushed, or it is no join.
 fn push(
     filter: &Filter,
-    join: &AsOfJoin,
+    node: &Arc<dyn UserDefinedLogicalNode>,
     config: &dyn OptimizerConfig,
 ) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
-    let (mut left, mut right, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    let Some(join) = Join::of(node) else { return Ok(None) };
+    let [left, right] = node.inputs()[..] else { return Ok(None) };
+    let (mut of_left, mut of_right, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for part in split_conjunction(&filter.predicate) {
         let columns = part.column_refs();
-        let of_left = !columns.is_empty() && columns.iter().all(|c| join.left.schema().has_column(c));
-        if !of_left || part.is_volatile() {
-            kept.push(part.clone());
-            continue;
+        let on_left = !columns.is_empty() && columns.iter().all(|c| left.schema().has_column(c));
+        let beside = if on_left && !part.is_volatile() { join.beside(part)? } else { None };
+        match beside {
+            Some(beside) => {
+                of_left.push(part.clone());
+                of_right.extend(beside);
+            }
+            None => kept.push(part.clone()),
         }
-        left.push(part.clone());
-        right.extend(by_right_names(part, &join.keys)?);
-        right.extend(on_right_time(part, join));
     }
-    if left.is_empty() {
+    if of_left.is_empty() {
         return Ok(None);
     }
     let side = |input: &LogicalPlan, conditions: Vec<Expr>| -> Result<LogicalPlan> {
@@ -94,20 +96,44 @@ fn push(
         let further = PushDownFilter::new();
         Ok(filtered.transform_down(|node| further.rewrite(node, config))?.data)
     };
-    let below = AsOfJoin::try_new(
-        side(&join.left, left)?,
-        side(&join.right, right)?,
-        join.times.clone(),
-        join.keys.clone(),
-        join.options,
-        join.merged.clone(),
-    )?;
-    let below = LogicalPlan::Extension(Extension { node: Arc::new(below) });
-    Ok(Some((below, conjunction(kept))))
+    let inputs = vec![side(left, of_left)?, side(right, of_right)?];
+    let node = node.with_exprs_and_inputs(node.expressions(), inputs)?;
+    Ok(Some((LogicalPlan::Extension(Extension { node }), conjunction(kept))))
+}
+
+/// A join by time.
+enum Join<'a> {
+    AsOf(&'a AsOfJoin),
+    Around(&'a SeriesJoin),
+}
+
+impl<'a> Join<'a> {
+    fn of(node: &'a Arc<dyn UserDefinedLogicalNode>) -> Option<Self> {
+        let asof = node.as_any().downcast_ref::<AsOfJoin>().map(Self::AsOf);
+        asof.or_else(|| node.as_any().downcast_ref::<SeriesJoin>().map(Self::Around))
+    }
+
+    /// What a condition on left columns, which goes to the left side, says of the right one; `None` where it stays above.
+    fn beside(&self, part: &Expr) -> Result<Option<Vec<Expr>>> {
+        Ok(match self {
+            Self::AsOf(join) => {
+                let by_names = by_right_names(part, &join.keys)?;
+                Some(by_names.into_iter().chain(on_right_time(part, join)).collect())
+            }
+            Self::Around(join) if join.kind == Kind::Splice => {
+                let is_merged =
+                    |right: &Expr| matches!(right, Expr::Column(column) if join.merged.contains(column));
+                let merged: Vec<(Expr, Expr)> =
+                    join.keys.iter().filter(|(_, right)| is_merged(right)).cloned().collect();
+                by_right_names(part, &merged)?.map(|on_right| vec![on_right])
+            }
+            Self::Around(join) => Some(by_right_names(part, &join.keys)?.into_iter().collect()),
+        })
+    }
 }
 
 /// The condition by the right side's key columns, if it reads left ones alone.
-pub(in crate::operators) fn by_right_names(part: &Expr, keys: &[(Expr, Expr)]) -> Result<Option<Expr>> {
+fn by_right_names(part: &Expr, keys: &[(Expr, Expr)]) -> Result<Option<Expr>> {
     let right_name = |column: &Column| {
         keys.iter().find_map(|(left, right)| match (left, right) {
             (Expr::Column(l), Expr::Column(r)) if l == column => Some(r.clone()),

@@ -1,14 +1,13 @@
-//! Chooses how each ASOF, WINDOW, HORIZON and SPLICE JOIN of a physical plan is done: by series wherever its inputs allow that and nobody
-//! above relies on rows that come in order of time one by one.
+//! Chooses how each ASOF, WINDOW, HORIZON and SPLICE JOIN of a physical plan is done: by series wherever its inputs allow
+//! that and nobody above relies on rows that come in order of time one by one.
 //!
 //! Walks down from the root with what is needed of the rows' order. The rows of the whole plan are needed in
 //! order, as a user who reads them without ORDER BY has always had them so.
 
-use super::by_series::Sides;
-use super::exec::{AsOfJoinExec, Way, are_ordered};
+use super::exec::{Matching, TimeJoinExec, Way, are_ordered};
+use super::sides::Sides;
 use crate::operators::latest::exec::LatestOnExec;
 use crate::operators::sample::exec::SampleByExec;
-use crate::operators::series_join::exec::SeriesJoinExec;
 use crate::operators::settings::has_pipeline;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -27,11 +26,11 @@ use std::sync::Arc;
 
 /// See the file's header.
 #[derive(Debug, Default)]
-pub(crate) struct ChooseAsOfJoin;
+pub(crate) struct ChooseJoins;
 
 /// What is needed of the order in which rows come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Order {
+pub(in crate::operators) enum Order {
     /// Nothing.
     Any,
     /// They are in order of time, all of them.
@@ -40,7 +39,7 @@ pub(super) enum Order {
     FirstOfTime,
 }
 
-impl PhysicalOptimizerRule for ChooseAsOfJoin {
+impl PhysicalOptimizerRule for ChooseJoins {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -54,7 +53,7 @@ impl PhysicalOptimizerRule for ChooseAsOfJoin {
     }
 
     fn name(&self) -> &str {
-        "ChooseAsOfJoin"
+        "ChooseJoins"
     }
 
     fn schema_check(&self) -> bool {
@@ -68,7 +67,7 @@ fn choose(
     needed: Order,
     batch_rows: usize,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if let Some(join) = plan.downcast_ref::<AsOfJoinExec>() {
+    if let Some(join) = plan.downcast_ref::<TimeJoinExec>() {
         let filtered = join.with_filters_in_scans()?;
         let both = filtered.as_ref().unwrap_or(join);
         if let Some(way) = way(both, needed, batch_rows) {
@@ -79,12 +78,6 @@ fn choose(
             let chosen = choose_in_children(&probing, needed, batch_rows)?;
             return Ok(Some(chosen.unwrap_or(probing)));
         }
-    }
-    if let Some(join) = plan.downcast_ref::<SeriesJoinExec>()
-        && let Some(rows) = join.rows_by_series()
-        && let Some(way) = way_of(rows, needed, batch_rows)
-    {
-        return Ok(Some(Arc::new(join.with_way(way))));
     }
     choose_in_children(plan, needed, batch_rows)
 }
@@ -106,17 +99,11 @@ fn choose_in_children(
 }
 
 /// The way of a join of two scans by series; `None` where it cannot be, or should not.
-fn way(join: &AsOfJoinExec, needed: Order, batch_rows: usize) -> Option<Way> {
-    let left = Sides::of(join)?.left;
-    // How many rows fulfil a condition is known when they are found.
-    way_of(left.rows().filter(|_| !left.scan.has_condition()), needed, batch_rows)
-}
-
-/// The way of a join that can be done by series and yields so many rows.
-fn way_of(rows: Option<u64>, needed: Order, batch_rows: usize) -> Option<Way> {
+fn way(join: &TimeJoinExec, needed: Order, batch_rows: usize) -> Option<Way> {
+    let rows = join.most_rows(&Sides::of(join)?);
     match needed {
         Order::Any => Some(Way::BySeries),
-        // In a plan that is kept it is known later how many rows there are.
+        // In a plan that is kept, and with a condition, it is known later how many rows there are.
         Order::Time if rows.is_none_or(|rows| are_ordered(rows, batch_rows)) => Some(Way::BySeriesInOrder),
         Order::Time | Order::FirstOfTime => None,
     }
@@ -200,8 +187,9 @@ fn is_by_series(sample: &SampleByExec) -> bool {
         places = places.into_iter().map(|place| place.and_then(below)).collect();
         input = projection.input();
     }
-    let Some(join) = input.downcast_ref::<AsOfJoinExec>() else { return false };
-    join.left_keys().all(|key| key.is_some() && places.contains(&key))
+    let Some(join) = input.downcast_ref::<TimeJoinExec>() else { return false };
+    matches!(join.matching, Matching::AsOf(_))
+        && join.left_keys().all(|key| key.is_some() && places.contains(&key))
 }
 
 fn index_of(expr: &Arc<dyn PhysicalExpr>) -> Option<usize> {

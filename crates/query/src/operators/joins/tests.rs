@@ -35,8 +35,62 @@ fn right_condition(shape: usize, condition: String) -> String {
     if shape == 3 { "n % 3 > 0 AND flag IS NOT NULL".to_string() } else { condition }
 }
 
+/// What follows the right side of a join around times, and what is asked of it.
+const AROUND: [(&str, &str, &str); 4] = [
+    (
+        "WINDOW",
+        "RANGE BETWEEN 9 seconds PRECEDING AND 4 seconds FOLLOWING EXCLUDE PREVAILING",
+        "count(*), min(b.w), max(b.n), sum(b.n - a.n)",
+    ),
+    (
+        "WINDOW",
+        "RANGE BETWEEN 20 seconds PRECEDING AND 9 seconds PRECEDING",
+        "count(*), last(b.w), first(b.n), count(*) FILTER (WHERE b.n > 3)",
+    ),
+    ("HORIZON", "LIST (0, 9s, -9s) AS h", "h.offset, b.w, b.n"),
+    ("SPLICE", "", "b.n, b.w, b.flag, b.s"),
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn joins_around_times_equal_those_in_chunks(
+        commits in any_commits(),
+        (kind, keys, left, right) in (0..AROUND.len(), 0..KEYS.len(), 0..LEFT.len(), 0..RIGHT.len()),
+        (of_left, of_right) in (any_condition(), any_condition()),
+    ) {
+        let database = database(&commits);
+        let left = LEFT[left].replace("{}", &of_left);
+        let right = RIGHT[right].replace("{}", &right_condition(right, of_right));
+        let (word, tail, asked) = AROUND[kind];
+        let on = "ON a.s = b.s{}".replace("{}", KEYS[keys]);
+        let join = format!("({left}) a {word} JOIN ({right}) b {on} {tail}");
+
+        // As the rows come without ORDER BY: in order of time, and those of a series as they arrived.
+        let rows = format!("SELECT a.ts, a.s, a.n, {asked} FROM {join}");
+        let ordered = format!("SELECT * FROM ({rows}) ORDER BY 1, 2, 3, 4, 5, 6");
+        let text = plan(&database, &ordered);
+        prop_assert!(text.contains("by series"), "{ordered}\n{text}");
+        let expected = run_plainly(&database, &ordered);
+        prop_assert_eq!(run(&database, &ordered), expected.clone(), "{}\n{}", ordered, text);
+        let mut found = run(&database, &rows);
+        if word != "SPLICE" {
+            prop_assert!(found.is_sorted_by_key(|row| &row[0]), "{}", rows);
+        }
+        let (mut expected, in_chunks) = (expected, run_plainly(&database, &rows));
+        for series in ["A", "B", "C", "-"] {
+            let of = |rows: &[Vec<String>]| {
+                rows.iter().filter(|row| row[1] == series && row[0] != "-").cloned().collect::<Vec<_>>()
+            };
+            if word != "SPLICE" {
+                prop_assert_eq!(of(&found), of(&in_chunks), "{}", rows);
+            }
+        }
+        found.sort();
+        expected.sort();
+        prop_assert_eq!(found, expected, "{}", rows);
+    }
 
     #[test]
     fn equals_the_merge(

@@ -1,9 +1,10 @@
 //! Which inputs of a join can be read series by series.
 
-use super::super::exec::AsOfJoinExec;
-use crate::scan::{PieceReader, ScanExec, ScanOrder};
+use super::exec::{Matching, TimeJoinExec};
+use crate::operators::below::{Below, Layer};
+use crate::scan::{PieceReader, ScanExec};
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -14,7 +15,6 @@ use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::projection::ProjectionExec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -47,43 +47,32 @@ pub(in crate::operators) struct Made {
 
 impl Sides {
     /// The sides of a join; `None` where it cannot be done by series.
-    pub(in crate::operators) fn of(join: &AsOfJoinExec) -> Option<Self> {
+    pub(in crate::operators) fn of(join: &TimeJoinExec) -> Option<Self> {
         let [left, right] = join.inputs();
-        let left = Side::of_keys(left, &join.times.0, &join.keys.0)?;
-        let right = Side::of_keys(right, &join.times.1, &join.keys.1)?;
-        // A key that is only a part of the right series key has many series, which overlap in time.
+        let left = Side::of(left, &join.times.0, &join.keys.0)?;
+        let right = Side::of(right, &join.times.1, &join.keys.1)?;
+        // Of a key that is only a part of the right series key the rows come from many series, which overlap in time:
+        // ASOF JOIN, which does not bring them together, does not find the last of them.
         let whole = right.series_key().iter().all(|column| right.keys.contains(column));
-        (whole && !left.keys.is_empty()).then_some(Self { left, right })
+        let fits = whole || matches!(join.matching, Matching::Around(_));
+        (fits && !left.keys.is_empty()).then_some(Self { left, right })
     }
 }
 
 impl Side {
     /// The right side of a join whose rows can be looked up: keyed by the join's keys, then by the rest of its series
     /// key; `None` where it is no scan, or a key is no SYMBOL.
-    pub(in super::super) fn probed(join: &AsOfJoinExec) -> Option<Self> {
+    pub(in crate::operators) fn probed(join: &TimeJoinExec) -> Option<Self> {
         let [_, right] = join.inputs();
-        let mut side = Self::of_keys(right, &join.times.1, &join.keys.1)?;
+        let mut side = Self::of(right, &join.times.1, &join.keys.1)?;
         let rest = side.series_key().iter().filter(|column| !side.keys.contains(column)).copied();
         side.keys.extend(rest.collect::<Vec<_>>());
         Some(side)
     }
 
-    /// The side that an input is with this time and these keys, which are of its series key; `None` where it cannot be
-    /// read by series as it lies.
-    pub(in crate::operators) fn of(
-        input: &Arc<dyn ExecutionPlan>,
-        time: &Arc<dyn PhysicalExpr>,
-        keys: &[Arc<dyn PhysicalExpr>],
-    ) -> Option<Self> {
-        let side = Self::of_keys(input, time, keys)?;
-        let plain = side.made.is_none() && !side.scan.has_condition();
-        let fits = plain && side.keys.iter().all(|key| side.series_key().contains(key));
-        fits.then_some(side)
-    }
-
     /// The side that an input is with this time and these keys, all SYMBOL columns; `None` where it cannot be read by
     /// series.
-    fn of_keys(
+    fn of(
         input: &Arc<dyn ExecutionPlan>,
         time: &Arc<dyn PhysicalExpr>,
         keys: &[Arc<dyn PhysicalExpr>],
@@ -100,9 +89,7 @@ impl Side {
         let schema = table.schema();
         let fits = schema.timestamp().is_some()
             && column(time) == schema.timestamp()
-            && keys.iter().all(|key| table.dictionary(*key).is_some())
-            && scan.fetch_limit().is_none()
-            && *scan.order() == ScanOrder::Natural;
+            && keys.iter().all(|key| table.dictionary(*key).is_some());
         if !fits {
             return None;
         }
@@ -123,22 +110,33 @@ impl Side {
         Ok((read.iter().map(|at| self.columns[*at]).collect(), Some(Made { exprs, schema })))
     }
 
-    /// Reads what some columns of the input are made of, in the order of `places`, whose schema is `schema`; of the
-    /// columns `keys` of the table the ids are known.
-    pub(super) fn reader(
+    /// Reads what some columns of the input are made of, in the order of `places`, whose schema is `schema`, and where
+    /// `numbered` the numbers of the rows after them; of the columns `keys` of the table the ids are known.
+    pub(in crate::operators) fn reader(
         &self,
         places: &[usize],
         keys: &[usize],
-        schema: SchemaRef,
+        (mut schema, numbered): (SchemaRef, bool),
     ) -> Result<(PieceReader, Option<Made>)> {
-        let (columns, made) = self.columns_at(places)?;
-        let schema = made.as_ref().map_or(schema, Made::schema);
+        let (mut columns, made) = self.columns_at(places)?;
+        schema = made.as_ref().map_or(schema, Made::schema);
+        if numbered {
+            columns.push(self.scan.selected().table.schema().columns().len());
+            let mut fields = schema.fields().to_vec();
+            fields.push(Arc::new(Field::new("row", DataType::UInt64, false)));
+            schema = Arc::new(Schema::new(fields));
+        }
         Ok((PieceReader::new(&self.scan, &columns, keys, schema)?, made))
     }
 
     /// Whether the index of the parts says which rows are of which series.
-    pub(in super::super) fn is_by_index(&self) -> bool {
+    pub(in crate::operators) fn is_by_index(&self) -> bool {
         !self.scan.has_condition() && self.keys.iter().all(|key| self.series_key().contains(key))
+    }
+
+    /// Whether the rows of a series may be of several keys.
+    pub(in crate::operators) fn refines_series(&self) -> bool {
+        self.keys.iter().any(|key| !self.series_key().contains(key))
     }
 
     fn series_key(&self) -> &[usize] {
@@ -158,7 +156,7 @@ impl Made {
     }
 
     /// The columns made of those that were read.
-    pub(super) fn of(&self, read: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
+    pub(in crate::operators) fn of(&self, read: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), read, &options)?;
         self.exprs.iter().map(|expr| expr.evaluate(&batch)?.into_array(rows)).collect()
@@ -195,28 +193,17 @@ fn moved(expr: Arc<dyn PhysicalExpr>, read: &[usize]) -> Result<Arc<dyn Physical
 
 /// The scan that a plan is but for projections, and what the plan yields as expressions over what the scan does.
 fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanExec, Vec<Arc<dyn PhysicalExpr>>)> {
-    let Some(projection) = plan.downcast_ref::<ProjectionExec>() else {
-        let scan = ScanExec::with_any_condition(plan)?;
-        let fields = scan.schema();
-        let column = |(at, field): (usize, &FieldRef)| Arc::new(Column::new(field.name(), at)) as _;
-        return Some((scan, fields.fields().iter().enumerate().map(column).collect()));
-    };
-    let (scan, below) = scan_of(projection.input())?;
-    let above = projection.expr().iter().map(|projected| {
-        // What is worked out for the rows that are found must be the same for all rows.
-        if is_volatile(&projected.expr) {
-            return None;
-        }
-        let substituted = Arc::clone(&projected.expr).transform_up(|expr| {
-            let Some(column) = expr.downcast_ref::<Column>() else { return Ok(Transformed::no(expr)) };
-            Ok(below
-                .get(column.index())
-                .map_or(Transformed::no(Arc::clone(&expr)), |of| Transformed::yes(Arc::clone(of))))
-        });
-        substituted.data().ok()
-    });
-    let above = above.collect::<Option<_>>()?;
-    Some((scan, above))
+    let below = Below::of(plan).filter(|below| below.is_unfiltered() && below.is_as_it_lies())?;
+    // What is worked out for the rows that are found must be the same for all rows.
+    let varies = |layer: &Layer| matches!(layer, Layer::Project(exprs, _) if exprs.iter().any(is_volatile));
+    if below.layers.iter().any(varies) {
+        return None;
+    }
+    let fields = plan.schema();
+    let column =
+        |(at, field): (usize, &FieldRef)| below.resolve(&(Arc::new(Column::new(field.name(), at)) as _));
+    let exprs = fields.fields().iter().enumerate().map(column).collect::<Result<_>>().ok()?;
+    Some((below.scan, exprs))
 }
 
 /// The input of a join by series with its scan in order of time instead, in one partition.
