@@ -30,6 +30,11 @@ const LEFT: [&str; 3] = [
     "SELECT n, flag, s, ts FROM f",
 ];
 
+/// Whether a plan joins by series. A condition that contradicts itself leaves no scan to read.
+fn is_by_series(plan: &str) -> bool {
+    plan.contains("by series") || plan.contains("EmptyRelation")
+}
+
 /// Only what the right side of each shape has.
 fn right_condition(shape: usize, condition: String) -> String {
     if shape == 3 { "n % 3 > 0 AND flag IS NOT NULL".to_string() } else { condition }
@@ -71,7 +76,7 @@ proptest! {
         let rows = format!("SELECT a.ts, a.s, a.n, {asked} FROM {join}");
         let ordered = format!("SELECT * FROM ({rows}) ORDER BY 1, 2, 3, 4, 5, 6");
         let text = plan(&database, &ordered);
-        prop_assert!(text.contains("by series"), "{ordered}\n{text}");
+        prop_assert!(is_by_series(&text), "{ordered}\n{text}");
         let expected = run_plainly(&database, &ordered);
         prop_assert_eq!(run(&database, &ordered), expected.clone(), "{}\n{}", ordered, text);
         let mut found = run(&database, &rows);
@@ -106,7 +111,7 @@ proptest! {
         let join = format!("({left}) a ASOF {kind} JOIN ({right}) b {}", WAYS[way].replace("{}", KEYS[keys]));
         let ordered = format!("SELECT a.n, b.n AS m, b.w, a.s, a.flag FROM {join} ORDER BY a.ts, a.n, b.n");
         let text = plan(&database, &ordered);
-        prop_assert!(text.contains("by series"), "{ordered}\n{text}");
+        prop_assert!(is_by_series(&text), "{ordered}\n{text}");
         prop_assert_eq!(run(&database, &ordered), run_plainly(&database, &ordered), "{}\n{}", ordered, text);
 
         let grouped = format!(
