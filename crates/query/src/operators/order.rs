@@ -2,6 +2,7 @@
 //! between: the scan yields its rows in that order, and nothing is sorted. A sort that is not stable would
 //! also lose the order of arrival of equal times.
 
+use super::pieces::PiecesExec;
 use super::window::exec::SeriesWindowExec;
 use crate::scan::{ScanExec, plain_columns};
 use datafusion::arrow::compute::SortOptions;
@@ -71,7 +72,7 @@ fn limited(plan: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Arc<dyn Execut
 }
 
 /// The same rows in the order of columns, where a scan yields them so.
-fn in_order(
+pub(super) fn in_order(
     plan: &Arc<dyn ExecutionPlan>,
     columns: Vec<(usize, SortOptions)>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -109,6 +110,7 @@ fn column_below(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<usize> {
             None => unlimited.then_some(column),
         };
     }
-    let projection = plan.downcast_ref::<ProjectionExec>()?;
+    let pieces = plan.downcast_ref::<PiecesExec>().map(PiecesExec::projection);
+    let projection = pieces.or_else(|| plan.downcast_ref::<ProjectionExec>())?;
     projection.expr().get(column)?.expr.downcast_ref::<Column>().map(Column::index)
 }

@@ -276,13 +276,12 @@ impl ScanExec {
         BaselineMetrics::new(&self.metrics, output)
     }
 
-    /// The same rows in another order, from one output partition.
+    /// The same rows in another order, from one output partition, counted as read by this scan.
     #[must_use]
     pub fn with_order(&self, order: ScanOrder) -> Self {
         let shares = shares(usize::try_from(self.selected.rows).unwrap_or(usize::MAX), 1);
         let properties = properties(&self.selected, &self.schema, &self.projection, (&order, false), 1);
-        let metrics = ExecutionPlanMetricsSet::new();
-        Self { order, shares, properties, metrics, ..self.clone() }
+        Self { order, shares, properties, ..self.clone() }
     }
 
     /// The same rows in the order of some columns of what it yields, where it can have that without sorting
@@ -306,11 +305,6 @@ impl ScanExec {
             _ => ScanOrder::Series(Arc::new(SeriesOrder::new(table, &columns)?)),
         };
         Some(self.with_order(order))
-    }
-
-    /// The same rows in order of time, counted as read by this scan: for an operator that decides when it runs.
-    pub(crate) fn in_time_order(&self) -> Self {
-        Self { metrics: self.metrics.clone(), ..self.with_order(ScanOrder::Time) }
     }
 
     /// For an operator that reads what is selected by itself: notes that it begins, and counts the rows it reads.

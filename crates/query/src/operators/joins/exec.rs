@@ -1,18 +1,19 @@
 //! The operator of the joins by time.
 
 use super::execute::{AHEAD_BYTES, Work};
-use super::sides::in_time_order;
 use crate::dialect::marker::Direction;
 use crate::operators::TIME_ORDER;
 use crate::operators::asof::merge::Merge;
 use crate::operators::asof::node::AsOfOptions;
 use crate::operators::asof::waiting::WaitingMerge;
 use crate::operators::filters::with_filters_in_scan;
+use crate::operators::order::in_order;
 use crate::operators::series_join::chunks::Chunks;
 use crate::operators::series_join::node::Kind;
 use crate::operators::series_join::rows::Shape;
 use crate::operators::shared::Shared;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::internal_datafusion_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -181,7 +182,7 @@ impl TimeJoinExec {
 
     /// The rows of both inputs in order of time, merged.
     pub(super) fn merge_ahead(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.merge([&ahead(&self.left)?, &ahead(&self.right)?], 0, context)
+        self.merge([&ahead(&self.left, &self.times.0)?, &ahead(&self.right, &self.times.1)?], 0, context)
     }
 
     /// The left rows as they come, in order of time, merged with those of the right scan.
@@ -189,7 +190,7 @@ impl TimeJoinExec {
         &self,
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        self.merge([&self.left, &ahead(&self.right)?], 0, context)
+        self.merge([&self.left, &ahead(&self.right, &self.times.1)?], 0, context)
     }
 
     fn merge(
@@ -226,9 +227,13 @@ impl TimeJoinExec {
     }
 }
 
-/// An input in order of time that may be read ahead of the other.
-fn ahead(input: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    Ok(Arc::new(BufferExec::new(in_time_order(input)?, AHEAD_BYTES)))
+/// An input over a scan, which gives its rows in order of time instead and may be read ahead of the other.
+fn ahead(input: &Arc<dyn ExecutionPlan>, time: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn ExecutionPlan>> {
+    let time = time.downcast_ref::<Column>().map(|time| vec![(time.index(), TIME_ORDER)]);
+    let ordered = time.map_or(Ok(None), |time| in_order(input, time))?;
+    let ordered = ordered
+        .ok_or_else(|| internal_datafusion_err!("the scan below {} has no order of time", input.name()))?;
+    Ok(Arc::new(BufferExec::new(ordered, AHEAD_BYTES)))
 }
 
 fn properties(
@@ -359,7 +364,7 @@ impl ExecutionPlan for TimeJoinExec {
         options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let [left, right] = <[_; 2]>::try_from(children).map_err(|given| {
-            datafusion::common::internal_datafusion_err!("a join by time has two inputs, not {}", given.len())
+            internal_datafusion_err!("a join by time has two inputs, not {}", given.len())
         })?;
         let (metrics, running) = (ExecutionPlanMetricsSet::new(), Arc::default());
         let moved = Self { left, right, metrics, running, ..Self::clone(&self) };

@@ -13,8 +13,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -204,21 +202,4 @@ fn scan_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(&ScanExec, Vec<Arc<dyn Phys
         |(at, field): (usize, &FieldRef)| below.resolve(&(Arc::new(Column::new(field.name(), at)) as _));
     let exprs = fields.fields().iter().enumerate().map(column).collect::<Result<_>>().ok()?;
     Some((below.scan, exprs))
-}
-
-/// The input of a join by series with its scan in order of time instead, in one partition.
-pub(in crate::operators) fn in_time_order(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        return Ok(Arc::new(scan.in_time_order()));
-    }
-    let [input] = plan.children()[..] else {
-        return datafusion::common::internal_err!("{} is not above a scan", plan.name());
-    };
-    let ordered = in_time_order(input)?;
-    if plan.downcast_ref::<CoalescePartitionsExec>().is_some()
-        || plan.downcast_ref::<CooperativeExec>().is_some()
-    {
-        return Ok(ordered);
-    }
-    Arc::clone(plan).replace_children(vec![ordered], crate::operators::recompute())
 }
