@@ -71,7 +71,7 @@ impl NaturalCursor {
         let (mut left, mut rows): (Vec<Left>, usize) = (Vec::new(), 0);
         let mut over = self.wanted == 0;
         for _ in 0..LOOKED_AT {
-            if over || rows >= self.batch_rows / 2 {
+            if over || rows >= (self.batch_rows / 2).max(1) {
                 break;
             }
             let pieces = self.next_pieces();

@@ -69,7 +69,7 @@ pub(in crate::operators) fn database_with(
 pub(in crate::operators) fn run(database: &Database, sql: &str) -> Vec<Vec<String>> {
     let mut session = database.session();
     // Enough rows for several partitions, and for stretches of time that are cut.
-    run_in(&mut session, database, "SET execution.batch_size = 2");
+    run_in(&mut session, database, &format!("SET execution.batch_size = {}", 1 + sql.len() % 3));
     run_in(&mut session, database, sql)
 }
 
