@@ -5,11 +5,13 @@
 //!
 //! ```text
 //! marker relation -> relation (RelationPlanner) -> sample | latest | asof | series_join | nbbo :: node (extension node)
-//!                 -> planner (ExtensionPlanner) -> … :: exec (ExecutionPlan)
+//!                 -> planner (ExtensionPlanner) -> … :: exec (ExecutionPlan); of both kinds of joins, joins :: exec
 //! ```
 //!
 //! Never rewrites results; never touches storage: what an operator needs of its input, such as time
-//! order, it says in its properties. All but the windows and nbbo yield one partition.
+//! order, it says in its properties. All but the windows, nbbo and joins by series yield one partition.
+//!
+//! Those that read rows in a scan's stead find it by [`below`], share what they do by [`shared`] and start [`workers`].
 //!
 //! Enter at [`install`], which the session calls once.
 
