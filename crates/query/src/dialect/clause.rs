@@ -273,8 +273,10 @@ struct Pivot {
 
 impl Pass<'_> {
     fn run(&mut self) -> Result<()> {
-        while let Some(token) = self.cursor.peek() {
+        while !self.cursor.is_end() {
             self.finish_joins(false)?;
+            // The clause of a join may be the last before a bracket, or the end.
+            let Some(token) = self.cursor.peek() else { break };
             let cursor = &self.cursor;
             if cursor.words(&["SAMPLE", "BY"]) {
                 self.sample()?;

@@ -114,6 +114,14 @@ fn asof_joins_nest() {
         "SELECT 1 FROM ((t ASOF JOIN q MATCH_CONDITION (__asof(kind => 'ASOF JOIN', tolerance => INTERVAL '5 seconds')) \
          ON t.k = q.k AND t.ts >= q.ts)) x, y",
     );
+    // The clause of the inner join ends with the bracket.
+    for tail in ["", " TOLERANCE 5s", " WHERE true"] {
+        for outer in ["ASOF JOIN", "LT JOIN", "SPLICE JOIN", "JOIN"] {
+            let inner = format!("SELECT l.x FROM a l ASOF JOIN a r ON l.s = r.s{tail}");
+            let sql = format!("SELECT 1 FROM q {outer} ({inner}) z ON q.s = z.s");
+            assert!(parse(&sql).is_ok(), "{sql}: {:?}", parse(&sql).err());
+        }
+    }
 }
 
 #[test]
