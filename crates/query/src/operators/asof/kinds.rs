@@ -5,14 +5,18 @@
 //! - RIGHT: an inner join, then the right rows that stood for no left row; FULL: the same with all left rows.
 //!
 //! A right row stands for no left row if the first left row that comes after it comes when the next right row of its
-//! key stands already (looking forward: the last one before it, when the one before did).
+//! key stands already (looking forward: the last one before it, when the one before did). Which of the right rows of one
+//! time is the last must be the same there as in the join, which goes by their arrival: where rows are not read series by
+//! series they are numbered in order of time for that, since a sort by key and time may put them in any order.
 
 use super::node::{AsOfJoin, AsOfOptions};
 use super::plan::KeyPairs;
 use crate::dialect::marker::{AsOfKind, Direction};
+use crate::operators::late::rule::table_of;
 use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::error::Result;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
+use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::expr::{Sort, WindowFunction};
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition, lit,
@@ -22,6 +26,7 @@ use std::sync::Arc;
 /// Columns that only these plans see.
 const FOUND: &str = "__asof_found";
 const NEIGHBOUR: &str = "__asof_neighbour";
+const ARRIVAL: &str = "__asof_arrival";
 
 /// The parts of a join, whatever it keeps.
 #[derive(Debug, Clone)]
@@ -33,6 +38,8 @@ pub(super) struct Parts {
     pub(super) options: AsOfOptions,
     /// Right columns that are merged with the left ones of their keys.
     pub(super) merged: Vec<Column>,
+    /// Whether windows go series by series where they can.
+    pub(super) by_series: bool,
 }
 
 impl Parts {
@@ -104,8 +111,19 @@ impl Parts {
 
     /// The right rows that stand for no left row.
     fn right_rows_without_match(self) -> Result<LogicalPlan> {
-        let Self { left, right, times, keys, options, .. } = self;
+        let Self { left, mut right, times, keys, options, by_series, .. } = self;
         let right_columns = columns(&right);
+        let mut order = vec![Sort::new(times.1.clone(), true, false)];
+        if !by_series || !is_of_whole_series(&right, &keys) {
+            let number = WindowFunctionDefinition::WindowUDF(row_number_udwf());
+            let number =
+                Expr::from(WindowFunction::new(number, Vec::new())).order_by(order.clone()).build()?;
+            let name = number.schema_name().to_string();
+            let mut numbered = right_columns.clone();
+            numbered.push(Expr::Column(Column::new_unqualified(name)).alias(ARRIVAL));
+            right = LogicalPlanBuilder::from(right).window(vec![number])?.project(numbered)?.build()?;
+            order.push(Sort::new(Expr::Column(Column::new_unqualified(ARRIVAL)), true, false));
+        }
         let backward = options.direction != Direction::Forward;
         let (neighbour, direction) = match backward {
             true => (lead_udwf(), Direction::Forward),
@@ -116,7 +134,7 @@ impl Parts {
         let function = WindowFunctionDefinition::WindowUDF(neighbour);
         let neighbour: Expr = Expr::from(WindowFunction::new(function, vec![times.1.clone()]))
             .partition_by(of_key)
-            .order_by(vec![Sort::new(times.1.clone(), true, false)])
+            .order_by(order)
             .build()?;
         let mut with_neighbour = right_columns.clone();
         let name = neighbour.schema_name().to_string();
@@ -141,9 +159,28 @@ impl Parts {
             keys: keys.into_iter().map(|(left, right)| (right, left)).collect(),
             options: AsOfOptions { inner: false, direction, ..options },
             merged: Vec::new(),
+            by_series,
         };
         let rows = LogicalPlanBuilder::from(swapped.join()?);
         rows.filter(found.is_null().or(is_past))?.project(right_columns)?.build()
+    }
+}
+
+/// Whether keys hold the series key of the table that a right side is, so that its rows of one key are read as they
+/// arrived.
+fn is_of_whole_series(right: &LogicalPlan, keys: &KeyPairs) -> bool {
+    match right {
+        LogicalPlan::SubqueryAlias(alias) => is_of_whole_series(&alias.input, keys),
+        LogicalPlan::Filter(filter) => is_of_whole_series(&filter.input, keys),
+        LogicalPlan::TableScan(scan) => table_of(scan).is_some_and(|table| {
+            let schema = table.table().schema();
+            let is_key = |column: &usize| {
+                let name = &schema.columns()[*column].name;
+                keys.iter().any(|(_, right)| matches!(right, Expr::Column(right) if right.name == *name))
+            };
+            !schema.series().is_empty() && schema.series().iter().all(is_key)
+        }),
+        _ => false,
     }
 }
 

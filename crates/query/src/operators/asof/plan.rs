@@ -15,6 +15,7 @@ use crate::dialect::{Position, SqlError};
 use crate::functions::order_key::{has_order_key, order_key};
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::operators::sample::plan::designated_column;
+use crate::operators::settings::has_pipeline;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
@@ -79,7 +80,8 @@ pub(crate) fn plan_asof(
     let (keys, merged) = sides.keys()?;
     let inner = matches!(kind, AsOfKind::Inner | AsOfKind::Semi | AsOfKind::Right);
     let options = AsOfOptions { inner, direction, strict, tolerance };
-    let mut parts = Parts { left, right, times, keys, options, merged };
+    let by_series = has_pipeline(context.context_provider().options());
+    let mut parts = Parts { left, right, times, keys, options, merged, by_series };
     let keeps_left = matches!(kind, AsOfKind::Left | AsOfKind::Lt | AsOfKind::Anti | AsOfKind::Full);
     let keeps_right = matches!(kind, AsOfKind::Right | AsOfKind::Full);
     // Rows that do not fulfil a condition have no match; they are there all the same where their side is kept.

@@ -170,7 +170,7 @@ fn is_in_order<'a>(exprs: impl IntoIterator<Item = &'a Expr>, plan: &LogicalPlan
 }
 
 /// The table that a scan reads, where it is one of ours.
-fn table_of(scan: &TableScan) -> Option<&SnapshotTable> {
+pub(in crate::operators) fn table_of(scan: &TableScan) -> Option<&SnapshotTable> {
     scan.source.downcast_ref::<DefaultTableSource>()?.table_provider.downcast_ref::<SnapshotTable>()
 }
 
