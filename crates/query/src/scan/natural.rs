@@ -74,6 +74,8 @@ impl NaturalCursor {
             if over || rows >= (self.batch_rows / 2).max(1) {
                 break;
             }
+            // Rows that fulfil nothing are not read further, where it would be looked too.
+            crate::wanted::look()?;
             let pieces = self.next_pieces();
             over = pieces.is_empty();
             for of in pieces.chunk_by(|a, b| a.segment == b.segment && a.rows.end <= b.rows.start) {
