@@ -114,7 +114,7 @@ impl Parts {
         let Self { left, mut right, times, keys, options, by_series, .. } = self;
         let right_columns = columns(&right);
         let mut order = vec![Sort::new(times.1.clone(), true, false)];
-        if !by_series || !is_of_whole_series(&right, &keys) {
+        if !by_series || !is_of_whole_series(&right, &keys, &times.1) {
             let number = WindowFunctionDefinition::WindowUDF(row_number_udwf());
             let number =
                 Expr::from(WindowFunction::new(number, Vec::new())).order_by(order.clone()).build()?;
@@ -166,19 +166,22 @@ impl Parts {
     }
 }
 
-/// Whether keys hold the series key of the table that a right side is, so that its rows of one key are read as they
-/// arrived.
-fn is_of_whole_series(right: &LogicalPlan, keys: &KeyPairs) -> bool {
+/// Whether keys hold the series key of the table that a right side is, and the time is its own, so that its rows of one
+/// key are read as they arrived.
+fn is_of_whole_series(right: &LogicalPlan, keys: &KeyPairs, time: &Expr) -> bool {
     match right {
-        LogicalPlan::SubqueryAlias(alias) => is_of_whole_series(&alias.input, keys),
-        LogicalPlan::Filter(filter) => is_of_whole_series(&filter.input, keys),
+        LogicalPlan::SubqueryAlias(alias) => is_of_whole_series(&alias.input, keys, time),
+        LogicalPlan::Filter(filter) => is_of_whole_series(&filter.input, keys, time),
         LogicalPlan::TableScan(scan) => table_of(scan).is_some_and(|table| {
             let schema = table.table().schema();
             let is_key = |column: &usize| {
                 let name = &schema.columns()[*column].name;
                 keys.iter().any(|(_, right)| matches!(right, Expr::Column(right) if right.name == *name))
             };
-            !schema.series().is_empty() && schema.series().iter().all(is_key)
+            let is_time =
+                |column: usize| matches!(time, Expr::Column(of) if of.name == *schema.columns()[column].name);
+            let series = schema.series();
+            !series.is_empty() && series.iter().all(is_key) && schema.timestamp().is_some_and(is_time)
         }),
         _ => false,
     }
