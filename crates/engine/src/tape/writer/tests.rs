@@ -286,7 +286,8 @@ fn a_sync_by_interval_that_fails_stops_the_tape() {
     disk.fails.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
         let always = scope.spawn(|| {
-            let ticket = tape.append(1, b"unsure", 1, SyncPolicy::Always).unwrap();
+            // Where it comes too late, it is refused at once.
+            let ticket = tape.append(1, b"unsure", 1, SyncPolicy::Always)?;
             tape.wait(&ticket)
         });
         std::thread::sleep(Duration::from_millis(10));
