@@ -4,10 +4,10 @@
 //! they are no protection against bytes that were made to fit.
 
 use crate::checksum;
-use crate::dictionary::Dictionary;
 use crate::disk::{Disk, FileBytes, MemoryDisk};
-use crate::manifest::{Manifest, unpack};
 use crate::part::{ColumnBound, ColumnPoints, Part, StatValue};
+use crate::store::dictionary::Dictionary;
+use crate::store::manifest::{Manifest, unpack};
 use crate::tape::change::decode_change;
 use crate::tape::frame::{classify_tail, read_frame};
 use crate::tape::named::{TAPE_MANIFEST, TapeManifest};

@@ -52,7 +52,7 @@ impl Counters {
     }
 
     /// The totals so far.
-    pub(super) fn read(&self, last_failure: Option<String>) -> MaintenanceStats {
+    pub(crate) fn read(&self, last_failure: Option<String>) -> MaintenanceStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MaintenanceStats {
             parts_sealed: read(&self.parts_sealed),

@@ -12,7 +12,7 @@
 
 use super::root::Root;
 use super::{AppendFile, DirEntry, Disk, FileBytes, SyncFile, refused};
-use crate::tape::segment::TAPE_DIR;
+use crate::paths::{LOCK_FILE, TAPE_DIR};
 use crate::{EngineError, Result};
 use memmap2::Mmap;
 use std::collections::BTreeSet;
@@ -21,8 +21,6 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-const LOCK_FILE: &str = "LOCK";
 
 /// A directory of the file system. Read-only ones take no lock and refuse to write.
 #[derive(Debug)]

@@ -11,6 +11,7 @@
 //!
 //! [`FileDisk`] is the real one; `tickstone-sim` has one that takes crash images.
 
+pub(crate) mod checked;
 mod file;
 mod folder;
 mod memory;

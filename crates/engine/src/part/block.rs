@@ -1,14 +1,12 @@
 //! Columns to chunks: blocks of 1,024 values, their statistics, their checksums.
 
-use super::arrays;
 use super::codec::shape::{Coder, SEGMENT_BLOCKS, pieces};
 use super::codec::{HEADER_BYTES, kind, text, value};
 use super::gather::{self, Gathered, Lists};
-use super::index;
 use super::layout::{GROUP_BLOCKS, pad};
 use super::order::Order;
 use super::stats::{BlockStats, FIRST_NULL, HAS_SUM, LAST_NULL, Measured, NO_RANGE, StatKind, TotalStats};
-use super::{BLOCK_ROWS, Density, Slice};
+use super::{BLOCK_ROWS, Density, Slice, arrays, index};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,

@@ -20,6 +20,7 @@ mod gather;
 mod index;
 mod inspect;
 mod layout;
+mod name;
 mod open;
 mod order;
 mod own;
@@ -35,6 +36,7 @@ mod write;
 
 pub use bloom::ColumnPoints;
 pub(crate) use inspect::Inspection;
+pub(crate) use name::PartName;
 pub use prune::{BlockSummary, ColumnBound};
 pub use read::Fixed;
 pub use seek::PartTimes;

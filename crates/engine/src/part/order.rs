@@ -3,9 +3,8 @@
 //! Time order costs a check where the rows have it, and a stable, adaptive sort where they have not;
 //! the series key is a counting sort of small integers, so rows in order of time meet no comparison.
 
-use super::RowSource;
-use super::Slice;
 use super::layout::MAX_ROWS;
+use super::{RowSource, Slice};
 use crate::{EngineError, Result};
 use arrow_array::Array;
 use arrow_array::cast::AsArray;

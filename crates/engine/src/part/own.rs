@@ -2,9 +2,8 @@
 
 use super::layout::{FOOTER_HEAD_BYTES, FooterHead, TRAILER_BYTES, Trailer, u32_at};
 use super::open::{ARRAY, check_header, schema_bytes};
-use crate::Result;
 use crate::disk::FileBytes;
-use crate::{EngineError, part::Part};
+use crate::{EngineError, Result, part::Part};
 use std::path::Path;
 use std::sync::Arc;
 use tickstone_model::{AlterTable, ColumnType, ElementType, PartitionBy, TableSchema};

@@ -18,23 +18,21 @@ mod surveying;
 
 pub(crate) use reading::{Reader, read_only};
 
-use crate::dedup::{Keys, batch_without};
-use crate::dictionary::Dictionary;
 use crate::disk::Disk;
+use crate::disk::checked::{mend_copy, sync_if_there};
 use crate::error::is_full;
-use crate::manifest::{
-    Manifest, TABLES_DIR, copy_path, list_tables, mend_copy, symbols_path, sync_if_there, table_dir,
-};
+use crate::paths::{TABLES_DIR, TAPE_DIR, copy_path, symbols_path, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge, split_by_partition};
-use crate::snapshot::{
+use crate::store::dedup::{Keys, batch_without};
+use crate::store::dictionary::Dictionary;
+use crate::store::manifest::{Manifest, list_tables};
+use crate::store::snapshot::{
     DroppedCell, Effect, LoadEffect, RowsEffect, Snapshot, Source, TableSnapshot, fit_rows,
 };
 use crate::tape::change::{Change, KIND_CLOSE, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::{Frame, HEADER_BYTES, TRAILER_BYTES};
 use crate::tape::named::{NamedSegment, Names, TapeFound, TapeManifest, UNFINISHED, remove_released};
-use crate::tape::segment::{
-    Segment, SegmentEnd, TAPE_DIR, epoch_of, first_position, position_after, segment_path,
-};
+use crate::tape::segment::{Segment, SegmentEnd, epoch_of, first_position, position_after, segment_path};
 use crate::tape::writer::Written;
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -48,6 +46,9 @@ const CLOSE_BYTES: u64 = (HEADER_BYTES + TRAILER_BYTES) as u64;
 
 /// Runs a partition may gather during replay before neighbours merge.
 const REPLAY_RUNS_MAX: usize = 64;
+
+/// How often something is read anew, at most, since parts of it were removed.
+pub(crate) const READS_MAX: usize = 32;
 
 /// Fewer tables than this are not worth a thread.
 const TABLES_A_THREAD_MIN: usize = 16;

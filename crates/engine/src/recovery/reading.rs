@@ -18,14 +18,15 @@
 
 use super::Replay;
 use crate::disk::Disk;
-use crate::engine::lock;
-use crate::manifest::{list_tables, table_dir};
-use crate::publisher::Publisher;
-use crate::snapshot::Snapshot;
-use crate::switch::{self, Switch};
+use crate::lock::lock;
+use crate::paths::{TAPE_DIR, table_dir};
+use crate::store::manifest::list_tables;
+use crate::store::publisher::Publisher;
+use crate::store::snapshot::Snapshot;
+use crate::store::switch::{self, Switch};
 use crate::tape::frame::{Frame, read_frame};
 use crate::tape::named::TapeFound;
-use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, list_segments, segment_path};
+use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;

@@ -1,9 +1,9 @@
 //! Replay for a check: past damage, without keeping rows.
 
 use super::Replay;
-use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::snapshot::{Snapshot, TableSnapshot, fit_rows};
+use crate::store::dictionary::Dictionary;
+use crate::store::snapshot::{Snapshot, TableSnapshot, fit_rows};
 use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::Frame;
 use arrow_array::cast::AsArray;

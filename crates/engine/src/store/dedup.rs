@@ -14,7 +14,9 @@
 
 use crate::part::{Part, PositionRange};
 use crate::recent::{Run, take_rows};
-use crate::snapshot::{LoadEffect, PartFile, PartView, PartitionSnapshot, Source, Superseded, TableSnapshot};
+use crate::store::snapshot::{
+    LoadEffect, PartFile, PartView, PartitionSnapshot, Source, Superseded, TableSnapshot,
+};
 use crate::tape::change::{ImportSource, PartEntry};
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;

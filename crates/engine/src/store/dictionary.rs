@@ -125,7 +125,7 @@ impl Dictionary {
     /// # Errors
     /// [`EngineError::Io`]; the file before it stays.
     pub(crate) fn save(&self, disk: &dyn Disk, path: &Path, count: usize) -> Result<bool> {
-        crate::manifest::replace_with_copy(disk, path, self.encode(count))
+        crate::disk::checked::replace_with_copy(disk, path, self.encode(count))
     }
 
     /// The bytes of a symbol file of the first `count` symbols, without the checksum at their end.
@@ -172,7 +172,7 @@ impl Dictionary {
     /// # Errors
     /// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
     pub(crate) fn load(disk: &dyn Disk, path: &Path, count: usize) -> Result<Self> {
-        let (_, bytes) = crate::manifest::read_checked(disk, path, MAGIC, VERSION)?;
+        let (_, bytes) = crate::disk::checked::read_checked(disk, path, MAGIC, VERSION)?;
         let damaged = |what: String| EngineError::damaged(path, 0, what);
         let mut input = Decoder::new(&bytes);
         let mut inner = Inner::default();

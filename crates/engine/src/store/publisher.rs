@@ -1,8 +1,9 @@
 //! Where the current snapshot is, and the one place that swaps it.
 
-use crate::engine::lock;
-use crate::snapshot::{Effect, Snapshot};
+use crate::lock::lock;
+use crate::store::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::tape::writer::{Publish, Written};
+use crate::{EngineError, Result};
 use arc_swap::ArcSwap;
 use std::sync::{Arc, Mutex};
 
@@ -20,6 +21,15 @@ impl Publisher {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// The table of this name, as of now.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`].
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<TableSnapshot>> {
+        let table = self.snapshot().table(name).map(Arc::clone);
+        table.ok_or_else(|| EngineError::NoSuchTable { name: name.to_string() })
     }
 
     /// Makes the next snapshot from the current one.

@@ -12,18 +12,15 @@
 //! - finishing is idempotent: each step may find itself done.
 
 use crate::codec::{Decoder, Encoder, Malformed};
+use crate::disk::checked::{read_checked, replace_file, sync_if_there};
 use crate::disk::{AppendFile, DirEntry, Disk, FileBytes, refused};
-use crate::manifest::{read_checked, replace_file, sync_if_there};
+use crate::paths::{STAGE_DIR, SWITCH_FILE};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where files stand before they are switched to.
-pub(crate) const STAGE_DIR: &str = "next";
-/// The file that says what to switch to.
-pub(crate) const SWITCH_FILE: &str = "SWITCH";
 const MAGIC: &[u8; 8] = b"TKSWCH\0\0";
 const VERSION: u32 = 1;
 

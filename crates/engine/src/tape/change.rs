@@ -7,8 +7,7 @@
 
 use super::rows::{decode_columns, encode_columns};
 use crate::codec::{Decoder, Encoder, Malformed};
-use crate::part::PositionRange;
-use crate::part_name::PartName;
+use crate::part::{PartName, PartSummary, PositionRange};
 use arrow_array::ArrayRef;
 use tickstone_model::{ColumnType, PartitionBy, SyncPolicy, TableSchema, TableSchemaBuilder, TimeRange, Ttl};
 
@@ -49,6 +48,18 @@ pub(crate) struct PartEntry {
 }
 
 impl PartEntry {
+    /// The entry of a part that was written, or found.
+    pub(crate) fn of(
+        partition: i64,
+        file: String,
+        positions: PositionRange,
+        summary: &PartSummary,
+        schema_version: u32,
+    ) -> Self {
+        let PartSummary { rows, times, file_bytes } = *summary;
+        Self { partition, file, positions, rows, times, file_bytes, schema_version }
+    }
+
     /// What says that no row of this part's positions is left.
     pub(crate) fn emptied(&self) -> Self {
         Self::emptied_of(self.partition, self.positions)
@@ -116,6 +127,19 @@ pub(crate) enum Change {
     Close,
     /// Frames from `first` up to this one's position are lost: a repair put them aside.
     Gap { first: u64 },
+}
+
+impl Change {
+    /// The symbols it brings, by table.
+    pub(crate) fn symbols(&self) -> Vec<(u32, &[NewSymbols])> {
+        match self {
+            Self::Rows(tables) => tables.iter().map(|rows| (rows.table, &rows.symbols[..])).collect(),
+            Self::Load { table, symbols, .. } | Self::Rewrite { table, symbols, .. } => {
+                vec![(*table, &symbols[..])]
+            }
+            _ => Vec::new(),
+        }
+    }
 }
 
 const KIND_ROWS: u16 = 1;

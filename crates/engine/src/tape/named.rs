@@ -7,14 +7,13 @@
 //!   after a clean close, else its header;
 //! - what is promised is taken back, on stable storage, before it is cut off.
 
-use super::segment::{
-    SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, epoch_of, first_position, list_segments, segment_path,
-};
+use super::segment::{SEGMENT_HEADER_BYTES, Segment, epoch_of, first_position, list_segments, segment_path};
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::disk::Disk;
-use crate::engine::lock;
+use crate::disk::checked::{read_checked, replace_with_copy};
 use crate::error::is_full;
-use crate::manifest::{copy_path, read_checked, replace_with_copy};
+use crate::lock::lock;
+use crate::paths::{TAPE_DIR, copy_path};
 use crate::{EngineError, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex};

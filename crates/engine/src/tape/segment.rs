@@ -8,11 +8,10 @@
 use super::frame::{Frame, Tail, classify_tail, read_frame};
 use super::named::NamedSegment;
 use crate::disk::{Disk, FileBytes};
+use crate::paths::TAPE_DIR;
 use crate::{EngineError, Result};
 use std::path::{Path, PathBuf};
 
-/// The folder of the tape.
-pub(crate) const TAPE_DIR: &str = "tape";
 /// First bytes of a segment.
 const MAGIC: &[u8; 8] = b"TKTAPE\0\0";
 /// The format version this build writes, and the newest it reads.

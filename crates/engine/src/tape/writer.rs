@@ -20,10 +20,11 @@
 use super::fate::{Fate, Ticket};
 use super::frame::{END_MARKER, FrameHeader, HEADER_BYTES, MAX_PAYLOAD_BYTES, TRAILER_BYTES};
 use super::named::{NamedSegment, Names};
-use super::segment::{SEGMENT_HEADER_BYTES, TAPE_DIR, first_position, segment_header, segment_path};
+use super::segment::{SEGMENT_HEADER_BYTES, first_position, segment_header, segment_path};
 use crate::clock::Clock;
 use crate::disk::{AppendFile, Disk, SyncFile};
 use crate::error::is_full;
+use crate::paths::TAPE_DIR;
 use crate::{EngineError, Result};
 use std::fmt::Debug;
 use std::io;

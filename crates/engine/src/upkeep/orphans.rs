@@ -11,19 +11,18 @@
 //! - a file of a table's past that its manifest may still name is none;
 //! - the tape is closed only once all was looked at, so that the next opening looks again where it was not.
 
-use crate::backup::hold::remove_unfinished;
+use crate::core::{Core, Maintenance, Sweep};
 use crate::disk::Disk;
-use crate::engine::lock;
-use crate::maintenance::Maintenance;
-use crate::manifest::{
-    Manifest, PackedChunk, TABLES_DIR, copy_path, symbols_column, sync_if_there, table_dir, unpack,
-};
-use crate::snapshot::{Snapshot, TableSnapshot, part_path};
+use crate::disk::checked::sync_if_there;
+use crate::lock::lock;
+use crate::paths::{TABLES_DIR, copy_path, symbols_column, table_dir};
+use crate::store::hold::remove_unfinished;
+use crate::store::manifest::{Manifest, PackedChunk, unpack};
+use crate::store::snapshot::{Snapshot, TableSnapshot, part_path};
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use tickstone_model::TableSchema;
 
 /// What is needed to tell an orphan.
@@ -44,28 +43,6 @@ struct Kept {
     retired: Vec<PathBuf>,
     /// Dropped columns on whose symbols its manifest may still rely.
     retired_columns: Vec<u32>,
-}
-
-/// How far the search for orphans is.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    pub(crate) stopping: AtomicBool,
-    pub(crate) done: AtomicBool,
-    /// Names of parts given out since the opening, while that is not done.
-    given: Mutex<HashSet<String>>,
-}
-
-impl Sweep {
-    /// Notes that a part of this name is going to be written.
-    pub(crate) fn give(&self, name: &str) {
-        if !self.done.load(Ordering::Acquire) {
-            lock(&self.given).insert(name.to_string());
-        }
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
-    }
 }
 
 impl Orphans {
@@ -104,10 +81,34 @@ impl Orphans {
             let _turn = maintenance.as_ref().map(|maintenance| lock(&maintenance.holding));
             remove_unfinished(disk)?;
         }
-        sweep.done.store(true, Ordering::Release);
-        lock(&sweep.given).clear();
+        sweep.finish();
         Ok(())
     }
+}
+
+/// Removes the files that a crash left, on a thread of its own or at once; `None` where there is none.
+///
+/// # Errors
+/// [`EngineError::Io`].
+pub(crate) fn sweep(core: &Arc<Core>, orphans: Option<Orphans>) -> Result<()> {
+    let maintenance = &core.maintenance;
+    let sweep = Arc::clone(&maintenance.sweep);
+    let Some(orphans) = orphans else {
+        sweep.finish();
+        return Ok(());
+    };
+    let disk = Arc::clone(&core.disk);
+    let of = Arc::downgrade(maintenance);
+    // Manifests and symbol files are written by those who hold the pause.
+    let run = move || orphans.remove(disk.as_ref(), &sweep, &of);
+    if !core.options.background {
+        return run();
+    }
+    // What it cannot remove the next opening tries again: the tape stays unclosed.
+    let thread = std::thread::Builder::new().name("sweep".to_string()).spawn(move || drop(run()));
+    let thread = thread.map_err(EngineError::io("start the thread of", "the sweep"))?;
+    *lock(&maintenance.sweeper) = Some(thread);
+    Ok(())
 }
 
 fn sweep_table(disk: &dyn Disk, kept: &Kept, sweep: &Sweep, of: &Weak<Maintenance>) -> Result<()> {
@@ -140,7 +141,7 @@ fn sweep_partition(disk: &dyn Disk, folder: &Path, named: &HashSet<PathBuf>, swe
     for (name, _) in list(disk, folder)? {
         let path = folder.join(&name);
         // A name is given out before there is a file.
-        let is_new = || lock(&sweep.given).contains(name.strip_suffix(".tmp").unwrap_or(&name));
+        let is_new = || sweep.has_given(name.strip_suffix(".tmp").unwrap_or(&name));
         if !named.contains(&path) && !is_new() {
             remove(disk, &path)?;
             gone = true;

@@ -4,7 +4,7 @@
 //! string or dictionary of strings; every other column must have its edge type already (the query
 //! layer casts).
 
-use crate::dictionary::Dictionary;
+use crate::store::dictionary::Dictionary;
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

@@ -5,18 +5,21 @@
 //!   which the next start removes;
 //! - when the frame is written, every part and its folder are on stable storage.
 
-use crate::dedup::last_of_each;
-use crate::engine::{Commit, Core, lock, lock_writer};
-use crate::ingest::to_rows;
-use crate::memory::Reservation;
-use crate::part::{Density, Part, PositionRange};
+use super::commit::{Commit, Commitment, Unnamed, acknowledge};
+use super::ingest::to_rows;
+use crate::core::Core;
+use crate::core::catalog::lock_writer;
+use crate::core::memory::Reservation;
+use crate::part::{Density, PositionRange};
 use crate::recent::take_rows;
-use crate::snapshot::{Effect, LoadEffect, TableSnapshot, part_path};
-use crate::tape::change::{Change, ImportSource, PartEntry, encode_change};
+use crate::store::dedup::last_of_each;
+use crate::store::new_part::NewPart;
+use crate::store::snapshot::{Effect, LoadEffect, TableSnapshot};
+use crate::tape::change::{Change, ImportSource, PartEntry};
+use crate::upkeep::maintenance::wait_for_memory;
 use crate::{EngineError, Result};
 use arrow_array::{RecordBatch, UInt32Array};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tickstone_model::{RowBatch, SyncPolicy, TimeRange, values_bytes};
 
@@ -29,7 +32,7 @@ pub struct BulkLoad {
     waiting: BTreeMap<i64, Waiting>,
     memory: Reservation,
     parts: Vec<PartEntry>,
-    written: Vec<PathBuf>,
+    written: Unnamed,
     rows: u64,
 }
 
@@ -41,9 +44,8 @@ struct Waiting {
 
 impl BulkLoad {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
-        core.writing("a bulk load")?;
         let table = core.table_of_rows(table)?.without_rows();
-        let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Unnamed::new(&core.disk));
         let memory = core.memory.reserve_for_load();
         Ok(Self { core, table, waiting, memory, parts, written, rows: 0 })
     }
@@ -60,7 +62,7 @@ impl BulkLoad {
     /// [`EngineError::Model`] where the rows do not fit, [`EngineError::Io`]; drop the load then.
     pub fn append(&mut self, rows: &RecordBatch) -> Result<()> {
         // Recent rows may still have the half of the budget that loads share.
-        self.core.wait_for_memory()?;
+        wait_for_memory(&self.core)?;
         let rows = to_rows(&self.table.schema, &self.table.dictionaries, rows)?;
         self.rows += rows.rows() as u64;
         for (partition, piece) in split_in_arrival_order(rows)? {
@@ -80,20 +82,17 @@ impl BulkLoad {
 
     fn write_part(&mut self, partition: i64) -> Result<()> {
         let Some(waiting) = self.waiting.remove(&partition) else { return Ok(()) };
-        let schema = &self.table.schema;
-        let file = self.core.new_part_name(Density::Fast);
-        let path = part_path(self.table.id, schema, partition, &file);
-        let options = self.core.options.part_options(Density::Fast);
         // The position is the commit's, known only then; the frame and the manifest say it.
         let positions = PositionRange { first: 0, last: 0 };
-        self.written.push(path.clone());
+        let name = self.core.new_part_name(Density::Fast);
+        let new = NewPart::new(&self.table, partition, name, positions);
+        self.written.add(new.path().to_path_buf());
         let batches = last_of_each(waiting.batches)?;
-        let summary = Part::write(self.core.disk.as_ref(), &path, schema, positions, &batches, options)?;
-        let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-        self.core.counters.loaded(file_bytes);
-        let schema_version = schema.version();
+        let options = self.core.options.part_options(Density::Fast);
+        let summary = new.write(self.core.disk.as_ref(), &batches, options)?;
+        self.core.counters.loaded(summary.file_bytes);
         self.memory.set(self.memory.bytes() - waiting.bytes);
-        self.parts.push(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version });
+        self.parts.push(new.entry(&summary));
         Ok(())
     }
 
@@ -106,73 +105,41 @@ impl BulkLoad {
     pub fn commit(mut self, source: Option<ImportSource>) -> Result<Commit> {
         let partitions: Vec<i64> = self.waiting.keys().copied().collect();
         partitions.into_iter().try_for_each(|partition| self.write_part(partition))?;
-        let folders: BTreeSet<_> = self.written.iter().filter_map(|path| path.parent()).collect();
-        for folder in folders {
-            self.core.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
-        }
+        self.written.sync_names()?;
         let core = Arc::clone(&self.core);
-        let writing = core.writing("a bulk load")?;
         let writer = core.table_writer(&self.table)?;
-        let mut writer = lock_writer(&writer);
-        writing.tape.check()?;
+        let mut commitment = Commitment::begin(&core, vec![lock_writer(&writer)]);
+        core.tape.check()?;
+        let locked = &mut commitment.writers()[0];
+        locked.check_there()?;
         // Parts may have been written already, with the columns of when the load began.
-        if writer.table.schema.version() != self.table.schema.version() {
-            writer.check_there()?;
-            return Err(EngineError::SchemaChanged { table: writer.table.schema.name().to_string() });
+        if locked.table.schema.version() != self.table.schema.version() {
+            return Err(EngineError::SchemaChanged { table: locked.table.schema.name().to_string() });
         }
-        writer.check_there()?;
-        let fate = writing.tape.fate();
-        let symbols = writer.new_symbols(&writing.tape);
-        let table = self.table.id;
-        let (parts, rows) = (self.parts.clone(), self.rows);
-        let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
-        let (kind, payload) = encode_change(&change);
         let dedup = !self.table.schema.dedup().is_empty();
         if dedup {
-            // Rows of commits on their way are to be seen.
-            writing.tape.publish_all()?;
+            let newest = self.parts.iter().filter_map(|part| part.times).map(|times| times.1).max();
+            locked.newest = locked.newest.max(newest);
         }
-        // What is replaced is known by the runs and parts that are there now: they stay until it is done.
-        let layout = dedup.then(|| lock(&self.table.dir.layout));
+        let (table, symbols) = (self.table.id, commitment.new_symbols(0));
+        let (parts, rows) = (self.parts.clone(), self.rows);
+        let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
+        commitment.hold_still(dedup.then_some(&self.table.dir))?;
         let load = if dedup {
-            writer.newest =
-                writer.newest.max(parts.iter().filter_map(|part| part.times).map(|times| times.1).max());
             let snapshot = core.publisher.snapshot();
             let now = snapshot.table_by_id(table).unwrap_or(&self.table);
             LoadEffect::superseding(now, parts, source)?
         } else {
             LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
         };
-        let effect = Effect::Load { table, load };
-        let ticket = writing.tape.append_after(&fate, kind, &payload, effect, SyncPolicy::Always)?;
-        // From here on the tape may name the files: they stay, unless it says that it does not.
-        let written = std::mem::take(&mut self.written);
-        if let Change::Load { symbols, .. } = &change {
-            writer.logged(symbols, &ticket);
-        }
-        if layout.is_some() {
-            writing.tape.publish_all()?;
-        }
-        drop(layout);
-        drop(writer);
-        self.memory.set(0);
-        core.acknowledge(&ticket, [table]).inspect_err(|error| {
-            if matches!(error, EngineError::DiskFull { .. }) {
-                self.written = written;
-            }
+        let ticket = commitment.append(&change, Effect::Load { table, load }, SyncPolicy::Always)?;
+        self.written.named_if(|| {
+            commitment.release()?;
+            self.memory.set(0);
+            acknowledge(&core, &ticket, &[table])
         })?;
         core.counters.committed(rows);
         Ok(Commit { position: ticket.position, rows })
-    }
-}
-
-impl Drop for BulkLoad {
-    fn drop(&mut self) {
-        for path in &self.written {
-            // What cannot be removed is unnamed: the next start removes it.
-            let _ = self.core.disk.remove(&path.with_extension("part.tmp"));
-            let _ = self.core.disk.remove(path);
-        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! Transactions: rows for one or more tables that become durable and visible together.
 
-use crate::alter::check_same_columns;
-use crate::dedup::{Keys, last_of_each};
-use crate::engine::{Commit, Core, TableWriter, lock, lock_writer};
-use crate::ingest::to_rows;
-use crate::memory::Reservation;
+use super::commit::{Commit, Commitment, acknowledge};
+use super::ingest::to_rows;
+use crate::core::Core;
+use crate::core::catalog::{TableWriter, check_same_columns, lock_writer};
+use crate::core::memory::{Memory, Reservation};
 use crate::recent::split_by_partition;
-use crate::snapshot::{Effect, RowsEffect, Superseded, TableSnapshot};
-use crate::tape::change::{Change, TableRows, encode_change};
+use crate::store::dedup::{Keys, last_of_each};
+use crate::store::snapshot::{Effect, RowsEffect, Superseded, TableSnapshot};
+use crate::tape::change::{Change, TableRows};
+use crate::upkeep::maintenance::wait_for_memory;
 use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;
@@ -17,7 +19,8 @@ use tickstone_model::{RowBatch, SyncPolicy, TimeRange};
 /// A commit being put together. Dropped without [`Self::commit`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct Transaction {
-    core: Arc<Core>,
+    /// `None` where the database is open for reading.
+    core: Option<Arc<Core>>,
     /// By table id, so that writer locks are taken in one order.
     tables: BTreeMap<u32, Pending>,
     memory: Reservation,
@@ -30,28 +33,31 @@ struct Pending {
 }
 
 impl Transaction {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        let memory = core.memory.reserve();
-        Self { core, tables: BTreeMap::new(), memory }
+    pub(crate) fn new(core: Option<Arc<Core>>, memory: &Arc<Memory>) -> Self {
+        Self { core, tables: BTreeMap::new(), memory: memory.reserve() }
+    }
+
+    fn core(&self) -> Result<&Arc<Core>> {
+        self.core.as_ref().ok_or(EngineError::ReadOnly { action: "INSERT" })
     }
 
     /// Adds rows; they are checked now and stored with the commit.
     ///
     /// # Errors
-    /// [`crate::EngineError::NoSuchTable`], [`crate::EngineError::ReadOnly`], [`crate::EngineError::Model`] where the rows
+    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::Model`] where the rows
     /// do not fit, [`EngineError::MemoryFull`] where others hold the memory they need; what was added before
-    /// stays in the transaction. [`crate::EngineError::SchemaChanged`] where the
+    /// stays in the transaction. [`EngineError::SchemaChanged`] where the
     /// table's columns were changed since rows were added for it: begin again.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
-        self.core.writing("INSERT")?;
-        let table = self.core.table_of_rows(table)?;
+        let core = Arc::clone(self.core()?);
+        let table = core.table_of_rows(table)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
             let bytes = self.memory.bytes() + rows.memory_bytes();
             if let Some(others) = self.memory.crowded_by(bytes) {
                 let cause =
                     format!("loads, merges and other transactions hold {others} bytes, this one {bytes}");
-                let budget_bytes = self.core.options.memory_budget_bytes;
+                let budget_bytes = core.options.memory_budget_bytes;
                 return Err(EngineError::MemoryFull { budget_bytes, cause });
             }
             self.memory.set(bytes);
@@ -78,84 +84,81 @@ impl Transaction {
     /// policy of the tables in it.
     ///
     /// # Errors
-    /// [`crate::EngineError::NoSuchTable`] where a table was dropped meanwhile, [`crate::EngineError::SchemaChanged`]
-    /// where columns of one were changed, [`crate::EngineError::CommitTooLarge`], [`crate::EngineError::DiskFull`]: nothing is stored then. [`crate::EngineError::TapeStopped`]: reopen to know.
+    /// [`EngineError::NoSuchTable`] where a table was dropped meanwhile, [`EngineError::SchemaChanged`]
+    /// where columns of one were changed, [`EngineError::CommitTooLarge`], [`EngineError::DiskFull`]: nothing is stored then. [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(self, sync: Option<SyncPolicy>) -> Result<Commit> {
         let rows = self.rows();
-        let writing = self.core.writing("INSERT")?;
+        let core = Arc::clone(self.core()?);
         if rows == 0 {
-            writing.tape.check()?;
+            core.tape.check()?;
             return Ok(Commit { position: 0, rows });
         }
-        self.core.wait_for_memory()?;
+        wait_for_memory(&core)?;
         let memory = self.memory;
         let policy =
             sync.or_else(|| self.tables.values().map(|p| p.table.schema.sync()).max()).unwrap_or_default();
         let mut prepared = Vec::with_capacity(self.tables.len());
-        for pending in self.tables.into_values() {
-            let rows = concat(&last_of_each(pending.batches)?)?;
-            let writer = self.core.table_writer(&pending.table)?;
-            prepared.push((writer, rows.clone(), split_by_partition(rows)?));
+        for Pending { table, batches } in self.tables.into_values() {
+            let rows = concat(&last_of_each(batches)?)?;
+            let writer = core.table_writer(&table)?;
+            prepared.push(Prepared { table, writer, pieces: split_by_partition(rows.clone())?, rows });
         }
-        let mut writers: Vec<_> = prepared.iter().map(|(writer, _, _)| lock_writer(writer)).collect();
-        let fate = writing.tape.fate();
-        let mut frames = Vec::with_capacity(writers.len());
-        for (writer, (_, rows, _)) in writers.iter_mut().zip(&prepared) {
+        let writers = prepared.iter().map(|table| lock_writer(&table.writer)).collect();
+        let mut commitment = Commitment::begin(&core, writers);
+        let mut frames = Vec::with_capacity(prepared.len());
+        for (place, table) in prepared.iter().enumerate() {
+            let writer = &commitment.writers()[place];
             // A table that a stopped tape changed is another one than was acknowledged: then that is the error.
-            writer.check_fits(rows.schema()).or_else(|error| writing.tape.check().and(Err(error)))?;
-            let (columns, symbols) = (rows.columns().to_vec(), writer.new_symbols(&writing.tape));
-            frames.push(TableRows { table: writer.table.id, symbols, rows: rows.rows(), columns });
+            writer.check_fits(table.rows.schema()).or_else(|error| core.tape.check().and(Err(error)))?;
+            let symbols = commitment.new_symbols(place);
+            let (table, rows) = (table.table.id, &table.rows);
+            frames.push(TableRows { table, symbols, rows: rows.rows(), columns: rows.columns().to_vec() });
         }
-        let late = with_late_rows(&mut writers, &prepared);
-        let dirs: Vec<_> = late.iter().map(|(place, _)| Arc::clone(&writers[*place].table.dir)).collect();
-        if !late.is_empty() {
-            // Rows of commits on their way are to be seen.
-            writing.tape.publish_all()?;
-        }
-        // What is replaced is known by the runs and parts that are there now: they stay until it is done.
-        let layouts: Vec<_> = dirs.iter().map(|dir| lock(&dir.layout)).collect();
-        let superseded = supersede(&self.core, &prepared, &late)?;
-        let change = Change::Rows(frames);
-        let (kind, payload) = encode_change(&change);
-        let Change::Rows(frames) = change else { unreachable!("made above") };
+        let late = with_late_rows(commitment.writers(), &prepared);
+        commitment.hold_still(late.iter().map(|place| &prepared[*place].table.dir))?;
+        let superseded = supersede(&core, &prepared, &late)?;
         let effects = frames.iter().zip(&prepared).zip(superseded);
-        let effects = effects.map(|((frame, (_, _, pieces)), superseded)| RowsEffect {
+        let effects = effects.map(|((frame, table), superseded)| RowsEffect {
             table: frame.table,
-            pieces: pieces.clone(),
+            pieces: table.pieces.clone(),
             new_symbols: !frame.symbols.is_empty(),
             superseded,
         });
-        let effect = Effect::Rows(effects.collect());
-        let ticket = writing.tape.append_after(&fate, kind, &payload, effect, policy)?;
-        writers.iter_mut().zip(&frames).for_each(|(writer, frame)| writer.logged(&frame.symbols, &ticket));
-        if !layouts.is_empty() {
-            writing.tape.publish_all()?;
-        }
-        drop(layouts);
-        drop(writers);
+        let (tables, effect) = (ids(&frames), Effect::Rows(effects.collect()));
+        let ticket = commitment.append(&Change::Rows(frames), effect, policy)?;
+        commitment.release()?;
         // The rows count as recent from here on.
         drop(memory);
-        self.core.acknowledge(&ticket, frames.iter().map(|frame| frame.table))?;
-        self.core.counters.committed(rows);
+        acknowledge(&core, &ticket, &tables)?;
+        core.counters.committed(rows);
         Ok(Commit { position: ticket.position, rows })
     }
 }
 
-/// What was prepared of a table's rows: its writer, all of them, and those of each partition.
-type Prepared = (Arc<Mutex<TableWriter>>, RowBatch, Vec<(TimeRange, RowBatch)>);
+/// What was prepared of a table's rows: all of them, and those of each partition.
+struct Prepared {
+    table: Arc<TableSnapshot>,
+    writer: Arc<Mutex<TableWriter>>,
+    rows: RowBatch,
+    pieces: Vec<(TimeRange, RowBatch)>,
+}
 
-/// The tables, by place and id, that may have rows which these replace (DEDUP UPSERT KEYS).
+fn ids(frames: &[TableRows]) -> Vec<u32> {
+    frames.iter().map(|frame| frame.table).collect()
+}
+
+/// The tables, by place, that may have rows which these replace (DEDUP UPSERT KEYS).
 ///
 /// Rows that are all newer than what the table ever had replace none, and cost a comparison.
-fn with_late_rows(writers: &mut [MutexGuard<'_, TableWriter>], prepared: &[Prepared]) -> Vec<(usize, u32)> {
+fn with_late_rows(writers: &mut [MutexGuard<'_, TableWriter>], prepared: &[Prepared]) -> Vec<usize> {
     let mut late = Vec::new();
-    for (place, (writer, (_, rows, _))) in writers.iter_mut().zip(prepared).enumerate() {
+    for (place, (writer, Prepared { rows, .. })) in writers.iter_mut().zip(prepared).enumerate() {
         if rows.schema().dedup().is_empty() {
             continue;
         }
         let times = rows.times().unwrap_or_default();
         if writer.newest.is_some_and(|newest| times.iter().any(|ts| *ts <= newest)) {
-            late.push((place, writer.table.id));
+            late.push(place);
         }
         writer.newest = writer.newest.max(times.iter().max().copied());
     }
@@ -164,12 +167,12 @@ fn with_late_rows(writers: &mut [MutexGuard<'_, TableWriter>], prepared: &[Prepa
 
 /// What the rows replace, by table. The parts and runs of the tables `late` must stay as they are until that
 /// is published.
-fn supersede(core: &Core, prepared: &[Prepared], late: &[(usize, u32)]) -> Result<Vec<Vec<Superseded>>> {
+fn supersede(core: &Core, prepared: &[Prepared], late: &[usize]) -> Result<Vec<Vec<Superseded>>> {
     let mut superseded: Vec<Vec<Superseded>> = prepared.iter().map(|_| Vec::new()).collect();
     let snapshot = core.publisher.snapshot();
-    for (place, id) in late {
-        let (_, _, pieces) = &prepared[*place];
-        let Some(table) = snapshot.table_by_id(*id) else { continue };
+    for place in late {
+        let Prepared { table, pieces, .. } = &prepared[*place];
+        let Some(table) = snapshot.table_by_id(table.id) else { continue };
         for (partition, piece) in pieces {
             let (found, _) = table.supersede(*partition, &Keys::of(piece)?, u64::MAX)?;
             superseded[*place].push(found);

@@ -1,12 +1,14 @@
 //! Bringing a directory to the state of a source.
 
+use super::BackupSummary;
 use super::source::Source;
-use super::{BACKUP_TEXT, BackupSummary, RESTORE_FILE};
-use crate::check::Progress;
+use crate::care::check::Progress;
 use crate::disk::Disk;
-use crate::manifest::{Manifest, TABLES_DIR, copy_path, sealed, symbols_path, table_dir};
-use crate::snapshot::{PartFile, TableSnapshot};
-use crate::switch::Switch;
+use crate::disk::checked::sealed;
+use crate::paths::{BACKUP_TEXT, RESTORE_FILE, TABLES_DIR, copy_path, symbols_path, table_dir};
+use crate::store::manifest::Manifest;
+use crate::store::snapshot::{PartFile, TableSnapshot};
+use crate::store::switch::Switch;
 use crate::tape::named::{TAPE_MANIFEST, TapeManifest};
 use crate::tape::segment::{list_segments, segment_path};
 use crate::{EngineError, Result};

@@ -14,26 +14,21 @@
 //! Enter at [`Engine::backup`], [`restore`] and [`Engine::hold`].
 
 mod copy;
-pub(crate) mod hold;
+mod hold;
 mod source;
 
-use crate::check::Progress;
+pub(crate) use hold::{hold, release};
+pub(crate) use source::Source;
+
+use crate::care::check::Progress;
 use crate::disk::Disk;
-use crate::engine::Engine;
-use crate::switch;
+use crate::paths::{BACKUP_FILE, LOCK_FILE, RESTORE_FILE};
+use crate::store::manifest::{Manifest, list_tables};
+use crate::store::switch;
 use crate::{EngineError, Result};
 use copy::Copying;
-use source::Source;
 use std::path::Path;
 use std::sync::Arc;
-
-/// Tells a backup from a database that is not to be overwritten.
-pub(crate) const BACKUP_FILE: &str = "BACKUP";
-/// What is in it.
-pub(crate) const BACKUP_TEXT: &[u8] = b"backup of a Tickstone database\n";
-/// Says that a restore into this directory was begun and not finished.
-pub(crate) const RESTORE_FILE: &str = "RESTORE";
-const LOCK_FILE: &str = "LOCK";
 
 /// What a backup or a restore brought over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,35 +49,31 @@ pub struct BackupSummary {
     pub parts_removed: u64,
 }
 
-impl Engine {
-    /// Brings `to` to the present state while writing goes on: an empty directory, or a backup made
-    /// before, of which parts that are still needed stay. `to` is open for writing.
-    ///
-    /// # Errors
-    /// [`EngineError::NotABackup`] where `to` holds anything else, [`EngineError::Damaged`] where a part
-    /// is not as it was written, [`EngineError::Io`]: the backup before is then as it was.
-    pub fn backup(
-        &self,
-        to: &Arc<dyn Disk>,
-        progress: &mut dyn FnMut(Progress<'_>),
-    ) -> Result<BackupSummary> {
-        switch::finish(to.as_ref())?;
-        let names = names(to.as_ref())?;
-        let known = names.iter().any(|name| name == BACKUP_FILE);
-        // Before the first switch a backup is parts without a manifest, and what was made ready.
-        let begun = names.iter().all(|name| matches!(name.as_str(), "tables" | "next" | "SWITCH.tmp"))
-            && crate::manifest::list_tables(to.as_ref())?
-                .into_iter()
-                .all(|id| to.read(&crate::manifest::Manifest::path(id)).is_err());
-        if !known && !begun {
-            return Err(EngineError::NotABackup { found: names.join(", ") });
-        }
-        // Where another process writes, parts may go before they are copied; those that were are not copied again.
-        self.read(|_| {
-            let source = Source::of_engine(self)?;
-            Copying::new(&source, to.as_ref(), &mut *progress).run(Some(BACKUP_FILE))
-        })
-    }
+/// Makes `to` ready for a backup: an empty directory, or a backup made before.
+///
+/// # Errors
+/// [`EngineError::NotABackup`] where it holds anything else, [`EngineError::Io`].
+pub(crate) fn prepare(to: &dyn Disk) -> Result<()> {
+    switch::finish(to)?;
+    let names = names(to)?;
+    let known = names.iter().any(|name| name == BACKUP_FILE);
+    // Before the first switch a backup is parts without a manifest, and what was made ready.
+    let begun = names.iter().all(|name| matches!(name.as_str(), "tables" | "next" | "SWITCH.tmp"))
+        && list_tables(to)?.into_iter().all(|id| to.read(&Manifest::path(id)).is_err());
+    if known || begun { Ok(()) } else { Err(EngineError::NotABackup { found: names.join(", ") }) }
+}
+
+/// Brings `to`, which is [prepared](prepare), to the state of `source`.
+///
+/// # Errors
+/// [`EngineError::Damaged`] where a part is not as it was written, [`EngineError::Io`]: the backup before is then as
+/// it was.
+pub(crate) fn copy_into(
+    source: &Source,
+    to: &dyn Disk,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<BackupSummary> {
+    Copying::new(source, to, progress).run(Some(BACKUP_FILE))
 }
 
 /// Copies a backup, or any database that nobody writes, into an empty directory, and verifies it.

@@ -1,10 +1,10 @@
 //! What is copied: a snapshot, and the tape up to its position.
 
+use crate::core::Core;
 use crate::disk::{Disk, FileBytes};
-use crate::engine::{Core, Engine};
-use crate::recovery;
-use crate::snapshot::Snapshot;
-use crate::switch;
+use crate::recovery::{self, READS_MAX};
+use crate::store::snapshot::Snapshot;
+use crate::store::switch;
 use crate::tape::named::{NamedSegment, TapeFound};
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, list_segments};
@@ -27,38 +27,34 @@ impl TapePiece {
 }
 
 /// One state of a database. The snapshot keeps its parts from being removed.
-pub(super) struct Source {
+pub(crate) struct Source {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) tape: Vec<TapePiece>,
 }
 
 impl Source {
-    /// The present state of an open database.
-    pub(super) fn of_engine(engine: &Engine) -> Result<Self> {
-        if engine.is_read_only() { Self::beside_a_writer(engine) } else { Self::of_writer(&engine.core) }
-    }
-
     /// The present state of a database that this process writes. Its writer goes on: only sealing waits, while the
     /// names of segments are read.
-    pub(super) fn of_writer(core: &Core) -> Result<Self> {
-        let writing = core.writing("a backup")?;
+    pub(crate) fn of_writer(core: &Core) -> Result<Self> {
         let disk = Arc::clone(&core.disk);
-        let _pause = writing.maintenance.pause();
+        let _pause = core.maintenance.pause();
         let snapshot = core.publisher.snapshot();
-        writing.tape.sync(snapshot.position())?;
+        core.tape.sync(snapshot.position())?;
         let segments = TapeFound::look(disk.as_ref())?.segments;
         let tape = tape_up_to(disk.as_ref(), &snapshot, segments)?;
         Ok(Self { disk, snapshot, tape })
     }
 
-    /// The state that this process sees of a database that another may write. That one does not wait: the tape must
-    /// still hold what the state has in memory.
-    fn beside_a_writer(engine: &Engine) -> Result<Self> {
-        for _ in 0..Engine::READS_MAX {
-            engine.refresh()?;
-            let disk = switch::settled(&engine.core.disk)?;
-            let snapshot = engine.snapshot();
+    /// The state that this process sees of a database that another may write: `newest` brings it up to that. That one
+    /// does not wait: the tape must still hold what the state has in memory.
+    pub(crate) fn beside_a_writer(
+        disk: &Arc<dyn Disk>,
+        newest: impl Fn() -> Result<Arc<Snapshot>>,
+    ) -> Result<Self> {
+        for _ in 0..READS_MAX {
+            let snapshot = newest()?;
+            let disk = switch::settled(disk)?;
             // Also those that the writer lets go of just now: the state may have their rows in memory.
             let segments = list_segments(disk.as_ref())?;
             let tape = match tape_up_to(disk.as_ref(), &snapshot, segments) {
@@ -73,7 +69,7 @@ impl Source {
             }
         }
         let cause = "its tape let go of rows each time".to_string();
-        Err(EngineError::Unsettled { tries: Engine::READS_MAX, cause })
+        Err(EngineError::Unsettled { tries: READS_MAX, cause })
     }
 
     /// The state of a database that nobody writes.

@@ -5,23 +5,25 @@ use super::report::{Finding, Remedy, Severity};
 use super::survey::Look;
 use super::tables::{broken_file, unneeded_symbols};
 use super::tape::Walked;
-use crate::backup::hold::{HOLD_DIR, is_held};
-use crate::backup::{BACKUP_FILE, BACKUP_TEXT, RESTORE_FILE};
 use crate::disk::{DirEntry, Disk};
-use crate::manifest::{Manifest, TABLES_DIR, copy_path, symbols_path, table_dir};
-use crate::part::{Part, PartSummary, PositionRange};
-use crate::repair::aside::DAMAGED_DIR;
-use crate::snapshot::{TableSnapshot, part_path};
-use crate::switch::{self, STAGE_DIR, SWITCH_FILE, Switch};
+use crate::part::{Part, PositionRange};
+use crate::paths::{
+    BACKUP_FILE, BACKUP_TEXT, DAMAGED_DIR, HOLD_DIR, LOCK_FILE, RESTORE_FILE, STAGE_DIR, SWITCH_FILE,
+    TABLES_DIR, TAPE_DIR, copy_path, symbols_path, table_dir,
+};
+use crate::store::hold::is_held;
+use crate::store::manifest::Manifest;
+use crate::store::snapshot::{TableSnapshot, part_path};
+use crate::store::switch;
+use crate::store::switch::Switch;
 use crate::tape::change::PartEntry;
 use crate::tape::named::{TAPE_MANIFEST, UNFINISHED};
-use crate::tape::segment::{TAPE_DIR, list_segments, segment_path};
+use crate::tape::segment::{list_segments, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tickstone_model::PartitionBy;
 
-const LOCK_FILE: &str = "LOCK";
 /// Folders nest no deeper in a database.
 const DEPTH_MAX: usize = 8;
 
@@ -252,13 +254,13 @@ fn loaded(look: &mut Look<'_>, table: &TableSnapshot, path: &Path, position: u64
     if !inspect(look, table, path, &part).flaws.is_empty() {
         return None;
     }
-    let PartSummary { rows, times, file_bytes } = *part.summary();
-    let partition = table.schema.partition_by().partition_of(times.map_or(0, |(least, _)| least)).from;
+    let summary = part.summary();
+    let partition =
+        table.schema.partition_by().partition_of(summary.times.map_or(0, |(least, _)| least)).from;
     let file = path.file_name()?.to_str()?.to_string();
     let positions = PositionRange { first: position, last: position };
     let right = part_path(table.id, &table.schema, partition, &file) == path;
-    let schema_version = schema.version();
-    right.then_some(PartEntry { partition, file, positions, rows, times, file_bytes, schema_version })
+    right.then(|| PartEntry::of(partition, file, positions, summary, schema.version()))
 }
 
 /// Rows of a part that nothing describes, where it can be opened.

@@ -6,9 +6,10 @@
 
 use crate::Result;
 use crate::disk::Disk;
-use crate::manifest::{Manifest, pack, symbols_path, table_dir};
 use crate::part::{Part, PositionRange};
-use crate::snapshot::History;
+use crate::paths::{symbols_path, table_dir};
+use crate::store::manifest::{Manifest, pack};
+use crate::store::snapshot::History;
 use crate::tape::change::{Change, PartEntry, decode_change};
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{Segment, list_segments};
@@ -115,11 +116,7 @@ fn find_parts(disk: &dyn Disk, id: u32, told: &Told) -> Result<Vec<FoundPart>> {
             if partition_by.label(partition) != folder {
                 continue;
             }
-            let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-            let positions = part.positions();
-            let file = file.name;
-            let schema_version = 0;
-            let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
+            let entry = PartEntry::of(partition, file.name, part.positions(), summary, 0);
             parts.push(FoundPart { entry, schema: Arc::clone(part.schema()) });
         }
     }

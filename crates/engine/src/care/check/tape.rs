@@ -4,14 +4,14 @@
 use super::report::{Finding, Remedy, Severity};
 use super::survey::{Look, TapeChange, TapeCover};
 use super::tables::{Found, broken_file};
-use crate::manifest::{symbols_path, table_dir};
+use crate::paths::{TAPE_DIR, symbols_path, table_dir};
 use crate::recovery::Replay;
-use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::store::snapshot::{Snapshot, TableSnapshot};
 use crate::tape::change::{KIND_CLOSE, KIND_GAP, Scope, scope_of};
 use crate::tape::frame::Frame;
 use crate::tape::named::NamedSegment;
 use crate::tape::scan::{Item, scan};
-use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, TAPE_DIR, epoch_of, position_after, segment_path};
+use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, epoch_of, position_after, segment_path};
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,11 +1,9 @@
 //! Copies of everything that a repair changes or removes.
 
 use super::Job;
-use crate::backup::BACKUP_FILE;
-use crate::check::survey::PartTrouble;
+use crate::care::check::survey::PartTrouble;
 use crate::disk::Disk;
-use crate::manifest::copy_path;
-use crate::switch::{STAGE_DIR, SWITCH_FILE};
+use crate::paths::{BACKUP_FILE, DAMAGED_DIR, STAGE_DIR, SWITCH_FILE, copy_path};
 use crate::tape::named::TAPE_MANIFEST;
 use crate::tape::segment::{list_segments, segment_path};
 use crate::{EngineError, Result};
@@ -13,8 +11,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where copies go, in a folder numbered by repair.
-pub(crate) const DAMAGED_DIR: &str = "damaged";
 /// How much of a file is copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
 

@@ -19,11 +19,11 @@ mod tables;
 mod tape;
 
 use crate::Result;
-use crate::backup::{BACKUP_FILE, BACKUP_TEXT};
-use crate::check::survey::Survey;
-use crate::check::{CheckOptions, Progress, Report};
+use crate::care::check::survey::Survey;
+use crate::care::check::{CheckOptions, Progress, Report};
 use crate::disk::Disk;
-use crate::switch::{self, Switch};
+use crate::paths::{BACKUP_FILE, BACKUP_TEXT};
+use crate::store::switch::{self, Switch};
 use crate::tape::segment::epoch_of;
 use std::fmt;
 use std::path::{Path, PathBuf};

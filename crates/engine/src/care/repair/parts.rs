@@ -1,10 +1,11 @@
 //! The rows of a damaged part that are whole, in a new part of the same positions.
 
 use super::Job;
+use crate::Result;
 use crate::part::{Density, Part, PartOptions, SLICE_ROWS};
-use crate::snapshot::{PartFile, TableSnapshot, part_path};
+use crate::store::new_part::NewPart;
+use crate::store::snapshot::{PartFile, TableSnapshot};
 use crate::tape::change::PartEntry;
-use crate::{EngineError, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_model::RowBatch;
@@ -27,18 +28,16 @@ impl Job<'_> {
         let batches = read_rows(&part, good)?;
         let entry = &file.entry;
         let name = format!("{:06x}-{:08x}.part", self.epoch(), self.done.parts_rewritten);
-        let path = part_path(table.id, &table.schema, entry.partition, &name);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let options = PartOptions { slice_rows: SLICE_ROWS, threads, density: Density::Fast };
         // What a load wrote says nothing of positions, before and after.
-        let positions = part.positions();
-        let summary = Part::write(self.disk, &path, part.schema(), positions, &batches, options)?;
-        let folder = path.parent().expect("a part is in its partition's folder");
-        self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
+        let new = NewPart::of_schema(table, part.schema(), entry.partition, name, part.positions());
+        let summary = new.write(self.disk, &batches, options)?;
+        new.sync_name(self.disk)?;
         self.done.parts_rewritten += 1;
         self.done.rows_kept += summary.rows;
-        let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-        Ok(Some(PartEntry { file: name, rows, times, file_bytes, ..entry.clone() }))
+        let (positions, schema_version) = (entry.positions, entry.schema_version);
+        Ok(Some(PartEntry { positions, schema_version, ..new.entry(&summary) }))
     }
 }
 

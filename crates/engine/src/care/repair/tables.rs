@@ -2,10 +2,12 @@
 
 use super::Job;
 use crate::Result;
-use crate::check::survey::{PartTrouble, TableTrouble};
-use crate::manifest::{Manifest, SupersededRows, copy_path, pack, sealed, symbols_path};
-use crate::snapshot::{PartFile, TableSnapshot, leave_out};
-use crate::switch::Switch;
+use crate::care::check::survey::{PartTrouble, TableTrouble};
+use crate::disk::checked::sealed;
+use crate::paths::{copy_path, symbols_path};
+use crate::store::manifest::{Manifest, SupersededRows, pack};
+use crate::store::snapshot::{PartFile, TableSnapshot, leave_out};
+use crate::store::switch::Switch;
 use crate::tape::change::PartEntry;
 use std::ops::Range;
 use std::path::{Path, PathBuf};

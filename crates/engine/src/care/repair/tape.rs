@@ -6,8 +6,8 @@
 //! repaired tape ends with a segment of a new epoch, so that no position and no name is used twice.
 
 use super::Job;
-use crate::check::survey::TapeTrouble;
-use crate::switch::Switch;
+use crate::care::check::survey::TapeTrouble;
+use crate::store::switch::Switch;
 use crate::tape::change::{Change, KIND_GAP, encode_change};
 use crate::tape::frame::{END_MARKER, Frame, FrameHeader};
 use crate::tape::named::{NamedSegment, TAPE_MANIFEST, TapeManifest};

@@ -1,7 +1,6 @@
 //! Sums of words that are stored as differences of neighbours, without summing those up word by word: the difference of row
 //! `j` is in all words from there on, so it counts `rows - j` times.
 
-use super::alp;
 use super::ints::PLACE_BITS;
 use super::lane::{Lane, STRETCH, Same, unpack, unpack_stretch};
 use super::plain::{Lanes, summed};
@@ -9,7 +8,7 @@ use super::simd::{self, Kernel, ROW_BYTES, Simd};
 use super::slots::{first, scratch};
 use super::value::Value;
 use super::words::{self, Packed};
-use super::{Damage, Decoded, bit, kind};
+use super::{Damage, Decoded, alp, bit, kind};
 use crate::part::BLOCK_ROWS;
 use crate::part::stats::Measure;
 use std::marker::PhantomData;

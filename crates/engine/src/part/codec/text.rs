@@ -1,10 +1,9 @@
 //! Strings and binary: lengths by the integer codec, bytes as they are or compressed by zstd.
 
-use super::ints;
 use super::lane::Same;
 use super::shape::UNRELATED;
 use super::slots::Slot;
-use super::{Damage, Decoded, kind, split, words};
+use super::{Damage, Decoded, ints, kind, split, words};
 use crate::part::layout::u32_at;
 use std::cell::RefCell;
 use zstd::bulk::Decompressor;

@@ -8,18 +8,17 @@
 //! - it holds the effect of every CREATE, TRUNCATE and bulk load of its table up to `saved_at`, and
 //!   of rows exactly those within its parts' positions.
 
-use crate::checksum;
 use crate::codec::{Decoder, Encoder, Malformed};
-use crate::disk::{Disk, FileBytes};
-use crate::error::is_full;
+use crate::disk::Disk;
+use crate::disk::checked::{read_checked, replace_with_copy, sync_if_there};
 use crate::part::PositionRange;
-use crate::snapshot::{History, Retirement, SchemaVersion};
+use crate::paths::{TABLES_DIR, copy_path, table_dir};
+use crate::store::snapshot::{History, Retirement, SchemaVersion};
 use crate::tape::change::{
     ImportSource, PartEntry, decode_part, decode_range, decode_schema, decode_schema_without_properties,
     decode_source, encode_range, encode_schema, encode_source,
 };
 use crate::{EngineError, Result};
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_model::TableSchema;
@@ -28,17 +27,11 @@ mod pack;
 
 pub(crate) use pack::{CHUNK_PARTITIONS, PackedChunk, fast_since, pack, unpack};
 
-/// The folder of all tables; each has a folder named by its id in it.
-pub(crate) const TABLES_DIR: &str = "tables";
 const MANIFEST_FILE: &str = "manifest";
-const COPY_EXTENSION: &str = "copy";
 const MAGIC: &[u8; 8] = b"TKMANI\0\0";
 const VERSION: u32 = 4;
 /// The first version that has parts in chunks, and emptied positions beside them.
 const VERSION_CHUNKS: u32 = 4;
-/// Bytes of magic, version and checksum around a checked file's contents.
-const PREFIX_BYTES: usize = 12;
-const CRC_BYTES: usize = 4;
 
 /// A file that was imported into a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,25 +79,6 @@ pub(crate) struct SupersededRows {
     pub(crate) rows: Vec<u32>,
 }
 
-/// The folder of a table.
-pub(crate) fn table_dir(table: u32) -> PathBuf {
-    Path::new(TABLES_DIR).join(table.to_string())
-}
-
-/// First letters of the name of a symbol file.
-const SYMBOLS_PREFIX: &str = "symbols-";
-
-/// The file of a SYMBOL column's strings, by the column's id.
-pub(crate) fn symbols_path(table: u32, column_id: u32) -> PathBuf {
-    table_dir(table).join(format!("{SYMBOLS_PREFIX}{column_id}"))
-}
-
-/// The id of the column whose symbols a file of this name holds, or is the copy of; `None` for other files.
-pub(crate) fn symbols_column(file: &str) -> Option<u32> {
-    let (name, extension) = file.split_once('.').unwrap_or((file, COPY_EXTENSION));
-    name.strip_prefix(SYMBOLS_PREFIX)?.parse().ok().filter(|_| extension == COPY_EXTENSION)
-}
-
 /// Ids of the tables that have a folder, ascending.
 pub(crate) fn list_tables(disk: &dyn Disk) -> Result<Vec<u32>> {
     let entries = disk.list(Path::new(TABLES_DIR)).map_err(EngineError::io("list", TABLES_DIR))?;
@@ -112,17 +86,6 @@ pub(crate) fn list_tables(disk: &dyn Disk) -> Result<Vec<u32>> {
         entries.iter().filter(|entry| entry.is_dir).filter_map(|e| e.name.parse().ok()).collect();
     ids.sort_unstable();
     Ok(ids)
-}
-
-/// Syncs a folder, which may be missing.
-///
-/// # Errors
-/// [`EngineError::Io`].
-pub(crate) fn sync_if_there(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    match disk.sync_dir(dir) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        other => other.map_err(EngineError::io("sync", dir)),
-    }
 }
 
 impl Manifest {
@@ -417,135 +380,6 @@ fn decode_history(input: &mut Decoder<'_>, schema: &TableSchema) -> std::result:
         retirements.push(Retirement { position: input.u64()?, range: decode_range(input)? });
     }
     Ok(History::of(versions, retirements))
-}
-
-/// The copy of a file that [`replace_with_copy`] wrote.
-pub(crate) fn copy_path(path: &Path) -> PathBuf {
-    path.with_extension(COPY_EXTENSION)
-}
-
-/// Replaces a small file as [`replace_file`] does, then the copy of it that a repair may take. Whether the copy
-/// was: nothing relies on it, but where it was not the end must not count as a clean close, so that the next
-/// opening writes it ([`mend_copy`]).
-///
-/// # Errors
-/// [`EngineError::Io`] where the file could not be replaced.
-pub(crate) fn replace_with_copy(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<bool> {
-    let copy = sealed(bytes.clone());
-    replace_file(disk, path, bytes)?;
-    Ok(write_copy(disk, path, &copy).is_ok())
-}
-
-/// Writes the copy of a file whose own name is stable. It gets its name when it is whole.
-fn write_copy(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension("copy.tmp");
-    disk.remove(&temporary)?;
-    let mut file = disk.create(&temporary)?;
-    file.append(bytes)?;
-    file.sync()?;
-    disk.rename(&temporary, &copy_path(path))?;
-    if cfg!(feature = "planted-unsynced-rename") {
-        return Ok(());
-    }
-    disk.sync_dir(path.parent().unwrap_or(Path::new("")))
-}
-
-/// Writes the copy of a file anew where a crash came between the two. The file, which may be missing, has a stable
-/// name.
-///
-/// # Errors
-/// [`EngineError::Io`]; a full disk is none.
-pub(crate) fn mend_copy(disk: &dyn Disk, path: &Path) -> Result<()> {
-    let bytes = match disk.read(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        other => other.map_err(EngineError::io("read", path))?,
-    };
-    let copy = copy_path(path);
-    if disk.read(&copy).is_ok_and(|copy| *copy == *bytes) {
-        return Ok(());
-    }
-    // The very bytes that are copied: another reading gave others, perhaps.
-    if !is_sealed(&bytes) {
-        return Err(EngineError::damaged(path, 0, "the checksum does not match"));
-    }
-    match write_copy(disk, path, &bytes) {
-        Err(error) if is_full(&error) => Ok(()),
-        other => other.map_err(EngineError::io("write", copy)),
-    }
-}
-
-/// `bytes` and their CRC-32C.
-pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let crc = crc32c::crc32c(&bytes);
-    bytes.extend_from_slice(&crc.to_le_bytes());
-    bytes
-}
-
-/// Whether bytes end with the CRC-32C of those before.
-fn is_sealed(bytes: &[u8]) -> bool {
-    bytes.split_last_chunk().is_some_and(|(body, crc)| checksum::matches(body, u32::from_le_bytes(*crc)))
-}
-
-/// Replaces a small file atomically; appends the CRC-32C of `bytes` to it.
-///
-/// # Errors
-/// [`EngineError::Io`]; the file before it stays.
-pub(crate) fn replace_file(disk: &dyn Disk, path: &Path, bytes: Vec<u8>) -> Result<()> {
-    let temporary = path.with_extension("tmp");
-    let bytes = sealed(bytes);
-    disk.remove(&temporary).map_err(EngineError::io("remove", &temporary))?;
-    let mut file = disk.create(&temporary).map_err(EngineError::io("create", &temporary))?;
-    file.append(&bytes).map_err(EngineError::io("write", &temporary))?;
-    file.sync().map_err(EngineError::io("sync", &temporary))?;
-    disk.rename(&temporary, path).map_err(EngineError::io("rename to", path))?;
-    let dir = path.parent().unwrap_or(Path::new(""));
-    if cfg!(feature = "planted-unsynced-rename") {
-        return Ok(());
-    }
-    disk.sync_dir(dir).map_err(EngineError::io("sync", dir))
-}
-
-/// The contents of a file whose checksum was compared, as they lie in it.
-#[derive(Debug)]
-pub(crate) struct CheckedBytes {
-    file: FileBytes,
-    body_end: usize,
-}
-
-impl Deref for CheckedBytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.file[PREFIX_BYTES..self.body_end]
-    }
-}
-
-/// The version and the contents, past magic and version, of a file that [`replace_file`] wrote.
-///
-/// # Errors
-/// [`EngineError::Io`], [`EngineError::Damaged`] or [`EngineError::NewerFormat`].
-pub(crate) fn read_checked(
-    disk: &dyn Disk,
-    path: &Path,
-    magic: &[u8; 8],
-    version: u32,
-) -> Result<(u32, CheckedBytes)> {
-    let bytes = disk.read(path).map_err(EngineError::io("read", path))?;
-    let damaged = |what: &str| EngineError::damaged(path, 0, what);
-    let body_end = bytes.len().checked_sub(CRC_BYTES).filter(|end| *end >= PREFIX_BYTES);
-    let body_end = body_end.ok_or_else(|| damaged("the file is too short"))?;
-    let (body, crc) = bytes.split_at(body_end);
-    if !checksum::matches(body, u32::from_le_bytes(crc.try_into().expect("four bytes"))) {
-        return Err(damaged("the checksum does not match"));
-    }
-    if &body[..8] != magic {
-        return Err(damaged("the file is of another kind"));
-    }
-    let found = u32::from_le_bytes(body[8..PREFIX_BYTES].try_into().expect("four bytes"));
-    if found > version {
-        return Err(EngineError::NewerFormat { path: path.to_path_buf(), found, known: version });
-    }
-    Ok((found, CheckedBytes { file: bytes, body_end }))
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@
 //! - [`PackedChunk::decode`] has looked at every byte of a chunk that came from a file.
 
 use crate::codec::{Decoder, Encoder, Malformed};
-use crate::part::{Density, PositionRange};
-use crate::part_name::PartName;
+use crate::part::{Density, PartName, PositionRange};
 use crate::tape::change::PartEntry;
 use std::sync::Arc;
 

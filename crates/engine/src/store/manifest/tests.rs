@@ -1,7 +1,8 @@
 use super::*;
 use crate::disk::MemoryDisk;
+use crate::disk::checked::replace_file;
+use crate::part::PartName;
 use crate::part::PositionRange;
-use crate::part_name::PartName;
 use crate::tape::change::{Change, PartEntry, encode_change, encode_part};
 use tickstone_model::{AlterTable, Column, ColumnType, TimeRange, Ttl};
 

@@ -5,8 +5,8 @@
 
 use super::history::{History, fit_rows};
 use super::{PartitionSnapshot, Snapshot, Source, TableSnapshot};
-use crate::dictionary::Dictionary;
 use crate::recent::Run;
+use crate::store::dictionary::Dictionary;
 use std::sync::{Arc, OnceLock};
 use tickstone_model::{ColumnType, TableSchema, TimeRange};
 

@@ -4,11 +4,11 @@ use super::{
     DroppedCell, History, PartFile, PartitionSnapshot, Partitions, Snapshot, Source, TableDir, TableSnapshot,
     Unpacking,
 };
-use crate::dictionary::Dictionary;
 use crate::disk::Disk;
-use crate::manifest::{ImportRecord, Manifest, SupersededRows};
 use crate::part::PositionRange;
 use crate::recent::Run;
+use crate::store::dictionary::Dictionary;
+use crate::store::manifest::{ImportRecord, Manifest, SupersededRows};
 use crate::tape::change::{ImportSource, PartEntry, RewrittenPart};
 use crate::tape::writer::Written;
 use std::collections::HashSet;

@@ -32,16 +32,15 @@ pub use select::{Segment, Selection};
 use tables::Tables;
 pub(crate) use view::PartView;
 
-use crate::EngineError;
-use crate::Result;
-use crate::dictionary::Dictionary;
 use crate::disk::{Disk, FileBytes};
-use crate::engine::lock;
-use crate::manifest::{ImportRecord, Manifest, fast_since, table_dir};
-use crate::part::{ColumnStats, Density, Part, PositionRange, StatValue};
-use crate::part_name::PartName;
+use crate::lock::lock;
+use crate::part::{ColumnStats, Density, Part, PartName, PositionRange, StatValue};
+use crate::paths::table_dir;
 use crate::recent::Run;
+use crate::store::dictionary::Dictionary;
+use crate::store::manifest::{ImportRecord, Manifest, fast_since};
 use crate::tape::change::PartEntry;
+use crate::{EngineError, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -351,6 +350,11 @@ pub(crate) struct PartFile {
 }
 
 impl PartFile {
+    /// When it was written (s since the Unix epoch); 0, long ago, where its name does not say.
+    pub(crate) fn written_s(&self) -> u64 {
+        self.name.and_then(|name| name.written_s).unwrap_or(0)
+    }
+
     pub(crate) fn new(entry: PartEntry, schema: &Arc<TableSchema>, dir: &Arc<TableDir>) -> Self {
         let path = part_path(dir.table, schema, entry.partition, &entry.file);
         let (schema, dir) = (Arc::clone(schema), Arc::clone(dir));

@@ -9,7 +9,7 @@
 //! - totals and the list of partitions with runs are those of the chunks, after every change.
 
 use super::{History, PartFile, PartitionSnapshot, Source, TableDir};
-use crate::manifest::{CHUNK_PARTITIONS, PackedChunk};
+use crate::store::manifest::{CHUNK_PARTITIONS, PackedChunk};
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 use tickstone_model::{TableSchema, TimeRange};

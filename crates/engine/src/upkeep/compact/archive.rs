@@ -7,25 +7,17 @@
 //!   find out that there is nothing to do;
 //! - one dense part is done with; rows that come later make it due again.
 
-use super::{Compaction, Merge, parts_of};
+use super::merge::Merge;
+use super::{merge_as, merge_fully, parts_of, patience};
 use crate::Result;
-use crate::engine::{Core, lock};
+use crate::core::Core;
+use crate::lock::lock;
 use crate::part::Density;
-use crate::snapshot::{PartFile, PartitionSnapshot, Source, TableSnapshot};
+use crate::store::snapshot::{PartFile, Source};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// How often what is due is looked for unasked, at least.
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
 /// Most rows of a part: see `PartWriter::add`.
 const ROWS_MAX: u64 = u32::MAX as u64;
-
-impl PartFile {
-    /// When it was written (s since the Unix epoch); 0, long ago, where its name does not say.
-    fn written_s(&self) -> u64 {
-        self.name.and_then(|name| name.written_s).unwrap_or(0)
-    }
-}
 
 /// The density of what parts merge into unasked: dense where all are.
 pub(super) fn density_of(parts: &[Arc<PartFile>]) -> Density {
@@ -53,84 +45,58 @@ fn due(parts: Vec<Arc<PartFile>>) -> Option<Vec<Arc<PartFile>>> {
     None
 }
 
-impl Compaction {
-    /// How long to wait for a request before looking for what has become old; `None` for as long as it takes.
-    pub(super) fn patience(archive_after: Duration) -> Option<Duration> {
-        (!archive_after.is_zero()).then(|| archive_after.min(LOOK_AGAIN))
+/// The merge of a partition that has become old, `None` where none has.
+pub(super) fn next_archive(core: &Core) -> Option<Merge> {
+    let after = core.options.archive_after;
+    if after.is_zero() || core.compaction.worker.is_stopping() {
+        return None;
     }
-}
-
-impl Core {
-    /// The merge of a partition that has become old, `None` where none has.
-    pub(super) fn next_archive(&self) -> Option<Merge> {
-        let writing = self.writing("archiving").ok()?;
-        let after = self.options.archive_after;
-        if after.is_zero() || writing.compaction.is_stopping() {
+    let now_s = core.now_s();
+    let broken = {
+        let due = lock(&core.compaction.due);
+        // A look at all parts is not for every commit.
+        let again = patience(after).map_or(0, |patience| patience.as_secs());
+        let too_soon = |looked_s: u64| now_s >= looked_s && now_s < looked_s.saturating_add(again);
+        if core.options.background && due.looked_s.is_some_and(too_soon) {
             return None;
         }
-        let now_s = self.now_s();
-        let broken = {
-            let requests = lock(&writing.compaction.requests);
-            // A look at all parts is not for every commit.
-            let again = Compaction::patience(after).map_or(0, |patience| patience.as_secs());
-            let too_soon = |looked_s: u64| now_s >= looked_s && now_s < looked_s.saturating_add(again);
-            if self.options.background && requests.looked_s.is_some_and(too_soon) {
-                return None;
+        due.broken.clone()
+    };
+    let latest_s = now_s.checked_sub(after.as_secs())?;
+    let snapshot = core.publisher.snapshot();
+    for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
+        for partition in table.partitions().worth_archiving(latest_s) {
+            let is_old = |part: &Arc<PartFile>| part.written_s() <= latest_s && !broken.contains(&part.path);
+            if partition.runs() > 0 || !partition.part_sources().all(is_old) {
+                continue;
             }
-            requests.broken.clone()
-        };
-        let latest_s = now_s.checked_sub(after.as_secs())?;
-        let snapshot = self.publisher.snapshot();
-        for table in snapshot.tables().filter(|table| !lock(&table.dir.layout).rewriting) {
-            for partition in table.partitions().worth_archiving(latest_s) {
-                let is_old =
-                    |part: &Arc<PartFile>| part.written_s() <= latest_s && !broken.contains(&part.path);
-                if partition.runs() > 0 || !partition.part_sources().all(is_old) {
-                    continue;
-                }
-                if let Some(parts) = due(parts_of(&partition.sources)) {
-                    return self.archive_of(table, &partition, parts);
-                }
+            if let Some(parts) = due(parts_of(&partition.sources)) {
+                return Some(merge_as(core, table, &partition, parts, Density::Dense));
             }
         }
-        lock(&writing.compaction.requests).looked_s = Some(now_s);
-        None
     }
+    lock(&core.compaction.due).looked_s = Some(now_s);
+    None
+}
 
-    /// Makes one dense part of the parts of each partition of one table, or of all, at full speed.
-    pub(crate) fn archive_fully(&self, table: Option<&str>) -> Result<()> {
-        self.merge_fully(table, Self::next_full_archive)
-    }
+/// Makes one dense part of the parts of each partition of one table, or of all, at full speed.
+pub(crate) fn archive_fully(core: &Core, table: Option<&str>) -> Result<()> {
+    merge_fully(core, table, next_full_archive)
+}
 
-    fn next_full_archive(&self, id: u32) -> Option<Merge> {
-        let snapshot = self.publisher.snapshot();
-        let table = snapshot.table_by_id(id).filter(|table| !lock(&table.dir.layout).rewriting)?;
-        for partition in table.partitions() {
-            // Between parts may be rows that came meanwhile.
-            for parts in partition.sources.split(|source| matches!(source, Source::Run(_))) {
-                let wasteful = |part: &&Arc<PartFile>| !partition.superseded_of(part).is_empty();
-                let parts = parts_of(parts);
-                let with_superseded = || parts.iter().find(wasteful).map(|part| vec![Arc::clone(part)]);
-                if let Some(parts) = due(parts.clone()).or_else(with_superseded) {
-                    return self.archive_of(table, partition, parts);
-                }
+fn next_full_archive(core: &Core, id: u32) -> Option<Merge> {
+    let snapshot = core.publisher.snapshot();
+    let table = snapshot.table_by_id(id).filter(|table| !lock(&table.dir.layout).rewriting)?;
+    for partition in table.partitions() {
+        // Between parts may be rows that came meanwhile.
+        for parts in partition.sources.split(|source| matches!(source, Source::Run(_))) {
+            let wasteful = |part: &&Arc<PartFile>| !partition.superseded_of(part).is_empty();
+            let parts = parts_of(parts);
+            let with_superseded = || parts.iter().find(wasteful).map(|part| vec![Arc::clone(part)]);
+            if let Some(parts) = due(parts.clone()).or_else(with_superseded) {
+                return Some(merge_as(core, table, partition, parts, Density::Dense));
             }
         }
-        None
     }
-
-    fn archive_of(
-        &self,
-        table: &Arc<TableSnapshot>,
-        partition: &PartitionSnapshot,
-        parts: Vec<Arc<PartFile>>,
-    ) -> Option<Merge> {
-        self.merge_as(table, partition, parts, Density::Dense)
-    }
-
-    /// The time by the engine's clock (s since the Unix epoch); 0 before it.
-    pub(crate) fn now_s(&self) -> u64 {
-        let now_ns = self.writing("the time").map_or(0, |writing| writing.clock.now_ns());
-        u64::try_from(now_ns / 1_000_000_000).unwrap_or(0)
-    }
+    None
 }

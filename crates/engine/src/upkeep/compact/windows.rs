@@ -4,7 +4,7 @@
 //! order of time, so that memory is that of the slices that overlap.
 
 use crate::Result;
-use crate::snapshot::{PartFile, Segment, Selection, TableSnapshot};
+use crate::store::snapshot::{PartFile, Segment, Selection, TableSnapshot};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use std::sync::Arc;

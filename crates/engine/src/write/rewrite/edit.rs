@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::part::RowSource;
-use crate::snapshot::Segment;
+use crate::store::snapshot::Segment;
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_select::take::take;

@@ -13,18 +13,22 @@
 mod edit;
 mod part;
 
-use crate::dictionary::Dictionary;
-use crate::engine::{Core, TableWriter, lock, lock_writer};
-use crate::ingest::intern_column;
-use crate::part::{Density, PartWriter};
-use crate::snapshot::{Effect, PartFile, Segment, Selection, TableSnapshot, part_path};
-use crate::tape::change::{Change, PartEntry, RewrittenPart, encode_change};
+use super::commit::{Commitment, Unnamed, acknowledge};
+use super::ingest::intern_column;
+use crate::core::Core;
+use crate::core::catalog::{TableWriter, lock_writer};
+use crate::lock::lock;
+use crate::part::Density;
+use crate::store::dictionary::Dictionary;
+use crate::store::new_part::NewPart;
+use crate::store::snapshot::{Effect, PartFile, Segment, Selection, TableSnapshot};
+use crate::tape::change::{Change, RewrittenPart};
+use crate::upkeep::seal::seal_table;
 use crate::{EngineError, Result};
 use arrow_array::{Array, ArrayRef};
 use edit::{EditedSlice, PartEdits};
 use part::{Came, ChangedPart};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tickstone_model::{ModelError, SyncPolicy, TimeRange};
 
@@ -53,7 +57,7 @@ pub struct Rewrite {
     edit_bytes: usize,
     mark_bytes: usize,
     /// Files that no frame names yet.
-    written: BTreeSet<PathBuf>,
+    written: Unnamed,
     bytes: u64,
     /// Dropped last: others wait until the files above are dealt with.
     exclusive: Exclusive,
@@ -91,17 +95,12 @@ impl Drop for Exclusive {
 
 impl Rewrite {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
-        core.writing("DELETE or UPDATE")?;
         let table = core.table_of_rows(table)?;
         let id = table.id;
         let exclusive = Exclusive::take(core, table.without_rows())?;
-        let writing = exclusive.core.writing("DELETE or UPDATE")?;
         // Commits that were on their way when the table was locked are to be seen.
-        writing.tape.settle()?;
-        {
-            let pause = writing.maintenance.pause();
-            exclusive.core.seal_table(id, &pause)?;
-        }
+        exclusive.core.tape.settle()?;
+        seal_table(&exclusive.core, id, &exclusive.core.maintenance.pause())?;
         let snapshot = exclusive.core.publisher.snapshot();
         let table = snapshot.table_by_id(id).map(Arc::clone);
         let table = table
@@ -111,7 +110,7 @@ impl Rewrite {
             parts: BTreeMap::new(),
             edit_bytes: 0,
             mark_bytes: 0,
-            written: BTreeSet::new(),
+            written: Unnamed::new(&exclusive.core.disk),
             bytes: 0,
             exclusive,
         })
@@ -305,17 +304,13 @@ impl Rewrite {
         } else {
             self.write_edited(&file, superseded, place.0, edits)?
         };
-        if let Came::File(path, _) = &came {
-            self.written.insert(path.clone());
-        }
         let Some(part) = self.parts.get_mut(&place) else { return Ok(()) };
         let before = part.mark_bytes();
         let gone = part.written(edits, superseded, came);
         self.mark_bytes += part.mark_bytes() - before;
         drop(file);
         if let Some(path) = gone {
-            self.exclusive.core.disk.remove(&path).map_err(EngineError::io("remove", &path))?;
-            self.written.remove(&path);
+            self.written.remove(&path)?;
         }
         Ok(())
     }
@@ -364,11 +359,10 @@ impl Rewrite {
         let table = Arc::clone(&self.table);
         let partition = table.partitions[partition].range;
         let core = Arc::clone(&self.exclusive.core);
-        let (schema, positions) = (self.table.schema(), file.entry.positions);
         let name = core.new_part_name(Density::Fast);
-        let path = part_path(self.table.id, schema, partition.from, &name);
-        let options = core.options.part_options(Density::Fast);
-        let mut writer = PartWriter::create(core.disk.as_ref(), &path, schema, positions, options)?;
+        let new = NewPart::new(&table, partition.from, name, file.entry.positions);
+        self.written.add(new.path().to_path_buf());
+        let mut writer = new.writer(core.disk.as_ref(), core.options.part_options(Density::Fast))?;
         let mut rows = 0;
         for slice in 0..file.open()?.slices().len() {
             let all = Selection::default();
@@ -385,10 +379,7 @@ impl Rewrite {
         }
         let summary = writer.finish()?;
         self.bytes += summary.file_bytes;
-        let (rows, times, file_bytes) = (summary.rows, summary.times, summary.file_bytes);
-        let (partition, file, schema_version) = (partition.from, name, schema.version());
-        let entry = PartEntry { partition, file, positions, rows, times, file_bytes, schema_version };
-        Ok(Came::File(path, Arc::new(PartFile::new(entry, schema, &self.table.dir))))
+        Ok(Came::File(new.path().to_path_buf(), new.opened(&summary)))
     }
 
     /// The parts that were written anew, as the tape tells of them.
@@ -420,44 +411,19 @@ impl Rewrite {
             return Ok(Rewritten { rows, parts, bytes, position: 0 });
         }
         let core = Arc::clone(&self.exclusive.core);
-        let folders: BTreeSet<_> = self.written.iter().filter_map(|path| path.parent()).collect();
-        for folder in folders {
-            core.disk.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
-        }
-        let writing = core.writing("DELETE or UPDATE")?;
-        let ticket = {
-            let mut writer = lock(&self.exclusive.writer);
-            let fate = writing.tape.fate();
-            let (table, symbols) = (self.table.id, writer.new_symbols(&writing.tape));
-            let change = Change::Rewrite { table, symbols, parts: rewritten.clone() };
-            let (kind, payload) = encode_change(&change);
-            let effect = Effect::Rewrite { table, parts: rewritten };
-            let ticket = writing.tape.append_after(&fate, kind, &payload, effect, SyncPolicy::Always)?;
-            if let Change::Rewrite { symbols, .. } = &change {
-                writer.logged(symbols, &ticket);
-            }
-            ticket
-        };
-        // From here on the tape may name the files: they stay, unless it says that it does not.
-        let written = std::mem::take(&mut self.written);
-        writing.tape.wait(&ticket).inspect_err(|error| {
-            if matches!(error, EngineError::DiskFull { .. }) {
-                self.written = written;
-            }
+        self.written.sync_names()?;
+        let mut commitment = Commitment::begin(&core, vec![lock(&self.exclusive.writer)]);
+        let (table, symbols) = (self.table.id, commitment.new_symbols(0));
+        let change = Change::Rewrite { table, symbols, parts: rewritten.clone() };
+        let effect = Effect::Rewrite { table, parts: rewritten };
+        let ticket = commitment.append(&change, effect, SyncPolicy::Always)?;
+        self.written.named_if(|| {
+            commitment.release()?;
+            core.tape.wait(&ticket)
         })?;
         core.counters.rewrote(bytes);
-        let table = self.table.id;
         drop(self);
-        core.acknowledge(&ticket, [table])?;
+        acknowledge(&core, &ticket, &[table])?;
         Ok(Rewritten { rows, parts, bytes, position: ticket.position })
-    }
-}
-
-impl Drop for Rewrite {
-    fn drop(&mut self) {
-        for path in &self.written {
-            // What cannot be removed is unnamed: the next start removes it.
-            let _ = self.exclusive.core.disk.remove(path);
-        }
     }
 }

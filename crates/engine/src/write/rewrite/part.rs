@@ -5,7 +5,7 @@
 
 use super::edit::PartEdits;
 use crate::Result;
-use crate::snapshot::PartFile;
+use crate::store::snapshot::PartFile;
 use arrow_array::{ArrayRef, UInt64Array};
 use arrow_buffer::BooleanBufferBuilder;
 use arrow_select::take::take;

@@ -1,8 +1,8 @@
 use super::*;
 use crate::disk::{Disk, MemoryDisk};
-use crate::manifest::pack;
+use crate::part::PartName;
 use crate::part::PositionRange;
-use crate::part_name::PartName;
+use crate::store::manifest::pack;
 use crate::tape::change::PartEntry;
 use tickstone_model::{ColumnType, PartitionBy};
 
