@@ -16,7 +16,7 @@
 //!   off again, and others take its place. What does not follow is read anew;
 //! - a close is passed over, as the next opening cuts it off.
 
-use super::Replay;
+use super::replay::{Opening, Replay};
 use crate::disk::Disk;
 use crate::lock::lock;
 use crate::paths::{TAPE_DIR, table_dir};
@@ -28,7 +28,6 @@ use crate::tape::frame::{Frame, read_frame};
 use crate::tape::named::TapeFound;
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, list_segments, segment_path};
 use crate::{EngineError, Result};
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -141,7 +140,7 @@ struct Ahead<'a> {
     snapshot: Arc<Snapshot>,
     place: Option<Place>,
     /// There once there is a frame.
-    replay: Option<Replay>,
+    replay: Option<Replay<Opening>>,
 }
 
 impl<'a> Ahead<'a> {
@@ -165,7 +164,7 @@ impl<'a> Ahead<'a> {
                 return Ok(false);
             }
         }
-        let complete = |replay: &Replay| replay.unknown.is_empty() && replay.incomplete.is_empty();
+        let complete = |replay: &Replay<Opening>| replay.unknown.is_empty() && replay.incomplete.is_empty();
         Ok(self.replay.as_ref().is_none_or(complete))
     }
 
@@ -217,26 +216,10 @@ impl<'a> Ahead<'a> {
     }
 }
 
-impl Replay {
+impl Replay<Opening> {
     /// Goes on with a state that was read up to this position of the tape.
     fn going_on(disk: &Arc<dyn Disk>, snapshot: &Snapshot, chain: Option<u64>) -> Self {
-        Self {
-            disk: Arc::clone(disk),
-            snapshot: snapshot.clone(),
-            chain,
-            surveying: false,
-            rows_seen: 0,
-            last_position: snapshot.position(),
-            saved: 0,
-            next_table: 0,
-            unreadable: BTreeMap::new(),
-            with_more_symbols: HashSet::new(),
-            unknown: HashSet::new(),
-            incomplete: HashMap::new(),
-            clean_close: false,
-            close_proof: 0,
-            dropped: Vec::new(),
-        }
+        Self { chain, ..Self::begin(disk, snapshot.clone(), snapshot.position(), Opening) }
     }
 
     /// Opens the parts of these tables.

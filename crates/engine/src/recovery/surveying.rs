@@ -1,42 +1,53 @@
 //! Replay for a check: past damage, without keeping rows.
 
-use super::Replay;
+use super::replay::{Policy, Replay};
 use crate::disk::Disk;
 use crate::store::dictionary::Dictionary;
-use crate::store::snapshot::{Snapshot, TableSnapshot, fit_rows};
+use crate::store::snapshot::{RowsEffect, Snapshot, TableSnapshot, fit_rows};
 use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::Frame;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{Array, ArrayRef};
-use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tickstone_model::RowBatch;
 
-impl Replay {
+/// The replay of a check: frames may be missing, and rows are let go of once they were decoded.
+#[derive(Default)]
+pub(crate) struct Surveying {
+    /// Rows that no part holds, of the frames replayed.
+    rows_seen: u64,
+}
+
+impl Policy for Surveying {
+    fn may_follow(&self, _: u64, _: u64) -> bool {
+        true
+    }
+
+    fn may_lack(&self, _: &TableSnapshot) -> bool {
+        false
+    }
+
+    fn unread(&self, _: String) -> Result<(), String> {
+        // What is wrong with a part is told when it is looked at itself; one may have gone with its table.
+        Ok(())
+    }
+
+    fn pass(&mut self, rows: &mut [RowsEffect]) {
+        for pieces in rows.iter_mut().map(|rows| std::mem::take(&mut rows.pieces)) {
+            self.rows_seen += pieces.iter().map(|(_, piece)| piece.rows() as u64).sum::<u64>();
+        }
+    }
+}
+
+impl Replay<Surveying> {
     /// Begins with these tables, and takes frames with others missing between them.
     pub(crate) fn surveying(disk: &Arc<dyn Disk>, tables: Vec<TableSnapshot>, position: u64) -> Self {
         let mut snapshot = Snapshot::default();
         let next_table = tables.iter().map(|table| table.id + 1).max().unwrap_or(1);
         tables.into_iter().for_each(|table| snapshot.add_table(table));
         snapshot.set_position(position);
-        Self {
-            disk: Arc::clone(disk),
-            snapshot,
-            chain: None,
-            surveying: true,
-            rows_seen: 0,
-            last_position: position,
-            saved: 0,
-            next_table,
-            unreadable: BTreeMap::new(),
-            with_more_symbols: HashSet::new(),
-            unknown: HashSet::new(),
-            incomplete: HashMap::new(),
-            clean_close: true,
-            close_proof: 0,
-            dropped: Vec::new(),
-        }
+        Self { next_table, ..Self::begin(disk, snapshot, position, Surveying::default()) }
     }
 
     /// The state so far.
@@ -44,9 +55,9 @@ impl Replay {
         &self.snapshot
     }
 
-    /// Rows so far that no part holds; counted only while surveying.
+    /// Rows so far that no part holds.
     pub(crate) fn rows_seen(&self) -> u64 {
-        self.rows_seen
+        self.policy.rows_seen
     }
 
     /// Tables with frames so far but neither manifest nor CREATE, ascending.

@@ -365,6 +365,11 @@ impl TableSnapshot {
 }
 
 impl LoadEffect {
+    /// That of a load which replaces no rows.
+    pub(crate) fn plain(parts: Vec<PartEntry>, source: Option<ImportSource>) -> Self {
+        Self { parts, source, superseded: Vec::new(), own: Vec::new() }
+    }
+
     /// Parts that join a table, with what they replace in it and in each other, in their order.
     ///
     /// # Errors

@@ -130,7 +130,7 @@ impl BulkLoad {
             let now = snapshot.table_by_id(table).unwrap_or(&self.table);
             LoadEffect::superseding(now, parts, source)?
         } else {
-            LoadEffect { parts, source, superseded: Vec::new(), own: Vec::new() }
+            LoadEffect::plain(parts, source)
         };
         let ticket = commitment.append(&change, Effect::Load { table, load }, SyncPolicy::Always)?;
         self.written.named_if(|| {

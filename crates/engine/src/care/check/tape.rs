@@ -5,7 +5,7 @@ use super::report::{Finding, Remedy, Severity};
 use super::survey::{Look, TapeChange, TapeCover};
 use super::tables::{Found, broken_file};
 use crate::paths::{TAPE_DIR, symbols_path, table_dir};
-use crate::recovery::Replay;
+use crate::recovery::{Replay, Surveying};
 use crate::store::snapshot::{Snapshot, TableSnapshot};
 use crate::tape::change::{KIND_CLOSE, KIND_GAP, Scope, scope_of};
 use crate::tape::frame::Frame;
@@ -71,7 +71,7 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
 }
 
 struct Walk {
-    replay: Replay,
+    replay: Replay<Surveying>,
     /// Position of the last whole frame.
     chain: Option<u64>,
     /// First position of the segment after the one at hand.
