@@ -1,4 +1,4 @@
-//! Statements that clients of the PostgreSQL port send around the others: transaction modes, cursors, RESET, DISCARD.
+//! Statements that clients of the PostgreSQL port send around the others: transaction modes, cursors, DISCARD.
 
 use super::cursor::{Cursor, Result, Tokens};
 use super::{SqlError, Statement};
@@ -41,7 +41,7 @@ pub(super) fn begin(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// DECLARE name [BINARY] [INSENSITIVE | ASENSITIVE] [[NO] SCROLL] CURSOR [{WITH | WITHOUT} HOLD] FOR query.
 pub(super) fn declare(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["DECLARE"])?;
-    let name = name(cursor)?;
+    let name = cursor.folded_name("the name of a cursor")?;
     if cursor.words(&["SCROLL"]) || cursor.words(&["BINARY"]) {
         return Err(SqlError::new("a cursor is read once, forward, as text", cursor.position())
             .hint("write DECLARE name CURSOR FOR query"));
@@ -85,7 +85,7 @@ pub(super) fn fetch(cursor: &mut Cursor<'_>) -> Result<Statement> {
         }
     }
     let _ = cursor.eat(&["FROM"]) || cursor.eat(&["IN"]);
-    let name = name(cursor)?;
+    let name = cursor.folded_name("the name of a cursor")?;
     cursor.expect_end()?;
     Ok(Statement::Fetch { name, rows, moves })
 }
@@ -93,27 +93,9 @@ pub(super) fn fetch(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// CLOSE name, CLOSE ALL.
 pub(super) fn close(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["CLOSE"])?;
-    let name = if cursor.eat(&["ALL"]) { None } else { Some(name(cursor)?) };
+    let name = if cursor.eat(&["ALL"]) { None } else { Some(cursor.folded_name("the name of a cursor")?) };
     cursor.expect_end()?;
     Ok(Statement::CloseCursor { name })
-}
-
-/// RESET name, RESET ALL.
-pub(super) fn reset(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.expect(&["RESET"])?;
-    let name = if cursor.eat(&["ALL"]) {
-        None
-    } else if cursor.eat(&["SESSION", "AUTHORIZATION"]) {
-        Some("session_authorization".to_string())
-    } else {
-        let mut name = cursor.name("the name of a setting")?.to_lowercase();
-        while cursor.eat_token(&Token::Period) {
-            name = format!("{name}.{}", cursor.name("the name of a setting")?.to_lowercase());
-        }
-        Some(name)
-    };
-    cursor.expect_end()?;
-    Ok(Statement::Reset { name })
 }
 
 /// DISCARD ALL.
@@ -134,10 +116,4 @@ pub(super) fn unlisten(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     cursor.expect_end()?;
     Ok(Statement::Unlisten)
-}
-
-fn name(cursor: &mut Cursor<'_>) -> Result<String> {
-    let quoted = !matches!(cursor.peek(), Some(Token::Word(word)) if word.quote_style.is_none());
-    let name = cursor.name("the name of a cursor")?;
-    Ok(if quoted { name } else { name.to_lowercase() })
 }

@@ -1,7 +1,7 @@
-//! COPY, SET, SHOW and CANCEL.
+//! COPY.
 
 use super::cursor::{Cursor, Result, Tokens};
-use super::{CopyEnd, CopySource, SqlError, Statement, connection};
+use super::{CopyEnd, CopySource, SqlError, Statement};
 use sqlparser::tokenizer::Token;
 
 /// COPY t [(columns)] FROM 'file' …, COPY t [(columns)] TO 'file' …, COPY (SELECT …) TO 'file' …; STDIN and STDOUT in the
@@ -40,20 +40,7 @@ fn copy_end(cursor: &mut Cursor<'_>, client: &str) -> Result<CopyEnd> {
 
 /// The query up to the closing bracket, which is taken too.
 fn bracketed_query(cursor: &mut Cursor<'_>) -> Result<Box<sqlparser::ast::Query>> {
-    let mut depth = 0_usize;
-    let length = cursor.rest().iter().position(|token| match token.token {
-        Token::RParen if depth == 0 => true,
-        Token::LParen => {
-            depth += 1;
-            false
-        }
-        Token::RParen => {
-            depth -= 1;
-            false
-        }
-        _ => false,
-    });
-    let Some(length) = length else {
+    let Some(length) = cursor.closing() else {
         return Err(SqlError::new("the bracket after COPY is not closed", cursor.end()));
     };
     let tokens = cursor.rest()[..length].to_vec();
@@ -72,22 +59,7 @@ fn options(cursor: &mut Cursor<'_>, end: &CopyEnd) -> Result<Vec<(String, String
     }
     let announced = cursor.eat(&["WITH"]) || cursor.eat(&["OPTIONS"]);
     if cursor.eat_token(&Token::LParen) {
-        loop {
-            let mut name = cursor.scalar()?.to_lowercase();
-            while cursor.eat_token(&Token::Period) {
-                name = format!("{name}.{}", cursor.scalar()?.to_lowercase());
-            }
-            cursor.eat_token(&Token::Eq);
-            let value = match cursor.peek() {
-                Some(Token::Comma | Token::RParen) => "true".to_string(),
-                _ => cursor.scalar()?,
-            };
-            options.push((name, value));
-            if cursor.eat_token(&Token::RParen) {
-                break;
-            }
-            cursor.expect_token(&Token::Comma)?;
-        }
+        options.extend(cursor.list(bracketed_option)?);
     } else if *end == CopyEnd::Client {
         while let Some(option) = bare_option(cursor)? {
             options.push(option);
@@ -97,6 +69,20 @@ fn options(cursor: &mut Cursor<'_>, end: &CopyEnd) -> Result<Vec<(String, String
     }
     cursor.expect_end()?;
     Ok(options)
+}
+
+/// `name`, `name value`, `name = value`; a name may have several parts.
+fn bracketed_option(cursor: &mut Cursor<'_>) -> Result<(String, String)> {
+    let mut name = cursor.scalar()?.to_lowercase();
+    while cursor.eat_token(&Token::Period) {
+        name = format!("{name}.{}", cursor.scalar()?.to_lowercase());
+    }
+    cursor.eat_token(&Token::Eq);
+    let value = match cursor.peek() {
+        Some(Token::Comma | Token::RParen) => "true".to_string(),
+        _ => cursor.scalar()?,
+    };
+    Ok((name, value))
 }
 
 fn bare_option(cursor: &mut Cursor<'_>) -> Result<Option<(String, String)>> {
@@ -115,116 +101,4 @@ fn bare_option(cursor: &mut Cursor<'_>) -> Result<Option<(String, String)>> {
         }
     }
     Ok(None)
-}
-
-/// SET name = value, SET name TO value, SET TIME ZONE 'zone'.
-pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.expect(&["SET"])?;
-    let session = cursor.eat(&["SESSION", "CHARACTERISTICS", "AS"]);
-    if cursor.eat(&["TRANSACTION"]) {
-        let read_only = connection::modes(cursor)?;
-        return Ok(Statement::SetTransaction { read_only, session });
-    }
-    if cursor.words(&["SESSION"]) || cursor.words(&["LOCAL"]) {
-        cursor.skip(1);
-    }
-    if cursor.eat(&["NAMES"]) {
-        let value = cursor.scalar()?;
-        cursor.expect_end()?;
-        return Ok(Statement::Set { name: "client_encoding".to_string(), value });
-    }
-    let name = if cursor.eat(&["TIME", "ZONE"]) {
-        "timezone".to_string()
-    } else {
-        let mut name = cursor.name("the name of a setting")?.to_lowercase();
-        while cursor.eat_token(&Token::Period) {
-            name = format!("{name}.{}", cursor.name("the name of a setting")?.to_lowercase());
-        }
-        if !cursor.eat_token(&Token::Eq) && !cursor.eat(&["TO"]) {
-            return Err(cursor.expected("'=' and a value"));
-        }
-        name
-    };
-    let mut value = cursor.scalar()?;
-    while cursor.eat_token(&Token::Comma) {
-        value = format!("{value}, {}", cursor.scalar()?);
-    }
-    cursor.expect_end()?;
-    Ok(Statement::Set { name, value })
-}
-
-/// CANCEL QUERY id.
-pub(super) fn cancel(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.expect(&["CANCEL", "QUERY"])?;
-    let position = cursor.position();
-    let id = match cursor.peek() {
-        Some(Token::Number(digits, false)) => digits.to_string().parse().ok(),
-        _ => None,
-    };
-    let Some(id) = id else {
-        let error = SqlError::new("CANCEL QUERY takes the number of a query", position);
-        return Err(error.hint("SHOW QUERIES lists what runs; CANCEL QUERY 7"));
-    };
-    cursor.skip(1);
-    cursor.expect_end()?;
-    Ok(Statement::CancelQuery { id })
-}
-
-/// SHOW TABLES, SHOW COLUMNS FROM t; `None` for other SHOWs.
-pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
-    cursor.expect(&["SHOW"])?;
-    if cursor.eat(&["TABLES"]) {
-        cursor.expect_end()?;
-        return Ok(Some(Statement::ShowTables));
-    }
-    if cursor.words(&["TABLE"]) {
-        return Err(SqlError::new("there is no SHOW TABLE", cursor.position())
-            .hint("SHOW TABLES lists the tables, SHOW COLUMNS FROM t the columns of one"));
-    }
-    if cursor.eat(&["VIEWS"]) {
-        cursor.expect_end()?;
-        return Ok(Some(Statement::ShowViews));
-    }
-    for (word, statement) in [
-        ("QUERIES", Statement::ShowQueries),
-        ("METRICS", Statement::ShowMetrics),
-        ("CONFIG", Statement::ShowConfig),
-    ] {
-        if cursor.eat(&[word]) {
-            cursor.expect_end()?;
-            return Ok(Some(statement));
-        }
-    }
-    if cursor.eat(&["PARTITIONS"]) {
-        if !cursor.eat(&["FROM"]) && !cursor.eat(&["IN"]) {
-            return Err(cursor.expected("FROM and the name of a table"));
-        }
-        let table = cursor.table_name()?;
-        cursor.expect_end()?;
-        return Ok(Some(Statement::ShowPartitions { table }));
-    }
-    if cursor.eat(&["COLUMNS"]) {
-        if !cursor.eat(&["FROM"]) && !cursor.eat(&["IN"]) {
-            return Err(cursor.expected("FROM and the name of a table"));
-        }
-        let table = cursor.table_name()?;
-        cursor.expect_end()?;
-        return Ok(Some(Statement::ShowColumns { table }));
-    }
-    Ok(None)
-}
-
-/// DESCRIBE t, DESC t.
-pub(super) fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.skip(1);
-    if cursor.words(&["SELECT"]) || cursor.words(&["WITH"]) || cursor.peek() == Some(&Token::LParen) {
-        return Err(SqlError::new("DESCRIBE is of a table, not of a query", cursor.position())
-            .hint("CREATE VIEW v AS the query, then DESCRIBE v; EXPLAIN shows how it is answered"));
-    }
-    if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
-        cursor.skip(1);
-    }
-    let table = cursor.table_name()?;
-    cursor.expect_end()?;
-    Ok(Statement::ShowColumns { table })
 }

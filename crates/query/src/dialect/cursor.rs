@@ -5,7 +5,7 @@ use super::{Position, SqlError, limits, syntax};
 use sqlparser::ast::Expr;
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 pub(super) type Result<T> = std::result::Result<T, SqlError>;
 
@@ -53,6 +53,12 @@ pub(super) fn statements(sql: &str) -> Result<Vec<Tokens>> {
 
 pub(super) fn position(location: Location) -> Option<Position> {
     (location.line > 0).then_some(Position { line: location.line, column: location.column })
+}
+
+/// The span of one place.
+pub(crate) fn span(position: Position) -> Span {
+    let location = Location { line: position.line, column: position.column };
+    Span { start: location, end: location }
 }
 
 /// What the parser says, with its position as numbers.
@@ -177,6 +183,13 @@ impl<'t> Cursor<'t> {
         }
     }
 
+    /// A name, in lower case unless it is quoted.
+    pub(super) fn folded_name(&mut self, what: &str) -> Result<String> {
+        let quoted = !matches!(self.peek(), Some(Token::Word(word)) if word.quote_style.is_none());
+        let name = self.name(what)?;
+        Ok(if quoted { name } else { name.to_lowercase() })
+    }
+
     /// The name of a table: Tickstone has no schemas, so it has one part.
     pub(super) fn table_name(&mut self) -> Result<String> {
         let position = self.position();
@@ -198,17 +211,34 @@ impl<'t> Cursor<'t> {
     /// `( name, … )`.
     pub(super) fn names(&mut self, what: &str) -> Result<Vec<String>> {
         self.expect_token(&Token::LParen)?;
-        let mut names = Vec::new();
         if self.eat_token(&Token::RParen) {
-            return Ok(names);
+            return Ok(Vec::new());
         }
-        loop {
-            names.push(self.name(what)?);
-            if self.eat_token(&Token::RParen) {
-                return Ok(names);
-            }
+        self.list(|cursor| cursor.name(what))
+    }
+
+    /// `one, … )`, at least one.
+    pub(super) fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut all = vec![one(self)?];
+        while !self.eat_token(&Token::RParen) {
             self.expect_token(&Token::Comma)?;
+            all.push(one(self)?);
         }
+        Ok(all)
+    }
+
+    /// How many tokens stand before the bracket that closes the one before them.
+    pub(super) fn closing(&self) -> Option<usize> {
+        let mut depth = 0_usize;
+        self.rest().iter().position(|token| {
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => return true,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            false
+        })
     }
 
     /// A quoted string.

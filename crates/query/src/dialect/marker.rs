@@ -10,8 +10,9 @@
 //!
 //! Names and arguments keep the places of the clauses they stand for.
 
-use super::clause::{AsOfClause, Every, LatestClause, NBBO, SampleClause, text};
-pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, NO_TIME, span};
+use super::clause::{AsOfClause, Every, LatestClause, SampleClause};
+pub(crate) use super::clause::{AsOfKind, BarClause, BarKind, Direction, NO_TIME};
+pub(crate) use super::cursor::span;
 use super::series_join::{WINDOW_SELECT, WindowSelect};
 use super::{Position, SqlError};
 use sqlparser::ast::{
@@ -19,6 +20,9 @@ use sqlparser::ast::{
     FunctionArguments, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Spanned, TableAlias,
     TableFactor, Value, ValueWithSpan,
 };
+
+/// The table function that takes a table.
+pub(super) const NBBO: &str = "nbbo";
 
 const SAMPLE_BY: &str = "__sample_by";
 const LATEST_ON: &str = "__latest_on";
@@ -243,37 +247,18 @@ pub(super) fn asof_operator(clause: AsOfClause) -> JoinOperator {
     args.extend(clause.direction.map(|way| named("direction", text(way.word(), position))));
     args.extend(clause.condition.map(|e| named("condition", e)));
     args.extend(clause.tolerance.map(|e| named("tolerance", e)));
-    asof_call(AS_OF, args, clause.on, clause.using, position)
+    asof_call(AS_OF, args, clause.keys, position)
 }
 
 /// A join operator whose condition is a call that carries a clause.
 pub(super) fn asof_call(
     name: &str,
     args: Vec<FunctionArg>,
-    on: Option<Expr>,
-    using: Vec<String>,
+    constraint: JoinConstraint,
     position: Position,
 ) -> JoinOperator {
-    let constraint = match on {
-        Some(on) => JoinConstraint::On(on),
-        None if using.is_empty() => JoinConstraint::None,
-        None => JoinConstraint::Using(using.into_iter().map(|n| vec![Ident::new(n)].into()).collect()),
-    };
-    let call = Expr::Function(Function {
-        name: function_name(name, position),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    });
-    JoinOperator::AsOf { match_condition: call, constraint }
+    let match_condition = function(function_name(name, position), args);
+    JoinOperator::AsOf { match_condition, constraint }
 }
 
 impl AsOfMarker {
@@ -342,6 +327,11 @@ pub(super) fn query_of(expr: &Expr) -> Option<Box<Query>> {
     }
 }
 
+/// A quoted text as an expression.
+pub(super) fn text(value: &str, position: Position) -> Expr {
+    Expr::Value(Value::SingleQuotedString(value.to_string()).with_span(span(position)))
+}
+
 /// A quoted text's value.
 pub(crate) fn text_of(expr: &Expr) -> Option<String> {
     match expr {
@@ -362,13 +352,18 @@ pub(crate) fn planning_error(error: SqlError) -> datafusion::error::DataFusionEr
 
 /// `name(args, …)`.
 pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    function(vec![Ident::new(name)].into(), args)
+}
+
+fn function(name: ObjectName, args: Vec<FunctionArg>) -> Expr {
     Expr::Function(Function {
-        name: vec![Ident::new(name)].into(),
+        name,
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: args.into_iter().map(|a| FunctionArg::Unnamed(FunctionArgExpr::Expr(a))).collect(),
+            args,
             clauses: Vec::new(),
         }),
         filter: None,

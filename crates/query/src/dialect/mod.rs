@@ -16,6 +16,7 @@ mod advice;
 mod again;
 mod alter;
 mod calls;
+mod cancel;
 mod chains;
 pub(crate) mod change;
 mod clause;
@@ -41,6 +42,8 @@ mod repeated;
 mod restructure;
 pub(crate) mod sample;
 pub(crate) mod series_join;
+mod settings;
+mod show;
 mod slips;
 mod statement;
 mod syntax;
@@ -100,6 +103,33 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 /// Reads a statement by hand.
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
+/// The first words of statements, and what reads them.
+const READ_BY_HAND: [(&[&str], Read); 23] = [
+    (&["CREATE", "TABLE"], table::create_table),
+    (&["DROP", "VIEW"], view::drop_view),
+    (&["DROP", "TABLE"], table::drop_table),
+    (&["ALTER", "TABLE"], alter::alter_table),
+    (&["RENAME", "TABLE"], alter::alter_table),
+    (&["TRUNCATE"], table::truncate),
+    (&["COPY"], copy::copy),
+    (&["SET"], settings::set),
+    (&["RESET"], settings::reset),
+    (&["PREPARE"], prepare::prepare),
+    (&["EXECUTE"], prepare::execute),
+    (&["DEALLOCATE"], prepare::deallocate),
+    (&["CANCEL"], cancel::cancel),
+    (&["DESCRIBE"], show::describe),
+    (&["DESC"], show::describe),
+    (&["BEGIN"], connection::begin),
+    (&["START", "TRANSACTION"], connection::begin),
+    (&["DECLARE"], connection::declare),
+    (&["FETCH"], connection::fetch),
+    (&["MOVE"], connection::fetch),
+    (&["CLOSE"], connection::close),
+    (&["DISCARD"], connection::discard),
+    (&["UNLISTEN"], connection::unlisten),
+];
+
 fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
     let mut cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
     let finish = |mut cursor: Cursor<'_>, words: usize, statement: Statement| {
@@ -109,44 +139,8 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
         }
         cursor.expect_end().map(|()| statement)
     };
-    if cursor.words(&["CREATE", "TABLE"]) {
-        return table::create_table(&mut cursor);
-    }
     if cursor.words(&["CREATE", "VIEW"]) || cursor.words(&["CREATE", "OR", "REPLACE", "VIEW"]) {
         return view::create_view(&mut cursor, sql);
-    }
-    if cursor.words(&["DROP", "VIEW"]) {
-        return view::drop_view(&mut cursor);
-    }
-    if cursor.words(&["DROP", "TABLE"]) {
-        return table::drop_table(&mut cursor);
-    }
-    if cursor.words(&["ALTER", "TABLE"]) || cursor.words(&["RENAME", "TABLE"]) {
-        return alter::alter_table(&mut cursor);
-    }
-    if cursor.words(&["TRUNCATE"]) {
-        return table::truncate(&mut cursor);
-    }
-    if cursor.words(&["COPY"]) {
-        return copy::copy(&mut cursor);
-    }
-    if cursor.words(&["SET"]) {
-        return copy::set(&mut cursor);
-    }
-    if cursor.words(&["PREPARE"]) {
-        return prepare::prepare(&mut cursor);
-    }
-    if cursor.words(&["EXECUTE"]) {
-        return prepare::execute(&mut cursor);
-    }
-    if cursor.words(&["DEALLOCATE"]) {
-        return prepare::deallocate(&mut cursor);
-    }
-    if cursor.words(&["CANCEL"]) {
-        return copy::cancel(&mut cursor);
-    }
-    if cursor.words(&["BEGIN"]) || cursor.words(&["START", "TRANSACTION"]) {
-        return connection::begin(&mut cursor);
     }
     for words in [&["SAVEPOINT"][..], &["RELEASE"], &["ROLLBACK", "TO"], &["ROLLBACK", "WORK", "TO"]] {
         if cursor.words(words) {
@@ -154,16 +148,7 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
                 .hint("a transaction is committed or rolled back as a whole"));
         }
     }
-    let of_connection: [(&str, Read); 7] = [
-        ("DECLARE", connection::declare),
-        ("FETCH", connection::fetch),
-        ("MOVE", connection::fetch),
-        ("CLOSE", connection::close),
-        ("RESET", connection::reset),
-        ("DISCARD", connection::discard),
-        ("UNLISTEN", connection::unlisten),
-    ];
-    if let Some((_, read)) = of_connection.iter().find(|(word, _)| cursor.words(&[word])) {
+    if let Some((_, read)) = READ_BY_HAND.iter().find(|(words, _)| cursor.words(words)) {
         return read(&mut cursor);
     }
     if cursor.words(&["COMMIT"]) || cursor.words(&["END"]) {
@@ -188,15 +173,12 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
         cursor.expect_end()?;
         return Ok(Statement::Optimize { table, archive });
     }
-    let read = match cursor.peek() {
-        _ if cursor.words(&["SHOW"]) => copy::show(&mut cursor)?,
-        _ if cursor.words(&["DESCRIBE"]) || cursor.words(&["DESC"]) => Some(copy::describe(&mut cursor)?),
-        _ => None,
-    };
-    match read {
-        Some(statement) => Ok(statement),
-        None => query_or_insert(tokens),
+    if cursor.words(&["SHOW"])
+        && let Some(statement) = show::show(&mut cursor)?
+    {
+        return Ok(statement);
     }
+    query_or_insert(tokens)
 }
 
 /// Everything that the parser reads once our clauses are out.

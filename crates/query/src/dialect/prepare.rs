@@ -7,18 +7,10 @@ use sqlparser::tokenizer::Token;
 /// PREPARE name [(types)] AS statement: what types the values have, the places where they stand say.
 pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["PREPARE"])?;
-    let name = name(cursor)?;
+    let name = cursor.folded_name("the name of a prepared statement")?;
     if cursor.eat_token(&Token::LParen) {
-        let mut open = 1;
-        while open > 0 {
-            match cursor.peek() {
-                Some(Token::LParen) => open += 1,
-                Some(Token::RParen) => open -= 1,
-                Some(_) => {}
-                None => return Err(cursor.expected("')'")),
-            }
-            cursor.skip(1);
-        }
+        cursor.skip(cursor.closing().unwrap_or(cursor.rest().len()));
+        cursor.expect_token(&Token::RParen)?;
     }
     cursor.expect(&["AS"])?;
     let place = cursor.position();
@@ -37,16 +29,10 @@ pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Statement> {
 /// EXECUTE name [(value, …)].
 pub(super) fn execute(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["EXECUTE"])?;
-    let name = name(cursor)?;
+    let name = cursor.folded_name("the name of a prepared statement")?;
     let mut values = Vec::new();
     if cursor.eat_token(&Token::LParen) && !cursor.eat_token(&Token::RParen) {
-        loop {
-            values.push(cursor.expression()?);
-            if cursor.eat_token(&Token::RParen) {
-                break;
-            }
-            cursor.expect_token(&Token::Comma)?;
-        }
+        values = cursor.list(Cursor::expression)?;
     }
     cursor.expect_end()?;
     Ok(Statement::Execute { name, values })
@@ -56,13 +42,11 @@ pub(super) fn execute(cursor: &mut Cursor<'_>) -> Result<Statement> {
 pub(super) fn deallocate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["DEALLOCATE"])?;
     cursor.eat(&["PREPARE"]);
-    let name = if cursor.eat(&["ALL"]) { None } else { Some(name(cursor)?) };
+    let name = if cursor.eat(&["ALL"]) {
+        None
+    } else {
+        Some(cursor.folded_name("the name of a prepared statement")?)
+    };
     cursor.expect_end()?;
     Ok(Statement::Deallocate { name })
-}
-
-fn name(cursor: &mut Cursor<'_>) -> Result<String> {
-    let quoted = !matches!(cursor.peek(), Some(Token::Word(word)) if word.quote_style.is_none());
-    let name = cursor.name("the name of a prepared statement")?;
-    Ok(if quoted { name } else { name.to_lowercase() })
 }

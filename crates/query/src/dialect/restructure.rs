@@ -7,9 +7,9 @@
 //! - a query that is a SELECT with SAMPLE BY becomes `SELECT * FROM __sample_by(…)`, ORDER BY and LIMIT
 //!   inside, WITH outside; one over a WINDOW JOIN likewise `SELECT * FROM __window_select(…)`.
 
-use super::clause::{Clause, IntervalClause, PLACEHOLDER, text};
+use super::clause::{Clause, IntervalClause, PLACEHOLDER, SampleClause};
 use super::cursor::{Result, parser_error};
-use super::marker::{asof_operator, latest_factor, sample_factor};
+use super::marker::{asof_operator, latest_factor, sample_factor, text};
 use super::series_join::{self, WindowSelect};
 use super::{Position, SqlError};
 use sqlparser::ast::{
@@ -37,7 +37,7 @@ pub(super) fn restructure(node: &mut impl VisitMut, clauses: Vec<Clause>) -> Res
 /// What a SELECT gives way to.
 #[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 enum Wrap {
-    Sample(super::clause::SampleClause),
+    Sample(SampleClause),
     Window(Position),
 }
 
@@ -125,7 +125,7 @@ impl Restructure {
         let window = WindowSelect::of(select)?.map(Wrap::Window);
         let GroupByExpr::Expressions(exprs, modifiers) = &select.group_by else { return Ok(window) };
         let [expr] = exprs.as_slice() else { return Ok(window) };
-        let Some(clause) = self.take(expr) else { return Ok(window) };
+        let Some(clause) = self.take_if(expr, |_| true) else { return Ok(window) };
         let modifiers = modifiers.clone();
         select.group_by = GroupByExpr::Expressions(Vec::new(), modifiers);
         match clause {
@@ -177,30 +177,23 @@ impl Restructure {
     }
 
     fn take_join(&mut self, expr: &Expr) -> Option<JoinOperator> {
-        let slot = self.clauses.get_mut(placeholder(expr)?)?;
-        match slot.take() {
-            Some(Clause::AsOf(clause)) => Some(asof_operator(clause)),
-            Some(Clause::Series(clause)) => Some(series_join::operator(clause)),
-            other => {
-                *slot = other;
-                None
-            }
+        match self.take_if(expr, |clause| matches!(clause, Clause::AsOf(_) | Clause::Series(_)))? {
+            Clause::AsOf(clause) => Some(asof_operator(clause)),
+            Clause::Series(clause) => Some(series_join::operator(clause)),
+            _ => None,
         }
     }
 
     fn take_interval(&mut self, expr: &Expr) -> Option<IntervalClause> {
-        let slot = self.clauses.get_mut(placeholder(expr)?)?;
-        match slot.take() {
-            Some(Clause::Interval(clause)) => Some(clause),
-            other => {
-                *slot = other;
-                None
-            }
+        match self.take_if(expr, |clause| matches!(clause, Clause::Interval(_)))? {
+            Clause::Interval(clause) => Some(clause),
+            _ => None,
         }
     }
 
-    fn take(&mut self, expr: &Expr) -> Option<Clause> {
-        self.clauses.get_mut(placeholder(expr)?)?.take()
+    /// The clause whose placeholder an expression is, where it is one of those wanted.
+    fn take_if(&mut self, expr: &Expr, wanted: fn(&Clause) -> bool) -> Option<Clause> {
+        self.clauses.get_mut(placeholder(expr)?)?.take_if(|clause| wanted(clause))
     }
 
     fn all_placed(self) -> Result<()> {

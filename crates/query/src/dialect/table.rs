@@ -121,18 +121,9 @@ const OTHER_TYPES: [(&str, &str); 12] = [
 /// The query after AS: in brackets, so that clauses may follow, or all that is left.
 fn query(cursor: &mut Cursor<'_>) -> Result<Box<sqlparser::ast::Query>> {
     let bracketed = cursor.eat_token(&Token::LParen);
-    let mut length = 0;
-    let mut depth = 0_usize;
-    for token in cursor.rest() {
-        match token.token {
-            Token::RParen if bracketed && depth == 0 => break,
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        length += 1;
-    }
-    let tokens = cursor.rest().iter().take(length).cloned().collect();
+    let all = cursor.rest();
+    let length = if bracketed { cursor.closing() } else { None }.unwrap_or(all.len());
+    let tokens = all[..length].to_vec();
     cursor.skip(length);
     let end = cursor.position();
     if bracketed {
@@ -198,7 +189,7 @@ fn set<T>(slot: &mut Option<T>, value: T, twice: impl FnOnce() -> SqlError) -> R
 
 fn with_options(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
     cursor.expect_token(&Token::LParen)?;
-    loop {
+    let option = |cursor: &mut Cursor<'_>| {
         let position = cursor.position();
         let name = cursor.name("the name of an option")?;
         cursor.expect_token(&Token::Eq)?;
@@ -210,12 +201,9 @@ fn with_options(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> 
         }
         let policy = SyncPolicy::parse(&value)
             .map_err(|e| SqlError::new(e.to_string(), at).hint("write 'always', 'interval' or 'none'"))?;
-        set(&mut table.sync, policy, || SqlError::new("sync is given twice", position))?;
-        if cursor.eat_token(&Token::RParen) {
-            return Ok(());
-        }
-        cursor.expect_token(&Token::Comma)?;
-    }
+        set(&mut table.sync, policy, || SqlError::new("sync is given twice", position))
+    };
+    cursor.list(option).map(|_| ())
 }
 
 /// DROP TABLE [IF EXISTS] t, ….
