@@ -25,7 +25,7 @@ pub use error::{ModelError, Result};
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
 pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};
-pub use time::{TimeRange, days_from_civil, format_nanos};
+pub use time::{TimeRange, civil_from_days, days_from_civil, format_nanos};
 pub use ttl::{Ttl, TtlUnit};
 
 /// A SYMBOL value inside the engine: its place in the column's dictionary, from 0.

@@ -16,6 +16,7 @@ use pyo3::types::{
     PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyList, PyString, PyTime, PyTuple, PyTzInfo,
 };
 use std::sync::Arc;
+use tickstone_model::civil_from_days;
 use tickstone_query::export::{Cells, TimeStyle};
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
@@ -254,26 +255,13 @@ fn datetime(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
     let seconds = nanos.div_euclid(NANOS_PER_SECOND);
     let micros = u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND) / 1_000).unwrap_or_default();
     let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_from_days(days);
     let part = |value: i64| u8::try_from(value).unwrap_or_default();
+    let (year, month, day) = (i32::try_from(year).unwrap_or(1), part(month), part(day));
     let zone = PyTzInfo::utc(py)?;
     let (hour, minute) = (part(second / 3_600), part(second / 60 % 60));
     let made = PyDateTime::new(py, year, month, day, hour, minute, part(second % 60), micros, Some(&zone))?;
     Ok(made.into_any())
-}
-
-/// Year, month and day of a count of days since 1970-01-01 (Gregorian, March-based eras of 400 years).
-fn civil(days: i64) -> (i32, u8, u8) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let narrow = |value: i64| u8::try_from(value).unwrap_or(1);
-    (i32::try_from(year).unwrap_or(1), narrow(month), narrow(day))
 }
 
 /// A `time`; nanoseconds below a microsecond are cut off.

@@ -63,6 +63,22 @@ impl FrameHeader {
         bytes
     }
 
+    /// Appends the whole frame.
+    pub(super) fn append_with(&self, payload: &[u8], buffer: &mut Vec<u8>) {
+        buffer.reserve(HEADER_BYTES + payload.len() + TRAILER_BYTES);
+        buffer.extend_from_slice(&self.encode());
+        buffer.extend_from_slice(payload);
+        buffer.extend_from_slice(&END_MARKER.to_le_bytes());
+    }
+
+    /// Fills in what was stable when the frame at a byte is written: only then it is known.
+    pub(super) fn stamp(bytes: &mut [u8], at: usize, synced_bytes: u64) {
+        let header = &mut bytes[at..at + HEADER_BYTES];
+        header[32..40].copy_from_slice(&synced_bytes.to_le_bytes());
+        let crc = crc32c::crc32c(&header[..40]);
+        header[40..44].copy_from_slice(&crc.to_le_bytes());
+    }
+
     pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, &'static str> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));

@@ -1,7 +1,7 @@
 //! The tape: every accepted change is in it before it is acknowledged or visible.
 //!
 //! ```text
-//! change -> encode (change, rows) -> open buffer -> writer thread: one write, one sync (writer)
+//! change -> encode (change, rows) -> open buffer -> one of those who wait: one write, one sync (writer)
 //!                                                        -> segment of frames (segment, frame)
 //! ```
 //!

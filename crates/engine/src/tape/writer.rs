@@ -18,7 +18,7 @@
 //! - a segment is synced before the next is begun, and named in the tape manifest before it gets a frame.
 
 use super::fate::{Fate, Ticket};
-use super::frame::{END_MARKER, FrameHeader, HEADER_BYTES, MAX_PAYLOAD_BYTES, TRAILER_BYTES};
+use super::frame::{FrameHeader, MAX_PAYLOAD_BYTES};
 use super::named::{NamedSegment, Names};
 use super::segment::{SEGMENT_HEADER_BYTES, first_position, segment_header, segment_path};
 use crate::clock::Clock;
@@ -232,10 +232,7 @@ impl<E: Send + 'static> Tape<E> {
         };
         let at = latch.buffer.len();
         latch.frames.push(at);
-        latch.buffer.reserve(HEADER_BYTES + payload.len() + TRAILER_BYTES);
-        latch.buffer.extend_from_slice(&header.encode());
-        latch.buffer.extend_from_slice(payload);
-        latch.buffer.extend_from_slice(&END_MARKER.to_le_bytes());
+        header.append_with(payload, &mut latch.buffer);
         latch.effects.push(Written { position, received_ns, effect });
         latch.strictest = latch.strictest.max(sync);
         Ok(Ticket { position, sync, fate: Arc::clone(&latch.fate) })
@@ -615,7 +612,9 @@ impl<E: Send + 'static> Writer<E> {
     ) -> std::result::Result<(), Unwritten> {
         let segment = self.segment_for(shared, first)?;
         segment.synced_bytes = segment.stable_bytes(shared.lock().stable);
-        stamp_synced_bytes(&mut group.bytes, &group.frames, segment.synced_bytes as u64);
+        for at in &group.frames {
+            FrameHeader::stamp(&mut group.bytes, *at, segment.synced_bytes as u64);
+        }
         match segment.file.append(&group.bytes) {
             Ok(()) => segment.bytes += group.bytes.len(),
             Err(source) if is_full(&source) => {
@@ -740,15 +739,6 @@ enum Unwritten {
 impl From<EngineError> for Unwritten {
     fn from(error: EngineError) -> Self {
         Unwritten::Failed(error)
-    }
-}
-
-/// Fills in what was stable when the group is written: only the writer knows.
-fn stamp_synced_bytes(bytes: &mut [u8], frames: &[usize], synced_bytes: u64) {
-    for at in frames {
-        bytes[at + 32..at + 40].copy_from_slice(&synced_bytes.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[*at..at + 40]);
-        bytes[at + 40..at + 44].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
