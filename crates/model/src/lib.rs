@@ -6,10 +6,8 @@
 //!
 //! Enter at [`TableSchema`], then [`RowBatch`], which is rows of such a table in memory.
 
-mod alter;
 mod batch;
 mod column;
-mod element;
 mod error;
 mod nan;
 mod partition;
@@ -17,14 +15,12 @@ mod schema;
 mod time;
 mod ttl;
 
-pub use alter::AlterTable;
 pub use batch::{RowBatch, values_bytes};
-pub use column::{Column, ColumnType};
-pub use element::ElementType;
+pub use column::{Column, ColumnType, ElementType};
 pub use error::{ModelError, Result};
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
-pub use schema::{MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};
+pub use schema::{AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};
 pub use time::{TimeRange, civil_from_days, days_from_civil, format_nanos};
 pub use ttl::{Ttl, TtlUnit};
 

@@ -4,6 +4,9 @@ use crate::Fault;
 use arrow_array::ArrayRef;
 use std::ops::Range;
 
+/// The longest record a parser is given, in bytes; a longer one is taken for an unclosed quote.
+pub const RECORD_BYTES_MAX: usize = 16 << 20;
+
 /// How much of a bad field's text is kept, in bytes.
 const SHOWN_BYTES_MAX: usize = 80;
 

@@ -29,11 +29,8 @@ pub mod qwp;
 mod rows;
 mod value;
 
-pub use chunk::{BadRow, Chunk};
+pub use chunk::{BadRow, Chunk, RECORD_BYTES_MAX};
 pub use fault::Fault;
 pub use plan::{ColumnPlan, EpochUnit, Plan, TimeFormat};
 pub use rows::{RowsColumn, TableRows};
 pub use value::{parse_hex, parse_iso, parse_uuid};
-
-/// The longest record a parser is given, in bytes; a longer one is taken for an unclosed quote.
-pub const RECORD_BYTES_MAX: usize = 16 << 20;

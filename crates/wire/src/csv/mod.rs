@@ -3,7 +3,8 @@
 //! A field that begins with `"` is quoted: it may hold delimiters and line ends, and `""` is one
 //! quote; anywhere else a quote is a character like others. A record ends with `\n` or `\r\n`; empty
 //! lines are skipped. An empty field is NULL; a quoted empty one is the empty string where the column
-//! is text, and no bytes where it is BINARY. Enter at [`Parser`]; [`sniff()`] finds delimiter and header of an unknown file.
+//! is text, and no bytes where it is BINARY. Enter at [`Parser`]; [`sniff()`] finds delimiter and header of an unknown
+//! file.
 
 mod parse;
 mod record;

@@ -34,8 +34,8 @@ impl Ingress {
         Self { limits, ..Self::default() }
     }
 
-    /// Reads a message. `now` is the time of rows without one, in nanoseconds since the Unix epoch; `find` is asked for each
-    /// table.
+    /// Reads a message. `now` is the time of rows without one, in nanoseconds since the Unix epoch; `find` is asked for
+    /// each table.
     ///
     /// A message may be read again, for tables that have changed since: it gives the same rows. Rows whose table is made
     /// for them come as such from each message and each block of a table; once one of them is stored, the others are to

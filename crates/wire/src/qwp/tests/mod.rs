@@ -1,3 +1,5 @@
+//! QWP, read and written.
+
 mod client;
 mod egress;
 mod fit;

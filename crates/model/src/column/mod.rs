@@ -1,6 +1,10 @@
 //! Columns and their types.
 
-use crate::{ElementType, ModelError, Result};
+mod element;
+
+pub use element::ElementType;
+
+use crate::{ModelError, Result};
 use arrow_schema::{DataType, Field, TimeUnit};
 use std::borrow::Cow;
 use std::fmt;

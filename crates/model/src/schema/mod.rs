@@ -1,5 +1,9 @@
 //! What a table is: columns, designated timestamp, series key, partitions, sync policy.
 
+mod alter;
+
+pub use alter::AlterTable;
+
 use crate::{Column, ColumnType, ModelError, PartitionBy, Result, Ttl};
 use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
