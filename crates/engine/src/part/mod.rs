@@ -9,8 +9,9 @@
 //! file ─► open (header, footer) ─► page (chunk index) ─► block ─► codec ─► Arrow array
 //! ```
 //!
-//! Enter at [`Part::write`] (or [`PartWriter`], stretch by stretch) and [`Part::open`]; then [`Part::series`] and [`Part::seek`] give exact row
-//! ranges, [`Part::prune`] and [`Part::point_rows`] drop blocks, [`Part::read_ranges`] decodes.
+//! Enter at [`Part::write`] (or [`PartWriter`], stretch by stretch) and [`Part::open`]; then [`Part::series`] and
+//! [`Part::seek`] give exact row ranges, [`Part::prune`] and [`Part::point_rows`] drop blocks, [`Part::read_ranges`]
+//! decodes.
 
 mod arrays;
 mod block;
@@ -136,6 +137,18 @@ pub enum StatValue {
     Float(f64),
 }
 
+impl StatValue {
+    /// Whether this value is smaller than another of the same column.
+    pub fn is_below(&self, other: &StatValue) -> bool {
+        match (self, other) {
+            (StatValue::Int(x), StatValue::Int(y)) => x < y,
+            (StatValue::Float(x), StatValue::Float(y)) => x < y,
+            (StatValue::Int(x), StatValue::Float(y)) => (*x as f64) < *y,
+            (StatValue::Float(x), StatValue::Int(y)) => *x < (*y as f64),
+        }
+    }
+}
+
 /// What is known of a column's values without reading them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ColumnStats {
@@ -149,7 +162,8 @@ pub struct ColumnStats {
     pub max: Option<StatValue>,
     /// Whether some value is NaN; min and max pass over those.
     pub has_nan: bool,
-    /// Sum of the values (integers exact, doubles summed in stored order), `None` where it overflowed or the type keeps none.
+    /// Sum of the values (integers exact, doubles summed in stored order), `None` where it overflowed or the type keeps
+    /// none.
     pub sum: Option<StatValue>,
 }
 

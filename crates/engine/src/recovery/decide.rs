@@ -4,8 +4,9 @@
 
 use super::ids_used;
 use crate::recent::split_by_partition;
-use crate::store::dedup::{Keys, batch_without};
-use crate::store::snapshot::{DroppedCell, Effect, LoadEffect, RowsEffect, TableSnapshot, fit_rows};
+use crate::store::history::fit_rows;
+use crate::store::snapshot::dedup::{Keys, batch_without};
+use crate::store::snapshot::{DroppedCell, Effect, LoadEffect, RowsEffect, TableSnapshot};
 use crate::tape::change::{Change, NewSymbols, TableRows};
 use std::sync::Arc;
 use tickstone_model::{RowBatch, TimeRange};

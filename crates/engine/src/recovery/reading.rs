@@ -314,7 +314,8 @@ fn try_whole(disk: &Arc<dyn Disk>, opened: &[u32]) -> Result<Option<Whole>> {
 /// Path, length, and what it ends with: manifests and symbol files have their checksums there.
 type FileNow = (PathBuf, u64, Vec<u8>);
 
-/// What tells whether files were replaced (the tape manifest is among those of the first folder): all but parts, and how long segments of the tape are.
+/// What tells whether files were replaced (the tape manifest is among those of the first folder): all but parts, and
+/// how long segments of the tape are.
 fn files_now(disk: &dyn Disk) -> Result<Vec<FileNow>> {
     const END_BYTES: u64 = 4;
     let mut files = Vec::new();

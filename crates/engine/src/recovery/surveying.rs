@@ -3,7 +3,8 @@
 use super::replay::{Policy, Replay};
 use crate::disk::Disk;
 use crate::store::dictionary::Dictionary;
-use crate::store::snapshot::{RowsEffect, Snapshot, TableSnapshot, fit_rows};
+use crate::store::history::fit_rows;
+use crate::store::snapshot::{RowsEffect, Snapshot, TableSnapshot};
 use crate::tape::change::{Change, NewSymbols, TableRows, decode_change};
 use crate::tape::frame::Frame;
 use arrow_array::cast::AsArray;

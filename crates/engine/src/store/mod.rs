@@ -1,7 +1,7 @@
 //! What a database holds: tables with their runs and parts as one snapshot, and the files that tell of them.
 
-pub(crate) mod dedup;
 pub(crate) mod dictionary;
+pub(crate) mod history;
 pub(crate) mod hold;
 pub(crate) mod manifest;
 pub(crate) mod new_part;

@@ -12,8 +12,8 @@ use crate::core::catalog::lock_writer;
 use crate::core::memory::Reservation;
 use crate::part::{Density, PositionRange};
 use crate::recent::take_rows;
-use crate::store::dedup::last_of_each;
 use crate::store::new_part::NewPart;
+use crate::store::snapshot::dedup::last_of_each;
 use crate::store::snapshot::{Effect, LoadEffect, TableSnapshot};
 use crate::tape::change::{Change, ImportSource, PartEntry};
 use crate::upkeep::maintenance::wait_for_memory;
@@ -101,7 +101,8 @@ impl BulkLoad {
     ///
     /// # Errors
     /// [`EngineError::Io`], [`EngineError::NoSuchTable`] where the table was dropped meanwhile,
-    /// [`EngineError::SchemaChanged`] where its columns were changed: nothing is stored then. [`EngineError::TapeStopped`]: reopen to know.
+    /// [`EngineError::SchemaChanged`] where its columns were changed: nothing is stored then.
+    /// [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(mut self, source: Option<ImportSource>) -> Result<Commit> {
         let partitions: Vec<i64> = self.waiting.keys().copied().collect();
         partitions.into_iter().try_for_each(|partition| self.write_part(partition))?;

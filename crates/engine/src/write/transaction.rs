@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::core::catalog::{TableWriter, check_same_columns, lock_writer};
 use crate::core::memory::{Memory, Reservation};
 use crate::recent::split_by_partition;
-use crate::store::dedup::{Keys, last_of_each};
+use crate::store::snapshot::dedup::{Keys, last_of_each};
 use crate::store::snapshot::{Effect, RowsEffect, Superseded, TableSnapshot};
 use crate::tape::change::{Change, TableRows};
 use crate::upkeep::maintenance::wait_for_memory;
@@ -85,7 +85,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`] where a table was dropped meanwhile, [`EngineError::SchemaChanged`]
-    /// where columns of one were changed, [`EngineError::CommitTooLarge`], [`EngineError::DiskFull`]: nothing is stored then. [`EngineError::TapeStopped`]: reopen to know.
+    /// where columns of one were changed, [`EngineError::CommitTooLarge`], [`EngineError::DiskFull`]: nothing is stored
+    /// then. [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(self, sync: Option<SyncPolicy>) -> Result<Commit> {
         let rows = self.rows();
         let core = Arc::clone(self.core()?);

@@ -42,6 +42,17 @@ pub(crate) enum PartTrouble {
     Partly(Vec<Range<usize>>),
 }
 
+impl PartTrouble {
+    /// Rows of the part that are not lost, of `rows`.
+    pub(crate) fn kept(&self, rows: u64) -> u64 {
+        match self {
+            PartTrouble::Lost => 0,
+            PartTrouble::InTape => rows,
+            PartTrouble::Partly(good) => good.iter().map(|good| good.len() as u64).sum(),
+        }
+    }
+}
+
 /// What is wrong with the tape.
 #[derive(Debug, Default)]
 pub(crate) struct TapeTrouble {

@@ -1,7 +1,6 @@
 //! Copies of everything that a repair changes or removes.
 
 use super::Job;
-use crate::care::check::survey::PartTrouble;
 use crate::disk::Disk;
 use crate::paths::{BACKUP_FILE, DAMAGED_DIR, STAGE_DIR, SWITCH_FILE, copy_path};
 use crate::tape::named::TAPE_MANIFEST;
@@ -59,17 +58,6 @@ impl Job<'_> {
         }
         self.done.aside = (!folders.is_empty()).then_some(folder);
         Ok(())
-    }
-}
-
-impl PartTrouble {
-    /// Rows of the part that are not lost, of `rows`.
-    pub(super) fn kept(&self, rows: u64) -> u64 {
-        match self {
-            PartTrouble::Lost => 0,
-            PartTrouble::InTape => rows,
-            PartTrouble::Partly(good) => good.iter().map(|good| good.len() as u64).sum(),
-        }
     }
 }
 

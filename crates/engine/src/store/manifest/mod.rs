@@ -13,7 +13,7 @@ use crate::disk::Disk;
 use crate::disk::checked::{read_checked, replace_with_copy, sync_if_there};
 use crate::part::PositionRange;
 use crate::paths::{TABLES_DIR, copy_path, table_dir};
-use crate::store::snapshot::{History, Retirement, SchemaVersion};
+use crate::store::history::{History, Retirement, SchemaVersion};
 use crate::tape::change::{
     ImportSource, PartEntry, decode_part, decode_range, decode_schema, decode_schema_without_properties,
     decode_source, encode_range, encode_schema, encode_source,

@@ -1,8 +1,7 @@
 use super::*;
 use crate::disk::MemoryDisk;
 use crate::disk::checked::replace_file;
-use crate::part::PartName;
-use crate::part::PositionRange;
+use crate::part::{PartName, PositionRange};
 use crate::tape::change::{Change, PartEntry, encode_change, encode_part};
 use tickstone_model::{AlterTable, Column, ColumnType, TimeRange, Ttl};
 

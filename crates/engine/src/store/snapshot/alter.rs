@@ -3,10 +3,10 @@
 //! Nothing on disk is rewritten: parts keep the schema they were written with (`view`), runs are given the
 //! new one at once (`fit_rows`), files of partitions that left go once the manifest is without them.
 
-use super::history::{History, fit_rows};
 use super::{PartitionSnapshot, Snapshot, Source, TableSnapshot};
 use crate::recent::Run;
 use crate::store::dictionary::Dictionary;
+use crate::store::history::{History, fit_rows};
 use std::sync::{Arc, OnceLock};
 use tickstone_model::{ColumnType, TableSchema, TimeRange};
 

@@ -1,13 +1,14 @@
 //! How one change makes the next snapshot; the same code serves commits and recovery.
 
 use super::{
-    DroppedCell, History, PartFile, PartitionSnapshot, Partitions, Snapshot, Source, TableDir, TableSnapshot,
+    DroppedCell, PartFile, PartitionSnapshot, Partitions, Snapshot, Source, TableDir, TableSnapshot,
     Unpacking,
 };
 use crate::disk::Disk;
 use crate::part::PositionRange;
 use crate::recent::Run;
 use crate::store::dictionary::Dictionary;
+use crate::store::history::History;
 use crate::store::manifest::{ImportRecord, Manifest, SupersededRows};
 use crate::tape::change::{ImportSource, PartEntry, RewrittenPart};
 use crate::tape::writer::Written;

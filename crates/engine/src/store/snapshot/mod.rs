@@ -15,7 +15,7 @@
 
 mod alter;
 mod apply;
-mod history;
+pub(crate) mod dedup;
 mod partitions;
 mod select;
 mod tables;
@@ -24,7 +24,6 @@ mod view;
 pub use alter::Dropped;
 pub(crate) use alter::DroppedCell;
 pub(crate) use apply::{Effect, LoadEffect, RowsEffect, Superseded};
-pub(crate) use history::{History, Retirement, SchemaVersion, fit_rows};
 pub use partitions::Partitions;
 pub(crate) use partitions::Unpacking;
 pub(crate) use select::leave_out;
@@ -38,6 +37,7 @@ use crate::part::{ColumnStats, Density, Part, PartName, PositionRange, StatValue
 use crate::paths::table_dir;
 use crate::recent::Run;
 use crate::store::dictionary::Dictionary;
+use crate::store::history::History;
 use crate::store::manifest::{ImportRecord, Manifest, fast_since};
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
@@ -532,17 +532,5 @@ fn merge_stats(a: &ColumnStats, b: &ColumnStats) -> ColumnStats {
         max: pick(a.max, b.max, |x, y| y.is_below(x)),
         has_nan: a.has_nan || b.has_nan,
         sum,
-    }
-}
-
-impl StatValue {
-    /// Whether this value is smaller than another of the same column.
-    pub fn is_below(&self, other: &StatValue) -> bool {
-        match (self, other) {
-            (StatValue::Int(x), StatValue::Int(y)) => x < y,
-            (StatValue::Float(x), StatValue::Float(y)) => x < y,
-            (StatValue::Int(x), StatValue::Float(y)) => (*x as f64) < *y,
-            (StatValue::Float(x), StatValue::Int(y)) => *x < (*y as f64),
-        }
     }
 }

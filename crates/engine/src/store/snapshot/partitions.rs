@@ -8,7 +8,8 @@
 //! - partitions stand by time, no chunk is empty, and a partition is in one chunk;
 //! - totals and the list of partitions with runs are those of the chunks, after every change.
 
-use super::{History, PartFile, PartitionSnapshot, Source, TableDir};
+use super::{PartFile, PartitionSnapshot, Source, TableDir};
+use crate::store::history::History;
 use crate::store::manifest::{CHUNK_PARTITIONS, PackedChunk};
 use std::ops::Index;
 use std::sync::{Arc, OnceLock};

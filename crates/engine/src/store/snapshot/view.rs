@@ -4,10 +4,10 @@
 //! Invariant: no column of the file is reached by its name or place, only by the id it had when the file
 //! was written; so a column dropped, and one of the same name added later, are two.
 
-use super::history::{ColumnMap, column_map};
 use super::{PartFile, TableSnapshot};
 use crate::part::{BLOCK_ROWS, BlockSummary, ColumnBound, ColumnPoints, ColumnStats, Part};
 use crate::recent::empty_stats;
+use crate::store::history::{ColumnMap, column_map};
 use crate::{EngineError, Result};
 use arrow_array::{ArrayRef, new_null_array};
 use arrow_buffer::BooleanBuffer;

@@ -1,7 +1,6 @@
 use super::*;
 use crate::disk::{Disk, MemoryDisk};
-use crate::part::PartName;
-use crate::part::PositionRange;
+use crate::part::{PartName, PositionRange};
 use crate::store::manifest::pack;
 use crate::tape::change::PartEntry;
 use tickstone_model::{ColumnType, PartitionBy};
