@@ -4,7 +4,7 @@
 //! integer column would hold only in part, or a value out of range, is refused.
 
 use crate::error::{QueryError, Result, SqlState};
-use crate::literals::{array_elements, parse_bytes, parse_instant, without_exponent};
+use crate::texts::{array_elements, parse_bytes, parse_instant, without_exponent};
 use arrow_cast::{CastOptions, cast_with_options};
 use datafusion::arrow::array::builder::{ListBuilder, StringBuilder};
 use datafusion::arrow::array::{

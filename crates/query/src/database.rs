@@ -2,8 +2,9 @@
 
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
-use crate::session::{PlanCache, RunningStatements, Session, state};
-use crate::statements::ShownSetting;
+use crate::plans::PlanCache;
+use crate::running::RunningStatements;
+use crate::state;
 use crate::system::SystemCatalog;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SessionState;
@@ -38,8 +39,25 @@ impl Default for DatabaseOptions {
     }
 }
 
+/// A setting that a program around the database shows among its own: a server's.
+#[derive(Debug, Clone)]
+pub struct ShownSetting {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub value: String,
+    /// What it is where nobody says.
+    pub default: String,
+    /// What it is counted in; empty where that is not a number.
+    pub unit: String,
+    /// Who says: `default`, `option` (the program), `file`, `environment` or `flag`.
+    pub origin: String,
+    /// What it does.
+    pub description: String,
+}
+
 /// An open database. Clones are handles on the same one; it closes with the last of them and the
-/// last [`Session`].
+/// last [`Session`](crate::Session).
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
@@ -203,18 +221,15 @@ impl Database {
         self.shared.system.get()
     }
 
-    /// A new session: its own transaction and settings.
-    pub fn session(&self) -> Session {
-        Session::new(self)
-    }
-
     /// Adds a function of the user's own, which the next statement of every session knows; it goes with the last
     /// handle on the database.
     ///
     /// # Errors
     /// Where SQL could not call it by its name, it takes no argument, or the name is that of another function.
     pub fn create_function(&self, function: Function) -> Result<()> {
-        self.change_functions(|functions| functions.create(function, false, self.base_state()))
+        self.change_functions(|functions| {
+            functions.create(function, false, self.base_state(), crate::dialect::is_callable)
+        })
     }
 
     /// As [`Self::create_function`], in the place of the user's function of its name, where there is one. Statements
@@ -223,7 +238,9 @@ impl Database {
     /// # Errors
     /// As there; the functions of the database itself keep their names.
     pub fn create_or_replace_function(&self, function: Function) -> Result<()> {
-        self.change_functions(|functions| functions.create(function, true, self.base_state()))
+        self.change_functions(|functions| {
+            functions.create(function, true, self.base_state(), crate::dialect::is_callable)
+        })
     }
 
     /// Takes a function of the user's own away; the name is in any case.

@@ -8,51 +8,42 @@
 //!
 //! Enter at [`Database`], which the server, the command line and every binding open.
 
-mod aggregates;
 pub mod append;
-mod approximate;
-mod bounds;
+mod arrays;
 mod cast;
-mod correlated;
 mod database;
-mod dates;
 pub mod designated;
 pub mod dialect;
-mod disjoint;
 mod error;
 pub mod export;
-mod floats;
+mod facts;
 mod frame;
 mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod import;
-mod lengths;
-mod lists;
-mod literals;
-mod meanings;
-mod membership;
-mod multiset;
 mod named;
-mod null_keys;
 mod operators;
 mod parameters;
-mod patterns;
+mod plans;
 mod provider;
+mod rules;
+mod run;
+mod running;
 pub mod scan;
 mod session;
+mod settings;
 mod stack;
+mod state;
 mod statements;
 mod system;
 #[cfg(test)]
 mod testing;
+mod texts;
 mod together;
-mod unsigned;
-mod uuids;
 mod wanted;
-mod window_keys;
 
-pub use database::{Database, DatabaseOptions};
+pub use database::{Database, DatabaseOptions, ShownSetting};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;
 /// What the functions of a [`SystemCatalog`] are made with.
@@ -62,9 +53,9 @@ pub use frame::Frame;
 pub use functions::user::{
     AggregateState, Function, FunctionError, FunctionKind, FunctionResult, FunctionSignature, NullHandling,
 };
-pub use literals::{array_elements, parse_bytes, without_exponent};
 pub use parameters::{ParameterValue, Parameters, widen_floats};
 pub use provider::SnapshotTable;
-pub use session::{Description, Outcome, QueryProgress, Session};
-pub use statements::ShownSetting;
+pub use running::QueryProgress;
+pub use session::{Description, Outcome, Session};
 pub use system::SystemCatalog;
+pub use texts::{array_elements, parse_bytes, without_exponent};

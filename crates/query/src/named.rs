@@ -58,3 +58,20 @@ pub(crate) fn change_named(
         Ok(changed)
     }
 }
+
+/// A plan whose expressions are changed; aggregates and window functions keep the names of their results.
+pub(crate) fn keeping_names(
+    plan: LogicalPlan,
+    change: impl Fn(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let changed = plan.map_expressions(|expr| {
+        let (qualifier, name) = expr.qualified_name();
+        let changed = change(expr)?;
+        let bare = |expr: &Expr| matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_));
+        if !changed.transformed || !bare(&changed.data) {
+            return Ok(changed);
+        }
+        Ok(changed.update_data(|expr| expr.alias_qualified(qualifier, name)))
+    })?;
+    if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+}

@@ -4,8 +4,8 @@
 //! it is typed as the same literal would be, by what it is compared with or stored into. So placeholders
 //! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions.
 
-use crate::dialect::{AlterTable, CopySource, Partitions, Position, Statement, searched};
-use crate::error::{QueryError, Result};
+use crate::dialect::{AlterTable, CopySource, Partitions, Statement, searched};
+use crate::error::{Position, QueryError, Result};
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use sqlparser::ast::{
     Array, CastKind, DataType, ExactNumberInfo, Expr, ExprWithAlias, Interval, PivotValueSource, TableFactor,

@@ -1,6 +1,6 @@
 //! Rows from several batches in one array, with NULLs for what is missing.
 
-use super::key::same_array;
+use super::same_array;
 use crate::scan::symbols_by_id;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_null_array};
 use datafusion::arrow::compute::interleave;

@@ -3,9 +3,9 @@
 //!
 //! The planner reads a number with a point as a double. Cast to a DECIMAL it becomes text here, which is cast digit by
 //! digit: `CAST('0.1' AS DECIMAL(30, 20))`. One of many digits in a comparison becomes such a cast; beside a double
-//! `crate::literals` makes it the nearest double after all.
+//! `crate::rules::literals` makes it the nearest double after all.
 
-use crate::literals::without_exponent;
+use crate::texts::without_exponent;
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, UnaryOperator, Value, ValueWithSpan,
     VisitorMut,

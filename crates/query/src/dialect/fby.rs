@@ -8,7 +8,7 @@ use super::cursor::{Result, parser_error};
 use super::marker::place as place_of;
 use super::walks::{each_expr, has_expr};
 use super::{Position, SqlError};
-use crate::functions::is_of_windows;
+use crate::facts::is_of_windows;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
     Query, Select, SetExpr, TableAlias, TableFactor, TableWithJoins, WindowSpec, WindowType,

@@ -15,6 +15,7 @@
 mod advice;
 mod again;
 mod alter;
+mod callable;
 mod calls;
 mod cancel;
 mod chains;
@@ -26,7 +27,6 @@ mod copy;
 mod cursor;
 pub(crate) mod digits;
 mod distinct;
-mod error;
 mod exclude;
 mod fby;
 mod grammar;
@@ -54,15 +54,16 @@ mod walks;
 mod work;
 mod zone;
 
+pub use crate::error::{Position, SqlError};
 pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
+pub(crate) use callable::is_callable;
 pub use calls::{Callable, CallableKind};
-pub use error::SqlError;
 pub use names::resolve_names;
 pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
-    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Position, Statement,
+    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Statement,
 };
 pub(crate) use view::VIEW_DEPTH_MAX;
 pub use view::expand_views;

@@ -6,10 +6,9 @@
 //! - fby becomes a window ([`fby`]), and one without its current row one of each side ([`exclude`]);
 //! - `SELECT ts::DATE … ORDER BY ts`: the cast is called `CAST(ts AS DATE)`, not `t.ts`.
 
-use super::SqlError;
 use super::cursor::{Result, parser_error};
 use super::marker::place;
-use super::{exclude, fby};
+use super::{SqlError, exclude, fby};
 use sqlparser::ast::{
     CastKind, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
 };

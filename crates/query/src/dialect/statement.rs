@@ -1,5 +1,6 @@
 //! What [`parse`](super::parse) makes of a text: one [`Statement`] for each of its statements.
 
+use crate::error::Position;
 use sqlparser::ast;
 use tickstone_model::{ColumnType, PartitionBy, SyncPolicy};
 
@@ -478,19 +479,4 @@ pub struct CreateView {
     pub query: Box<ast::Query>,
     /// Where the name stands, for errors about the view.
     pub position: Position,
-}
-
-/// A place in the text that was parsed: line and column (in characters), both from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// Line, from 1.
-    pub line: u64,
-    /// Column in characters, from 1.
-    pub column: u64,
-}
-
-impl Default for Position {
-    fn default() -> Self {
-        Self { line: 1, column: 1 }
-    }
 }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use tickstone_engine::EngineError;
 use tickstone_model::ColumnType;
 
-use crate::dialect::{Position, SqlError};
 pub use tickstone_engine::ErrorKind;
 
+mod sql;
 mod sqlstate;
 mod words;
 
+pub use sql::{Position, SqlError};
 pub use sqlstate::SqlState;
 
 const SHOW_TABLES: &str = "SHOW TABLES lists the tables";
@@ -235,7 +236,7 @@ fn of_root(error: DataFusionError) -> QueryError {
 
 /// What DataFusion takes for its own defect: many of its functions say so of values and types they cannot take.
 fn of_internal(message: &str) -> QueryError {
-    const OF_VALUES: [&str; 19] = [
+    const OF_VALUES: [&str; 20] = [
         "Cannot run range queries",
         "nsupported data type",
         "Unexpected data type",
@@ -252,6 +253,7 @@ fn of_internal(message: &str) -> QueryError {
         "got invalid stride",
         "indices are 1 based",
         "Unable to cast",
+        "Failed to coerce types",
         "could not cast",
         "not implemented for type",
         "is never called",

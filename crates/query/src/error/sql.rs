@@ -1,6 +1,19 @@
-//! The dialect's error: what is wrong with a text, and where.
+//! What is wrong with a text of SQL, and where.
 
-use super::statement::Position;
+/// A place in the text that was parsed: line and column (in characters), both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Line, from 1.
+    pub line: u64,
+    /// Column in characters, from 1.
+    pub column: u64,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self { line: 1, column: 1 }
+    }
+}
 
 /// A text that is no Tickstone SQL, with the place it stops being so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

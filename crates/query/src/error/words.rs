@@ -4,7 +4,7 @@
 //! Reads messages, for that is all that planning gives; one that is not recognised stays as it is.
 
 use super::{QueryError, SqlState, edits};
-use crate::functions::is_of_windows;
+use crate::facts::is_of_windows;
 
 /// Functions of other systems, and what does the same here.
 const ELSEWHERE: [(&str, &str); 33] = [

@@ -1,7 +1,7 @@
 //! CSV with a header: NULL is an empty field, the empty string and no bytes a quoted one, and a field is quoted
 //! where it holds a comma, a quote or a line end, so that an import reads back what was written.
 
-use super::cell::{Cells, TimeStyle};
+use crate::texts::{Cells, TimeStyle};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
 use std::io::{self, Write};

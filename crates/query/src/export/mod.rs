@@ -6,17 +6,16 @@
 //!
 //! Enter at [`write`] for any writer, [`write_file`] for a file.
 
-mod cell;
 mod csv;
 mod file;
 
-pub use cell::{Cells, TimeStyle};
+pub use crate::texts::{Cells, TimeStyle};
 pub use file::{Written, detect, write_file};
 
 use crate::import::Compression;
+use crate::texts::{holds_uuids, uuids_as_text};
 use crate::{ErrorKind, QueryError, Result};
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_ipc::writer::FileWriter;
 use arrow_json::writer::{JsonArray, LineDelimited, Writer as JsonWriter, WriterBuilder as JsonOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
@@ -221,48 +220,6 @@ fn json_batch(batch: &RecordBatch) -> std::result::Result<RecordBatch, ArrowErro
             Arc::new(field.as_ref().clone().with_data_type(column.data_type().clone()))
         });
     RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
-}
-
-fn holds_uuids(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::FixedSizeBinary(16) => true,
-        DataType::List(field) => holds_uuids(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| holds_uuids(field.data_type())),
-        _ => false,
-    }
-}
-
-/// UUIDs as text, also in lists and structs; anything else as it is.
-pub(crate) fn uuids_as_text(array: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
-    let as_text = |field: &Arc<Field>, values: &ArrayRef| {
-        Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
-    };
-    match array.data_type() {
-        other if !holds_uuids(other) => Ok(Arc::clone(array)),
-        DataType::List(field) => {
-            let lists = array.as_list::<i32>();
-            let values = uuids_as_text(lists.values())?;
-            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
-            Ok(Arc::new(ListArray::try_new(as_text(field, &values), offsets, values, nulls)?))
-        }
-        DataType::Struct(fields) => {
-            let structs = array.as_struct();
-            let columns = structs.columns().iter().map(uuids_as_text);
-            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
-            let fields = fields.iter().zip(&columns).map(|(field, values)| as_text(field, values));
-            let fields = fields.collect::<Vec<_>>().into();
-            Ok(Arc::new(StructArray::try_new(fields, columns, structs.nulls().cloned())?))
-        }
-        _ => {
-            let cells = Cells::new(array, TimeStyle::Full)?;
-            let text = |row: usize| {
-                let mut text = String::new();
-                cells.write(row, &mut text);
-                (!cells.is_null(row)).then_some(text)
-            };
-            Ok(Arc::new((0..array.len()).map(text).collect::<StringArray>()))
-        }
-    }
 }
 
 fn write_error(error: io::Error) -> QueryError {

@@ -2,10 +2,10 @@
 //!
 //! They take the row as it is, NULL included. On equal times `first` keeps the row that arrived first
 //! and `last` the one that arrived last. The timestamp is a second argument, which the planner adds
-//! ([`super::hidden_time`]) where it is not written. `first_not_null(x)` and `last_not_null(x)` pass over rows where
+//! ([`crate::operators`]) where it is not written. `first_not_null(x)` and `last_not_null(x)` pass over rows where
 //! `x` is NULL: the planner adds that as a filter.
 
-use crate::operators::pinned::PinnedRows;
+use crate::arrays::pinned::PinnedRows;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, TimestampNanosecondArray,
 };
@@ -73,7 +73,7 @@ pub(super) fn time_values(times: &ArrayRef) -> Result<Int64Array> {
 }
 
 /// An aggregate by time was planned without its time.
-pub(super) fn without_time(name: &str) -> datafusion::error::DataFusionError {
+pub(crate) fn without_time(name: &str) -> datafusion::error::DataFusionError {
     datafusion::common::plan_datafusion_err!(
         "{name} goes by the designated timestamp, and this relation has none: select it in the sub-query, or name a timestamp as last argument"
     )

@@ -119,7 +119,7 @@ impl Indicator {
 }
 
 /// Whether `ema` of this kind goes by time.
-pub(super) fn is_by_time(kind: &str) -> bool {
+pub(crate) fn is_by_time(kind: &str) -> bool {
     !matches!(kind.to_ascii_lowercase().as_str(), "period" | "alpha")
 }
 

@@ -10,6 +10,7 @@
 //!
 //! Enter at [`install`].
 
+pub(crate) mod bar_start;
 mod book;
 pub(crate) mod bucket;
 mod by_time;
@@ -19,10 +20,9 @@ mod count_distinct;
 mod date_part;
 mod exact;
 mod extreme;
-mod first_last;
+pub(crate) mod first_last;
 pub(crate) mod growth;
-mod hidden_time;
-mod indicators;
+pub(crate) mod indicators;
 mod instant;
 mod ksum;
 mod median;
@@ -52,91 +52,28 @@ pub(crate) use date_part::ExtractFields;
 pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
 pub(crate) use wall_time::AT_TIME_ZONE;
 
-use crate::operators::BarStart;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::functions::core::coalesce;
 use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use std::sync::Arc;
 
-/// Adds the functions to a session, the rule that gives some of them their time, and that which has whole numbers
-/// checked for overflow.
+/// Adds the functions to a session, and the rules over them.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
     builder.scalar_functions().insert(growth::claiming(slow::looking(built_in))).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());
     builder
-        .with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime))
         .with_analyzer_rule(Arc::new(checked::CheckOverflow))
         .with_analyzer_rule(Arc::new(exact::DeterministicSums))
         .with_analyzer_rule(Arc::new(windowed::ForWindows))
 }
 
-/// Whether an aggregate takes each value once with DISTINCT, or gives the same with and without.
-pub(crate) fn heeds_distinct(aggregate: &str) -> bool {
-    const HEED: [&str; 20] = [
-        "approx_distinct",
-        "approx_median",
-        "array_agg",
-        "avg",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "bool_and",
-        "bool_or",
-        "count",
-        "count_distinct",
-        "max",
-        "median",
-        "min",
-        "percentile_cont",
-        "stddev",
-        "string_agg",
-        "sum",
-        "var",
-        "var_pop",
-    ];
-    HEED.contains(&aggregate) || aggregate == "stddev_pop"
-}
-
-/// Whether only windows have a function, which is no aggregate.
-pub(crate) fn is_of_windows(function: &str) -> bool {
-    const OF_WINDOWS: [&str; 21] = [
-        "lag",
-        "lead",
-        "row_number",
-        "rank",
-        "dense_rank",
-        "percent_rank",
-        "cume_dist",
-        "ntile",
-        "log_return",
-        "simple_return",
-        "delta",
-        "ratio",
-        "prev",
-        "fills",
-        "drawdown",
-        "ema",
-        "obv",
-        "rsi",
-        "atr",
-        "macd",
-        "bollinger",
-    ];
-    OF_WINDOWS.iter().any(|of| function.eq_ignore_ascii_case(of))
-}
-
-/// Whether a function of windows heeds IGNORE NULLS.
-pub(crate) fn heeds_nulls(window: &str) -> bool {
-    ["first_value", "lag", "last_value", "lead", "nth_value"].contains(&window)
-}
-
 fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
-    let bar: ScalarUDF = BarStart::default().into();
+    let bar: ScalarUDF = bar_start::BarStart::default().into();
     let wall: ScalarUDF = wall_time::WallTime::default().into();
     let part: ScalarUDF = date_part::DatePart::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);

@@ -3,7 +3,7 @@
 //! DataFusion leaves casts out of the names of expressions, so that `x` and `x::DOUBLE` are two columns of one name once
 //! both are keys of a GROUP BY. A statement that is refused for that is planned again with calls in their place
 //! (`dialect::name_casts`). Nor is a call taken from a condition, as a cast of a DECIMAL to fewer digits is
-//! ([`crate::approximate`]). The type is spelled as Arrow does.
+//! ([`crate::rules::approximate`]). The type is spelled as Arrow does.
 
 use datafusion::arrow::compute::CastOptions;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};

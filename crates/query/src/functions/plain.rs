@@ -18,7 +18,7 @@ pub(super) struct Plain {
     pub(super) aliases: &'static [&'static str],
     /// How many arguments: a double, then a time.
     pub(super) columns: usize,
-    /// Whether the time may be left out: see [`super::hidden_time`].
+    /// Whether the time may be left out: the planner adds it.
     pub(super) hides_time: bool,
     pub(super) state: &'static [(&'static str, DataType)],
     pub(super) begin: fn() -> Box<dyn PlainState>,

@@ -1,6 +1,7 @@
 //! Lengths of time as SQL writes them: `5m`, `1d`, `3M`.
 
 use chrono::{DateTime, Months};
+use datafusion::common::ScalarValue;
 use std::fmt;
 
 /// A unit of time; case-sensitive in SQL (`m` is a minute, `M` a month).
@@ -181,5 +182,23 @@ impl fmt::Display for Stride {
     /// The spelling [`Stride::parse`] reads back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.count, self.unit.letter())
+    }
+}
+
+/// The length of an interval without months.
+pub(crate) fn interval_nanos(value: &ScalarValue) -> Option<i64> {
+    const DAY: i64 = 86_400_000_000_000;
+    match value {
+        ScalarValue::IntervalMonthDayNano(Some(v)) if v.months == 0 => {
+            i64::from(v.days).checked_mul(DAY)?.checked_add(v.nanoseconds)
+        }
+        ScalarValue::IntervalDayTime(Some(v)) => {
+            i64::from(v.days).checked_mul(DAY)?.checked_add(i64::from(v.milliseconds) * 1_000_000)
+        }
+        ScalarValue::DurationNanosecond(Some(v)) => Some(*v),
+        ScalarValue::DurationMicrosecond(Some(v)) => v.checked_mul(1_000),
+        ScalarValue::DurationMillisecond(Some(v)) => v.checked_mul(1_000_000),
+        ScalarValue::DurationSecond(Some(v)) => v.checked_mul(1_000_000_000),
+        _ => None,
     }
 }

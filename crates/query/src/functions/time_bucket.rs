@@ -151,7 +151,7 @@ fn bucketing(stride: &ColumnarValue, rest: &[ColumnarValue]) -> Result<Bucketing
                     }
                 }
             }
-            ColumnarValue::Scalar(interval) => match crate::operators::interval_nanos(interval) {
+            ColumnarValue::Scalar(interval) => match crate::functions::stride::interval_nanos(interval) {
                 Some(offset) => bucketing.with_offset(offset),
                 None => return exec_err!("{interval} is no offset of time_bucket"),
             },

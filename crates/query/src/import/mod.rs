@@ -27,7 +27,7 @@ pub use report::{BadRowExample, ColumnReport, FileReport, ImportReport, Progress
 pub use request::{BadRows, Compression, FileFormat, ImportRequest, parse_delimiter};
 pub use tickstone_wire::EpochUnit;
 
-use crate::Database;
+use crate::database::Database;
 use bad_rows::BadRowCollector;
 use shape::Shape;
 use source::RawFile;

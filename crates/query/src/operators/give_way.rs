@@ -7,6 +7,7 @@
 //! the node above says what the join was before ([`GiveWayExec::shown`]).
 
 use super::known;
+use crate::facts;
 use crate::wanted;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
@@ -35,31 +36,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Nodes that may yield any number of batches for one they read, or after the last, and those that read a table in
-/// their scan's stead.
-const TIRELESS: [&str; 20] = [
-    "AggregateExec",
-    "AsOfJoinExec",
-    "BoundedWindowAggExec",
-    "CrossJoinExec",
-    "NestedLoopJoinExec",
-    "HashJoinExec",
-    "SortMergeJoinExec",
-    "PartitionAggregatesExec",
-    "PiecewiseMergeJoinExec",
-    "UnnestExec",
-    "FillExec",
-    "NbboExec",
-    "PairGroupsExec",
-    "RadixSortExec",
-    "SeriesJoinExec",
-    "SeriesWindowExec",
-    "SortExec",
-    "SortPreservingMergeExec",
-    "SortedWindowExec",
-    "WindowAggExec",
-];
-
 /// Must run after all rules that look for these nodes.
 #[derive(Debug)]
 pub(crate) struct GiveWay;
@@ -79,7 +55,7 @@ impl PhysicalOptimizerRule for GiveWay {
                     false => Transformed::yes(Arc::new(GiveWayExec::new(Arc::clone(leaf.input()), None))),
                 });
             }
-            Ok(match TIRELESS.contains(&plan.name()) {
+            Ok(match facts::node(plan.name()).is_some_and(|node| node.is_tireless()) {
                 true => Transformed::yes(Arc::new(heeding(plan)?)),
                 false => Transformed::no(plan),
             })

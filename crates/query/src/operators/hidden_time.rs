@@ -1,8 +1,10 @@
 //! Adds the designated timestamp to functions that go by time: `last(price)` becomes `last(price, ts)` under its old
 //! name, and `last_not_null(price)` that with a filter.
 
+use super::series_join::node::SeriesJoin;
 use crate::designated::designated_timestamp;
-use crate::operators::SeriesJoin;
+use crate::facts::untimed_arguments;
+use crate::named::keeping_names;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Diagnostic, plan_datafusion_err};
@@ -14,15 +16,6 @@ use datafusion::optimizer::AnalyzerRule;
 /// See the file's header.
 #[derive(Debug)]
 pub(crate) struct AddHiddenTime;
-
-/// How many arguments a function that goes by time has when its time is not written.
-fn visible_arguments(function: &str) -> Option<usize> {
-    match function {
-        "first" | "last" | "first_not_null" | "last_not_null" | "ohlc" | "realized_vol" => Some(1),
-        "candle" => Some(2),
-        _ => None,
-    }
-}
 
 impl AnalyzerRule for AddHiddenTime {
     fn name(&self) -> &str {
@@ -48,23 +41,6 @@ fn add_time(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     keeping_names(plan, |expr| expr.transform_up(|expr| add_argument(expr, time.as_ref())))
 }
 
-/// A plan whose expressions are changed; aggregates and window functions keep the names of their results.
-pub(super) fn keeping_names(
-    plan: LogicalPlan,
-    change: impl Fn(Expr) -> Result<Transformed<Expr>>,
-) -> Result<Transformed<LogicalPlan>> {
-    let changed = plan.map_expressions(|expr| {
-        let (qualifier, name) = expr.qualified_name();
-        let changed = change(expr)?;
-        let bare = |expr: &Expr| matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_));
-        if !changed.transformed || !bare(&changed.data) {
-            return Ok(changed);
-        }
-        Ok(changed.update_data(|expr| expr.alias_qualified(qualifier, name)))
-    })?;
-    if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
-}
-
 /// The time of the right side, whose rows a WINDOW JOIN aggregates.
 fn window_join_time(plan: &LogicalPlan) -> Option<Column> {
     let LogicalPlan::Extension(extension) = plan else { return None };
@@ -74,7 +50,7 @@ fn window_join_time(plan: &LogicalPlan) -> Option<Column> {
 /// Whether these are `ema(x, unit, tau)` without the time.
 fn is_ema_by_time(args: &[Expr]) -> bool {
     let [_, Expr::Literal(kind, _), _] = args else { return false };
-    kind.try_as_str().flatten().is_some_and(super::indicators::is_by_time)
+    kind.try_as_str().flatten().is_some_and(crate::functions::indicators::is_by_time)
 }
 
 fn time_of(schema: &DFSchema) -> Option<Column> {
@@ -86,7 +62,7 @@ fn time_of(schema: &DFSchema) -> Option<Column> {
 fn refuse_order(expr: &Expr) -> Result<()> {
     let Expr::AggregateFunction(call) = expr else { return Ok(()) };
     let name = call.func.name();
-    if visible_arguments(name).is_none() || call.params.order_by.is_empty() {
+    if untimed_arguments(name).is_none() || call.params.order_by.is_empty() {
         return Ok(());
     }
     let message = format!("{name} takes no ORDER BY: it goes by the designated timestamp");
@@ -112,7 +88,7 @@ fn add_argument(mut expr: Expr, time: Option<&Column>) -> Result<Transformed<Exp
         },
         _ => return Ok(Transformed::no(expr)),
     };
-    if visible_arguments(&name) != Some(args.len()) && !(name == "ema" && is_ema_by_time(args)) {
+    if untimed_arguments(&name) != Some(args.len()) && !(name == "ema" && is_ema_by_time(args)) {
         return Ok(Transformed::no(expr));
     }
     if name.ends_with("_not_null")
@@ -124,7 +100,7 @@ fn add_argument(mut expr: Expr, time: Option<&Column>) -> Result<Transformed<Exp
             None => counts,
         }));
     }
-    let time = time.ok_or_else(|| super::first_last::without_time(&name))?;
+    let time = time.ok_or_else(|| crate::functions::first_last::without_time(&name))?;
     args.push(Expr::Column(time.clone()));
     Ok(Transformed::yes(expr))
 }

@@ -9,6 +9,7 @@
 //! - NULL is a value like others ([`KeyIds::read`]) unless the caller asks for the marks of keys that
 //!   hold one ([`KeyIds::is_null`]).
 
+use crate::arrays::same_array;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
@@ -502,11 +503,6 @@ fn words(array: &ArrayRef) -> Option<Vec<u64>> {
 
 fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-}
-
-/// Whether two arrays are the same memory.
-pub(crate) fn same_array(a: &ArrayRef, b: &ArrayRef) -> bool {
-    Arc::ptr_eq(a, b) || a.to_data().ptr_eq(&b.to_data())
 }
 
 #[cfg(test)]

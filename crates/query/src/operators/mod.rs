@@ -22,8 +22,8 @@ mod eager;
 mod embedded;
 mod fill;
 mod filters;
-mod gather;
 mod give_way;
+mod hidden_time;
 mod joins;
 mod key;
 mod known;
@@ -34,7 +34,6 @@ mod nbbo;
 mod order;
 mod pairwise;
 mod pieces;
-pub(crate) mod pinned;
 mod pivot;
 mod planner;
 mod planning;
@@ -45,32 +44,28 @@ mod sample;
 mod sampling;
 mod series;
 mod series_join;
-mod settings;
 mod shared;
 mod sort;
 #[cfg(test)]
 mod speed;
+mod totals;
 mod window;
 mod workers;
 
-pub(crate) use asof::plan::interval_nanos;
 pub(crate) use fill::exec::MAX_FILLED_ROWS;
-pub(crate) use sample::bars::place::BarStart;
 pub(crate) use sample::exec::SampleByExec;
-pub(crate) use series_join::node::SeriesJoin;
-pub(crate) use settings::SessionSettings;
 
-use crate::aggregates::RightAggregates;
-use crate::approximate::Approximate;
-use crate::bounds::WideFrames;
-use crate::correlated::Correlated;
-use crate::disjoint::DisjointLists;
-use crate::floats::OneNanOneZero;
-use crate::meanings::Meanings;
-use crate::membership::Membership;
-use crate::multiset::Multisets;
-use crate::null_keys::NullKeys;
-use crate::window_keys::WindowKeys;
+use crate::rules::aggregates::RightAggregates;
+use crate::rules::approximate::Approximate;
+use crate::rules::bounds::WideFrames;
+use crate::rules::correlated::Correlated;
+use crate::rules::disjoint::DisjointLists;
+use crate::rules::floats::OneNanOneZero;
+use crate::rules::meanings::Meanings;
+use crate::rules::membership::Membership;
+use crate::rules::multiset::Multisets;
+use crate::rules::null_keys::NullKeys;
+use crate::rules::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
@@ -127,7 +122,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_query_planner(Arc::new(planner::TimeSeriesQueryPlanner))
         .with_optimizer_rules(planning::looking(rules))
         .with_physical_optimizer_rules(planning::looking_physical(physical));
-    crate::functions::install(builder)
+    crate::functions::install(builder.with_analyzer_rule(Arc::new(hidden_time::AddHiddenTime)))
 }
 
 /// Puts our rules where conditions have come down to the join and columns have not been cut off yet, and theirs where
@@ -168,7 +163,7 @@ fn with_our_physical_rules(
     rules.retain(|rule| by_name.iter().all(|of| of.name() != rule.name()));
     let totals = rules.iter().position(|rule| rule.name() == AggregateStatistics::new().name());
     if let Some(totals) = totals {
-        rules[totals] = Arc::new(settings::TotalsByStatistics::default());
+        rules[totals] = Arc::new(totals::TotalsByStatistics::default());
     }
     rules.insert(totals.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
     rules.insert(0, Arc::new(known::OnlyWhatIsKnown));

@@ -13,14 +13,16 @@
 //! Statements that cannot be kept so (totals that statistics answer) are noted as such, and planned each time; joins by
 //! hash, whose sides are chosen by size, are where they read many rows.
 
-use super::template::{Literal, place_of};
+mod template;
+
+pub(crate) use template::{Taken, lists_that_may_merge, staying, take_literals};
+
 use crate::error::{Result, external};
+use crate::facts::{self, is_in_statistics};
 use crate::operators::SampleByExec;
+use crate::scan::with_values;
 use crate::scan::{Constraint, ScanExec, Selected};
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::expr::{InList, Placeholder};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -31,52 +33,11 @@ use sqlparser::ast::Statement;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use template::{Literal, place_of};
 use tickstone_engine::{Snapshot, TableSnapshot};
 
 /// Most statements known at once.
 pub(crate) const STATEMENTS_MAX: usize = 512;
-
-/// Nodes whose plan does not depend on how many rows there are.
-const KEPT_NODES: [&str; 35] = [
-    "ScanExec",
-    "BarsExec",
-    "NbboExec",
-    "PairGroupsExec",
-    "SampleByExec",
-    "GroupByExec",
-    "SeriesWindowExec",
-    "FillExec",
-    "LatestOnExec",
-    "AsOfJoinExec",
-    "SeriesJoinExec",
-    "AggregateExec",
-    "BoundedWindowAggExec",
-    "BufferExec",
-    "CoalesceBatchesExec",
-    "CoalescePartitionsExec",
-    "CooperativeExec",
-    "GiveWayExec",
-    "LateColumnsExec",
-    "PartitionAggregatesExec",
-    "PiecesExec",
-    "FilterExec",
-    "GlobalLimitExec",
-    "LocalLimitExec",
-    "ProjectionExec",
-    "RadixSortExec",
-    "RepartitionExec",
-    "SortExec",
-    "SortExec(TopK)",
-    "SortPreservingMergeExec",
-    "SortedWindowExec",
-    "StreamingTableExec",
-    "UnionExec",
-    "WindowAggExec",
-    "UnnestExec",
-];
-
-/// Nodes that are planned by how many rows there are, which matters little where they are few: kept in narrow plans.
-const NARROW_NODES: [&str; 1] = ["HashJoinExec"];
 
 /// Collecting so many rows takes less time than planning.
 const COLLECTED_ROWS: u64 = 1 << 14;
@@ -85,18 +46,18 @@ const COLLECTED_ROWS: u64 = 1 << 14;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PlanKey {
     /// The statement without its literals.
-    pub(super) statement: Statement,
+    pub(crate) statement: Statement,
     /// Which tables there are.
-    pub(super) catalog_version: u64,
+    pub(crate) catalog_version: u64,
     /// What the session has SET.
-    pub(super) settings: u64,
+    pub(crate) settings: u64,
     /// Which functions of the user's own there are.
-    pub(super) functions: u64,
+    pub(crate) functions: u64,
 }
 
 /// What is known of a statement.
 #[derive(Debug, Clone)]
-pub(super) enum Known {
+pub(crate) enum Known {
     /// It came once; most never come again.
     Once,
     /// It must be planned each time.
@@ -109,22 +70,22 @@ pub(super) enum Known {
 
 /// The templates of one statement.
 #[derive(Debug, Default)]
-pub(super) struct KeptPlans {
+pub(crate) struct KeptPlans {
     /// For few rows, in one partition.
-    pub(super) narrow: OnceLock<Arc<dyn ExecutionPlan>>,
+    pub(crate) narrow: OnceLock<Arc<dyn ExecutionPlan>>,
     /// For many, over several.
-    pub(super) wide: OnceLock<Arc<dyn ExecutionPlan>>,
+    pub(crate) wide: OnceLock<Arc<dyn ExecutionPlan>>,
 }
 
 /// What is known of a text that is one statement: it need not be parsed again.
 #[derive(Debug)]
-pub(super) struct KnownText {
+pub(crate) struct KnownText {
     /// Those of [`PlanKey`].
-    pub(super) catalog_version: u64,
-    pub(super) settings: u64,
-    pub(super) functions: u64,
-    pub(super) kept: Arc<KeptPlans>,
-    pub(super) literals: Vec<Literal>,
+    pub(crate) catalog_version: u64,
+    pub(crate) settings: u64,
+    pub(crate) functions: u64,
+    pub(crate) kept: Arc<KeptPlans>,
+    pub(crate) literals: Vec<Literal>,
 }
 
 /// What is known of texts, and when each was last asked for.
@@ -160,7 +121,7 @@ impl PlanCache {
     }
 
     /// Counts a query, and whether it ran by a plan that was kept.
-    pub(super) fn count(&self, reused: bool) {
+    pub(crate) fn count(&self, reused: bool) {
         let counter = if reused { &self.reused } else { &self.made };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -176,7 +137,7 @@ impl PlanCache {
     }
 
     /// What is known of a statement, which is noted as having come.
-    pub(super) fn look_up(&self, key: &PlanKey) -> Option<Known> {
+    pub(crate) fn look_up(&self, key: &PlanKey) -> Option<Known> {
         let use_ = self.uses.fetch_add(1, Ordering::Relaxed);
         let mut known = self.known();
         if let Some((found, used)) = known.get_mut(key) {
@@ -192,7 +153,7 @@ impl PlanCache {
     }
 
     /// What is known of a text.
-    pub(super) fn text(&self, text: &str) -> Option<Arc<KnownText>> {
+    pub(crate) fn text(&self, text: &str) -> Option<Arc<KnownText>> {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, used) = texts.get_mut(text)?;
         *used = self.uses.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +161,7 @@ impl PlanCache {
     }
 
     /// Notes what became known of a text.
-    pub(super) fn note_text(&self, text: Arc<str>, known: KnownText) {
+    pub(crate) fn note_text(&self, text: Arc<str>, known: KnownText) {
         if text.len() > TEXT_BYTES_MAX {
             return;
         }
@@ -226,7 +187,7 @@ impl PlanCache {
     }
 
     /// Notes what became known of a statement.
-    pub(super) fn note(&self, key: &PlanKey, now: Known) {
+    pub(crate) fn note(&self, key: &PlanKey, now: Known) {
         if let Some((known, _)) = self.known().get_mut(key) {
             *known = now;
         }
@@ -234,7 +195,7 @@ impl PlanCache {
 }
 
 /// Whether a logical plan means the same at any other moment.
-pub(super) fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
     let mut timeless = true;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
@@ -250,12 +211,11 @@ pub(super) fn is_timeless(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Whether a physical plan can be kept, for many rows where it is `wide`.
-pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>, wide: bool) -> bool {
+pub(crate) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>, wide: bool) -> bool {
     let (mut kept, mut scans, mut totals, mut unfiltered) = (true, 0, false, false);
     // The closure never fails.
     let _ = plan.apply(|node| {
-        let name = node.name();
-        kept &= KEPT_NODES.contains(&name) || !wide && NARROW_NODES.contains(&name);
+        kept &= facts::node(node.name()).is_some_and(|node| node.is_kept(wide));
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
             let mut names = aggregate.aggr_expr().iter().map(|of| of.fun().name());
             totals |= aggregate.group_expr().is_empty() && names.all(is_in_statistics);
@@ -276,23 +236,19 @@ pub(super) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>, wide: bool) -> bool {
 }
 
 /// Whether a plan has rows of a function that stands for a table: what its arguments were does not stand in it.
-pub(super) fn has_series(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(crate) fn has_series(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<StreamingTableExec>().is_some() || plan.children().into_iter().any(has_series)
 }
 
 /// Whether a plan for few rows is none for many.
-pub(super) fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    NARROW_NODES.contains(&plan.name()) || plan.children().into_iter().any(is_narrow)
-}
-
-/// Whether statistics of a table answer an aggregate over all its rows, and a plan reads none of them then.
-fn is_in_statistics(aggregate: &str) -> bool {
-    matches!(aggregate, "count" | "min" | "max")
+pub(crate) fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    facts::node(plan.name()).is_some_and(|node| node.is_narrow())
+        || plan.children().into_iter().any(is_narrow)
 }
 
 /// What the literals of one statement select in one snapshot, so far: by table and filters.
 #[derive(Debug, Default)]
-pub(super) struct Selections(Vec<(Vec<Expr>, Arc<Selected>)>);
+pub(crate) struct Selections(Vec<(Vec<Expr>, Arc<Selected>)>);
 
 impl Selections {
     fn of(&self, table: &TableSnapshot, filters: &[Expr]) -> Option<Arc<Selected>> {
@@ -305,7 +261,7 @@ impl Selections {
 
 /// The scans of a template with the rows that a statement's literals select, in the order of the plan;
 /// `None` where the template does not fit them.
-pub(super) fn select(
+pub(crate) fn select(
     plan: &Arc<dyn ExecutionPlan>,
     snapshot: &Snapshot,
     literals: &[Literal],
@@ -386,48 +342,8 @@ fn literal_of<'a>(literals: &'a [Literal], id: &str) -> Option<&'a Literal> {
     literals.get(place_of(id)?)
 }
 
-/// An expression with values in the place of its placeholders; `None` where one has none. In a list a placeholder may
-/// stand for any number of them.
-pub(crate) fn with_values(
-    expr: &Expr,
-    values_of: &dyn Fn(&str, &DataType) -> Option<Vec<ScalarValue>>,
-) -> Option<Expr> {
-    if let Expr::InList(InList { expr, list, negated }) = expr {
-        let expr = Box::new(with_values(expr, values_of)?);
-        let mut values = Vec::with_capacity(list.len());
-        for item in list {
-            // A list of a thousand is not worth a walk through each of its leaves.
-            match item {
-                Expr::Placeholder(Placeholder { id, field: Some(field) }) => values.extend(
-                    values_of(id, field.data_type())?.into_iter().map(|value| Expr::Literal(value, None)),
-                ),
-                item => values.push(with_values(item, values_of)?),
-            }
-        }
-        return Some(Expr::InList(InList { expr, list: values, negated: *negated }));
-    }
-    let mut all = true;
-    let replaced = expr.clone().transform_down(|expr| {
-        if let Expr::InList(_) = &expr {
-            let bound = with_values(&expr, values_of);
-            all &= bound.is_some();
-            return Ok(Transformed::new(bound.unwrap_or(expr), true, TreeNodeRecursion::Jump));
-        }
-        let Expr::Placeholder(placeholder) = &expr else { return Ok(Transformed::no(expr)) };
-        let values =
-            placeholder.field.as_ref().and_then(|field| values_of(&placeholder.id, field.data_type()));
-        let value = values.and_then(|values| <[ScalarValue; 1]>::try_from(values).ok());
-        all &= value.is_some();
-        Ok(match value {
-            Some([value]) => Transformed::yes(Expr::Literal(value, None)),
-            None => Transformed::no(expr),
-        })
-    });
-    replaced.ok().filter(|_| all).map(|replaced| replaced.data)
-}
-
 /// A plan like `template` over these scans, with no state of earlier executions.
-pub(super) fn bind(
+pub(crate) fn bind(
     template: &Arc<dyn ExecutionPlan>,
     scans: &mut impl Iterator<Item = Arc<ScanExec>>,
 ) -> Result<Arc<dyn ExecutionPlan>> {

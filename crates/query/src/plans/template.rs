@@ -5,7 +5,7 @@
 //! and nothing else of a plan. All others (LIMIT, strides, the arguments of functions) stay in the key, and so do those
 //! beside columns by which rows are not selected, once that is known ([`staying`]).
 
-use crate::literals::parse_instant;
+use crate::texts::parse_instant;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 
 /// A literal that was taken out of a statement.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Literal {
+pub(crate) enum Literal {
     Text(String),
     Number(String),
     /// All of a list of more than [`LIST_PLACES`].
@@ -34,7 +34,7 @@ const LIST_PLACES: usize = 4;
 
 impl Literal {
     /// The values as a placeholder of this type stands for them: one, but for a list; `None` where one is not plain.
-    pub(super) fn values(&self, data_type: &DataType) -> Option<Vec<ScalarValue>> {
+    pub(crate) fn values(&self, data_type: &DataType) -> Option<Vec<ScalarValue>> {
         match self {
             Literal::List(items) => items.iter().map(|item| item.value(data_type)).collect(),
             Literal::InList => Some(Vec::new()),
@@ -70,16 +70,16 @@ impl Literal {
 
 /// What was taken out of a statement, and what stands in it.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     /// In order, those that stay among them.
-    pub(super) literals: Vec<Literal>,
+    pub(crate) literals: Vec<Literal>,
     /// Whether the arguments of a function that stands for a table must be worked out, such as `now()`: its plan does
     /// not say what they were.
-    pub(super) computes_tables: bool,
+    pub(crate) computes_tables: bool,
 }
 
 /// Puts placeholders `$1`, `$2`, … in the place of a statement's literals, but for those that stay (by place, from 0).
-pub(super) fn take_literals(statement: &mut Statement, staying: &BTreeSet<usize>) -> Taken {
+pub(crate) fn take_literals(statement: &mut Statement, staying: &BTreeSet<usize>) -> Taken {
     let mut taking = Taking { taken: Taken { literals: Vec::new(), computes_tables: false }, staying };
     // The visitor never breaks off.
     let _ = statement.visit(&mut taking);
@@ -183,7 +183,7 @@ fn literal_of(expr: &Expr) -> Option<Literal> {
 
 /// The literals whose placeholders an optimized plan has elsewhere than in what its scans select by: they must be in the
 /// statement when it is planned.
-pub(super) fn staying(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
+pub(crate) fn staying(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
     let mut staying = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
         if !matches!(node, LogicalPlan::TableScan(_)) {
@@ -207,7 +207,7 @@ pub(super) fn staying(plan: &LogicalPlan) -> Result<BTreeSet<usize>> {
 ///
 /// Lists about columns of different names stay apart where a plan has one input and one condition. Equalities with a
 /// value are lists of one.
-pub(super) fn lists_that_may_merge(written: &LogicalPlan) -> Result<BTreeSet<usize>> {
+pub(crate) fn lists_that_may_merge(written: &LogicalPlan) -> Result<BTreeSet<usize>> {
     let (mut lists, mut filters, mut joins) = (Vec::new(), 0, false);
     written.apply_with_subqueries(|node| {
         filters += usize::from(matches!(node, LogicalPlan::Filter(_)));
@@ -256,7 +256,7 @@ fn list_of(expr: &LogicalExpr) -> Option<(String, Vec<usize>)> {
 }
 
 /// The place of the literal that `$1`, `$2`, … stands for.
-pub(super) fn place_of(placeholder: &str) -> Option<usize> {
+pub(crate) fn place_of(placeholder: &str) -> Option<usize> {
     placeholder.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 

@@ -3,14 +3,14 @@
 //!
 //! DataFusion 55.2 makes both a DECIMAL(30, 15), which takes 1e-20 for 0 and fails at 1e300, NaN and infinity. The rule
 //! runs before types are made to agree and casts the DECIMAL. Numbers that are written in the text are no doubles yet:
-//! beside a DECIMAL they keep their digits ([`crate::literals`]), as long as they have 15 of them on either side of the
+//! beside a DECIMAL they keep their digits ([`crate::rules::literals`]), as long as they have 15 of them on either side of the
 //! point.
 //!
 //! A cast that takes digits from a DECIMAL is hidden from the planner, which would compare the DECIMAL itself:
 //! `CAST(m AS BIGINT) = 2` is true of 2.4.
 
 use crate::functions::named_cast;
-use crate::literals::is_comparison;
+use crate::rules::literals::is_comparison;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;

@@ -4,7 +4,7 @@
 //! it for a length of time and refuses to compare it with a number. A whole number is no DATE, neither cast to one nor
 //! compared with one: DataFusion takes it for days since 1970.
 
-use crate::literals::is_comparison;
+use crate::rules::literals::is_comparison;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};

@@ -5,10 +5,11 @@
 //! The rule runs before types are made to agree. It reads such text as files are read (one set of rules for
 //! all input), so that a literal may leave out what a file's timestamp may, and besides the day and the
 //! month: a year or a month is its first instant. Text in other places is left to DataFusion. After `IN` without
-//! brackets it names an interval ([`interval`]). Numbers beside a DECIMAL keep their digits
+//! brackets it names an interval ([`crate::texts::interval`]). Numbers beside a DECIMAL keep their digits
 //! ([`decimal`]).
 
-use crate::uuids;
+use crate::rules::uuids;
+use crate::texts::{UUID_BYTES, no_uuid, parse_bytes, parse_instant};
 use chrono::NaiveDate;
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -18,20 +19,10 @@ use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 use sqlparser::ast::BinaryOperator;
-use std::borrow::Cow;
-use tickstone_wire::{parse_hex, parse_iso, parse_uuid};
+use tickstone_wire::parse_uuid;
 
-mod array;
 mod decimal;
-mod exponent;
-pub(crate) mod interval;
 mod span;
-
-pub use array::array_elements;
-pub use exponent::without_exponent;
-
-/// Bytes of a UUID, whose type in plans is FixedSizeBinary of so many.
-pub(crate) const UUID_BYTES: i32 = 16;
 
 /// See the file's header.
 ///
@@ -187,27 +178,6 @@ fn text_of(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// Nanoseconds since the epoch of an ISO 8601 time, date, month (`2024-08`) or year (`2024`).
-pub(crate) fn parse_instant(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let completed = match text.len() {
-        4 => format!("{text}-01-01"),
-        7 => format!("{text}-01"),
-        _ => return parse_iso(text.as_bytes()),
-    };
-    parse_iso(completed.as_bytes())
-}
-
-/// The bytes that a text stands for: those of `\x00ff` in hexadecimal digits ("Binary Data Types", in PostgreSQL's
-/// manual), its own of any other; `None` where such digits are none.
-pub fn parse_bytes(text: &str) -> Option<Cow<'_, [u8]>> {
-    if !text.starts_with("\\x") {
-        return Some(Cow::Borrowed(text.as_bytes()));
-    }
-    let mut bytes = Vec::with_capacity(text.len() / 2);
-    parse_hex(text.as_bytes(), &mut bytes).then_some(Cow::Owned(bytes))
-}
-
 fn no_bytes(text: &str) -> DataFusionError {
     plan_datafusion_err!("'{text}' is no BINARY: after \\x stand pairs of hexadecimal digits")
 }
@@ -222,10 +192,3 @@ fn no_instant(text: &str) -> DataFusionError {
     plan_datafusion_err!("{message}")
         .with_diagnostic(Diagnostic::new_error(&message, None).with_help(hint, None))
 }
-
-pub(crate) fn no_uuid(text: &str) -> DataFusionError {
-    plan_datafusion_err!("'{text}' is no UUID such as '67e55044-10b1-426f-9247-bb680e5fe0c8'")
-}
-
-#[cfg(test)]
-mod tests;

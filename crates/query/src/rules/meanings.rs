@@ -4,8 +4,8 @@
 //! Each of [`RULES`] looks at an expression whose parts have been read, and says it in other words, or leaves it. Their
 //! files say what for.
 
+use super::{approximate, dates, lengths, lists, literals, patterns, unsigned, uuids};
 use crate::named::change_named;
-use crate::{approximate, dates, lengths, lists, literals, patterns, unsigned, uuids};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};

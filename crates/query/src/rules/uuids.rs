@@ -5,8 +5,7 @@
 //! '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts that are UUIDs
 //! cast to it (`dialect::cast_uuids`).
 
-use crate::export::uuids_as_text;
-use crate::literals::{UUID_BYTES, no_uuid};
+use crate::texts::{UUID_BYTES, no_uuid, uuids_as_text};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder};
 use datafusion::arrow::compute::cast as cast_array;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};

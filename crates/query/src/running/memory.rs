@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The setting that raises the budget, for errors and pages.
-pub(crate) const SETTING: &str = "query_memory";
+const SETTING: &str = "query_memory";
 
 /// See the file's header.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct SessionMemory {
 }
 
 impl SessionMemory {
-    pub(super) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
+    pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
         Self { pool: Arc::clone(pool), reserved: AtomicUsize::new(0) }
     }
 

@@ -9,8 +9,12 @@
 //!
 //! A panic below the stream ends the statement with an error of the kind "report".
 
-use super::QueryProgress;
-use super::memory::SessionMemory;
+mod memory;
+mod progress;
+
+pub(crate) use memory::SessionMemory;
+pub use progress::QueryProgress;
+
 use crate::dialect::Statement;
 use crate::error::{QueryError, Result};
 use crate::stack::on_enough_stack;
@@ -68,7 +72,7 @@ impl Default for RunningStatements {
 
 impl RunningStatements {
     /// Notes that a statement begins, until the guard goes; `None` for those that are done at once.
-    pub(super) fn enter(
+    pub(crate) fn enter(
         self: &Arc<Self>,
         statement: &Statement,
         text: Option<Arc<str>>,
@@ -81,7 +85,7 @@ impl RunningStatements {
     }
 
     /// Notes that the query that a text is begins.
-    pub(super) fn enter_query(self: &Arc<Self>, text: Arc<str>, memory: &Arc<SessionMemory>) -> Entered {
+    pub(crate) fn enter_query(self: &Arc<Self>, text: Arc<str>, memory: &Arc<SessionMemory>) -> Entered {
         self.add("SELECT", true, Some(text), memory)
     }
 
@@ -273,7 +277,7 @@ impl Running {
     }
 
     /// Rows that end with an error when the statement is cancelled, for a statement that reads them itself.
-    pub(super) fn heeded(
+    pub(crate) fn heeded(
         self: &Arc<Self>,
         rows: SendableRecordBatchStream,
         progress: QueryProgress,
@@ -287,25 +291,25 @@ impl Running {
 
 /// A statement that has begun; it leaves when this goes.
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(crate) struct Entered {
     all: Arc<RunningStatements>,
     one: Arc<Running>,
 }
 
 impl Entered {
-    pub(super) fn one(&self) -> &Arc<Running> {
+    pub(crate) fn one(&self) -> &Arc<Running> {
         &self.one
     }
 
     /// Counts that it ended with an error.
-    pub(super) fn failed(&self) {
+    pub(crate) fn failed(&self) {
         let counts = &self.all.counts;
         let counter = if self.one.is_cancelled() { &counts.cancelled } else { &counts.failed };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Its rows, with which it stays under way.
-    pub(super) fn watch(
+    pub(crate) fn watch(
         self,
         rows: SendableRecordBatchStream,
         progress: &QueryProgress,

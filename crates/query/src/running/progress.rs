@@ -18,11 +18,11 @@ pub struct QueryProgress {
 }
 
 impl QueryProgress {
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
         Self { plan: Some(Arc::clone(plan)), wanted: None }
     }
 
-    pub(super) fn of_statement(self, wanted: &Arc<Wanted>) -> Self {
+    pub(crate) fn of_statement(self, wanted: &Arc<Wanted>) -> Self {
         Self { wanted: Some(Arc::clone(wanted)), ..self }
     }
 

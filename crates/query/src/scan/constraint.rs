@@ -3,7 +3,7 @@
 //! Invariant: a [`Constraint`] never excludes a row for which its filter is true; where it is
 //! `exact` it keeps no other row either, and the filter need not be evaluated.
 
-use crate::session::with_values;
+use super::values::with_values;
 use datafusion::arrow::array::{ArrayRef, UInt32Array, new_empty_array};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;

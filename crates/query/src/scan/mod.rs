@@ -26,6 +26,7 @@ mod selected;
 mod series;
 mod series_reader;
 mod statistics;
+mod values;
 
 pub(crate) use by_series::SeriesOrder;
 pub(crate) use columns::{numbered_row, row_bytes, row_number, symbols_by_id};
@@ -42,3 +43,4 @@ pub use selected::Selected;
 pub(crate) use series::{Rows, Series, SeriesPiece};
 pub(crate) use series_reader::{Reach, SeriesReader, SeriesTask};
 pub(crate) use statistics::of_columns_too;
+pub(crate) use values::with_values;

@@ -2,10 +2,10 @@
 //!
 //! Invariant: all tables of a statement come from one snapshot, pinned when it begins.
 
-use super::state::{CATALOG, SCHEMA};
-use crate::Database;
+use crate::database::Database;
 use crate::frame::{Frame, FrameTable};
 use crate::provider::SnapshotTable;
+use crate::state::{CATALOG, SCHEMA};
 use crate::system::SystemCatalog;
 use datafusion::catalog::information_schema::{INFORMATION_SCHEMA, InformationSchemaProvider};
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
@@ -32,7 +32,7 @@ pub(crate) struct PinnedSnapshot {
 }
 
 impl PinnedSnapshot {
-    pub(super) fn new(database: &Database) -> Self {
+    pub(crate) fn new(database: &Database) -> Self {
         let snapshot = RwLock::new(database.engine().snapshot());
         let templates = AtomicBool::new(false);
         Self {
@@ -45,16 +45,16 @@ impl PinnedSnapshot {
         }
     }
 
-    pub(super) fn system(&self) -> Option<Arc<dyn SystemCatalog>> {
+    pub(crate) fn system(&self) -> Option<Arc<dyn SystemCatalog>> {
         self.system.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(Arc::clone)
     }
 
-    pub(super) fn set_system(&self, system: Arc<dyn SystemCatalog>) {
+    pub(crate) fn set_system(&self, system: Arc<dyn SystemCatalog>) {
         *self.system.write().unwrap_or_else(PoisonError::into_inner) = Some(system);
     }
 
     /// Pins the newest snapshot.
-    pub(super) fn renew(&self) {
+    pub(crate) fn renew(&self) {
         let newest = self.database.engine().snapshot();
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = newest;
     }
@@ -70,26 +70,26 @@ impl PinnedSnapshot {
     }
 
     /// Replaces the frames.
-    pub(super) fn set_frames(&self, frames: Vec<Arc<Frame>>) {
+    pub(crate) fn set_frames(&self, frames: Vec<Arc<Frame>>) {
         *self.frames.write().unwrap_or_else(PoisonError::into_inner) = frames;
     }
 
     /// The frame of this name (exact case first, then any case).
-    pub(super) fn frame(&self, name: &str) -> Option<Arc<Frame>> {
+    pub(crate) fn frame(&self, name: &str) -> Option<Arc<Frame>> {
         let frames = self.frames.read().unwrap_or_else(PoisonError::into_inner);
         let exact = frames.iter().find(|frame| frame.name() == name);
         exact.or_else(|| frames.iter().find(|frame| frame.name().eq_ignore_ascii_case(name))).map(Arc::clone)
     }
 
     /// Hands tables out for a plan that is kept until the guard goes, also where planning is broken off.
-    pub(super) fn templates(self: &Arc<Self>) -> TemplatesGuard {
+    pub(crate) fn templates(self: &Arc<Self>) -> TemplatesGuard {
         self.templates.store(true, Ordering::Relaxed);
         TemplatesGuard(Arc::clone(self))
     }
 
     /// Has the table of this name stand for what a statement changes, with the numbers of its rows, until the
     /// guard goes.
-    pub(super) fn changing(self: &Arc<Self>, table: Arc<TableSnapshot>) -> ChangingGuard {
+    pub(crate) fn changing(self: &Arc<Self>, table: Arc<TableSnapshot>) -> ChangingGuard {
         *self.changing.write().unwrap_or_else(PoisonError::into_inner) = Some(table);
         ChangingGuard(Arc::clone(self))
     }
@@ -123,7 +123,7 @@ impl PinnedSnapshot {
     }
 
     /// The name of a table of another system's catalog, and its columns'.
-    pub(super) fn system_columns(&self, name: &str) -> Option<(String, Vec<String>)> {
+    pub(crate) fn system_columns(&self, name: &str) -> Option<(String, Vec<String>)> {
         let (system, known) = self.system_name(name)?;
         let schema = system.schema(known)?;
         Some((known.to_string(), schema.fields().iter().map(|field| field.name().clone()).collect()))
@@ -139,7 +139,7 @@ impl PinnedSnapshot {
 }
 
 /// See [`PinnedSnapshot::templates`].
-pub(super) struct TemplatesGuard(Arc<PinnedSnapshot>);
+pub(crate) struct TemplatesGuard(Arc<PinnedSnapshot>);
 
 impl Drop for TemplatesGuard {
     fn drop(&mut self) {
@@ -148,7 +148,7 @@ impl Drop for TemplatesGuard {
 }
 
 /// See [`PinnedSnapshot::changing`].
-pub(super) struct ChangingGuard(Arc<PinnedSnapshot>);
+pub(crate) struct ChangingGuard(Arc<PinnedSnapshot>);
 
 impl Drop for ChangingGuard {
     fn drop(&mut self) {
@@ -158,12 +158,12 @@ impl Drop for ChangingGuard {
 
 /// One catalog with one schema with the tables of the pinned snapshot.
 #[derive(Debug)]
-pub(super) struct PinnedCatalog {
+pub(crate) struct PinnedCatalog {
     schema: Arc<PinnedSchema>,
 }
 
 impl PinnedCatalog {
-    pub(super) fn new(pinned: &Arc<PinnedSnapshot>) -> Self {
+    pub(crate) fn new(pinned: &Arc<PinnedSnapshot>) -> Self {
         Self { schema: Arc::new(PinnedSchema { pinned: Arc::clone(pinned) }) }
     }
 }

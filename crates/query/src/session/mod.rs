@@ -7,38 +7,27 @@
 
 mod catalog;
 mod describe;
-pub(crate) mod memory;
-pub(crate) mod plans;
-mod progress;
+mod prepared;
 mod query;
-mod running;
 pub(crate) mod state;
-mod template;
 
 pub(crate) use catalog::PinnedSnapshot;
 pub use describe::Description;
-pub(crate) use plans::{PlanCache, with_values};
-pub use progress::QueryProgress;
-pub(crate) use running::RunningStatements;
+pub(crate) use prepared::{Prepared, elsewhere};
 
-use crate::Database;
-use crate::dialect::{self, CopySource, Statement};
+use crate::database::Database;
+use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
-use crate::stack::OnEnoughStack;
-use crate::statements::prepare::{Prepared, elsewhere};
+use crate::running::{QueryProgress, Running, SessionMemory};
 use crate::system::SystemCatalog;
-use crate::wanted::Within;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
-use futures::TryStreamExt;
-use memory::SessionMemory;
-use running::Running;
-use state::States;
+use state::{ShowFunctions, States};
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
 use tickstone_model::SyncPolicy;
 
@@ -90,8 +79,9 @@ impl fmt::Debug for Outcome {
 /// One user's line of statements, with its own transaction and settings.
 pub struct Session {
     pub(crate) database: Database,
-    pinned: Arc<PinnedSnapshot>,
-    states: States,
+    pub(crate) pinned: Arc<PinnedSnapshot>,
+    pub(crate) states: States,
+    shows: ShowFunctions,
     pub(crate) transaction: Option<Transaction>,
     /// The sync policy of commits where the session sets one; else the table's.
     pub(crate) sync: Option<SyncPolicy>,
@@ -100,11 +90,11 @@ pub struct Session {
     /// Whether statements that no transaction holds are carried out inside one all the same, at once, as long as no
     /// insert waits in it: CREATE TABLE, UPDATE, DELETE. ROLLBACK does not take them back.
     pub changes_at_once: bool,
-    memory: Arc<SessionMemory>,
+    pub(crate) memory: Arc<SessionMemory>,
     /// The statement under way, where it is one that SHOW QUERIES lists.
-    running: Option<Arc<Running>>,
+    pub(crate) running: Option<Arc<Running>>,
     /// The text that the statement under way is, where that is all there is to say about it.
-    whole: Option<Arc<str>>,
+    pub(crate) whole: Option<Arc<str>>,
 }
 
 /// Whether statements may change what the database holds.
@@ -123,14 +113,15 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    pub(crate) fn new(database: &Database) -> Self {
+    pub(crate) fn new(database: &Database, shows: ShowFunctions) -> Self {
         let pinned = Arc::new(PinnedSnapshot::new(database));
         let memory = Arc::new(SessionMemory::new(&database.base_state().runtime_env().memory_pool));
-        let states = States::new(database, &pinned, &memory);
+        let states = States::new(database, &pinned, &memory, shows);
         Self {
             database: database.clone(),
             pinned,
             states,
+            shows,
             transaction: None,
             sync: None,
             prepared: Prepared::default(),
@@ -150,143 +141,10 @@ impl Session {
         Ok(dialect::parse(sql)?)
     }
 
-    /// Carries out one statement. Reads see the newest snapshot, also inside a transaction, whose
-    /// inserts show when it commits.
-    ///
-    /// # Errors
-    /// A [`QueryError`]; nothing of the statement was stored then. A transaction stays open.
-    pub async fn run(&mut self, statement: Statement) -> Result<Outcome> {
-        self.run_text(statement, None).await
-    }
-
-    /// As [`Self::run`]; SHOW QUERIES lists the statement by its text while it runs and while its rows are read.
-    ///
-    /// # Errors
-    /// As [`Self::run`], and where CANCEL QUERY ended it.
-    pub async fn run_text(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
-        // One that was dropped in its midst may have left its own.
-        self.whole = None;
-        self.run_listed(statement, text).await
-    }
-
-    async fn run_listed(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
-        let entered = self.database.running().enter(&statement, text, &self.memory);
-        self.running = entered.as_ref().map(|entered| Arc::clone(entered.one()));
-        let done = OnEnoughStack::new(self.run_entered(statement)).await;
-        self.running = None;
-        let Some(entered) = entered else { return done };
-        match done {
-            Ok(Outcome::Rows { schema, stream, planning, progress }) => {
-                let progress = progress.of_statement(entered.one().wanted());
-                let stream = entered.watch(stream, &progress);
-                Ok(Outcome::Rows { schema, stream, planning, progress })
-            }
-            Ok(done) => Ok(done),
-            Err(error) => {
-                entered.failed();
-                Err(error)
-            }
-        }
-    }
-
-    /// As [`Self::run_text`], of the one statement that a text is, without values from elsewhere: where its plan is kept
-    /// [`Self::run_known`] answers the same text from then on.
-    ///
-    /// # Errors
-    /// As [`Self::run_text`].
-    pub async fn run_whole(&mut self, statement: Statement, text: Arc<str>) -> Result<Outcome> {
-        self.whole = matches!(statement, Statement::Query(_)).then(|| Arc::clone(&text));
-        self.run_listed(statement, Some(text)).await
-    }
-
     /// Whether [`Self::run_known`] answers a text, as far as is known now.
     pub fn knows(&self, text: &str) -> bool {
         self.pinned.renew();
         !self.engine().is_read_only() && self.known_text(text).is_some()
-    }
-
-    /// The rows of a query by its text alone, which is not parsed; `None` where its plan is not kept, or not for tables,
-    /// settings and functions as they are now.
-    ///
-    /// # Errors
-    /// As [`Self::run_text`].
-    pub async fn run_known(&mut self, text: &Arc<str>) -> Result<Option<Outcome>> {
-        if self.engine().is_read_only() {
-            return Ok(None);
-        }
-        let begun = Instant::now();
-        self.pinned.renew();
-        self.states.know(self.database.user_functions())?;
-        let Some(known) = self.known_text(text) else { return Ok(None) };
-        self.states.begin();
-        let entered = self.database.running().enter_query(Arc::clone(text), &self.memory);
-        self.running = Some(Arc::clone(entered.one()));
-        let wanted = Arc::clone(entered.one().wanted());
-        let started = Within::new(Some(wanted), async { self.start_known(&known) });
-        let started = OnEnoughStack::new(started).await;
-        self.running = None;
-        match started.unwrap_or_else(Err) {
-            Ok(Some((plan, stream))) => {
-                self.database.plans().count(true);
-                let progress = QueryProgress::of(&plan).of_statement(entered.one().wanted());
-                let stream = entered.watch(stream, &progress);
-                let (schema, planning) = (plan.schema(), begun.elapsed());
-                Ok(Some(Outcome::Rows { schema, stream, planning, progress }))
-            }
-            Ok(None) => Ok(None),
-            Err(error) => {
-                entered.failed();
-                Err(self.states.functions.explained(error))
-            }
-        }
-    }
-
-    async fn run_entered(&mut self, statement: Statement) -> Result<Outcome> {
-        let (statement, name) = match statement {
-            Statement::Execute { name, values } => (self.prepared.bound(&name, &values)?, Some(name)),
-            other => (other, None),
-        };
-        let wanted = self.running.as_ref().map(|running| Arc::clone(running.wanted()));
-        // A defect in planning must not take the program down that holds the session.
-        let done = Within::new(wanted, self.carry_out(statement)).await.unwrap_or_else(Err);
-        done.map_err(|error| self.states.functions.explained(error)).map_err(|error| match &name {
-            Some(name) => elsewhere(error, name),
-            None => error,
-        })
-    }
-
-    /// Carries a statement out; where another process writes the database, on what that has written by now, and once
-    /// more where it removed parts before they were opened. All parts that a query reads are opened before it gives
-    /// rows.
-    async fn carry_out(&mut self, statement: Statement) -> Result<Outcome> {
-        if !self.engine().is_read_only() {
-            return self.carry_out_now(statement).await;
-        }
-        self.blocking(Engine::refresh).await?;
-        let mut gone = Vec::new();
-        loop {
-            let done = self.carry_out_now(statement.clone()).await;
-            let Some(table) = done.as_ref().err().and_then(QueryError::table_of_part_gone) else {
-                return done;
-            };
-            if gone.len() == Engine::READS_MAX {
-                return done;
-            }
-            gone.push(table);
-            let tables = gone.clone();
-            self.blocking(move |engine| engine.reread(&tables)).await?;
-        }
-    }
-
-    async fn carry_out_now(&mut self, mut statement: Statement) -> Result<Outcome> {
-        self.pinned.renew();
-        self.states.know(self.database.user_functions())?;
-        self.states.begin();
-        self.prepare_names(&mut statement)?;
-        match statement {
-            Statement::Query(query) => self.run_query(*query).await,
-            other => crate::statements::run(self, other).await,
-        }
     }
 
     /// Puts views' queries in their places, and gives names the spelling of what they refer to.
@@ -315,25 +173,6 @@ impl Session {
     /// As [`Self::parse`].
     pub fn parse_with_texts(&self, sql: &str) -> Result<Vec<(Arc<str>, Statement)>> {
         Ok(dialect::parse_with_texts(sql)?)
-    }
-
-    /// Carries out the one statement of a text and collects its rows.
-    ///
-    /// # Errors
-    /// Those of [`Self::parse`] and [`Self::run`]; where the text is not one statement.
-    pub async fn query(&mut self, sql: &str) -> Result<Vec<RecordBatch>> {
-        let text: Arc<str> = sql.into();
-        if let Some(Outcome::Rows { stream, .. }) = self.run_known(&text).await? {
-            return Ok(stream.try_collect().await?);
-        }
-        let mut statements = self.parse(sql)?;
-        let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
-            return Err(QueryError::request("the text must hold exactly one statement"));
-        };
-        match self.run_whole(statement, text).await? {
-            Outcome::Rows { stream, .. } => Ok(stream.try_collect().await?),
-            Outcome::Done { .. } => Ok(Vec::new()),
-        }
     }
 
     /// The tables in memory that the following statements see, in the place of those before. A table of
@@ -385,7 +224,7 @@ impl Session {
 
     /// Has all settings as they were when it began.
     pub(crate) fn reset(&mut self) {
-        self.states = States::new(&self.database, &self.pinned, &self.memory);
+        self.states = States::new(&self.database, &self.pinned, &self.memory, self.shows);
         self.sync = None;
         self.read_only.session = false;
     }
@@ -401,15 +240,6 @@ impl Session {
         self.reset();
         self.prepared = Prepared::default();
         self.transaction = None;
-    }
-
-    /// The query of what COPY … TO writes.
-    ///
-    /// # Errors
-    /// Where there is no such table.
-    pub fn rows_of(&self, source: CopySource) -> Result<Statement> {
-        self.pinned.renew();
-        Ok(Statement::Query(Box::new(crate::statements::query_of(self, source)?)))
     }
 
     /// The database it belongs to.

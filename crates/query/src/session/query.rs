@@ -1,12 +1,15 @@
 //! Queries: from a syntax tree to a stream.
 
-use super::plans::{self, KeptPlans, Known, KnownText, PlanKey, Selections};
-use super::template::{Taken, lists_that_may_merge, staying, take_literals};
-use super::{Outcome, QueryProgress, Session};
+use super::{Outcome, Session};
 use crate::dialect;
 use crate::error::Result;
 use crate::frame::FrameTable;
+use crate::plans::{
+    self, KeptPlans, Known, KnownText, PlanKey, Selections, Taken, lists_that_may_merge, staying,
+    take_literals,
+};
 use crate::provider::SnapshotTable;
+use crate::running::QueryProgress;
 use crate::scan::{ScanExec, Selected};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -166,7 +169,7 @@ impl Session {
     }
 
     /// What is known of a text, where tables, settings and functions are what they were then.
-    pub(super) fn known_text(&self, text: &str) -> Option<Arc<KnownText>> {
+    pub(crate) fn known_text(&self, text: &str) -> Option<Arc<KnownText>> {
         let known = self.database.plans().text(text)?;
         let same = known.catalog_version == self.snapshot().catalog_version()
             && known.settings == self.states.settings
@@ -175,7 +178,7 @@ impl Session {
     }
 
     /// The rows of a query by the plan that was kept for its text; `None` where that does not fit any longer.
-    pub(super) fn start_known(
+    pub(crate) fn start_known(
         &mut self,
         known: &KnownText,
     ) -> Result<Option<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)>> {
@@ -261,7 +264,7 @@ impl Session {
     }
 
     /// The same, without a physical plan.
-    pub(super) async fn columns_of(&mut self, statement: ast::Statement) -> Result<SchemaRef> {
+    pub(crate) async fn columns_of(&mut self, statement: ast::Statement) -> Result<SchemaRef> {
         let planned = logical(&self.states.narrow, statement).await?;
         Ok(Arc::clone(planned.optimized.schema().inner()))
     }

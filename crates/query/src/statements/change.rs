@@ -3,8 +3,8 @@
 
 use super::insert::{cast, keep_digits, selected};
 use crate::cast::no_such_column;
-use crate::dialect::{ChangeRows, Position};
-use crate::error::{QueryError, Result, from_arrow};
+use crate::dialect::ChangeRows;
+use crate::error::{Position, QueryError, Result, from_arrow};
 use crate::scan::{Selected, numbered_row};
 use crate::session::{Outcome, Session};
 use arrow_select::take::take;

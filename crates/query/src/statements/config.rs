@@ -1,32 +1,16 @@
 //! SHOW CONFIG and `config()`: every setting, its value and what it is where nothing is set.
 
 use super::show::{batch, strings};
+use crate::database::ShownSetting;
 use crate::dialect::VIEW_DEPTH_MAX;
 use crate::operators::MAX_FILLED_ROWS;
-use crate::session::plans::STATEMENTS_MAX;
+use crate::plans::STATEMENTS_MAX;
 use crate::{Database, DatabaseOptions};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 use std::time::Duration;
 use tickstone_model::MAX_COLUMNS;
 use tickstone_wire::RECORD_BYTES_MAX;
-
-/// A setting that a program around the database shows among its own: a server's.
-#[derive(Debug, Clone)]
-pub struct ShownSetting {
-    /// Its name.
-    pub name: String,
-    /// What it is.
-    pub value: String,
-    /// What it is where nobody says.
-    pub default: String,
-    /// What it is counted in; empty where that is not a number.
-    pub unit: String,
-    /// Who says: `default`, `option` (the program), `file`, `environment` or `flag`.
-    pub origin: String,
-    /// What it does.
-    pub description: String,
-}
 
 /// One setting.
 struct Setting {

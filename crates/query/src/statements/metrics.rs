@@ -1,7 +1,7 @@
 //! SHOW METRICS and `metrics()`: counters since the database was opened, and gauges of now.
 
 use super::show::{batch, numbers, strings};
-use crate::Database;
+use crate::database::Database;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryLimit;

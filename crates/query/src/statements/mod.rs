@@ -19,7 +19,6 @@ use crate::session::{Outcome, Session};
 use tickstone_engine::Engine;
 use tickstone_model::SyncPolicy;
 
-pub use config::ShownSetting;
 pub(crate) use copy::query_of;
 pub(crate) use show::table_functions;
 

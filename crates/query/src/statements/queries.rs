@@ -1,7 +1,7 @@
 //! SHOW QUERIES and `queries()`: what runs now.
 
 use super::show::{batch, counts, instants, numbers, strings};
-use crate::Database;
+use crate::database::Database;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -8,7 +8,8 @@ use super::queries::queries_batch;
 use crate::designated::{is_designated, series_ordinal};
 use crate::error::{Result, type_name};
 use crate::functions::user::Function;
-use crate::session::{Outcome, PinnedSnapshot, QueryProgress, Session};
+use crate::running::QueryProgress;
+use crate::session::{Outcome, PinnedSnapshot, Session};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
@@ -282,10 +283,10 @@ fn storage_batch(table: &TableSnapshot) -> PlanResult<RecordBatch> {
 /// The functions, by name.
 pub(crate) fn table_functions(
     pinned: &Arc<PinnedSnapshot>,
-) -> [(&'static str, Arc<dyn TableFunctionImpl>); 7] {
+) -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
     let function =
         |kind| Arc::new(ShowFunction { kind, pinned: Arc::clone(pinned) }) as Arc<dyn TableFunctionImpl>;
-    [
+    vec![
         ("tables", function(Kind::Tables)),
         ("views", function(Kind::Views)),
         ("table_partitions", function(Kind::Partitions)),

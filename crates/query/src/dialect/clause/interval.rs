@@ -1,7 +1,7 @@
 //! `ts IN '2024-08'`: the text of an interval becomes `IN (__clause(…))`.
 
 use super::{Clause, Pass, Position, Result, SqlError};
-use crate::literals::interval::{INTERVAL_HINT, Interval, parse_intervals};
+use crate::texts::interval::{INTERVAL_HINT, Interval, parse_intervals};
 use sqlparser::tokenizer::Token;
 
 /// The text after IN.

@@ -2,7 +2,7 @@
 
 use super::super::marker::call;
 use super::selects;
-use crate::literals::array_elements;
+use crate::texts::array_elements;
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArguments,
     LambdaFunction, LambdaFunctionParameter, LambdaSyntax, ObjectName, OneOrManyWithParens, OrderBy,

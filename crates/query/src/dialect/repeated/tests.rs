@@ -1,8 +1,7 @@
 //! Names of columns that come twice.
 
 use super::*;
-use crate::dialect::Statement as Parsed;
-use crate::dialect::{parse, resolve_names};
+use crate::dialect::{Statement as Parsed, parse, resolve_names};
 
 /// The statement with its names resolved, over `t (ts, price)` and `u (ts, size)`.
 fn placed(sql: &str) -> String {

@@ -1,7 +1,7 @@
 //! Joins by USING and NATURAL.
 
-use crate::dialect::Statement as Parsed;
-use crate::dialect::{SqlError, parse, resolve_names};
+use crate::dialect::{Statement as Parsed, parse, resolve_names};
+use crate::error::SqlError;
 
 /// The statement with its names resolved, over `t (k, a)`, `u (k, b)` and `"V" ("K", c)`.
 fn resolved(sql: &str) -> Result<String, SqlError> {

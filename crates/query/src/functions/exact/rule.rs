@@ -1,8 +1,8 @@
 //! Puts the exact aggregates in the place of those of doubles where the session asks for them.
 
 use super::Exact;
-use crate::functions::hidden_time::keeping_names;
-use crate::operators::SessionSettings;
+use crate::named::keeping_names;
+use crate::settings::SessionSettings;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;

@@ -3,7 +3,6 @@
 use super::{Function, FunctionKind, aggregate, scalar, window};
 use crate::error::{QueryError, Result};
 use datafusion::execution::{FunctionRegistry, SessionState};
-use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement as SqlStatement};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -67,8 +66,14 @@ impl UserFunctions {
     ///
     /// # Errors
     /// Where it has no name or no parameters, or the name is taken: by `built_in` also with `replace`.
-    pub(crate) fn create(&self, function: Function, replace: bool, built_in: &SessionState) -> Result<()> {
-        check_name(function.name(), built_in)?;
+    pub(crate) fn create(
+        &self,
+        function: Function,
+        replace: bool,
+        built_in: &SessionState,
+        is_callable: fn(&str) -> bool,
+    ) -> Result<()> {
+        check_name(function.name(), built_in, is_callable)?;
         if function.signature().parameters().is_empty() {
             let message = format!("function '{}' takes no argument", function.name());
             return Err(QueryError::request(message)
@@ -110,7 +115,7 @@ impl UserFunctions {
 }
 
 /// Refuses a name that SQL could not call, or that calls something else.
-fn check_name(name: &str, built_in: &SessionState) -> Result<()> {
+fn check_name(name: &str, built_in: &SessionState, is_callable: fn(&str) -> bool) -> Result<()> {
     if !is_callable(name) {
         return Err(QueryError::request(format!("'{name}' is no name of a function"))
             .hint("a name is letters, digits and _, and no word of SQL's own"));
@@ -123,22 +128,5 @@ fn check_name(name: &str, built_in: &SessionState) -> Result<()> {
         true => Err(QueryError::request(format!("'{name}' is a function of the database"))
             .hint("take another name: what is built in keeps its meaning")),
         false => Ok(()),
-    }
-}
-
-/// Whether `name(1)` is a call of a function of this name.
-fn is_callable(name: &str) -> bool {
-    let Ok(mut parsed) = crate::dialect::parse(&format!("SELECT {name}(1)")) else { return false };
-    let Some(crate::dialect::Statement::Query(statement)) = parsed.pop().filter(|_| parsed.is_empty()) else {
-        return false;
-    };
-    let SqlStatement::Query(query) = *statement else { return false };
-    let SetExpr::Select(select) = *query.body else { return false };
-    match select.projection.as_slice() {
-        [SelectItem::UnnamedExpr(Expr::Function(call))] => {
-            let parts: Vec<_> = call.name.0.iter().filter_map(|part| part.as_ident()).collect();
-            matches!(parts.as_slice(), [ident] if ident.quote_style.is_none() && ident.value == name)
-        }
-        _ => false,
     }
 }

@@ -6,9 +6,9 @@
 
 use super::node::AsOfOptions;
 use super::side::{Side, with_right_rows};
+use crate::arrays::pinned::{NOWHERE, PinnedRows, Place};
 use crate::operators::joins::exec::{AsOf, TimeJoinExec};
 use crate::operators::key::KeyIds;
-use crate::operators::pinned::{NOWHERE, PinnedRows, Place};
 use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;

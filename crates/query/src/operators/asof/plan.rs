@@ -11,13 +11,14 @@
 use super::kinds::Parts;
 use super::node::AsOfOptions;
 use crate::dialect::marker::{AsOfKind, AsOfMarker, Direction, NO_TIME, place, planning_error, text_of};
-use crate::dialect::{Position, SqlError};
+use crate::error::{Position, SqlError};
 use crate::functions::order_key::{has_order_key, order_key};
+use crate::functions::stride::interval_nanos;
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::operators::sample::plan::designated_column;
-use crate::operators::settings::has_pipeline;
+use crate::settings::has_pipeline;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::{Column, DFSchema, ScalarValue};
+use datafusion::common::{Column, DFSchema};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr_rewriter::normalize_col_with_schemas_and_ambiguity_check;
 use datafusion::logical_expr::planner::RelationPlannerContext;
@@ -390,22 +391,4 @@ pub(crate) fn nanos(tolerance: ast::Expr, context: &mut dyn RelationPlannerConte
         return Err(refuse());
     };
     interval_nanos(&value).filter(|nanos| *nanos >= 0).ok_or_else(refuse)
-}
-
-/// The length of an interval without months.
-pub(crate) fn interval_nanos(value: &ScalarValue) -> Option<i64> {
-    const DAY: i64 = 86_400_000_000_000;
-    match value {
-        ScalarValue::IntervalMonthDayNano(Some(v)) if v.months == 0 => {
-            i64::from(v.days).checked_mul(DAY)?.checked_add(v.nanoseconds)
-        }
-        ScalarValue::IntervalDayTime(Some(v)) => {
-            i64::from(v.days).checked_mul(DAY)?.checked_add(i64::from(v.milliseconds) * 1_000_000)
-        }
-        ScalarValue::DurationNanosecond(Some(v)) => Some(*v),
-        ScalarValue::DurationMicrosecond(Some(v)) => v.checked_mul(1_000),
-        ScalarValue::DurationMillisecond(Some(v)) => v.checked_mul(1_000_000),
-        ScalarValue::DurationSecond(Some(v)) => v.checked_mul(1_000_000_000),
-        _ => None,
-    }
 }

@@ -1,7 +1,7 @@
 //! What both merges behind ASOF JOIN share: an input that is read batch by batch, and joined rows.
 
+use crate::arrays::pinned::{NOWHERE, PinnedRows, Place};
 use crate::operators::key::{KeyIds, KeyReader};
-use crate::operators::pinned::{NOWHERE, PinnedRows, Place};
 use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, TimestampNanosecondArray};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};

@@ -11,10 +11,10 @@
 
 use super::node::AsOfOptions;
 use super::side::{Side, with_right_rows};
+use crate::arrays::pinned::{NOWHERE, PinnedRows, Place};
 use crate::dialect::marker::Direction;
 use crate::operators::joins::exec::{AsOf, TimeJoinExec};
 use crate::operators::key::KeyIds;
-use crate::operators::pinned::{NOWHERE, PinnedRows, Place};
 use datafusion::arrow::array::{Array, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;

@@ -12,8 +12,8 @@
 //! Every row of a group of `q` meets the same rows of `v`, none, one or several, so that its part of a sum, a count, a
 //! least or a largest value does as well as the rows. (Yan and Larson, "Eager Aggregation and Lazy Aggregation", 1995.)
 
-use super::settings::has_pipeline;
 use crate::provider::SnapshotTable;
+use crate::settings::has_pipeline;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::default_table_source::DefaultTableSource;
 use datafusion::common::tree_node::Transformed;

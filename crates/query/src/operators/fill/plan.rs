@@ -2,7 +2,7 @@
 
 use super::node::FillWith;
 use crate::dialect::marker::place;
-use crate::dialect::{Position, SqlError};
+use crate::error::{Position, SqlError};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, cast};

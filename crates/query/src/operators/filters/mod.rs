@@ -1,9 +1,9 @@
 //! Filters that scans work out themselves: before the other columns of a row are read, and before rows are put in order.
 
 use super::pieces::is_large;
-use super::settings::has_pipeline;
 use super::window::exec::SeriesWindowExec;
 use crate::scan::ScanExec;
+use crate::settings::has_pipeline;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};

@@ -1,6 +1,6 @@
 //! What tasks give, and the rows of all of them back in order of time: as if the left side had been read so.
 
-use crate::operators::gather::gather;
+use crate::arrays::gather::gather;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::SchemaRef;

@@ -6,9 +6,10 @@
 
 use super::exec::{Matching, TimeJoinExec, Way, are_ordered};
 use super::sides::Sides;
+use crate::facts::takes_any_order;
 use crate::operators::latest::exec::LatestOnExec;
 use crate::operators::sample::exec::SampleByExec;
-use crate::operators::settings::has_pipeline;
+use crate::settings::has_pipeline;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -145,36 +146,8 @@ fn heeds_arrival(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.downcast_ref::<BoundedWindowAggExec>().is_some()
 }
 
-/// Aggregates whose value does not depend on the order of rows, but for rounding.
-const FREE: [&str; 24] = [
-    "approx_distinct",
-    "approx_median",
-    "approx_percentile_cont",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "corr",
-    "count",
-    "covar",
-    "covar_pop",
-    "covar_samp",
-    "max",
-    "median",
-    "min",
-    "percentile_cont",
-    "stddev",
-    "stddev_pop",
-    "sum",
-    "var",
-    "var_pop",
-    "vwap",
-];
-
 fn is_free(aggregate: &AggregateFunctionExpr) -> bool {
-    FREE.contains(&aggregate.fun().name())
+    takes_any_order(aggregate.fun().name())
 }
 
 /// Whether a sample's keys hold the keys of the join that it samples, so that a group is of one series.

@@ -3,8 +3,8 @@
 use super::node::LateColumns;
 use crate::dialect::change::ROW_NUMBER;
 use crate::operators::latest::node::LatestOn;
-use crate::operators::settings::has_pipeline;
 use crate::provider::SnapshotTable;
+use crate::settings::has_pipeline;
 use datafusion::catalog::default_table_source::{DefaultTableSource, provider_as_source};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};

@@ -1,7 +1,7 @@
 //! The operator of LATEST ON.
 
+use crate::arrays::pinned::{PinnedRows, Place};
 use crate::operators::key::{KeyIds, KeyReader};
-use crate::operators::pinned::{PinnedRows, Place};
 use crate::operators::reduce::{Reduce, in_pieces, reduce};
 use crate::scan::{NewestRows, ScanExec};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};

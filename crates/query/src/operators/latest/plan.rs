@@ -1,8 +1,8 @@
 //! Plans the marker of LATEST ON.
 
 use super::node::LatestOn;
-use crate::dialect::SqlError;
 use crate::dialect::marker::{LatestMarker, place, planning_error};
+use crate::error::SqlError;
 use crate::operators::relation::Relations;
 use crate::operators::sample::plan::designated_column;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};

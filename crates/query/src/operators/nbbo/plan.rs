@@ -1,8 +1,8 @@
 //! Plans a call of nbbo.
 
 use super::node::{Nbbo, NbboArguments};
-use crate::dialect::SqlError;
 use crate::dialect::marker::{NbboMarker, place, planning_error};
+use crate::error::SqlError;
 use crate::operators::sample::plan::designated_column;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;

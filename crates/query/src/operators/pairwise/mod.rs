@@ -19,7 +19,7 @@ pub(super) mod side;
 mod tests;
 
 use super::eager::plain_join;
-use super::settings::has_pipeline;
+use crate::settings::has_pipeline;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};

@@ -1,8 +1,8 @@
 //! Plans PIVOT and UNPIVOT.
 
-use crate::dialect::SqlError;
 use crate::dialect::marker::planning_error;
 use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
+use crate::error::SqlError;
 use crate::operators::columns_of;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, UnnestOptions};

@@ -4,7 +4,7 @@
 use super::exec::SampleByExec;
 use super::source::Source;
 use crate::operators::filters::with_filters_in_scan;
-use crate::operators::settings::has_pipeline;
+use crate::settings::has_pipeline;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};

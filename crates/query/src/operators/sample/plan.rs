@@ -5,12 +5,12 @@
 //! [`Bars`].
 
 use super::bars::node::{BarSize, Bars};
-use super::bars::place::BAR;
 use super::node::SampleBy;
 use super::rewrite::{Item, TimeColumn, group_by_bucket};
 use crate::designated::designated_timestamp;
 use crate::dialect::marker::{SampleEvery, SampleMarker, call, planning_error};
-use crate::dialect::{Position, SqlError};
+use crate::error::{Position, SqlError};
+use crate::functions::bar_start::BAR;
 use crate::functions::bucket::Bucketing;
 use crate::operators::fill::node::{Fill, FillWith};
 use crate::operators::fill::plan::{FillWord, Other, fill_words};

@@ -5,8 +5,8 @@
 //!   bucket;
 //! - a selected timestamp keeps its name.
 
-use crate::dialect::SqlError;
 use crate::dialect::marker::place;
+use crate::error::SqlError;
 use datafusion::logical_expr::planner::ContextProvider;
 use sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,

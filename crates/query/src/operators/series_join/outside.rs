@@ -1,8 +1,8 @@
 //! What a SELECT over a WINDOW JOIN may read: left columns anywhere, right ones inside aggregates.
 
 use super::node::SeriesJoin;
-use crate::dialect::SqlError;
 use crate::dialect::marker::place;
+use crate::error::SqlError;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::planner::ContextProvider;
 use sqlparser::ast::{
@@ -106,7 +106,7 @@ impl Outside<'_> {
 }
 
 impl Visitor for Outside<'_> {
-    type Break = (String, crate::dialect::Position);
+    type Break = (String, crate::error::Position);
 
     fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<Self::Break> {
         self.inside += 1;

@@ -2,11 +2,11 @@
 
 use super::once::OnceExec;
 use super::radix::{self, Keyed, Narrow, Wide, has_keys, keys_of, values_of};
+use crate::arrays::gather::gather;
 use crate::error::from_arrow;
-use crate::operators::gather::gather;
-use crate::operators::settings::has_pipeline;
 use crate::operators::workers;
 use crate::scan::row_bytes;
+use crate::settings::has_pipeline;
 use arrow_select::concat::concat_batches;
 use datafusion::arrow::array::{
     Array, ArrayRef, DynComparator, RecordBatch, RecordBatchOptions, make_comparator,

@@ -3,14 +3,13 @@
 use super::frame::Sight;
 use super::kernel::Kernel;
 use super::slices::{Order, Slices};
-use crate::operators::TIME_ORDER;
 use crate::operators::below::{Layer, batch_of};
 use crate::operators::filters::on_scan;
 use crate::operators::pieces::is_large;
 use crate::operators::reduce::Reduce;
 use crate::operators::sample::sampler::{Sampler, Shape};
 use crate::operators::shared::{Shared, Tasks};
-use crate::operators::workers;
+use crate::operators::{TIME_ORDER, workers};
 use crate::scan::{Reach, ScanExec, SeriesOrder, SeriesReader, SeriesTask};
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::SchemaRef;

@@ -1,7 +1,7 @@
 //! Which rows of its series a window function sees from each row.
 
 use super::slices::Order;
-use crate::operators::interval_nanos;
+use crate::functions::stride::interval_nanos;
 use crate::scan::Reach;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};

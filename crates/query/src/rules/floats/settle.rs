@@ -3,7 +3,7 @@
 use super::fresh::{Columns, Kind, kind};
 use super::function::{is_one, one_nan};
 use super::{Input, function};
-use crate::literals::is_comparison;
+use crate::rules::literals::is_comparison;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion, TreeNodeRewriter};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;

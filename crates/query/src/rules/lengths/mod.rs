@@ -9,8 +9,8 @@
 mod nanoseconds;
 
 use crate::functions::{arg_max, arg_min};
-use crate::literals::is_comparison;
 use crate::named::change_named;
+use crate::rules::literals::is_comparison;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, ScalarValue};

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{Cast, Expr, not};
 /// See the file's header.
 ///
 /// # Errors
-/// None; the signature is that of all rules of [`crate::meanings`].
+/// None; the signature is that of all rules of [`crate::rules::meanings`].
 pub(crate) fn read(expr: Expr, _schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::InList(InList { expr, list, negated }) = expr else { return Ok(Transformed::no(expr)) };
     if list.iter().all(is_constant) {

@@ -1,7 +1,7 @@
 //! Text that becomes an array: `'{1.5,2}'::DOUBLE[]`, as PostgreSQL's clients write arrays. Arrow's cast takes the whole text
 //! for the one element.
 
-use crate::literals::array_elements;
+use crate::texts::array_elements;
 use datafusion::arrow::array::builder::{ListBuilder, StringBuilder};
 use datafusion::arrow::array::{ArrayRef, AsArray};
 use datafusion::arrow::compute::cast as cast_array;

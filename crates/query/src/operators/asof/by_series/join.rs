@@ -1,10 +1,10 @@
 //! One task: from the pieces of its series to joined rows.
 
 use super::right::{Right, Search, Taken, made};
+use crate::arrays::pinned::{NOWHERE, Place};
 use crate::operators::asof::node::AsOfOptions;
 use crate::operators::joins::exec::{AsOf, TimeJoinExec};
 use crate::operators::joins::{Made, Matcher, Pair, Placed, Read, Sides, Task, TaskRows};
-use crate::operators::pinned::{NOWHERE, Place};
 use crate::scan::{PieceReader, PlacedPiece, Rows, SegmentRows, Series, SeriesPiece, by_segment, row_number};
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};

@@ -6,12 +6,12 @@
 //! has is known once they are found; if there are several, both sides are merged instead.
 
 use super::right::{Right, Search, Taken};
+use crate::arrays::pinned::{NOWHERE, Place};
 use crate::operators::filters::with_filters_in_scan;
 use crate::operators::joins::exec::{AsOf, Matching, TimeJoinExec, Way};
 use crate::operators::joins::rule::Order;
 use crate::operators::joins::{Side, TASK_BATCHES, help_each_other};
 use crate::operators::key::{KeyIds, KeyReader};
-use crate::operators::pinned::{NOWHERE, Place};
 use crate::scan::{Ids, Series, SeriesFinder};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, TimestampNanosecondArray, UInt32Array, UInt64Array,

@@ -1,12 +1,12 @@
 //! The right side of a join by series: which rows of a series may stand, and those that do as its input yields them.
 
 use super::standing::{Found, Looks, Source, Standing, Stretch};
+use crate::arrays::gather::MISSING;
+use crate::arrays::pinned::Place;
 use crate::dialect::marker::Direction;
 use crate::operators::asof::node::AsOfOptions;
-use crate::operators::gather::MISSING;
 use crate::operators::joins::exec::{AsOf, TimeJoinExec};
 use crate::operators::joins::{Made, Overlap, Side, stretches};
-use crate::operators::pinned::Place;
 use crate::scan::{PieceReader, Series, SeriesPiece};
 use datafusion::arrow::array::{Array, ArrayRef, UInt64Array, new_null_array};
 use datafusion::arrow::buffer::NullBuffer;

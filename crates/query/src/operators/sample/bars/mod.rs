@@ -16,7 +16,6 @@
 mod cut;
 pub(crate) mod exec;
 pub(crate) mod node;
-pub(crate) mod place;
 mod series;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The logical node of SAMPLE BY with bars of a size.
 
 use super::super::node::write_list;
-use crate::dialect::SqlError;
 use crate::dialect::marker::{BarClause, BarKind, place};
+use crate::error::SqlError;
 use crate::operators::fill::plan::constant;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue, TableReference, plan_err};

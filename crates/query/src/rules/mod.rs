@@ -1,0 +1,21 @@
+//! Rules over plans and their expressions, where DataFusion's planner would answer wrongly or refuse
+//! (docs/decisions/0021-faults-of-planning.md). Those that go by one expression are called in one walk ([`meanings`]).
+
+pub(crate) mod aggregates;
+pub(crate) mod approximate;
+pub(crate) mod bounds;
+pub(crate) mod correlated;
+pub(crate) mod dates;
+pub(crate) mod disjoint;
+pub(crate) mod floats;
+pub(crate) mod lengths;
+pub(crate) mod lists;
+pub(crate) mod literals;
+pub(crate) mod meanings;
+pub(crate) mod membership;
+pub(crate) mod multiset;
+pub(crate) mod null_keys;
+pub(crate) mod patterns;
+pub(crate) mod unsigned;
+pub(crate) mod uuids;
+pub(crate) mod window_keys;

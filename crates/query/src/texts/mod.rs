@@ -1,0 +1,92 @@
+//! Texts as values of other types, and values as texts: what files, parameters and literals have in common.
+
+mod array;
+mod cell;
+mod exponent;
+pub(crate) mod interval;
+
+pub use array::array_elements;
+pub use cell::{Cells, TimeStyle};
+pub use exponent::without_exponent;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ListArray, StringArray, StructArray};
+use arrow_schema::{ArrowError, DataType, Field};
+use datafusion::common::plan_datafusion_err;
+use datafusion::error::DataFusionError;
+use std::borrow::Cow;
+use std::sync::Arc;
+use tickstone_wire::{parse_hex, parse_iso};
+
+/// Bytes of a UUID, whose type in plans is FixedSizeBinary of so many.
+pub(crate) const UUID_BYTES: i32 = 16;
+
+/// Nanoseconds since the epoch of an ISO 8601 time, date, month (`2024-08`) or year (`2024`).
+pub(crate) fn parse_instant(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let completed = match text.len() {
+        4 => format!("{text}-01-01"),
+        7 => format!("{text}-01"),
+        _ => return parse_iso(text.as_bytes()),
+    };
+    parse_iso(completed.as_bytes())
+}
+
+/// The bytes that a text stands for: those of `\x00ff` in hexadecimal digits ("Binary Data Types", in PostgreSQL's
+/// manual), its own of any other; `None` where such digits are none.
+pub fn parse_bytes(text: &str) -> Option<Cow<'_, [u8]>> {
+    if !text.starts_with("\\x") {
+        return Some(Cow::Borrowed(text.as_bytes()));
+    }
+    let mut bytes = Vec::with_capacity(text.len() / 2);
+    parse_hex(text.as_bytes(), &mut bytes).then_some(Cow::Owned(bytes))
+}
+
+pub(crate) fn no_uuid(text: &str) -> DataFusionError {
+    plan_datafusion_err!("'{text}' is no UUID such as '67e55044-10b1-426f-9247-bb680e5fe0c8'")
+}
+
+/// UUIDs as text, also in lists and structs; anything else as it is.
+pub(crate) fn uuids_as_text(array: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
+    let as_text = |field: &Arc<Field>, values: &ArrayRef| {
+        Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
+    };
+    match array.data_type() {
+        other if !holds_uuids(other) => Ok(Arc::clone(array)),
+        DataType::List(field) => {
+            let lists = array.as_list::<i32>();
+            let values = uuids_as_text(lists.values())?;
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            Ok(Arc::new(ListArray::try_new(as_text(field, &values), offsets, values, nulls)?))
+        }
+        DataType::Struct(fields) => {
+            let structs = array.as_struct();
+            let columns = structs.columns().iter().map(uuids_as_text);
+            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+            let fields = fields.iter().zip(&columns).map(|(field, values)| as_text(field, values));
+            let fields = fields.collect::<Vec<_>>().into();
+            Ok(Arc::new(StructArray::try_new(fields, columns, structs.nulls().cloned())?))
+        }
+        _ => {
+            let cells = Cells::new(array, TimeStyle::Full)?;
+            let text = |row: usize| {
+                let mut text = String::new();
+                cells.write(row, &mut text);
+                (!cells.is_null(row)).then_some(text)
+            };
+            Ok(Arc::new((0..array.len()).map(text).collect::<StringArray>()))
+        }
+    }
+}
+
+pub(crate) fn holds_uuids(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeBinary(16) => true,
+        DataType::List(field) => holds_uuids(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_uuids(field.data_type())),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
