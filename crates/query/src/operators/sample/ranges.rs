@@ -11,7 +11,7 @@
 
 use super::calendar::{holds_from, is_plain};
 use super::exec::SampleByExec;
-use super::kernel::{Blocks, End, Kernel, column};
+use super::kernel::{Blocks, End, column};
 use super::sampler::{Sampler, Shape, Shaped};
 use super::source::Source;
 use crate::error::external;
@@ -358,7 +358,7 @@ impl Worker {
     }
 
     fn is_free_of_order(&self) -> bool {
-        self.sampler.kernels.iter().all(Kernel::is_free_of_order)
+        self.sampler.kernels.iter().all(|kernel| kernel.is_free_of_order())
     }
 
     async fn work(&mut self, units: &[Unit], turns: Turns, baseline: &BaselineMetrics) -> Result<()> {
@@ -476,23 +476,19 @@ impl Worker {
         let plan = Arc::clone(&self.plan);
         let groups: Vec<usize> = spans.iter().map(|span| self.group(span)).collect();
         let total = self.sampler.groups.len();
-        for (span, &group) in spans.iter().zip(&groups) {
-            self.sampler
-                .kernels
-                .iter_mut()
-                .for_each(|kernel| kernel.count_rows(group, span.rows.len(), total));
+        for (need, kernel) in plan.needs.iter().zip(&mut self.sampler.kernels) {
+            if *need == Need::Count {
+                kernel.grow(total);
+                let mut spans = spans.iter().zip(&groups);
+                spans.try_for_each(|(span, group)| kernel.count_rows(*group, span.rows.len()))?;
+            }
         }
         let rows: usize = spans.iter().map(|span| span.rows.len()).sum();
         plan.spared.add(rows);
         if !plan.wants_ends() {
             return Ok(());
         }
-        let is = |last: bool| {
-            self.sampler
-                .kernels
-                .iter()
-                .any(|kernel| matches!(kernel, Kernel::Ends(ends) if ends.is_last() == last))
-        };
+        let is = |last: bool| self.sampler.kernels.iter().any(|kernel| kernel.wants_lasts() == Some(last));
         let (firsts, lasts) = (is(false), is(true));
         for chunk in (0..spans.len()).collect::<Vec<_>>().chunks(plan.batch_rows) {
             let (mut ranges, mut ends, mut read) = (Vec::<Range<usize>>::new(), Vec::new(), 0);
@@ -606,7 +602,7 @@ impl Worker {
                 .zip(&of_kernels)
                 .all(|(kernel, blocks)| blocks[0].is_none() || kernel.block_suffices(blocks));
             if whole && suffices {
-                self.take_summaries(group, rows.len(), &of_kernels);
+                self.take_summaries(group, rows.len(), &of_kernels)?;
                 plan.spared.add(rows.len());
                 continue;
             }
@@ -637,19 +633,21 @@ impl Worker {
         if !kernels.all(|(kernel, blocks)| blocks[0].is_none() || kernel.block_suffices(blocks)) {
             return Ok(false);
         }
-        self.take_summaries(group, rows.len(), &of_kernels);
+        self.take_summaries(group, rows.len(), &of_kernels)?;
         Ok(true)
     }
 
     /// Takes in so many rows of a group by what is known of them.
-    fn take_summaries(&mut self, group: usize, rows: usize, of_kernels: &[Blocks<'_>]) {
+    fn take_summaries(&mut self, group: usize, rows: usize, of_kernels: &[Blocks<'_>]) -> Result<()> {
         let total = self.sampler.groups.len();
         for (kernel, blocks) in self.sampler.kernels.iter_mut().zip(of_kernels) {
+            kernel.grow(total);
             match blocks {
-                [None, _] => kernel.count_rows(group, rows, total),
-                blocks => kernel.update_block(group, blocks, total),
+                [None, _] => kernel.count_rows(group, rows)?,
+                blocks => kernel.update_block(group, blocks)?,
             }
         }
+        Ok(())
     }
 
     /// Reads the rows of cuts and takes in their values.

@@ -1,7 +1,7 @@
 //! The state of one execution of SAMPLE BY or GROUP BY, or of one of its workers.
 
 use super::groups::Groups;
-use super::kernel::{End, Kernel, Pair, Spreads, widened};
+use super::kernel::{self, Batch, End, Kernel, Pair, Spreads, widened};
 use super::rows::{Placed, Rows};
 use crate::functions::bucket::Bucketing;
 use crate::functions::quantile::part_of;
@@ -13,6 +13,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::{filter_record_batch, is_not_null, take};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::cast::as_boolean_array;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
@@ -133,12 +134,12 @@ impl Shaped {
     }
 
     /// A kernel of no groups yet.
-    pub(super) fn kernel(&self) -> Result<Kernel> {
+    pub(super) fn kernel(&self) -> Result<Box<dyn Kernel>> {
         let parts = self.quantile.as_ref().map(|quantile| match quantile {
             Quantile::Found(parts) => parts.as_slice(),
             Quantile::By(..) => &[],
         });
-        Kernel::try_new(&self.lowered, &self.types, self.pair, self.by_ends, parts)
+        kernel::kernel(&self.lowered, &self.types, self.pair, self.by_ends, parts)
     }
 }
 
@@ -207,7 +208,7 @@ impl Shape {
     /// Takes the values of a batch's rows into the kernels of the aggregates; there are `total` groups now.
     pub(super) fn take_values(
         &self,
-        kernels: &mut [Kernel],
+        kernels: &mut [Box<dyn Kernel>],
         batch: &RecordBatch,
         rows: &Rows<'_>,
         total: usize,
@@ -219,9 +220,11 @@ impl Shape {
                 continue;
             }
             let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
-            let filter = of.filter.and_then(|at| values[at].as_ref()).and_then(|f| f.as_boolean_opt());
-            let shared = spreads.of(&of.arguments);
-            kernel.update(&arguments, filter, rows, total, shared)?;
+            let filter = of.filter.and_then(|at| values[at].as_ref());
+            let filter = filter.map(|filter| as_boolean_array(filter)).transpose()?;
+            let spreads = spreads.of(&of.arguments);
+            kernel.grow(total);
+            kernel.update(&Batch { values: &arguments, filter, rows, spreads })?;
         }
         Ok(())
     }
@@ -229,7 +232,7 @@ impl Shape {
     /// Takes the ends of runs, rows of a batch, into those kernels that are told them.
     pub(super) fn take_ends(
         &self,
-        kernels: &mut [Kernel],
+        kernels: &mut [Box<dyn Kernel>],
         batch: &RecordBatch,
         ends: &[End],
         total: usize,
@@ -237,7 +240,8 @@ impl Shape {
         let values = self.values(batch, true)?;
         for (of, kernel) in self.aggregates.iter().zip(kernels).filter(|(of, _)| of.by_ends) {
             let arguments: Vec<ArrayRef> = of.arguments.iter().filter_map(|at| values[*at].clone()).collect();
-            kernel.update_ends(&arguments, ends, total)?;
+            kernel.grow(total);
+            kernel.update_ends(&arguments, ends)?;
         }
         Ok(())
     }
@@ -245,7 +249,7 @@ impl Shape {
 
 pub(in crate::operators) struct Sampler {
     shape: Arc<Shape>,
-    pub(super) kernels: Vec<Kernel>,
+    pub(super) kernels: Vec<Box<dyn Kernel>>,
     pub(super) groups: Groups,
     /// The groups of the rows of the batch at hand.
     pub(super) placed: Placed,
@@ -279,14 +283,15 @@ impl Sampler {
     pub(super) fn merge(&mut self, other: Self) -> Result<()> {
         let groups = self.groups.merge(&other.groups)?;
         for (kernel, theirs) in self.kernels.iter_mut().zip(other.kernels) {
-            kernel.merge(theirs, &groups, self.groups.len())?;
+            kernel.grow(self.groups.len());
+            kernel.merge(theirs, &groups)?;
         }
         self.account()
     }
 
     /// Claims the memory it holds.
     pub(super) fn account(&mut self) -> Result<()> {
-        let kernels: usize = self.kernels.iter().map(Kernel::size).sum();
+        let kernels: usize = self.kernels.iter().map(|kernel| kernel.size()).sum();
         self.reservation.try_resize(self.groups.size() + self.placed.size() + kernels)
     }
 
@@ -373,7 +378,10 @@ impl Sampler {
         for (at, of) in self.shape.aggregates.iter().enumerate() {
             let values = match of.quantile {
                 Some(Quantile::By(place, quantile)) => self.kernels[place].quantile(quantile)?,
-                _ => self.kernels[at].finish(total)?,
+                _ => {
+                    self.kernels[at].grow(total);
+                    self.kernels[at].finish()?
+                }
             };
             columns.push(if ordered { values } else { take(&values, &order, None)? });
         }

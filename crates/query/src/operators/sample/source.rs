@@ -1,7 +1,7 @@
 //! The scan below an operator: what its rows are grouped by, as columns of the table.
 
 use super::calendar::step_of;
-use super::kernel::{Ends, column};
+use super::kernel::{column, keeps_ends};
 use crate::operators::below::Below;
 use crate::scan::ScanExec;
 use datafusion::arrow::datatypes::{DataType, Schema};
@@ -137,7 +137,7 @@ impl<'a> Source<'a> {
         let named = matches!(aggregate.fun().name(), "first" | "last");
         let arguments = aggregate.expressions();
         let [value, time] = arguments.as_slice() else { return false };
-        let held = value.data_type(input).is_ok_and(|of| Ends::holds(&of));
+        let held = value.data_type(input).is_ok_and(|of| keeps_ends(&of));
         plain && filter.is_none() && named && held && self.is_timestamp(time)
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct BarShape {
 /// The bars of some keys, the rows of each of which come in order of time.
 pub(super) struct BarState {
     shape: Arc<BarShape>,
-    kernels: Vec<Kernel>,
+    kernels: Vec<Box<dyn Kernel>>,
     placed: Placed,
     keys: Keys,
     cuts: Cuts,
@@ -181,7 +181,7 @@ impl BarState {
     }
 
     fn size(&self) -> usize {
-        let kernels: usize = self.kernels.iter().map(Kernel::size).sum();
+        let kernels: usize = self.kernels.iter().map(|kernel| kernel.size()).sum();
         self.keys.size() + self.placed.size() + self.cuts.size() + self.ids.capacity() * 4 + kernels
     }
 
@@ -190,8 +190,9 @@ impl BarState {
         let total = self.cuts.starts.len();
         // The columns beside the states they are made of.
         self.reservation.try_resize(2 * self.size())?;
+        self.kernels.iter_mut().for_each(|kernel| kernel.grow(total));
         Ok(Finished {
-            values: self.kernels.iter_mut().map(|kernel| kernel.finish(total)).collect::<Result<_>>()?,
+            values: self.kernels.iter_mut().map(|kernel| kernel.finish()).collect::<Result<_>>()?,
             key_values: self.keys.values()?,
             key_count: self.keys.len(),
             starts: self.cuts.starts,

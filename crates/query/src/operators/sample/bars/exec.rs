@@ -1,7 +1,7 @@
 //! The operator of SAMPLE BY with bars of a size.
 
 use super::super::exec::grid_properties;
-use super::super::kernel::Ends;
+use super::super::kernel::keeps_ends;
 use super::super::node::write_list;
 use super::super::sampler::{Shape, Shaped};
 use super::cut::{BarShape, BarState, joined};
@@ -110,7 +110,7 @@ fn takes_ends(lowered: &LoweredAggregate, time: &Arc<dyn PhysicalExpr>, input: &
     let plain = !aggregate.is_distinct() && !aggregate.ignore_nulls() && order_bys.is_empty();
     let arguments = aggregate.expressions();
     let [value, by] = arguments.as_slice() else { return false };
-    let held = value.data_type(input).is_ok_and(|of| Ends::holds(&of));
+    let held = value.data_type(input).is_ok_and(|of| keeps_ends(&of));
     let named = matches!(aggregate.fun().name(), "first" | "last");
     plain && filter.is_none() && named && held && by == time
 }

@@ -2,11 +2,10 @@
 //! lost to sums of squares; slices are joined as in Chan, Golub and LeVeque, "Algorithms for Computing the
 //! Sample Variance" (1983).
 
-use super::fold;
-use crate::operators::sample::rows::Rows;
-use datafusion::arrow::array::{ArrayRef, AsArray, Float64Array};
-use datafusion::arrow::buffer::BooleanBuffer;
+use super::{Batch, Kernel, alike, fold, values};
+use datafusion::arrow::array::{ArrayRef, Float64Array};
 use datafusion::arrow::datatypes::Float64Type;
+use datafusion::error::Result;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -116,7 +115,7 @@ impl<'a> Known<'a> {
 
 /// stddev(x) or var(x).
 #[derive(Debug)]
-pub(in super::super) struct Moments {
+pub(super) struct Moments {
     spreads: Vec<Spread>,
     of: Deviation,
 }
@@ -125,31 +124,30 @@ impl Moments {
     pub(super) fn new(of: Deviation) -> Self {
         Self { spreads: Vec::new(), of }
     }
+}
 
-    pub(super) fn grow(&mut self, total: usize) {
+impl Kernel for Moments {
+    fn grow(&mut self, total: usize) {
         self.spreads.resize(total, Spread::default());
     }
 
-    pub(super) fn update(
-        &mut self,
-        values: &ArrayRef,
-        rows: &Rows<'_>,
-        counted: Option<&BooleanBuffer>,
-        shared: Shared<'_>,
-    ) {
-        let values = values.as_primitive::<Float64Type>().values();
-        let mut spreads = Known::new(values, counted.is_none(), shared, 0);
-        rows.runs(counted, |group, rows| self.spreads[group].join(spreads.next(rows)));
-        spreads.share(shared, 0);
+    fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let [column] = batch.arguments()?;
+        let counted = batch.counted();
+        let mut spreads = Known::new(values::<Float64Type>(column)?, counted.is_none(), batch.spreads, 0);
+        batch.rows.runs(counted.as_ref(), |group, rows| self.spreads[group].join(spreads.next(rows)));
+        spreads.share(batch.spreads, 0);
+        Ok(())
     }
 
-    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
-        for (spread, &group) in theirs.spreads.iter().zip(groups) {
+    fn merge(&mut self, other: Box<dyn Kernel>, groups: &[usize]) -> Result<()> {
+        for (spread, &group) in alike::<Self>(other)?.spreads.iter().zip(groups) {
             self.spreads[group].join(*spread);
         }
+        Ok(())
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self) -> Result<ArrayRef> {
         let Deviation { root, sample } = self.of;
         let least = if sample { 2.0 } else { 1.0 };
         let value = |spread: Spread| {
@@ -157,10 +155,11 @@ impl Moments {
             let variance = spread.squares / divisor;
             (spread.count >= least).then(|| if root { variance.sqrt() } else { variance })
         };
-        Arc::new(std::mem::take(&mut self.spreads).into_iter().map(value).collect::<Float64Array>())
+        let spreads = std::mem::take(&mut self.spreads).into_iter();
+        Ok(Arc::new(spreads.map(value).collect::<Float64Array>()))
     }
 
-    pub(super) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         self.spreads.capacity() * size_of::<Spread>()
     }
 }
@@ -221,48 +220,44 @@ impl Joint {
 
 /// corr(y, x).
 #[derive(Debug, Default)]
-pub(in super::super) struct Comoments {
+pub(super) struct Comoments {
     joints: Vec<Joint>,
 }
 
-impl Comoments {
-    pub(super) fn grow(&mut self, total: usize) {
+impl Kernel for Comoments {
+    fn grow(&mut self, total: usize) {
         self.joints.resize(total, Joint::default());
     }
 
-    pub(super) fn update(
-        &mut self,
-        y: &ArrayRef,
-        x: &ArrayRef,
-        rows: &Rows<'_>,
-        counted: Option<&BooleanBuffer>,
-        shared: Shared<'_>,
-    ) {
-        let y = y.as_primitive::<Float64Type>().values();
-        let x = x.as_primitive::<Float64Type>().values();
+    fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let [y, x] = batch.arguments()?;
+        let (y, x) = (values::<Float64Type>(y)?, values::<Float64Type>(x)?);
+        let (counted, shared) = (batch.counted(), batch.spreads);
         let mut y_spreads = Known::new(y, counted.is_none(), shared, 0);
         let mut x_spreads = Known::new(x, counted.is_none(), shared, 1);
-        rows.runs(counted, |group, rows| {
+        batch.rows.runs(counted.as_ref(), |group, rows| {
             let of_y = (&y[rows.clone()], y_spreads.next(rows.clone()));
             let of_x = (&x[rows.clone()], x_spreads.next(rows));
             self.joints[group].join(Joint::of(of_y, of_x));
         });
         y_spreads.share(shared, 0);
         x_spreads.share(shared, 1);
+        Ok(())
     }
 
-    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
-        for (joint, &group) in theirs.joints.iter().zip(groups) {
+    fn merge(&mut self, other: Box<dyn Kernel>, groups: &[usize]) -> Result<()> {
+        for (joint, &group) in alike::<Self>(other)?.joints.iter().zip(groups) {
             self.joints[group].join(*joint);
         }
+        Ok(())
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self) -> Result<ArrayRef> {
         let joints = std::mem::take(&mut self.joints).into_iter();
-        Arc::new(joints.map(Joint::correlation).collect::<Float64Array>())
+        Ok(Arc::new(joints.map(Joint::correlation).collect::<Float64Array>()))
     }
 
-    pub(super) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         self.joints.capacity() * size_of::<Joint>()
     }
 }

@@ -2,122 +2,45 @@
 //! in order around the ranks that are asked for.
 
 use super::sums::seen;
+use super::{Batch, Kernel, alike, unfit, values};
 use crate::functions::quantile::{Between, quantile};
-use crate::operators::sample::rows::Rows;
-use datafusion::arrow::array::{ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray};
-use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::array::{ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, PrimitiveArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::error::Result;
 use std::sync::Arc;
 
+/// The quantiles `parts` of values of this type; `None` without any, and where they are looked for in another way.
+pub(super) fn kernel(of: &DataType, parts: &[f64]) -> Option<Box<dyn Kernel>> {
+    match of {
+        _ if parts.is_empty() => None,
+        DataType::Float32 => Some(Box::new(Quantiles::<Float32Type>::new(parts))),
+        DataType::Float64 => Some(Box::new(Quantiles::<Float64Type>::new(parts))),
+        _ => None,
+    }
+}
+
 /// Quantiles of one argument.
-pub(in super::super) struct Quantiles {
-    of: Of,
+struct Quantiles<T: ArrowPrimitiveType> {
+    /// The values of all groups, as they came.
+    values: Vec<T::Native>,
+    /// Of values that came one after the other: their group and where they end.
+    runs: Vec<(usize, usize)>,
+    groups: usize,
     /// The parts of the values that lie below what is asked for, from 0 to 1.
     parts: Vec<f64>,
     finished: Vec<ArrayRef>,
 }
 
-enum Of {
-    Single(Kept<Float32Type>),
-    Double(Kept<Float64Type>),
-}
-
-/// The values of all groups, as they came.
-struct Kept<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
-    /// Of values that came one after the other: their group and where they end.
-    runs: Vec<(usize, usize)>,
-    groups: usize,
-}
-
-impl Quantiles {
-    /// The quantiles `parts` of values of this type; `None` where they are looked for in another way.
-    pub(super) fn new(of: &DataType, parts: &[f64]) -> Option<Self> {
-        let of = match of {
-            DataType::Float32 => Of::Single(Kept::default()),
-            DataType::Float64 => Of::Double(Kept::default()),
-            _ => return None,
-        };
-        Some(Self { of, parts: parts.to_vec(), finished: Vec::new() })
+impl<T: ArrowPrimitiveType<Native: Between>> Quantiles<T> {
+    fn new(parts: &[f64]) -> Self {
+        let (values, runs) = (Vec::new(), Vec::new());
+        Self { values, runs, groups: 0, parts: parts.to_vec(), finished: Vec::new() }
     }
 
-    pub(super) fn grow(&mut self, total: usize) {
-        match &mut self.of {
-            Of::Single(kept) => kept.groups = total,
-            Of::Double(kept) => kept.groups = total,
-        }
-    }
-
-    pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        match &mut self.of {
-            Of::Single(kept) => kept.update(values.as_primitive::<Float32Type>().values(), rows, counted),
-            Of::Double(kept) => kept.update(values.as_primitive::<Float64Type>().values(), rows, counted),
-        }
-    }
-
-    pub(super) fn merge(&mut self, theirs: Self, groups: &[usize]) {
-        match (&mut self.of, theirs.of) {
-            (Of::Single(ours), Of::Single(theirs)) => ours.merge(&theirs, groups),
-            (Of::Double(ours), Of::Double(theirs)) => ours.merge(&theirs, groups),
-            _ => {}
-        }
-    }
-
-    /// The first quantile of each group; the others wait for [`Self::finished`].
-    pub(super) fn finish(&mut self) -> ArrayRef {
-        self.finished = match &mut self.of {
-            Of::Single(kept) => kept.finish(&self.parts),
-            Of::Double(kept) => kept.finish(&self.parts),
-        };
-        self.finished(0)
-    }
-
-    /// That of the part at this place.
-    pub(super) fn finished(&self, at: usize) -> ArrayRef {
-        Arc::clone(&self.finished[at])
-    }
-
-    pub(super) fn size(&self) -> usize {
-        match &self.of {
-            Of::Single(kept) => kept.size(),
-            Of::Double(kept) => kept.size(),
-        }
-    }
-}
-
-impl<T: ArrowPrimitiveType> Default for Kept<T> {
-    fn default() -> Self {
-        Self { values: Vec::new(), runs: Vec::new(), groups: 0 }
-    }
-}
-
-impl<T: ArrowPrimitiveType<Native: Between>> Kept<T> {
     fn note(runs: &mut Vec<(usize, usize)>, group: usize, end: usize) {
         match runs.last_mut() {
             Some((of, last)) if *of == group => *last = end,
             _ => runs.push((group, end)),
-        }
-    }
-
-    fn update(&mut self, values: &[T::Native], rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        let Self { values: kept, runs, .. } = self;
-        let one_by_one = rows.each(counted, |group, row| {
-            kept.push(values[row]);
-            Self::note(runs, group, kept.len());
-        });
-        if !one_by_one {
-            rows.runs(counted, |group, rows| {
-                kept.extend_from_slice(&values[rows]);
-                Self::note(runs, group, kept.len());
-            });
-        }
-    }
-
-    fn merge(&mut self, theirs: &Self, groups: &[usize]) {
-        let before = self.values.len();
-        self.values.extend_from_slice(&theirs.values);
-        for (group, end) in &theirs.runs {
-            Self::note(&mut self.runs, groups[*group], before + end);
         }
     }
 
@@ -145,9 +68,43 @@ impl<T: ArrowPrimitiveType<Native: Between>> Kept<T> {
         }
         (sorted, ends)
     }
+}
 
-    fn finish(&mut self, parts: &[f64]) -> Vec<ArrayRef> {
+impl<T: ArrowPrimitiveType<Native: Between>> Kernel for Quantiles<T> {
+    fn grow(&mut self, total: usize) {
+        self.groups = total;
+    }
+
+    fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let [column] = batch.arguments()?;
+        let (values, rows, counted) = (values::<T>(column)?, batch.rows, batch.counted());
+        let Self { values: kept, runs, .. } = self;
+        let one_by_one = rows.each(counted.as_ref(), |group, row| {
+            kept.push(values[row]);
+            Self::note(runs, group, kept.len());
+        });
+        if !one_by_one {
+            rows.runs(counted.as_ref(), |group, rows| {
+                kept.extend_from_slice(&values[rows]);
+                Self::note(runs, group, kept.len());
+            });
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Kernel>, groups: &[usize]) -> Result<()> {
+        let (theirs, before) = (alike::<Self>(other)?, self.values.len());
+        self.values.extend_from_slice(&theirs.values);
+        for (group, end) in &theirs.runs {
+            Self::note(&mut self.runs, groups[*group], before + end);
+        }
+        Ok(())
+    }
+
+    /// The first quantile of each group; the others wait for [`Kernel::quantile`].
+    fn finish(&mut self) -> Result<ArrayRef> {
         let (mut values, ends) = self.by_group();
+        let parts = &self.parts;
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_by(|a, b| parts[*a].total_cmp(&parts[*b]));
         let mut found = vec![vec![T::default_value(); ends.len()]; parts.len()];
@@ -173,7 +130,15 @@ impl<T: ArrowPrimitiveType<Native: Between>> Kept<T> {
         let array = |values: Vec<T::Native>| -> ArrayRef {
             Arc::new(PrimitiveArray::<T>::new(values.into(), seen(&counts)))
         };
-        found.into_iter().map(array).collect()
+        self.finished = found.into_iter().map(array).collect();
+        self.quantile(0)
+    }
+
+    fn quantile(&self, at: usize) -> Result<ArrayRef> {
+        match self.finished.get(at) {
+            Some(found) => Ok(Arc::clone(found)),
+            None => unfit(self, "a question for a quantile that it did not find"),
+        }
     }
 
     fn size(&self) -> usize {

@@ -1,11 +1,10 @@
 //! count, sum, avg and vwap.
 
-use super::fold;
 use super::pair::Pair;
+use super::{Batch, Blocks, Kernel, alike, fold, unfit, values};
 use crate::functions::whole::{finished, mean, needs_room, signed_total, unsigned_total};
-use crate::operators::sample::rows::Rows;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array};
-use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
+use datafusion::arrow::array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array};
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
@@ -13,7 +12,7 @@ use datafusion::arrow::datatypes::{
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 use tickstone_engine::part::{BlockSummary, StatValue};
 
@@ -62,40 +61,59 @@ impl<T: AddAssign> Total<T> {
 
 /// count(x).
 #[derive(Debug, Default)]
-pub(in super::super) struct Counts(Vec<i64>);
+pub(super) struct Counts(Vec<i64>);
 
-impl Counts {
-    pub(super) fn grow(&mut self, total: usize) {
+impl Kernel for Counts {
+    fn grow(&mut self, total: usize) {
         self.0.resize(total, 0);
     }
 
-    pub(super) fn update(&mut self, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        let counts = &mut self.0;
+    fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let (counts, rows, counted) = (&mut self.0, batch.rows, batch.counted());
+        let counted = counted.as_ref();
         if !rows.totals(counted, |count: &mut i64, _| *count += 1, |group, count| counts[group] += count) {
             rows.runs(counted, |group, rows| counts[group] += rows.len() as i64);
         }
+        Ok(())
     }
 
-    pub(super) fn add(&mut self, group: usize, rows: usize) {
+    fn count_rows(&mut self, group: usize, rows: usize) -> Result<()> {
         self.0[group] += rows as i64;
+        Ok(())
     }
 
-    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
-        add_all(&mut self.0, &theirs.0, groups);
+    fn takes_blocks(&self) -> bool {
+        true
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
-        Arc::new(Int64Array::from(std::mem::take(&mut self.0)))
+    fn block_suffices(&self, _: &Blocks<'_>) -> bool {
+        true
     }
 
-    pub(super) fn size(&self) -> usize {
+    fn update_block(&mut self, group: usize, blocks: &Blocks<'_>) -> Result<()> {
+        match blocks {
+            [Some(block), _] => self.count_rows(group, held(block)),
+            _ => unfit(self, "no block"),
+        }
+    }
+
+    fn merge(&mut self, other: Box<dyn Kernel>, groups: &[usize]) -> Result<()> {
+        add_all(&mut self.0, &alike::<Self>(other)?.0, groups);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from(std::mem::take(&mut self.0))))
+    }
+
+    fn size(&self) -> usize {
         8 * self.0.capacity()
     }
 }
 
 /// sum(x) or avg(x) of doubles.
 #[derive(Debug)]
-pub(in super::super) struct Sums {
+pub(super) struct Sums {
     sums: Vec<f64>,
     counts: Vec<i64>,
     mean: bool,
@@ -108,122 +126,114 @@ impl Sums {
         Self { sums: Vec::new(), counts: Vec::new(), mean, pair }
     }
 
-    pub(super) fn grow(&mut self, total: usize) {
+    fn add(&mut self, group: usize, rows: i64, sum: f64) {
+        self.counts[group] += rows;
+        self.sums[group] += sum;
+    }
+
+    /// Takes in `one` of each row, or `run` of rows of one group.
+    #[inline]
+    fn add_rows(&mut self, batch: &Batch<'_>, one: impl Fn(usize) -> f64, run: impl Fn(Range<usize>) -> f64) {
+        let counted = batch.counted();
+        let one_by_one = batch.rows.totals(
+            counted.as_ref(),
+            |total: &mut Total<f64>, row| total.add(one(row)),
+            |group, total| self.add(group, total.rows, total.sum),
+        );
+        if !one_by_one {
+            let add = |group, rows: Range<usize>| self.add(group, rows.len() as i64, run(rows));
+            batch.rows.runs(counted.as_ref(), add);
+        }
+    }
+
+    fn add_values<T: Copy + Into<f64>>(&mut self, batch: &Batch<'_>, values: &[T]) {
+        self.add_rows(batch, |row| values[row].into(), |rows| fold::sum(&values[rows]));
+    }
+
+    /// The sum of blocks: of one, or of what the rows of two make, from the sums of each; `None` where it would not be
+    /// exact enough, or is not known.
+    fn of_blocks(&self, blocks: &Blocks<'_>) -> Option<f64> {
+        match (blocks, self.pair) {
+            ([Some(block), None], _) => match block.stats.sum {
+                Some(StatValue::Float(sum)) => Some(sum),
+                _ => None,
+            },
+            ([Some(left), Some(right)], Some(pair)) => {
+                // Only rows that have both values make one.
+                let [(left, left_size), (right, right_size)] = [whole(left)?, whole(right)?];
+                pair.of_sums(left, right, left_size + right_size)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Kernel for Sums {
+    fn grow(&mut self, total: usize) {
         self.sums.resize(total, 0.0);
         self.counts.resize(total, 0);
     }
 
-    pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        match values.data_type() {
-            DataType::Float32 => {
-                self.add_values(values.as_primitive::<Float32Type>().values(), rows, counted)
-            }
-            _ => self.add_values(values.as_primitive::<Float64Type>().values(), rows, counted),
+    fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        if let Some(pair) = self.pair {
+            let [left, right] = batch.arguments()?;
+            let (left, right) = (values::<Float64Type>(left)?, values::<Float64Type>(right)?);
+            let run = |rows: Range<usize>| pair.total(&left[rows.clone()], &right[rows]);
+            self.add_rows(batch, |row| pair.apply(left[row], right[row]), run);
+            return Ok(());
         }
-    }
-
-    fn add_values<T: Copy + Into<f64>>(
-        &mut self,
-        values: &[T],
-        rows: &Rows<'_>,
-        counted: Option<&BooleanBuffer>,
-    ) {
-        let Self { sums, counts, .. } = self;
-        let one_by_one = rows.totals(
-            counted,
-            |total: &mut Total<f64>, row| total.add(values[row].into()),
-            |group, total| {
-                counts[group] += total.rows;
-                sums[group] += total.sum;
-            },
-        );
-        if !one_by_one {
-            rows.runs(counted, |group, rows| {
-                counts[group] += rows.len() as i64;
-                sums[group] += fold::sum(&values[rows]);
-            });
+        let [column] = batch.arguments()?;
+        match column.data_type() {
+            DataType::Float32 => self.add_values(batch, values::<Float32Type>(column)?),
+            _ => self.add_values(batch, values::<Float64Type>(column)?),
         }
-    }
-
-    pub(super) fn is_pair(&self) -> bool {
-        self.pair.is_some()
-    }
-
-    /// Takes in what two columns make.
-    pub(super) fn update_pair(
-        &mut self,
-        left: &ArrayRef,
-        right: &ArrayRef,
-        rows: &Rows<'_>,
-        counted: Option<&BooleanBuffer>,
-    ) {
-        let Some(pair) = self.pair else { return };
-        let left = left.as_primitive::<Float64Type>().values();
-        let right = right.as_primitive::<Float64Type>().values();
-        let Self { sums, counts, .. } = self;
-        let one_by_one = rows.totals(
-            counted,
-            |total: &mut Total<f64>, row| total.add(pair.apply(left[row], right[row])),
-            |group, total| {
-                counts[group] += total.rows;
-                sums[group] += total.sum;
-            },
-        );
-        if !one_by_one {
-            rows.runs(counted, |group, rows| {
-                counts[group] += rows.len() as i64;
-                sums[group] += pair.total(&left[rows.clone()], &right[rows]);
-            });
-        }
-    }
-
-    pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
-        if let Some(StatValue::Float(sum)) = block.stats.sum {
-            self.counts[group] += held(block) as i64;
-            self.sums[group] += sum;
-        }
+        Ok(())
     }
 
     /// Whether sums of its columns say what the sum of what they make is.
-    pub(super) fn takes_blocks(&self) -> bool {
+    fn takes_blocks(&self) -> bool {
         self.pair != Some(Pair::Product)
     }
 
-    /// The sum of what the rows of two blocks make, from the sums of each; `None` where it would not be exact enough.
-    pub(super) fn of_blocks(&self, left: &BlockSummary, right: &BlockSummary) -> Option<f64> {
-        // Only rows that have both values make one.
-        let [(left, left_size), (right, right_size)] = [whole(left)?, whole(right)?];
-        self.pair?.of_sums(left, right, left_size + right_size)
+    fn wants_range(&self) -> Option<bool> {
+        self.pair.is_none().then_some(false)
     }
 
-    pub(super) fn add_blocks(&mut self, group: usize, left: &BlockSummary, right: &BlockSummary) {
-        if let Some(sum) = self.of_blocks(left, right) {
-            self.counts[group] += held(left) as i64;
-            self.sums[group] += sum;
-        }
+    fn block_suffices(&self, blocks: &Blocks<'_>) -> bool {
+        self.of_blocks(blocks).is_some()
     }
 
-    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+    fn update_block(&mut self, group: usize, blocks: &Blocks<'_>) -> Result<()> {
+        let ([Some(block), _], Some(sum)) = (blocks, self.of_blocks(blocks)) else {
+            return unfit(self, "a block without a sum");
+        };
+        self.add(group, held(block) as i64, sum);
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Kernel>, groups: &[usize]) -> Result<()> {
+        let theirs = alike::<Self>(other)?;
         add_all(&mut self.sums, &theirs.sums, groups);
         add_all(&mut self.counts, &theirs.counts, groups);
+        Ok(())
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self) -> Result<ArrayRef> {
         let mut sums = std::mem::take(&mut self.sums);
         if self.mean {
             sums.iter_mut().zip(&self.counts).for_each(|(sum, count)| *sum /= *count as f64);
         }
-        Arc::new(Float64Array::new(sums.into(), seen(&self.counts)))
+        Ok(Arc::new(Float64Array::new(sums.into(), seen(&self.counts))))
     }
 
-    pub(super) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         8 * (self.sums.capacity() + self.counts.capacity())
     }
 }
 
 /// sum(x) or avg(x) of whole numbers and DECIMALs, in 128 bits.
 #[derive(Debug)]
-pub(in super::super) struct IntegerSums {
+pub(super) struct IntegerSums {
     /// As the user knows it, for the error of a sum that does not fit.
     name: String,
     sums: Vec<i128>,
@@ -251,90 +261,89 @@ impl IntegerSums {
         (!needs_room(values)).then(|| Self { of: result.clone(), more_digits, ..sums })
     }
 
-    pub(super) fn grow(&mut self, total: usize) {
-        self.sums.resize(total, 0);
-        self.counts.resize(total, 0);
-    }
-
     fn add(&mut self, group: usize, rows: usize, sum: i128) {
         self.counts[group] += rows as i64;
         self.sums[group] += sum;
     }
 
-    pub(super) fn update(&mut self, values: &ArrayRef, rows: &Rows<'_>, counted: Option<&BooleanBuffer>) {
-        match values.data_type() {
-            DataType::Int8 => self.narrow::<Int8Type>(values, rows, counted, narrow),
-            DataType::Int16 => self.narrow::<Int16Type>(values, rows, counted, narrow),
-            DataType::Int32 => self.narrow::<Int32Type>(values, rows, counted, wide),
-            DataType::UInt8 => self.narrow::<UInt8Type>(values, rows, counted, narrow),
-            DataType::UInt16 => self.narrow::<UInt16Type>(values, rows, counted, narrow),
-            DataType::UInt32 => self.narrow::<UInt32Type>(values, rows, counted, wide),
-            DataType::UInt64 => self.wide::<UInt64Type>(values, rows, counted, unsigned_total),
-            DataType::Decimal128(..) => {
-                self.wide::<Decimal128Type>(values, rows, counted, |values| values.iter().sum())
-            }
-            _ => self.wide::<Int64Type>(values, rows, counted, signed_total),
-        }
-    }
-
-    /// Values of up to 32 bits, of which those of a batch fit 64 together.
-    fn narrow<T: ArrowPrimitiveType>(
+    /// Takes in values that are added up in `S`, one by one or by `total`.
+    #[inline]
+    fn add_values<T: ArrowPrimitiveType, S: Copy + Default + AddAssign + Into<i128>>(
         &mut self,
-        values: &ArrayRef,
-        rows: &Rows<'_>,
-        counted: Option<&BooleanBuffer>,
-        total: impl Fn(&[T::Native]) -> i64,
-    ) where
-        T::Native: Into<i64>,
+        batch: &Batch<'_>,
+        total: impl Fn(&[T::Native]) -> S,
+    ) -> Result<()>
+    where
+        T::Native: Into<S>,
     {
-        let values = values.as_primitive::<T>().values();
-        let one_by_one = rows.totals(
-            counted,
-            |total: &mut Total<i64>, row| total.add(values[row].into()),
+        let [column] = batch.arguments()?;
+        let (values, counted) = (values::<T>(column)?, batch.counted());
+        let one_by_one = batch.rows.totals(
+            counted.as_ref(),
+            |total: &mut Total<S>, row| total.add(values[row].into()),
             |group, total| self.add(group, total.rows as usize, total.sum.into()),
         );
         if !one_by_one {
-            rows.runs(counted, |group, rows| self.add(group, rows.len(), total(&values[rows]).into()));
+            let add = |group, rows: Range<usize>| self.add(group, rows.len(), total(&values[rows]).into());
+            batch.rows.runs(counted.as_ref(), add);
+        }
+        Ok(())
+    }
+}
+
+impl Kernel for IntegerSums {
+    fn grow(&mut self, total: usize) {
+        self.sums.resize(total, 0);
+        self.counts.resize(total, 0);
+    }
+
+    fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let [column] = batch.arguments()?;
+        // Of values of up to 32 bits, those of a batch fit 64 together.
+        match column.data_type() {
+            DataType::Int8 => self.add_values::<Int8Type, i64>(batch, narrow),
+            DataType::Int16 => self.add_values::<Int16Type, i64>(batch, narrow),
+            DataType::Int32 => self.add_values::<Int32Type, i64>(batch, wide),
+            DataType::UInt8 => self.add_values::<UInt8Type, i64>(batch, narrow),
+            DataType::UInt16 => self.add_values::<UInt16Type, i64>(batch, narrow),
+            DataType::UInt32 => self.add_values::<UInt32Type, i64>(batch, wide),
+            DataType::UInt64 => self.add_values::<UInt64Type, i128>(batch, unsigned_total),
+            DataType::Decimal128(..) => {
+                self.add_values::<Decimal128Type, i128>(batch, |values| values.iter().sum())
+            }
+            _ => self.add_values::<Int64Type, i128>(batch, signed_total),
         }
     }
 
-    /// Values of 64 bits and more.
-    fn wide<T: ArrowPrimitiveType>(
-        &mut self,
-        values: &ArrayRef,
-        rows: &Rows<'_>,
-        counted: Option<&BooleanBuffer>,
-        total: impl Fn(&[T::Native]) -> i128,
-    ) where
-        T::Native: Into<i128>,
-    {
-        let values = values.as_primitive::<T>().values();
-        let one_by_one = rows.totals(
-            counted,
-            |total: &mut Total<i128>, row| total.add(values[row].into()),
-            |group, total| self.add(group, total.rows as usize, total.sum),
-        );
-        if !one_by_one {
-            rows.runs(counted, |group, rows| self.add(group, rows.len(), total(&values[rows])));
-        }
+    fn takes_blocks(&self) -> bool {
+        true
     }
 
-    pub(super) fn add_block(&mut self, group: usize, block: &BlockSummary) {
-        if let Some(StatValue::Int(sum)) = block.stats.sum {
-            self.add(group, held(block), sum);
-        }
+    fn wants_range(&self) -> Option<bool> {
+        Some(false)
     }
 
-    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+    fn block_suffices(&self, blocks: &Blocks<'_>) -> bool {
+        matches!(blocks, [Some(block), None] if block.stats.sum.is_some())
+    }
+
+    fn update_block(&mut self, group: usize, blocks: &Blocks<'_>) -> Result<()> {
+        let [Some(block), _] = blocks else { return unfit(self, "no block") };
+        let Some(StatValue::Int(sum)) = block.stats.sum else { return unfit(self, "a block without a sum") };
+        self.add(group, held(block), sum);
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Kernel>, groups: &[usize]) -> Result<()> {
+        let theirs = alike::<Self>(other)?;
         add_all(&mut self.sums, &theirs.sums, groups);
         add_all(&mut self.counts, &theirs.counts, groups);
+        Ok(())
     }
 
-    /// The value of each group.
-    ///
     /// # Errors
     /// Where a sum does not fit its type.
-    pub(super) fn finish(&mut self) -> Result<ArrayRef> {
+    fn finish(&mut self) -> Result<ArrayRef> {
         let sums = std::mem::take(&mut self.sums).into_iter().zip(self.counts.iter().copied());
         if let DataType::Decimal128(..) = self.of {
             let values = sums.map(|(sum, count)| match self.mean {
@@ -352,7 +361,7 @@ impl IntegerSums {
         finished(&self.name, sums, &self.of)
     }
 
-    pub(super) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         16 * self.sums.capacity() + 8 * self.counts.capacity()
     }
 }
@@ -391,29 +400,24 @@ pub(in super::super) fn widened(
 
 /// vwap(price, size).
 #[derive(Debug, Default)]
-pub(in super::super) struct Vwap {
+pub(super) struct Vwap {
     products: Vec<f64>,
     weights: Vec<f64>,
 }
 
-impl Vwap {
-    pub(super) fn grow(&mut self, total: usize) {
+impl Kernel for Vwap {
+    fn grow(&mut self, total: usize) {
         self.products.resize(total, 0.0);
         self.weights.resize(total, 0.0);
     }
 
-    pub(super) fn update(
-        &mut self,
-        prices: &ArrayRef,
-        sizes: &ArrayRef,
-        rows: &Rows<'_>,
-        counted: Option<&BooleanBuffer>,
-    ) {
-        let prices = prices.as_primitive::<Float64Type>().values();
-        let sizes = sizes.as_primitive::<Float64Type>().values();
+    fn update(&mut self, batch: &Batch<'_>) -> Result<()> {
+        let [prices, sizes] = batch.arguments()?;
+        let (prices, sizes) = (values::<Float64Type>(prices)?, values::<Float64Type>(sizes)?);
+        let (rows, counted) = (batch.rows, batch.counted());
         let Self { products, weights } = self;
         let one_by_one = rows.totals(
-            counted,
+            counted.as_ref(),
             |(product, weight): &mut (f64, f64), row| {
                 *product += prices[row] * sizes[row];
                 *weight += sizes[row];
@@ -424,25 +428,28 @@ impl Vwap {
             },
         );
         if !one_by_one {
-            rows.runs(counted, |group, rows| {
+            rows.runs(counted.as_ref(), |group, rows| {
                 let (prices, sizes) = (&prices[rows.clone()], &sizes[rows]);
                 products[group] += fold::product(prices, sizes, (0.0, 0.0));
                 weights[group] += fold::sum(sizes);
             });
         }
+        Ok(())
     }
 
-    pub(super) fn merge(&mut self, theirs: &Self, groups: &[usize]) {
+    fn merge(&mut self, other: Box<dyn Kernel>, groups: &[usize]) -> Result<()> {
+        let theirs = alike::<Self>(other)?;
         add_all(&mut self.products, &theirs.products, groups);
         add_all(&mut self.weights, &theirs.weights, groups);
+        Ok(())
     }
 
-    pub(super) fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self) -> Result<ArrayRef> {
         let quotients = self.products.iter().zip(&self.weights);
-        Arc::new(quotients.map(|(p, w)| (*w != 0.0).then(|| p / w)).collect::<Float64Array>())
+        Ok(Arc::new(quotients.map(|(p, w)| (*w != 0.0).then(|| p / w)).collect::<Float64Array>()))
     }
 
-    pub(super) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         8 * (self.products.capacity() + self.weights.capacity())
     }
 }

@@ -1,28 +1,29 @@
 use super::*;
 use crate::operators::sample::rows::Placed;
-use datafusion::arrow::array::{AsArray, Float64Array};
+use datafusion::arrow::array::{AsArray, Float64Array, StringArray};
 use datafusion::arrow::datatypes::Float64Type;
+use datafusion::common::DataFusionError;
 use proptest::prelude::*;
 
 type Row = (Option<f64>, Option<f64>, usize, Option<bool>);
 
 const GROUPS: usize = 3;
 
-fn kernels() -> Vec<Kernel> {
-    let deviation = |root, sample| Kernel::Moments(Moments::new(Deviation { root, sample }));
+fn kernels() -> Vec<Box<dyn Kernel>> {
+    let deviation = |root, sample| Box::new(Moments::new(Deviation { root, sample }));
     vec![
-        Kernel::Count(Counts::default()),
-        Kernel::Sum(Sums::new(false, None)),
-        Kernel::Sum(Sums::new(true, None)),
-        Kernel::Extreme(Extremes::new(false, &DataType::Float64).unwrap()),
-        Kernel::Extreme(Extremes::new(true, &DataType::Float64).unwrap()),
+        Box::new(Counts::default()),
+        Box::new(Sums::new(false, None)),
+        Box::new(Sums::new(true, None)),
+        extremes::kernel(&DataType::Float64, false).unwrap(),
+        extremes::kernel(&DataType::Float64, true).unwrap(),
         deviation(true, true),
         deviation(false, false),
-        Kernel::Vwap(Vwap::default()),
-        Kernel::Comoments(Comoments::default()),
-        Kernel::Sum(Sums::new(false, Some(Pair::Difference))),
-        Kernel::Sum(Sums::new(true, Some(Pair::Product))),
-        Kernel::Quantiles(Quantiles::new(&DataType::Float64, &PARTS).unwrap()),
+        Box::new(Vwap::default()),
+        Box::new(Comoments::default()),
+        Box::new(Sums::new(false, Some(Pair::Difference))),
+        Box::new(Sums::new(true, Some(Pair::Product))),
+        quantiles::kernel(&DataType::Float64, &PARTS).unwrap(),
     ]
 }
 
@@ -31,6 +32,8 @@ const VWAP: usize = 7;
 const CORR: usize = 8;
 const DIFFERENCES: usize = 9;
 const PRODUCTS: usize = 10;
+
+const PAIRS: [usize; 4] = [VWAP, CORR, DIFFERENCES, PRODUCTS];
 
 const QUANTILES: usize = 11;
 const PARTS: [f64; 5] = [0.5, 0.0, 0.9, 0.25, 1.0];
@@ -90,12 +93,14 @@ fn correlation(rows: &[(f64, f64)]) -> Option<f64> {
     (spreads.0 != 0.0 && spreads.1 != 0.0).then(|| products / (spreads.0 * spreads.1).sqrt())
 }
 
-fn feed(kernel: &mut Kernel, rows: &[Row], filtered: bool) {
-    let two = match kernel {
-        Kernel::Vwap(_) | Kernel::Comoments(_) => true,
-        Kernel::Sum(sums) => sums.is_pair(),
-        _ => false,
-    };
+/// The kernel at this place of [`kernels`], which has been given rows in so many batches.
+fn fed(at: usize, batches: &[&[Row]], filtered: bool) -> Box<dyn Kernel> {
+    let mut kernel = kernels().swap_remove(at);
+    batches.iter().for_each(|rows| feed(kernel.as_mut(), PAIRS.contains(&at), rows, filtered).unwrap());
+    kernel
+}
+
+fn feed(kernel: &mut dyn Kernel, two: bool, rows: &[Row], filtered: bool) -> Result<()> {
     let column = |pick: fn(&Row) -> Option<f64>| -> ArrayRef {
         Arc::new(rows.iter().map(pick).collect::<Float64Array>())
     };
@@ -107,13 +112,14 @@ fn feed(kernel: &mut Kernel, rows: &[Row], filtered: bool) {
     let mut placed = Placed::default();
     rows.iter().enumerate().for_each(|(row, (_, _, group, _))| placed.push(*group, row + 1));
     let spreads = Spreads::new(2);
-    let shared = spreads.of(if two { &[0, 1] } else { &[0] });
+    let spreads = spreads.of(if two { &[0, 1] } else { &[0] });
     let filter = filtered.then_some(&filter);
-    kernel.update(&values, filter, &placed.rows(), GROUPS, shared).expect("columns of doubles");
+    kernel.grow(GROUPS);
+    kernel.update(&Batch { values: &values, filter, rows: &placed.rows(), spreads })
 }
 
-fn values(kernel: &mut Kernel) -> Vec<Option<f64>> {
-    let array = kernel.finish(GROUPS).expect("values");
+fn found(kernel: &mut Box<dyn Kernel>) -> Vec<Option<f64>> {
+    let array = kernel.finish().expect("values");
     let array = datafusion::arrow::compute::cast(&array, &DataType::Float64).expect("numbers");
     array.as_primitive::<Float64Type>().iter().collect()
 }
@@ -158,16 +164,13 @@ proptest! {
                     naive(at, &counted.collect::<Vec<_>>())
                 })
                 .collect();
-            let mut at_once = kernels().swap_remove(at);
-            feed(&mut at_once, &rows, filtered);
-            let mut batches = kernels().swap_remove(at);
-            feed(&mut batches, &rows[..cut], filtered);
-            feed(&mut batches, &rows[cut..], filtered);
-            let (mut first, mut second) = (kernels().swap_remove(at), kernels().swap_remove(at));
-            feed(&mut first, &rows[..cut], filtered);
-            feed(&mut second, &rows[cut..], filtered);
-            first.merge(second, &[0, 1, 2], GROUPS).expect("the same aggregate");
-            for (way, found) in [values(&mut at_once), values(&mut batches), values(&mut first)].iter().enumerate() {
+            let (before, after) = rows.split_at(cut);
+            let mut at_once = fed(at, &[&rows], filtered);
+            let mut batches = fed(at, &[before, after], filtered);
+            let (mut first, second) = (fed(at, &[before], filtered), fed(at, &[after], filtered));
+            first.merge(second, &[0, 1, 2]).expect("the same aggregate");
+            let ways = [&mut at_once, &mut batches, &mut first].map(found);
+            for (way, found) in ways.iter().enumerate() {
                 let same = found.iter().zip(&expected).all(|(a, b)| close(*a, *b));
                 prop_assert!(same, "kernel {at}, way {way}: {found:?}, expected {expected:?}");
             }
@@ -182,6 +185,45 @@ proptest! {
             }
         }
     }
+}
+
+fn is_internal<T>(result: Result<T>) -> bool {
+    matches!(result, Err(DataFusionError::Internal(_)))
+}
+
+#[test]
+fn what_does_not_fit_a_kernel_is_an_internal_error() {
+    let rows: [Row; 2] = [(Some(1.0), Some(2.0), 0, None), (Some(3.0), None, 1, None)];
+    for at in 0..kernels().len() {
+        let mut kernel = fed(at, &[&rows], false);
+        assert!(
+            is_internal(feed(kernel.as_mut(), !PAIRS.contains(&at), &rows, false)) || at == 0,
+            "kernel {at}"
+        );
+        // One of another kind, and one of the same kind over another type.
+        let singles = [
+            Box::new(Found) as Box<dyn Kernel>,
+            extremes::kernel(&DataType::Float32, true).unwrap(),
+            quantiles::kernel(&DataType::Float32, &PARTS).unwrap(),
+        ];
+        for other in singles {
+            assert!(is_internal(kernel.merge(other, &[])), "kernel {at}");
+        }
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+        let values = vec![texts; if PAIRS.contains(&at) { 2 } else { 1 }];
+        let (mut placed, spreads) = (Placed::default(), Spreads::new(2));
+        placed.push(0, 2);
+        let spreads = spreads.of(&[0, 1]);
+        let batch = Batch { values: &values, filter: None, rows: &placed.rows(), spreads };
+        assert!(is_internal(kernel.update(&batch)) || at == 0, "kernel {at}");
+        assert!(is_internal(kernel.update_ends(&values, &[])), "kernel {at}");
+        assert!(is_internal(kernel.count_rows(0, 1)) || at == 0, "kernel {at}");
+        assert!(is_internal(kernel.update_block(0, &[None, None])), "kernel {at}");
+        assert!(is_internal(kernel.quantile(0)), "kernel {at}");
+    }
+    let mut ends = ends::kernel(&DataType::Float64, true).unwrap();
+    assert!(is_internal(feed(ends.as_mut(), false, &rows, false)));
+    assert!(is_internal(ends.merge(ends::kernel(&DataType::Int64, true).unwrap(), &[])));
 }
 
 #[test]
