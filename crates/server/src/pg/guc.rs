@@ -1,5 +1,5 @@
-//! The settings of a connection that PostgreSQL's clients set and read (`SET`, `SHOW`, ParameterStatus). Few have an effect;
-//! those that cannot be as a client wants them are refused.
+//! The settings of a connection that PostgreSQL's clients set and read (`SET`, `SHOW`, ParameterStatus). Few have an
+//! effect; those that cannot be as a client wants them are refused.
 
 use super::error::Fault;
 use super::time_zone;
@@ -178,7 +178,8 @@ impl Guc {
         Ok(())
     }
 
-    /// Has the transaction that begins be READ ONLY or not, as all are where it does not say; whether that changes anything.
+    /// Has the transaction that begins be READ ONLY or not, as all are where it does not say; whether that changes
+    /// anything.
     pub(super) fn begin_transaction(&mut self, read_only: Option<bool>) -> bool {
         let is_on = read_only.unwrap_or_else(|| self.is_on(DEFAULT_READ_ONLY));
         let value = if is_on { "on" } else { "off" }.to_string();

@@ -199,7 +199,8 @@ impl Reading {
     }
 }
 
-/// A batch in the types that a client was told: a parameter may have another type than the place where it stands let expect.
+/// A batch in the types that a client was told: a parameter may have another type than the place where it stands let
+/// expect.
 fn as_told(batch: RecordBatch, told: &SchemaRef) -> Result<RecordBatch, Stop> {
     if batch.num_columns() != told.fields().len() {
         return Err(Fault::outdated().into());

@@ -1,8 +1,8 @@
 //! `pg_catalog` and `information_schema`: what there is in the database, in PostgreSQL's words, for its tools.
 //!
 //! Tables are made when a statement names them, of the snapshot it runs on: their columns are those of PostgreSQL 15
-//! ([`shape`]); who fills them says what is in a column by its name ([`described`], [`standard`], [`fixed`]), and those of things that
-//! there are none of stay empty. Functions find the newest snapshot by the engine ([`functions`]).
+//! ([`shape`]); who fills them says what is in a column by its name ([`described`], [`standard`], [`fixed`]), and those
+//! of things that there are none of stay empty. Functions find the newest snapshot by the engine ([`functions`]).
 //!
 //! Never changes anything. Enter at [`PgCatalog`].
 
