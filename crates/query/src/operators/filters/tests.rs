@@ -150,7 +150,7 @@ const SHAPES: [&str; 21] = [
     "SELECT n, a.w FROM f a WHERE {} AND EXISTS (SELECT 1 FROM f b WHERE b.n = a.n AND b.sz > 0)",
     "SELECT n, s, w FROM (SELECT * FROM f WHERE {}) ORDER BY px DESC, n LIMIT 4",
     "SELECT row_number() OVER (ORDER BY m, up, s), * FROM (SELECT extract(second FROM ts) % 7 AS m, up, s, count(*), avg(sz), min(w) FROM f WHERE {} GROUP BY m, up, s)",
-    "SELECT row_number() OVER (ORDER BY a, b), * FROM (SELECT ts::DATE AS a, flag IS NULL AS b, sum(u), last(px) FROM f WHERE {} GROUP BY a, b)",
+    "SELECT row_number() OVER (ORDER BY a, b), * FROM (SELECT ts::DATE AS a, flag IS NULL AS b, sum(u), max(px) FROM f WHERE {} GROUP BY a, b)",
     "SELECT row_number() OVER (ORDER BY ts, a), * FROM (SELECT ts, upper(flag) AS a, count(*), sum(sz) FROM f WHERE {} SAMPLE BY 20s)",
 ];
 
