@@ -4,6 +4,7 @@
 //! it is typed as the same literal would be, by what it is compared with or stored into. So placeholders
 //! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions.
 
+use crate::dialect::walk_mut;
 use crate::dialect::{AlterTable, CopySource, Partitions, Statement, searched};
 use crate::error::{Position, QueryError, Result};
 use datafusion::arrow::datatypes::DataType as ArrowType;
@@ -167,7 +168,7 @@ impl<'a> Binder<'a> {
     }
 
     fn bind(&mut self, node: &mut impl VisitMut) -> Result<()> {
-        match node.visit(self) {
+        match walk_mut(node, self) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
         }

@@ -8,6 +8,7 @@ use super::cursor::Result;
 use super::names::Catalog;
 use super::using::Keys;
 use super::walks::has_expr;
+use super::walks::walk_mut;
 use super::{SqlError, repeated, using};
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitMut,
@@ -21,7 +22,7 @@ use std::ops::ControlFlow;
 /// Those of [`using::write_joins`].
 pub(super) fn place(node: &mut impl VisitMut, catalog: &Catalog<'_>) -> Result<()> {
     let mut listed = Listed { columns: Columns::new(catalog), keys: Vec::new(), meant: None };
-    match node.visit(&mut listed) {
+    match walk_mut(node, &mut listed) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -46,7 +47,7 @@ impl Listed<'_> {
         if !keys.is_empty() {
             self.meant = Some(Meant { keys: keys.clone(), depth: 0 });
             // It never breaks off then.
-            let _ = node.visit(self);
+            let _ = walk_mut(node, self);
             self.meant = None;
         }
     }

@@ -5,7 +5,8 @@
 //! __sample_by(query => (SELECT …), bar => 'VOLUME', of => …, limit => …)
 //! __latest_on(query => (SELECT * FROM … WHERE …), on => ts, key => …)
 //! nbbo((SELECT * FROM quotes), series => …, venue => …, bid => …, ask => …, bid_size => …, ask_size => …)
-//! l ASOF JOIN r MATCH_CONDITION (__asof(kind => 'ASOF JOIN', direction => …, condition => …, tolerance => …)) ON … | USING (…)
+//! l ASOF JOIN r MATCH_CONDITION (__asof(kind => 'ASOF JOIN', direction => …, condition => …, tolerance => …))
+//!     ON … | USING (…)
 //! ```
 //!
 //! Names and arguments keep the places of the clauses they stand for.

@@ -67,6 +67,8 @@ pub use statement::{
 };
 pub(crate) use view::VIEW_DEPTH_MAX;
 pub use view::expand_views;
+pub use walks::walk_statement;
+pub(crate) use walks::{walk, walk_mut};
 
 use cursor::{Cursor, Tokens};
 use grammar::Grammar;

@@ -8,6 +8,7 @@
 use super::calls::{self, Callables};
 use super::cursor::Result;
 use super::digits::KeepDigits;
+use super::walks::walk_mut;
 use super::work::Work;
 use super::{AlterTable, CopySource, Partitions, SqlError, Statement};
 use sqlparser::ast::{
@@ -59,16 +60,18 @@ impl Names<'_> {
         let mut spellings = Spellings::default();
         let mut work = Work::new(self.callables);
         // The first visitor never breaks off.
-        let _ =
-            node.visit(&mut Collect { catalog: self.catalog, spellings: &mut spellings, work: &mut work });
+        let _ = walk_mut(
+            node,
+            &mut Collect { catalog: self.catalog, spellings: &mut spellings, work: &mut work },
+        );
         work.done()?;
         if let ControlFlow::Break(error) =
-            node.visit(&mut Rewrite { spellings: &spellings, callables: self.callables })
+            walk_mut(node, &mut Rewrite { spellings: &spellings, callables: self.callables })
         {
             return Err(error);
         }
         // It never breaks off.
-        let _ = node.visit(&mut KeepDigits);
+        let _ = walk_mut(node, &mut KeepDigits);
         super::listed::place(node, self.catalog)
     }
 }

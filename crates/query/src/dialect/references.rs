@@ -1,7 +1,8 @@
 //! Which tables a statement reads.
 
+use super::walks::walk;
 use super::{CopySource, Statement};
-use sqlparser::ast::{TableFactor, Visit, Visitor};
+use sqlparser::ast::{TableFactor, Visitor};
 use std::ops::ControlFlow;
 
 /// The names that a statement reads rows from, as written, each once, in order of appearance: tables in
@@ -10,14 +11,14 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
     let mut names = Names(Vec::new());
     // The visitor never breaks off.
     let _ = match statement {
-        Statement::Query(node) | Statement::Insert(node) => node.visit(&mut names),
+        Statement::Query(node) | Statement::Insert(node) => walk(node, &mut names),
         Statement::CreateTable(table) => match &table.query {
-            Some(query) => query.visit(&mut names),
+            Some(query) => walk(query, &mut names),
             None => ControlFlow::Continue(()),
         },
-        Statement::CreateView(view) => view.query.visit(&mut names),
-        Statement::CopyTo { source: CopySource::Query(query), .. } => query.visit(&mut names),
-        Statement::Change(change) => change.query.visit(&mut names),
+        Statement::CreateView(view) => walk(&view.query, &mut names),
+        Statement::CopyTo { source: CopySource::Query(query), .. } => walk(query, &mut names),
+        Statement::Change(change) => walk(&change.query, &mut names),
         _ => ControlFlow::Continue(()),
     };
     names.0

@@ -11,6 +11,7 @@ use super::clause::{Clause, IntervalClause, PLACEHOLDER, SampleClause};
 use super::cursor::{Result, parser_error};
 use super::marker::{asof_operator, latest_factor, sample_factor, text};
 use super::series_join::{self, WindowSelect};
+use super::walks::walk_mut;
 use super::{Position, SqlError};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
@@ -28,7 +29,7 @@ pub(super) fn restructure(node: &mut impl VisitMut, clauses: Vec<Clause>) -> Res
         return Ok(());
     }
     let mut pass = Restructure { clauses: clauses.into_iter().map(Some).collect() };
-    match node.visit(&mut pass) {
+    match walk_mut(node, &mut pass) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => pass.all_placed(),
     }

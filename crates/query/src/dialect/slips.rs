@@ -8,6 +8,7 @@
 
 use super::cursor::{Result, parser_error};
 use super::marker::place;
+use super::walks::walk_mut;
 use super::{SqlError, exclude, fby};
 use sqlparser::ast::{
     CastKind, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
@@ -21,7 +22,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// [`SqlError`] at the first slip.
 pub(super) fn mend(node: &mut impl VisitMut) -> Result<()> {
-    match node.visit(&mut Slips) {
+    match walk_mut(node, &mut Slips) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

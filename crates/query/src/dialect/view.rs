@@ -6,6 +6,7 @@
 
 use super::cursor::{Cursor, Result, Tokens, statements};
 use super::table::table_names;
+use super::walks::walk_mut;
 use super::{CopySource, CreateView, SqlError, Statement, parse_query};
 use sqlparser::ast::{Ident, Query, TableAlias, TableFactor, VisitMut, VisitorMut};
 use sqlparser::tokenizer::Location;
@@ -133,7 +134,7 @@ struct Expand<'a> {
 
 impl Expand<'_> {
     fn within(&mut self, node: &mut impl VisitMut) -> Result<()> {
-        match node.visit(self) {
+        match walk_mut(node, self) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         }

@@ -5,6 +5,7 @@
 //! and nothing else of a plan. All others (LIMIT, strides, the arguments of functions) stay in the key, and so do those
 //! beside columns by which rows are not selected, once that is known ([`staying`]).
 
+use crate::dialect::walk_mut;
 use crate::texts::parse_instant;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -12,7 +13,7 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr as LogicalExpr, LogicalPlan, Operator};
 use sqlparser::ast::{
     BinaryOperator, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, Select, Statement, TableFactor,
-    TimezoneInfo, TypedString, Value, ValueWithSpan, VisitMut, VisitorMut,
+    TimezoneInfo, TypedString, Value, ValueWithSpan, VisitorMut,
 };
 use sqlparser::tokenizer::Span;
 use std::collections::BTreeSet;
@@ -82,7 +83,7 @@ pub(crate) struct Taken {
 pub(crate) fn take_literals(statement: &mut Statement, staying: &BTreeSet<usize>) -> Taken {
     let mut taking = Taking { taken: Taken { literals: Vec::new(), computes_tables: false }, staying };
     // The visitor never breaks off.
-    let _ = statement.visit(&mut taking);
+    let _ = walk_mut(statement, &mut taking);
     taking.taken
 }
 

@@ -3,10 +3,10 @@
 //! A statement that would not see them anyway goes into it. One that may ends it first: rows show when they are committed.
 
 use super::connection::{Connection, Status, Stop};
-use sqlparser::ast::{self, TableFactor, TableObject, Visit, Visitor};
+use sqlparser::ast::{self, TableFactor, TableObject, Visitor};
 use std::ops::ControlFlow;
 use tickstone_engine::Snapshot;
-use tickstone_query::dialect::Statement;
+use tickstone_query::dialect::{self, Statement};
 
 impl Connection {
     /// Begins a transaction for INSERTs that come together.
@@ -52,7 +52,7 @@ impl Connection {
             Statement::Query(query) => {
                 let snapshot = self.shared.database.engine().snapshot();
                 let mut reads = Reads { snapshot: &snapshot, inserted_into: &self.inserted_into };
-                query.visit(&mut reads).is_continue()
+                dialect::walk_statement(query, &mut reads).is_continue()
             }
             other => other.shown_setting().is_some(),
         };

@@ -8,6 +8,7 @@ mod selects;
 
 use super::cursor::is_word;
 use super::walks::each_expr;
+use super::walks::walk_mut;
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, Statement, Value, ValueWithSpan,
     VisitMut, VisitorMut,
@@ -18,7 +19,7 @@ use std::ops::ControlFlow;
 /// Says what only PostgreSQL's tools write in words that planning knows.
 pub(super) fn mend(node: &mut impl VisitMut) {
     // It never breaks off.
-    let _ = node.visit(&mut Outside { joined: 0, depth: 0 });
+    let _ = walk_mut(node, &mut Outside { joined: 0, depth: 0 });
 }
 
 struct Outside {

@@ -10,11 +10,12 @@
 use super::super::marker::call;
 use super::super::walks::{each_expr, has_expr};
 use super::calls::{element_name, null};
+use crate::dialect::walks::walk_mut;
 use sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByExpr, OrderByKind,
     OrderByOptions, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -434,10 +435,10 @@ fn as_texts(expr: Expr) -> Expr {
 fn visit_expressions(select: &mut Select, queries: &mut Queries<'_>) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-            let _ = expr.visit(queries);
+            let _ = walk_mut(expr, queries);
         }
     }
     if let Some(condition) = &mut select.selection {
-        let _ = condition.visit(queries);
+        let _ = walk_mut(condition, queries);
     }
 }

@@ -6,10 +6,11 @@
 //! - a selected timestamp keeps its name.
 
 use crate::dialect::marker::place;
+use crate::dialect::walk_mut;
 use crate::error::SqlError;
 use datafusion::logical_expr::planner::ContextProvider;
 use sqlparser::ast::{
-    Expr, Function, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitMut, VisitorMut,
+    Expr, Function, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -117,7 +118,7 @@ impl Pass<'_> {
         (self.inside, self.aggregates, self.windows, self.buckets) = (0, 0, 0, 0);
         self.columns.clear();
         // The visitor never breaks off.
-        let _ = expr.visit(self);
+        let _ = walk_mut(expr, self);
     }
 
     fn is_time(&self, expr: &Expr) -> bool {

@@ -2,12 +2,12 @@
 
 use super::node::SeriesJoin;
 use crate::dialect::marker::place;
+use crate::dialect::walk;
 use crate::error::SqlError;
 use datafusion::common::{DFSchema, TableReference};
 use datafusion::logical_expr::planner::ContextProvider;
 use sqlparser::ast::{
-    Expr, Function, Ident, OrderByKind, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Visit,
-    Visitor,
+    Expr, Function, Ident, OrderByKind, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Visitor,
 };
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ pub(super) fn refuse_right_columns(
 ) -> Result<(), SqlError> {
     let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
     let mut pass = Outside { join, context, inside: 0, aliases: Vec::new() };
-    let check = |pass: &mut Outside<'_>, expr: &Expr, of: &str, hint: &str| match expr.visit(pass) {
+    let check = |pass: &mut Outside<'_>, expr: &Expr, of: &str, hint: &str| match walk(expr, pass) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break((name, at)) => {
             Err(SqlError::new(format!("{name} is of the right side{of}"), at).hint(hint))
