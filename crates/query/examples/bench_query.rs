@@ -3,8 +3,8 @@
 //! usage: bench_query DIR SQL [RUNS [SETTING]]
 //!
 //! Opens the database, runs SETTING (`SET block_statistics = false`), the query a few times to warm it, then RUNS
-//! times (default 51) on one session. `total` is from the SQL text to the last row; `planning` and `execution` are its parts.
-//! `{run}` in the SQL becomes the number of the run, so that an alias `a{run}` makes each a new statement.
+//! times (default 51) on one session. `total` is from the SQL text to the last row; `planning` and `execution` are its
+//! parts. `{run}` in the SQL becomes the number of the run, so that an alias `a{run}` makes each a new statement.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -47,6 +47,7 @@ const fn of(name: &'static str) -> Aggregate {
 
 /// All aggregates of a session.
 const AGGREGATES: &[Aggregate] = &[
+    of("any_value"),
     of("approx_distinct").distinct().any_order(),
     of("approx_median").distinct().any_order(),
     of("approx_percentile_cont").any_order(),
@@ -82,7 +83,6 @@ const AGGREGATES: &[Aggregate] = &[
     of("nth_value"),
     of("ohlc").by_time_after(1),
     of("percentile_cont").distinct().any_order(),
-    of("quantile_cont"),
     of("realized_vol").by_time_after(1),
     of("regr_avgx"),
     of("regr_avgy"),

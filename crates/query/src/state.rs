@@ -31,7 +31,7 @@ pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> 
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
-        .with_table_function_list(crate::functions::series::table_functions());
+        .with_table_function_list(crate::functions::generate_series::table_functions());
     Ok(operators::install(builder).build())
 }
 

@@ -148,39 +148,13 @@ impl Wanted {
 
     fn panicked(&self, panic: &(dyn Any + Send)) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| message_of(panic));
+        first.get_or_insert_with(|| QueryError::said(panic));
     }
 
     /// Makes it the current one of this thread until the guard goes.
     fn enter(self: &Arc<Self>) -> Inside {
         let turn = Turn { wanted: Arc::clone(self), begun: Instant::now(), moved: false };
         Inside { before: CURRENT.replace(Some(turn)) }
-    }
-}
-
-/// What a panic says.
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_string()
-}
-
-impl QueryError {
-    /// The error of a panic that was caught, of the kind "report".
-    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
-        Self::of_defect(&message_of(panic), None)
-    }
-
-    /// With as much of the statement as anybody reads.
-    fn of_defect(said: &str, statement: Option<&str>) -> Self {
-        const CHARS_MAX: usize = 2_000;
-        let error = Self::new(ErrorKind::Report, format!("the statement met a defect: {said}"))
-            .hint("please report it with the statement; the database goes on");
-        match statement {
-            Some(text) => {
-                error.detail(format!("statement: {}", text.chars().take(CHARS_MAX).collect::<String>()))
-            }
-            None => error,
-        }
     }
 }
 

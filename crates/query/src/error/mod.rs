@@ -3,6 +3,7 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, Diagnostic, SchemaError};
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use tickstone_engine::EngineError;
@@ -72,6 +73,30 @@ impl QueryError {
     #[must_use]
     pub fn at(self, position: Position) -> Self {
         Self { position: Some(position), ..self }
+    }
+
+    /// What a panic says.
+    pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_string()
+    }
+
+    /// The error of a panic that was caught, of the kind "report".
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        Self::of_defect(&Self::said(panic), None)
+    }
+
+    /// With as much of the statement as anybody reads.
+    pub(crate) fn of_defect(said: &str, statement: Option<&str>) -> Self {
+        const CHARS_MAX: usize = 2_000;
+        let error = Self::new(ErrorKind::Report, format!("the statement met a defect: {said}"))
+            .hint("please report it with the statement; the database goes on");
+        match statement {
+            Some(text) => {
+                error.detail(format!("statement: {}", text.chars().take(CHARS_MAX).collect::<String>()))
+            }
+            None => error,
+        }
     }
 
     /// The table whose part was removed by another process before it was opened, where that is what happened.

@@ -1,12 +1,12 @@
 //! Functions of market data.
 //!
-//! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); arithmetic
-//! of whole numbers that is checked for overflow ([`checked`]); aggregates by time (first and last,
-//! ohlc and candle, twap, realized_vol), sum and avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits,
-//! min and max where NaN counts, corr and quantiles that keep their digits, regr_r2 of equal values; the scalars of a quote, a book and of instants, the fields
-//! and the median of differences of times; the window
-//! functions of returns and indicators; what functions are in windows ([`windowed`]); functions of the user's own
-//! ([`user`]). Each file's header has the definitions. Never touches storage.
+//! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); arithmetic of whole numbers that is
+//! checked for overflow ([`checked`]); aggregates by time (first and last, ohlc and candle, twap, realized_vol), sum and
+//! avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits, min and max where
+//! NaN counts, corr and quantiles that keep their digits, regr_r2 of equal values; the scalars of a quote, a book and of
+//! instants, the fields and the median of differences of times; the window functions of returns and indicators; what
+//! functions are in windows ([`windowed`]); functions of the user's own ([`user`]). Each file's header has the
+//! definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
@@ -21,6 +21,7 @@ mod date_part;
 mod exact;
 mod extreme;
 pub(crate) mod first_last;
+pub(crate) mod generate_series;
 pub(crate) mod growth;
 pub(crate) mod indicators;
 mod instant;
@@ -38,7 +39,6 @@ mod plain;
 pub(crate) mod quantile;
 mod quote;
 mod regression;
-pub(crate) mod series;
 mod slow;
 pub(crate) mod stride;
 mod time_bucket;

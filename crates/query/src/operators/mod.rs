@@ -1,7 +1,8 @@
 //! Time-series operators inside DataFusion's planner.
 //!
 //! Owns the relations of the dialect (SAMPLE BY with FILL, LATEST ON, ASOF, WINDOW, HORIZON and SPLICE JOIN, nbbo) from
-//! marker to rows, the plans of PIVOT and UNPIVOT, and the window functions over series ([`window`]), which SQL has already:
+//! marker to rows, the plans of PIVOT and UNPIVOT, and the window functions over series ([`window`]), which SQL has
+//! already:
 //!
 //! ```text
 //! marker relation -> relation (RelationPlanner) -> sample | latest | asof | series_join | nbbo :: node (extension node)

@@ -3,8 +3,8 @@
 //!
 //! DataFusion 55.2 makes both a DECIMAL(30, 15), which takes 1e-20 for 0 and fails at 1e300, NaN and infinity. The rule
 //! runs before types are made to agree and casts the DECIMAL. Numbers that are written in the text are no doubles yet:
-//! beside a DECIMAL they keep their digits ([`crate::rules::literals`]), as long as they have 15 of them on either side of the
-//! point.
+//! beside a DECIMAL they keep their digits ([`crate::rules::literals`]), as long as they have 15 of them on either side
+//! of the point.
 //!
 //! A cast that takes digits from a DECIMAL is hidden from the planner, which would compare the DECIMAL itself:
 //! `CAST(m AS BIGINT) = 2` is true of 2.4.

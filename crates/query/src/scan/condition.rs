@@ -222,7 +222,8 @@ impl Ids {
     }
 }
 
-/// The bounds, both inside, that a comparison of a column with a literal means for a column of numbers; `None` of any other.
+/// The bounds, both inside, that a comparison of a column with a literal means for a column of numbers; `None` of any
+/// other.
 fn bound_of(
     expr: &Arc<dyn PhysicalExpr>,
     column: ColumnType,

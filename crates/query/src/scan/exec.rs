@@ -1,11 +1,11 @@
 //! [`ScanExec`]: the plan node, its properties and its streams.
 
-use super::by_series::{SeriesCursor, SeriesOrder};
 use super::columns::Columns;
 use super::condition::{Condition, Test};
 use super::merge::MergeCursor;
 use super::natural::{BLOCK_ROWS, NaturalCursor};
 use super::selected::Selected;
+use super::series_order::{SeriesCursor, SeriesOrder};
 use super::statistics;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::SortOptions;

@@ -10,7 +10,6 @@
 //! time. It claims an order only where the rows truly have it; ids of symbols say nothing about that of
 //! their texts.
 
-mod by_series;
 mod columns;
 mod condition;
 mod constraint;
@@ -24,11 +23,11 @@ mod pieces;
 mod ranges;
 mod selected;
 mod series;
+mod series_order;
 mod series_reader;
 mod statistics;
 mod values;
 
-pub(crate) use by_series::SeriesOrder;
 pub(crate) use columns::{numbered_row, row_bytes, row_number, symbols_by_id};
 pub(crate) use constraint::Constraint;
 pub(crate) use exec::plain_columns;
@@ -41,6 +40,7 @@ pub(crate) use pieces::{PieceReader, PlacedPiece, SegmentRows, by_segment, liste
 pub(crate) use ranges::{RangeReader, Unit};
 pub use selected::Selected;
 pub(crate) use series::{Rows, Series, SeriesPiece};
+pub(crate) use series_order::SeriesOrder;
 pub(crate) use series_reader::{Reach, SeriesReader, SeriesTask};
 pub(crate) use statistics::of_columns_too;
 pub(crate) use values::with_values;

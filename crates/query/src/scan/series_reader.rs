@@ -5,12 +5,12 @@
 //! series are then copied next to each other, where they did not come out so. Where segments overlap in time,
 //! a series whose rows are not in order is sorted, ties in order of arrival.
 
-use super::by_series::SeriesOrder;
 use super::condition::Test;
 use super::exec::ScanExec;
 use super::pieces::{PieceReader, PlacedPiece, SegmentRows, by_segment};
 use super::selected::Selected;
 use super::series::{Series, SeriesPiece, SeriesRanges};
+use super::series_order::SeriesOrder;
 use crate::error::from_arrow;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, UInt32Array, make_array, new_empty_array,

@@ -3,8 +3,8 @@
 //! Invariant: a number given as exact is exact; `max(x)` and `count(*)` are answered from it.
 //!
 //! The least and the largest value of a column are told to the rule that answers `max(x)` by them ([`of_columns_too`]),
-//! and to nobody else: with them DataFusion 55.2 works out what a condition leaves of a column, and goes through casts as if
-//! nothing was lost. Of `CAST(u AS DATE) >= DATE '2024-03-20' AND a > 1` it finds that more rows are left than there
+//! and to nobody else: with them DataFusion 55.2 works out what a condition leaves of a column, and goes through casts as
+//! if nothing was lost. Of `CAST(u AS DATE) >= DATE '2024-03-20' AND a > 1` it finds that more rows are left than there
 //! were, and refuses the plan.
 
 use super::selected::Selected;

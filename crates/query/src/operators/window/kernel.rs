@@ -1,8 +1,9 @@
 //! The window functions, each over the rows of one series at a time.
 //!
 //! sum, avg, count, min, max, vwap, first_value, last_value and nth_value have kernels of their own for the types they
-//! mostly meet, lag, lead, row_number, ranks and ntile too; variances, correlations, regressions and medians are asked for all frames at once
-//! ([`crate::functions::windowed`]); any other function is DataFusion's own, called with the rows of each series.
+//! mostly meet, lag, lead, row_number, ranks and ntile too; variances, correlations, regressions and medians are asked
+//! for all frames at once ([`crate::functions::windowed`]); any other function is DataFusion's own, called with the
+//! rows of each series.
 
 use super::fold::{Fold, Values};
 use super::frame::{Frame, Sight};

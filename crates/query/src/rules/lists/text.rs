@@ -1,5 +1,5 @@
-//! Text that becomes an array: `'{1.5,2}'::DOUBLE[]`, as PostgreSQL's clients write arrays. Arrow's cast takes the whole text
-//! for the one element.
+//! Text that becomes an array: `'{1.5,2}'::DOUBLE[]`, as PostgreSQL's clients write arrays. Arrow's cast takes the whole
+//! text for the one element.
 
 use crate::texts::array_elements;
 use datafusion::arrow::array::builder::{ListBuilder, StringBuilder};
