@@ -1,12 +1,12 @@
 //! Rows into tables.
 
-use crate::client::Client;
 use crate::error::{ClientError, Kind, Result};
 use crate::protocol::INGEST_OPTIONS;
 use crate::sending;
 use arrow_array::RecordBatch;
 use arrow_flight::FlightDescriptor;
 use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{
     CommandStatementIngest, DoPutUpdateResult, ProstMessageExt, TableDefinitionOptions, TableExistsOption,
     TableNotExistOption,
@@ -18,6 +18,7 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
+use tonic::transport::Channel;
 
 /// What to append to, and how. Make one with [`Append::to`] and set what differs.
 #[derive(Debug, Clone, Default)]
@@ -68,11 +69,21 @@ impl Append {
     }
 }
 
-pub(crate) async fn append<S>(client: &Client, to: &Append, schema: &SchemaRef, rows: S) -> Result<u64>
+/// Appends rows in one commit, in a session or, where its handle is empty, in none; how many.
+///
+/// # Errors
+/// Where the server refuses them, and where `rows` gives an error. Nothing is stored then.
+pub(crate) async fn append<S>(
+    mut service: FlightServiceClient<Channel>,
+    session: Bytes,
+    to: &Append,
+    schema: &SchemaRef,
+    rows: S,
+) -> Result<u64>
 where
     S: Stream<Item = Result<RecordBatch>> + Send + 'static,
 {
-    let command = to.command(client.handle()).as_any().encode_to_vec();
+    let command = to.command(session).as_any().encode_to_vec();
     let rows = rows.map_err(|error| FlightError::ExternalError(Box::new(error)));
     let messages = sending::messages(schema, Some(FlightDescriptor::new_cmd(command)), Bytes::new(), rows);
     let (tell, told) = oneshot::channel();
@@ -92,7 +103,6 @@ where
             }
         }
     });
-    let mut service = client.service();
     let put = async move {
         let mut results = service.do_put(messages).await?.into_inner();
         let mut rows = None;

@@ -167,11 +167,11 @@ impl Client {
     }
 
     /// The handle of its session; empty where it has none.
-    pub(crate) fn handle(&self) -> Bytes {
+    fn handle(&self) -> Bytes {
         self.session.as_ref().map(|session| session.handle.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn service(&self) -> FlightServiceClient<Channel> {
+    fn service(&self) -> FlightServiceClient<Channel> {
         self.service.clone()
     }
 
@@ -247,7 +247,7 @@ impl Client {
     where
         S: Stream<Item = Result<RecordBatch>> + Send + 'static,
     {
-        append::append(self, to, schema, rows).await
+        append::append(self.service(), self.handle(), to, schema, rows).await
     }
 
     /// Forgets the temporary tables of the session.
