@@ -1,7 +1,7 @@
 //! What all of HTTP shares: bodies, answers in JSON, and who may ask.
 
-use crate::Shared;
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};

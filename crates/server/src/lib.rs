@@ -15,6 +15,7 @@
 //! Never knows how rows are stored or statements planned. Enter at [`Server`].
 
 mod aside;
+mod connection;
 mod files;
 mod flight;
 mod http;
@@ -29,65 +30,18 @@ mod pg;
 mod qwp;
 mod rest;
 pub mod settings;
+mod shared;
 mod statement;
 
-use ingest::Making;
-use metrics::Metrics;
-use pg::catalog::PgCatalog;
 use settings::{SettingError, Settings};
+use shared::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
-use tickstone_query::{Database, SystemCatalog};
+use tickstone_query::Database;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tracing::{info, warn};
-
-/// What every connection has at hand.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) database: Database,
-    pub(crate) settings: Settings,
-    pub(crate) metrics: Metrics,
-    pub(crate) is_loopback: bool,
-    pub(crate) connections_max: usize,
-    /// Bytes of the bodies of all requests under way.
-    pub(crate) body_bytes: AtomicUsize,
-    /// The connections of the PostgreSQL port that can be cancelled.
-    pub(crate) cancels: Arc<pg::Cancels>,
-    /// What tools of PostgreSQL ask.
-    pub(crate) catalog: Arc<PgCatalog>,
-    /// The requests of MCP under way, which can be cancelled.
-    pub(crate) mcp_calls: mcp::Calls,
-    started: Instant,
-}
-
-impl Shared {
-    fn new(database: Database, settings: Settings, is_loopback: bool) -> Self {
-        let connections_max = listen::connections_max(settings.count("connections_max"));
-        let catalog = Arc::new(PgCatalog::new(&database));
-        database.set_system(Arc::clone(&catalog) as Arc<dyn SystemCatalog>);
-        Self {
-            database,
-            settings,
-            metrics: Metrics::default(),
-            is_loopback,
-            connections_max,
-            body_bytes: AtomicUsize::new(0),
-            cancels: Arc::default(),
-            catalog,
-            mcp_calls: mcp::Calls::default(),
-            started: Instant::now(),
-        }
-    }
-
-    /// What rows that come may make.
-    pub(crate) fn making(&self) -> Making {
-        let may = |name| self.settings.switch(name);
-        Making { tables: may("auto_create_tables"), columns: may("auto_create_columns") }
-    }
-}
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]

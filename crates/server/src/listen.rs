@@ -1,7 +1,8 @@
 //! Ports: who is taken, and who serves them.
 
-use crate::metrics::Counter;
-use crate::{Shared, flight, http, ilp, pg, rest};
+use crate::connection::{Open, Taken};
+use crate::shared::Shared;
+use crate::{flight, http, ilp, pg, rest};
 use axum::Router;
 use axum::http::Request;
 use axum::http::header::UPGRADE;
@@ -11,7 +12,6 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -70,57 +70,6 @@ impl Serving {
 const PROBES_AFTER: Duration = Duration::from_secs(60);
 const PROBES_APART: Duration = Duration::from_secs(10);
 
-/// Files that are left to the database.
-const FILES_LEFT: usize = 256;
-
-/// How many connections there may be: `connections_max`, and no more than the system has files for.
-pub(crate) fn connections_max(wanted: usize) -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let files =
-        limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
-    let Some(files) = files.and_then(|files| files.parse::<usize>().ok()) else { return wanted };
-    let most = files.saturating_sub(FILES_LEFT).max(files / 2);
-    if most < wanted {
-        warn!(files, "connections_max is {wanted}, but the process may open {files} files: {most} are taken");
-    }
-    wanted.min(most)
-}
-
-/// One connection that counts, until it goes.
-#[derive(Debug)]
-struct Open {
-    shared: Arc<Shared>,
-}
-
-impl Open {
-    fn new(shared: &Arc<Shared>) -> Option<Self> {
-        let metrics = &shared.metrics;
-        metrics.add(Counter::ConnectionsOpen, 1);
-        let open = Self { shared: Arc::clone(shared) };
-        if metrics.get(Counter::ConnectionsOpen) > shared.connections_max as u64 {
-            metrics.add(Counter::ConnectionsRefused, 1);
-            return None;
-        }
-        metrics.add(Counter::Connections, 1);
-        Some(open)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.shared.metrics.less(Counter::ConnectionsOpen);
-    }
-}
-
-/// A connection, as a request that makes another protocol of it knows it.
-#[derive(Debug, Clone)]
-pub(crate) struct Taken {
-    pub(crate) peer: SocketAddr,
-    /// Changes when the server is told to stop.
-    pub(crate) stopping: watch::Receiver<bool>,
-    _open: Arc<Open>,
-}
-
 /// Takes connections until the server stops.
 pub(crate) async fn listen(
     port: &'static Port,
@@ -156,7 +105,7 @@ pub(crate) async fn listen(
                 Serving::Postgres => pg::serve(shared, stream, peer, stopping).await,
                 Serving::Flight(flight) => flight::serve(flight, stream, peer, stopping).await,
                 Serving::Http(router) => {
-                    let taken = Taken { peer, stopping, _open: Arc::clone(&open) };
+                    let taken = Taken::new(peer, stopping, &open);
                     serve_http(&shared, router, stream, taken).await;
                 }
             }

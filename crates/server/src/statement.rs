@@ -4,9 +4,9 @@
 //!
 //! Invariant: a statement ends when whoever asked is gone: dropping what waits for its [`Answer`], or its rows, cancels it.
 
-use crate::Shared;
 use crate::files;
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use futures::StreamExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use super::failure::status;
 use super::service::Flight;
-use crate::Shared;
+use crate::shared::Shared;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http2::Builder;

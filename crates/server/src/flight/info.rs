@@ -1,6 +1,6 @@
 //! What the server says of itself and of its types.
 
-use crate::Shared;
+use crate::shared::Shared;
 use arrow_flight::sql::metadata::{SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoDataBuilder};
 use arrow_flight::sql::{
     Nullable, Searchable, SqlInfo, SqlNullOrdering, SqlSupportedCaseSensitivity, SqlSupportedTransaction,

@@ -10,7 +10,7 @@ use super::prepared::{Prepared, count, ipc};
 use super::rows::{Messages, Plain, Wire};
 use super::sessions::Session;
 use super::statements::{Asked, info};
-use crate::Shared;
+use crate::shared::Shared;
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::{
     Any, Command, CommandStatementIngest, DoPutPreparedStatementResult, DoPutUpdateResult,

@@ -4,7 +4,7 @@ use super::connection::Charge;
 use super::failure::{missing, status};
 use super::handles::{Used, lock};
 use super::service::Inner;
-use crate::Shared;
+use crate::shared::Shared;
 use crate::statement::{Answer, Conversation};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,9 +5,9 @@
 //! `accept_partial=true` has the good lines stored, and is told of the bad ones.
 
 use super::{Lines, Read, now};
-use crate::Shared;
 use crate::http::{bad_request, json, unpacked};
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};

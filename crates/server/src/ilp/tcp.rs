@@ -8,9 +8,9 @@
 //! fails: the log says why and how many rows were lost.
 
 use super::{Lines, now, unsettled};
-use crate::Shared;
 use crate::ingest::{self, Making, NotStored, READS_MAX};
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,8 +5,8 @@
 
 use super::rpc::{Failure, Fault};
 use super::{answers, calls, cancelled, no_json, rpc, version};
-use crate::Shared;
 use crate::http::{json as answer, unpacked};
+use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE};

@@ -19,8 +19,8 @@ mod rpc;
 mod tools;
 mod version;
 
-use crate::Shared;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use calls::Ended;
 use rpc::{Failure, Fault, Message, Request};
 use serde_json::{Map, Value, json};

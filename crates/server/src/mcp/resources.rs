@@ -4,7 +4,7 @@ use super::docs::{PAGES, Page};
 use super::rpc::{Failure, Fault};
 use super::tools::{ddl, snapshot};
 use super::version::Era;
-use crate::Shared;
+use crate::shared::Shared;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 

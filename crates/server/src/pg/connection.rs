@@ -7,7 +7,7 @@ use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::guc::Guc;
 use super::portal::{Portal, Prepared};
 use super::startup;
-use crate::Shared;
+use crate::shared::Shared;
 use crate::statement::Conversation;
 use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};

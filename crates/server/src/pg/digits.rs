@@ -1,6 +1,5 @@
 //! Numbers and times as PostgreSQL writes them.
 
-use super::values::Digits;
 use bytes::{BufMut, BytesMut};
 use serde_json::ser::{CompactFormatter, Formatter};
 use std::io::Write;
@@ -8,6 +7,15 @@ use tickstone_query::arrow::datatypes::IntervalMonthDayNano;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
+
+/// How timestamps look as text: with how many digits of a second at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Digits {
+    /// Six, as PostgreSQL's have: what drivers read.
+    Micros,
+    /// Nine where the value has them.
+    Nanos,
+}
 
 /// The shortest digits that give the same double.
 pub(super) fn put_double(value: f64, out: &mut BytesMut) {

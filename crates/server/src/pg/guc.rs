@@ -1,9 +1,9 @@
 //! The settings of a connection that PostgreSQL's clients set and read (`SET`, `SHOW`, ParameterStatus). Few have an
 //! effect; those that cannot be as a client wants them are refused.
 
+use super::digits::Digits;
 use super::error::Fault;
 use super::time_zone;
-use super::values::Digits;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

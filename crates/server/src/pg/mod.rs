@@ -37,7 +37,7 @@ mod values;
 
 pub(crate) use cancel::Cancels;
 
-use crate::Shared;
+use crate::shared::Shared;
 use channel::Channel;
 use connection::Connection;
 use startup::Begun;

@@ -2,10 +2,11 @@
 
 use super::channel::Channel;
 use super::connection::Stop;
+use super::digits::Digits;
 use super::error::Fault;
 use super::savepoints::Savepoint;
 use super::types;
-use super::values::{Canonical, Digits};
+use super::values::Canonical;
 use crate::statement::Rows;
 use bytes::BufMut;
 use pgwire::messages::data::RowDescription;

@@ -4,7 +4,7 @@ use super::catalog::Client;
 use super::channel::Channel;
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::guc::Guc;
-use crate::Shared;
+use crate::shared::Shared;
 use bytes::Buf;
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,

@@ -2,7 +2,9 @@
 //!
 //! What a column is gets found out once a batch; a row then costs a match a value.
 
-use super::digits::{put_date, put_double, put_float, put_interval, put_numeric, put_time, put_timestamp};
+use super::digits::{
+    Digits, put_date, put_double, put_float, put_interval, put_numeric, put_time, put_timestamp,
+};
 use bytes::{BufMut, BytesMut};
 use std::ops::Range;
 use std::sync::Arc;
@@ -113,15 +115,6 @@ enum Values<'a> {
     List(&'a [i32], Box<Column<'a>>, u32),
     /// As text in both formats.
     Other(Cells<'a>),
-}
-
-/// How timestamps look as text: with how many digits of a second at most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Digits {
-    /// Six, as PostgreSQL's have: what drivers read.
-    Micros,
-    /// Nine where the value has them.
-    Nanos,
 }
 
 impl<'a> Column<'a> {

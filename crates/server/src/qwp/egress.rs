@@ -6,9 +6,9 @@
 
 use super::query::{Controls, answer};
 use super::socket::{Came, End, Incoming, Outgoing, halves};
-use crate::Shared;
+use crate::connection::Taken;
 use crate::ilp::now;
-use crate::listen::Taken;
+use crate::shared::Shared;
 use axum::extract::ws::WebSocket;
 use std::collections::VecDeque;
 use std::sync::Arc;

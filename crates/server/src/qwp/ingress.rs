@@ -10,11 +10,11 @@
 
 use super::socket::{Came, End, Incoming, Outgoing, halves};
 use super::store::{Message, Outcome, Refusal, Store};
-use crate::Shared;
+use crate::connection::Taken;
 use crate::http::Held;
 use crate::ilp::now;
-use crate::listen::Taken;
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use axum::extract::ws::WebSocket;
 use bytes::Bytes;
 use std::sync::Arc;

@@ -19,9 +19,9 @@ mod socket;
 mod status;
 mod store;
 
-use crate::Shared;
+use crate::connection::Taken;
 use crate::http::bad_request;
-use crate::listen::Taken;
+use crate::shared::Shared;
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;

@@ -2,8 +2,8 @@
 
 use super::rows::refused;
 use super::words::{Fault, Words, wrong};
-use crate::Shared;
 use crate::http::json as answer;
+use crate::shared::Shared;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;

@@ -3,9 +3,9 @@
 use super::rows::{self, Counted, Form, Wanted, refused, status};
 use super::types;
 use super::words::{Fault, Words, wrong};
-use crate::Shared;
 use crate::http::json as answer;
 use crate::json::{Values, quoted};
+use crate::shared::Shared;
 use crate::statement::{self, Answer, Rows};
 use axum::body::Body;
 use axum::extract::{RawQuery, State};

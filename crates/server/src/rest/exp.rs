@@ -4,7 +4,7 @@ use super::exec::Asked;
 use super::parquet;
 use super::rows::{self, Arrow, Csv, Ndjson, Wanted, refused};
 use super::words::{Fault, Words, wrong};
-use crate::Shared;
+use crate::shared::Shared;
 use crate::statement::Rows;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};

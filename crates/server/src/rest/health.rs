@@ -1,7 +1,7 @@
 //! What a server says of itself: whether it can do its work, and what it counts.
 
-use crate::Shared;
 use crate::http::json as answer;
+use crate::shared::Shared;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;

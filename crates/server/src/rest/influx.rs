@@ -1,9 +1,9 @@
 //! `/query` of InfluxDB: refused, but for CREATE DATABASE, which clients that write begin with.
 
 use super::words::{Fault, check_form, wrong};
-use crate::Shared;
 use crate::http::{json as answer, unpacked};
 use crate::ilp::http::no_reads;
+use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};

@@ -24,11 +24,11 @@ mod types;
 mod words;
 mod written;
 
-use crate::Shared;
 use crate::http::json as answer;
 use crate::ilp::http as lines;
 use crate::mcp::http as mcp;
 use crate::qwp;
+use crate::shared::Shared;
 use axum::Router;
 use axum::http::header::{ALLOW, CONTENT_TYPE};
 use axum::http::{Method, StatusCode};

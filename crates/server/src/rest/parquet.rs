@@ -2,9 +2,10 @@
 //! whoever reads.
 
 use super::exec::Asked;
+use crate::files;
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use crate::statement::one;
-use crate::{Shared, files};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;

@@ -4,7 +4,7 @@ use super::exec::Asked;
 use super::exp::{Format, body_of};
 use super::rows::refused;
 use super::words::{Fault, Words};
-use crate::Shared;
+use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tickstone_query::Parameters;
 
 use super::written::{Kind, Written};
-use crate::Shared;
 use crate::http::{NOT_PERCENT_ENCODED, is_percent_encoded, unpacked};
+use crate::shared::Shared;
 
 /// What is wrong with a request, and the status that says so.
 pub(super) type Fault = (StatusCode, String);

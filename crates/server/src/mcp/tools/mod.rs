@@ -13,7 +13,7 @@ mod statements;
 mod tables;
 
 use super::rpc::{Failure, Fault};
-use crate::Shared;
+use crate::shared::Shared;
 use arguments::Arguments;
 use list::{TOOLS, Tool, Work};
 use serde_json::{Map, Value, json};

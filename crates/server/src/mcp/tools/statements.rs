@@ -2,7 +2,7 @@
 
 use super::Limits;
 use super::rows::{Grid, grid};
-use crate::Shared;
+use crate::shared::Shared;
 use crate::statement::{self, Answer};
 use std::sync::Arc;
 use tickstone_query::dialect::{self, Statement};

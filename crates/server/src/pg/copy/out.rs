@@ -1,6 +1,7 @@
 //! Rows to the client: one message a row.
 
-use super::super::values::{Column, Digits};
+use super::super::digits::Digits;
+use super::super::values::Column;
 use super::{Format, Header};
 use bytes::{BufMut, BytesMut};
 use tickstone_query::arrow::datatypes::Schema;

@@ -2,8 +2,8 @@
 
 use super::super::words::{Fault, wrong};
 use super::spool::fault;
-use crate::Shared;
 use crate::http::is_too_long;
+use crate::shared::Shared;
 use axum::body::{Body, BodyDataStream};
 use axum::http::header::CONTENT_ENCODING;
 use axum::http::{HeaderMap, StatusCode};

@@ -17,9 +17,9 @@ mod spool;
 mod wishes;
 
 use super::words::{Fault, media_type, wrong};
-use crate::Shared;
 use crate::http::json as answer;
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::multipart::Field;
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, RawQuery, Request, State};

@@ -4,7 +4,7 @@
 //! `requests_bytes_max`.
 
 use super::super::words::Fault;
-use crate::Shared;
+use crate::shared::Shared;
 use axum::http::StatusCode;
 use flate2::write::MultiGzDecoder;
 use std::fs::{self, File, OpenOptions};
