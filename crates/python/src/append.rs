@@ -1,7 +1,7 @@
 //! Rows from Python into tables, without SQL.
 
 use crate::arrow::Batches;
-use crate::database::raised;
+use crate::error::raised;
 use crate::wait::check_signals;
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;

@@ -3,68 +3,26 @@
 use crate::append::{self, AppendOptions};
 use crate::arrow::{Batches, schema_capsule};
 use crate::defect::net;
-use crate::error;
+use crate::error::{self, raised};
 use crate::functions::{self, Declared};
 use crate::import::{self, ImportOptions};
 use crate::process::InProcess;
 use crate::session::{Session, SessionCell};
-use crate::users::{Opened, User, Users};
+use crate::shared::Shared;
+use crate::users::{Opened, User};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tickstone_engine::Snapshot;
 use tickstone_query::designated::marked_schema;
 use tickstone_query::{Database as Engine, DatabaseOptions, FunctionKind, NullHandling, QueryError};
 
-/// What all handles on one open database share.
-pub(crate) struct Shared {
-    engine: Mutex<Option<Engine>>,
-    users: Users,
-}
-
-/// How long closing waits for statements of other threads that are under way.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
-
-impl Opened for Shared {
-    fn users(&self) -> &Users {
-        &self.users
-    }
-}
-
-impl Shared {
-    /// The engine for one call.
-    ///
-    /// # Errors
-    /// `ClosedError`.
-    pub(crate) fn engine(&self) -> PyResult<Engine> {
-        lock(&self.engine).clone().ok_or_else(error::closed)
-    }
-
-    fn close(&self) {
-        let engine = lock(&self.engine).take();
-        self.users.close();
-        if let Some(engine) = engine {
-            engine.close(CLOSE_PATIENCE);
-        }
-    }
-}
-
-/// Locks a mutex, also after a thread panicked with it: what these guard is changed in one step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// An open database.
 #[pyclass(frozen, module = "tickstone._tickstone")]
 pub(crate) struct Database {
     shared: InProcess<Arc<Shared>>,
-}
-
-/// A result of the facade as Python has it.
-pub(crate) fn raised<T>(result: tickstone_query::Result<T>) -> PyResult<T> {
-    result.map_err(|error| error::of_query(&error, None))
 }
 
 impl Database {
@@ -107,9 +65,8 @@ impl Database {
             (_, true) => Engine::open_read_only(&path, options),
             (_, false) => Engine::open(&path, options),
         };
-        let engine = Mutex::new(Some(py.detach(|| net(|| raised(open())))?));
-        let shared = Shared { engine, users: Users::default() };
-        Ok(Self { shared: InProcess::new(Arc::new(shared)) })
+        let engine = py.detach(|| net(|| raised(open())))?;
+        Ok(Self { shared: InProcess::new(Arc::new(Shared::new(engine))) })
     }
 
     /// Closes it: every session and query of it raises `ClosedError` from now on.
@@ -126,7 +83,7 @@ impl Database {
     /// Whether it was closed.
     #[getter]
     fn closed(&self) -> PyResult<bool> {
-        Ok(self.shared.get()?.users.is_closed())
+        Ok(self.shared.get()?.users().is_closed())
     }
 
     /// A new session: its own transaction and settings.
@@ -136,7 +93,7 @@ impl Database {
             let session = shared.engine()?.session();
             let cell = Arc::new(SessionCell::new(session, shared));
             let user: Weak<dyn User> = Arc::downgrade(&cell) as _;
-            shared.users.add(user);
+            shared.users().add(user);
             Ok::<_, PyErr>(cell)
         })?;
         Ok(Session::new(cell))

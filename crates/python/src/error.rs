@@ -37,6 +37,11 @@ pub(crate) fn of_query(error: &QueryError, sql: Option<&str>) -> PyErr {
     })
 }
 
+/// A result of the facade as Python has it.
+pub(crate) fn raised<T>(result: tickstone_query::Result<T>) -> PyResult<T> {
+    result.map_err(|error| of_query(&error, None))
+}
+
 fn without_cause(error: &QueryError, sql: Option<&str>) -> PyErr {
     let storage =
         error.source().and_then(|source| source.downcast_ref::<EngineError>()).is_some_and(is_storage);

@@ -1,4 +1,4 @@
-//! Batches as Python tuples and as text.
+//! Batches as Python tuples and as text, and what their columns are called.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -8,7 +8,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
+use arrow_schema::{ArrowError, DataType, IntervalUnit, Schema, TimeUnit};
 use pyo3::BoundObject;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -18,6 +18,7 @@ use pyo3::types::{
 use std::sync::Arc;
 use tickstone_model::civil_from_days;
 use tickstone_query::export::{Cells, TimeStyle};
+use tickstone_query::type_name;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -26,6 +27,12 @@ const EPOCH_ORDINAL: i64 = 719_163;
 
 /// The values of one column as Python objects, NULL as `None`.
 type Objects<'py> = Vec<Bound<'py, PyAny>>;
+
+/// Names and SQL types; a type that SQL here has no name for is named as Arrow does.
+pub(crate) fn columns(schema: &Schema) -> Vec<(String, String)> {
+    let fields = schema.fields().iter();
+    fields.map(|field| (field.name().clone(), type_name(field.data_type()))).collect()
+}
 
 /// Appends the rows of a batch as tuples.
 pub(crate) fn append_tuples(list: &Bound<'_, PyList>, batch: &RecordBatch) -> PyResult<()> {

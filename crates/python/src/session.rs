@@ -1,16 +1,18 @@
 //! [`Session`], [`Statement`] and [`Query`]: from a text to a stream that is ready to run.
 
 use crate::arrow::{Batches, Frame, schema_capsule};
-use crate::database::{Shared, lock, raised};
 use crate::defect::net;
-use crate::error;
+use crate::error::{self, raised};
 use crate::functions::check_outside;
+use crate::lock::lock;
 use crate::parameters::parameters;
 use crate::process::InProcess;
+use crate::rows::columns;
+use crate::shared::Shared;
 use crate::stream::{Stream, Teller};
 use crate::users::{Opened, User};
 use crate::wait::wait;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::SchemaRef;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use futures::{StreamExt, TryStreamExt};
@@ -26,9 +28,7 @@ use tickstone_query::append::Appender;
 use tickstone_query::dialect::{Statement as Parsed, parse};
 use tickstone_query::export::{self, Format};
 use tickstone_query::import::Compression;
-use tickstone_query::{
-    Frame as QueryFrame, Outcome, QueryError, QueryProgress, Session as QuerySession, type_name,
-};
+use tickstone_query::{Frame as QueryFrame, Outcome, QueryError, QueryProgress, Session as QuerySession};
 use tokio::runtime::Handle;
 
 /// How long a plan made ahead may wait to be run: `now()` in it is the moment it was made.
@@ -454,10 +454,4 @@ pub(crate) fn export_format(
         }
         format => Ok((format, packed)),
     }
-}
-
-/// Names and SQL types; a type that SQL here has no name for is named as Arrow does.
-pub(crate) fn columns(schema: &Schema) -> Vec<(String, String)> {
-    let fields = schema.fields().iter();
-    fields.map(|field| (field.name().clone(), type_name(field.data_type()))).collect()
 }

@@ -1,13 +1,12 @@
 //! [`Stream`]: the rows of one run of a query, as Arrow, as Python tuples or as text.
 
 use crate::arrow::{Batches, requested_schema, stream_capsule};
-use crate::database::lock;
 use crate::defect::net;
 use crate::error;
 use crate::functions::check_outside;
+use crate::lock::lock;
 use crate::process::InProcess;
-use crate::rows;
-use crate::session::columns;
+use crate::rows::{self, columns};
 use crate::users::{Opened, User};
 use crate::wait::{is_main_thread, released, wait_and_tell};
 use arrow_array::cast::AsArray;

@@ -1,7 +1,7 @@
 //! What refers to something open, and must let go when that is closed.
 
-use crate::database::lock;
 use crate::error;
+use crate::lock::lock;
 use pyo3::PyResult;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Weak};

@@ -3,11 +3,11 @@
 use super::session::{RemoteSession, SessionCell};
 use crate::append::{Heeding, partition_by, sync_policy};
 use crate::arrow::{Batches, schema_capsule};
-use crate::database::lock;
 use crate::defect::net;
 use crate::error;
+use crate::lock::lock;
 use crate::process::InProcess;
-use crate::session::columns;
+use crate::rows::columns;
 use crate::users::{Opened, User, Users};
 use crate::wait::wait;
 use arrow_array::cast::AsArray;
