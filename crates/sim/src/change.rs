@@ -1,8 +1,8 @@
 //! Changes of data: what each does in engine terms ([`Change::run`]) and in model terms
-//! ([`Change::apply`]). A new kind is a variant and an arm in both, and a way to choose it in `actions`.
+//! ([`Change::apply`]). A new kind is a variant and an arm in both, and a way to choose it in `world/actions`.
 
-use crate::model::{ModelTable, Row, State, TableSpec};
-use crate::shaping::Edit;
+use crate::edit::Edit;
+use crate::shape::{ModelTable, Row, State, TableSpec};
 use crate::table::record_batch;
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, Result};

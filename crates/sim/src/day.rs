@@ -1,9 +1,8 @@
 //! A long day without crashes: what the database takes of memory, maps and files must not grow with time.
 
 use crate::Random;
-use crate::actions::{ACTIONS, Action};
 use crate::faulty_disk::FaultRates;
-use crate::world::{Failure, Settings, World};
+use crate::world::{ACTIONS, Action, Failure, Settings, World};
 use std::sync::{Arc, Weak};
 use tickstone_engine::Snapshot;
 
@@ -68,7 +67,7 @@ pub fn simulate_day(seed: u64, steps: usize, samples: usize) -> Result<Vec<Footp
             world.follower = None;
             taken.retain(|snapshot| snapshot.strong_count() > 0);
             let at_ns = step_ns * (step as i64 + 1);
-            footprints.push(Footprint { at_ns, snapshots: taken.len(), ..world.footprint()? });
+            footprints.push(Footprint { at_ns, snapshots: taken.len(), ..footprint(&world)? });
         }
     }
     let passed_ns = tickstone_engine::Clock::now_ns(world.clock.as_ref()) - start_ns;
@@ -79,22 +78,20 @@ fn is_of_a_day(action: Action) -> bool {
     !matches!(action, Action::FillDisk | Action::ArmPowerCut | Action::PassTime | Action::Hold)
 }
 
-impl World {
-    fn footprint(&self) -> Result<Footprint, Failure> {
-        let snapshot = self.engine()?.snapshot();
-        let partitions = || snapshot.tables().flat_map(|table| table.partitions());
-        let files = self.disk.files();
-        Ok(Footprint {
-            at_ns: 0,
-            maps: usize::try_from(self.disk.held_contents()).unwrap_or(usize::MAX),
-            open_files: usize::try_from(self.disk.open_files()).unwrap_or(usize::MAX),
-            files: files.len(),
-            disk_bytes: self.disk.used_bytes(),
-            segments: files.iter().filter(|(path, _)| path.starts_with("tape")).count(),
-            parts: partitions().map(|partition| partition.parts()).sum(),
-            runs: partitions().map(|partition| partition.runs()).sum(),
-            recent_bytes: snapshot.recent_bytes(),
-            snapshots: 0,
-        })
-    }
+fn footprint(world: &World) -> Result<Footprint, Failure> {
+    let snapshot = world.engine()?.snapshot();
+    let partitions = || snapshot.tables().flat_map(|table| table.partitions());
+    let files = world.disk.files();
+    Ok(Footprint {
+        at_ns: 0,
+        maps: usize::try_from(world.disk.held_contents()).unwrap_or(usize::MAX),
+        open_files: usize::try_from(world.disk.open_files()).unwrap_or(usize::MAX),
+        files: files.len(),
+        disk_bytes: world.disk.used_bytes(),
+        segments: files.iter().filter(|(path, _)| path.starts_with("tape")).count(),
+        parts: partitions().map(|partition| partition.parts()).sum(),
+        runs: partitions().map(|partition| partition.runs()).sum(),
+        recent_bytes: snapshot.recent_bytes(),
+        snapshots: 0,
+    })
 }

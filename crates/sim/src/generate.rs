@@ -1,9 +1,11 @@
 //! Tables and rows by chance: late rows, ties, NULLs, odd numbers, few and many symbols.
 
 use crate::Random;
-use crate::model::{Cell, Row, TableSpec};
+use crate::shape::{Cell, ModelTable, Row, TableSpec};
 use std::sync::Arc;
-use tickstone_model::{AlterTable, Column, ColumnType, ElementType, PartitionBy, SyncPolicy, Ttl, TtlUnit};
+use tickstone_model::{
+    AlterTable, Column, ColumnType, ElementType, PartitionBy, SyncPolicy, TimeRange, Ttl, TtlUnit,
+};
 
 const DAY: i64 = 86_400_000_000_000;
 pub(crate) const HOUR: i64 = 3_600_000_000_000;
@@ -158,6 +160,21 @@ pub(crate) fn batch_of(spec: &TableSpec, first_id: i64, now: i64, random: &mut R
             row(spec, first_id + index, time, symbols, random)
         })
         .collect()
+}
+
+/// A range of time that begins and ends at partitions of rows, or next to them.
+pub(crate) fn some_range(table: &ModelTable, random: &mut Random) -> TimeRange {
+    if random.one_in(8) || table.rows.is_empty() {
+        return TimeRange::ALL;
+    }
+    let mut edge = || {
+        let row = &table.rows[random.below(table.rows.len() as u64) as usize];
+        let partition = table.spec.partition_by.partition_of(table.spec.time_of(row).unwrap_or_default());
+        let nudge = if random.one_in(4) { random.below(3) as i64 - 1 } else { 0 };
+        (partition.from.saturating_add(nudge), partition.to.saturating_add(nudge))
+    };
+    let (a, b) = (edge(), edge());
+    TimeRange::new(a.0.min(b.0), a.1.max(b.1))
 }
 
 fn some_edge(random: &mut Random) -> i64 {

@@ -12,21 +12,17 @@
 //!
 //! Never touches the real disk, clock or randomness: the same seed is the same run, call by call.
 
-mod actions;
 mod change;
 mod clock;
-mod copies;
 mod crash_disk;
 mod day;
+mod edit;
 mod faulty_disk;
 mod generate;
-mod holds;
 mod model;
 mod random;
-mod recovery;
 mod run;
 mod shape;
-mod shaping;
 mod table;
 mod world;
 

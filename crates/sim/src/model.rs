@@ -7,35 +7,8 @@
 //!   each change whole, over all its tables, or not at all.
 
 use crate::change::Change;
-pub(crate) use crate::shape::{ModelTable, TableSpec};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use crate::shape::State;
 use tickstone_model::SyncPolicy;
-
-/// One value; doubles by their bits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Cell {
-    /// No value.
-    Null,
-    /// BOOLEAN.
-    Bool(bool),
-    /// Integers, dates and timestamps (ns since the Unix epoch).
-    Int(i64),
-    /// DECIMAL, unscaled.
-    Wide(i128),
-    /// DOUBLE, its bits.
-    Float(u64),
-    /// SYMBOL and VARCHAR.
-    Text(Arc<str>),
-    /// DOUBLE[].
-    List(Arc<[Cell]>),
-}
-
-/// The values of a row, by column.
-pub(crate) type Row = Arc<[Cell]>;
-
-/// All tables, by name. Cheap to clone.
-pub(crate) type State = BTreeMap<String, Arc<ModelTable>>;
 
 /// A change after the stable state.
 #[derive(Debug, Clone)]

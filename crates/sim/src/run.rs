@@ -4,10 +4,8 @@
 //! without changing what the others do: that is how a failing run is made shorter.
 
 use crate::Random;
-use crate::actions::{ACTIONS, Action};
 use crate::faulty_disk::{FaultCounts, Lies};
-use crate::recovery::End;
-use crate::world::{Failure, Settings, World};
+use crate::world::{ACTIONS, End, Failure, Settings, World};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -77,9 +75,9 @@ fn run_without(seed: u64, options: RunOptions, left_out: &BTreeSet<usize>) -> Re
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         for step in (0..options.steps).filter(|step| !left_out.contains(step)) {
             steps += 1;
-            world.step(seed, step)?;
+            take_step(&mut world, seed, step)?;
         }
-        world.last_step(seed)
+        last_step(&mut world, seed)
     }));
     let failure = match outcome {
         Ok(outcome) => outcome.err(),
@@ -131,42 +129,27 @@ pub fn shrink(seed: u64, options: RunOptions, tries: usize) -> Option<(usize, St
     Some((options.steps - left_out.len(), failure))
 }
 
-impl World {
-    fn step(&mut self, seed: u64, step: usize) -> Result<(), Failure> {
-        let mut random = Random::new(seed ^ (step as u64 + 1).wrapping_mul(0xA24B_AED4_963E_E407));
-        let random = &mut random;
-        let action = self.some_action(random);
-        self.act(action, random)?;
-        if self.disk.is_dead() {
-            return self.end(End::PowerCut, random);
-        }
-        // A few more steps see what a stopped tape does.
-        let crash_one_in = if self.stopped { 3 } else { self.settings.crash_one_in };
-        if random.one_in(crash_one_in) {
-            let end = [End::Close, End::Kill, End::PowerCut][random.below(3) as usize];
-            return self.end(end, random);
-        }
-        if random.one_in(8) { self.check_live(random) } else { Ok(()) }
+fn take_step(world: &mut World, seed: u64, step: usize) -> Result<(), Failure> {
+    let mut random = Random::new(seed ^ (step as u64 + 1).wrapping_mul(0xA24B_AED4_963E_E407));
+    let random = &mut random;
+    let action = world.some_action(random);
+    world.act(action, random)?;
+    if world.disk.is_dead() {
+        return world.end(End::PowerCut, random);
     }
+    // A few more steps see what a stopped tape does.
+    let crash_one_in = if world.stopped { 3 } else { world.settings.crash_one_in };
+    if random.one_in(crash_one_in) {
+        let end = [End::Close, End::Kill, End::PowerCut][random.below(3) as usize];
+        return world.end(end, random);
+    }
+    if random.one_in(8) { world.check_live(random) } else { Ok(()) }
+}
 
-    /// Everything is there at the end: now, after a power cut, and after a clean close.
-    fn last_step(&mut self, seed: u64) -> Result<(), Failure> {
-        let mut random = Random::new(!seed);
-        self.check_live(&mut random)?;
-        self.end(End::PowerCut, &mut random)?;
-        self.end(End::Close, &mut random)
-    }
-
-    pub(crate) fn some_action(&self, random: &mut Random) -> Action {
-        let weights = ACTIONS.iter().zip(&self.settings.weights).map(|((_, weight), factor)| weight * factor);
-        let total: u64 = weights.clone().sum();
-        let mut place = random.below(total.max(1));
-        for ((action, _), weight) in ACTIONS.iter().zip(weights) {
-            if place < weight {
-                return *action;
-            }
-            place -= weight;
-        }
-        Action::Append
-    }
+/// Everything is there at the end: now, after a power cut, and after a clean close.
+fn last_step(world: &mut World, seed: u64) -> Result<(), Failure> {
+    let mut random = Random::new(!seed);
+    world.check_live(&mut random)?;
+    world.end(End::PowerCut, &mut random)?;
+    world.end(End::Close, &mut random)
 }

@@ -1,11 +1,32 @@
-//! A table's shape and rows as the model has them: what ALTER, upserts, time to live and rewrites do to them.
+//! Tables' shapes and rows as the model has them: what ALTER, upserts, time to live and rewrites do to them.
 //!
 //! Invariant: nothing here is taken from the engine but the words of its model (types, ranges, `Ttl::before`).
 
-use crate::model::{Cell, Row};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use tickstone_model::{AlterTable, ColumnType, PartitionBy, SyncPolicy, TableSchema, TimeRange, Ttl};
+
+/// One value; doubles by their bits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Cell {
+    /// No value.
+    Null,
+    /// BOOLEAN.
+    Bool(bool),
+    /// Integers, dates and timestamps (ns since the Unix epoch).
+    Int(i64),
+    /// DECIMAL, unscaled.
+    Wide(i128),
+    /// DOUBLE, its bits.
+    Float(u64),
+    /// SYMBOL and VARCHAR.
+    Text(Arc<str>),
+    /// DOUBLE[].
+    List(Arc<[Cell]>),
+}
+
+/// The values of a row, by column.
+pub(crate) type Row = Arc<[Cell]>;
 
 /// A table's shape, and how it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +111,9 @@ pub(crate) struct ModelTable {
     /// Rows in the order of their commits.
     pub(crate) rows: Vec<Row>,
 }
+
+/// All tables, by name. Cheap to clone.
+pub(crate) type State = BTreeMap<String, Arc<ModelTable>>;
 
 impl ModelTable {
     /// Rows of one commit, received at `at_ns`, with what they replace and what is too old after them.

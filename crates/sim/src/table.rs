@@ -1,7 +1,7 @@
 //! Rows between the model and the engine: batches to append, and everything a snapshot holds.
 
 use crate::Random;
-use crate::model::{Cell, ModelTable, Row, State, TableSpec};
+use crate::shape::{Cell, ModelTable, Row, State, TableSpec};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt32Type,

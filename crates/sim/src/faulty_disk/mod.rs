@@ -102,6 +102,12 @@ pub enum Kept {
     Any,
 }
 
+impl Kept {
+    pub(crate) fn some(random: &mut Random) -> Self {
+        [Kept::Nothing, Kept::All, Kept::Prefix, Kept::Any][random.below(4) as usize]
+    }
+}
+
 /// Lies of a disk, to see that the simulator finds them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lies {

@@ -1,10 +1,10 @@
 //! Holds: a folder that shows one state, copied file by file in any order while everything else goes on.
 
+use super::copies::shared;
+use super::{Failure, World};
 use crate::Random;
-use crate::copies::shared;
 use crate::faulty_disk::{FaultRates, FaultyDisk};
-use crate::model::State;
-use crate::world::{Failure, World};
+use crate::shape::State;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use tickstone_engine::check::{CheckOptions, check};
 use tickstone_engine::disk::Disk;
 
 /// The folder of a hold.
-pub(crate) const FOLDER: &str = "hold";
+pub(super) const FOLDER: &str = "hold";
 
 /// Most files that are copied in one step.
 const FILES_MAX: u64 = 6;
 
 /// A hold that is there, or may be.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(super) struct Hold {
     /// What it may show: one state, where the engine has said that it was made.
     states: Vec<State>,
     /// Whether it must be there.
@@ -31,7 +31,7 @@ pub(crate) struct Hold {
 
 impl World {
     /// Makes a hold, copies some more files of the one there is, or checks the copy and releases it.
-    pub(crate) fn hold(&mut self, random: &mut Random) -> Result<(), Failure> {
+    pub(super) fn hold(&mut self, random: &mut Random) -> Result<(), Failure> {
         if !self.is_held() {
             return self.make_hold();
         }
@@ -126,7 +126,7 @@ impl World {
     }
 
     /// After an opening: a hold that was made is there, and none that was not.
-    pub(crate) fn check_hold(&mut self) -> Result<(), Failure> {
+    pub(super) fn check_hold(&mut self) -> Result<(), Failure> {
         match (&self.hold, self.is_held()) {
             (None, true) => Err("a hold is there that nobody has made, or that was released".to_string()),
             (Some(hold), false) if hold.sure => Err("a hold is gone".to_string()),

@@ -1,21 +1,31 @@
 //! One simulated process and its disk, beside the model of what it must hold.
 //!
 //! ```text
-//! World::step ─► actions (what the actors do) ─► change / look ─► engine on a FaultyDisk, model
-//!             └► recovery (kill, power cut, close) ─► images, damage ─► the state found is a candidate
+//! act ─► actions, shaping, copies, holds (what the actors do) ─► change / look ─► engine on a FaultyDisk, model
+//! end ─► recovery (kill, power cut, close) ─► images, damage ─► the state found is a candidate
 //! ```
 //!
 //! Invariants:
 //! - an error of the engine is accepted only where a fault was planted, or the model says why;
 //! - after the tape has stopped nothing is acknowledged until the database is opened again.
 
+mod actions;
+mod copies;
+mod holds;
+mod recovery;
+mod shaping;
+
+pub(crate) use actions::{ACTIONS, Action};
+pub(crate) use recovery::End;
+
 use crate::change::Change;
-use crate::copies::Backup;
 use crate::faulty_disk::{FaultRates, FaultyDisk, Lies};
-use crate::holds::Hold;
-use crate::model::{Model, ModelTable, Row, State, TableSpec};
+use crate::model::Model;
+use crate::shape::{ModelTable, Row, State, TableSpec};
 use crate::table::{Trouble, check_table, compare, read_all};
 use crate::{Random, StepClock};
+use copies::Backup;
+use holds::Hold;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::disk::Disk;
@@ -70,7 +80,7 @@ pub(crate) struct Settings {
     pub(crate) lies: Lies,
     /// A crash comes once in this many steps.
     pub(crate) crash_one_in: u64,
-    /// Weights of the actions, by their place in `actions::ACTIONS`.
+    /// Weights of the actions, by their place in [`ACTIONS`].
     pub(crate) weights: Vec<u64>,
     /// Rows above which a table is cut back.
     pub(crate) rows_max: usize,
@@ -87,8 +97,8 @@ pub(crate) struct World {
     pub(crate) readers: Vec<Reader>,
     pub(crate) writers: Vec<Writer>,
     pub(crate) loaders: Vec<Loader>,
-    pub(crate) backup: Option<Backup>,
-    pub(crate) hold: Option<Hold>,
+    backup: Option<Backup>,
+    hold: Option<Hold>,
     /// Another process's engine, opened for reading while this process lives.
     pub(crate) follower: Option<Engine>,
     /// The power went after a clean close: files that were removed before it may be back.

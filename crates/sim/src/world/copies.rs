@@ -1,11 +1,10 @@
 //! Actions that look at the database from outside: backups, read-only openings, checks.
 
+use super::{Failure, World};
 use crate::Random;
-use crate::faulty_disk::{FaultRates, FaultyDisk};
-use crate::model::State;
-use crate::recovery::some_kept;
+use crate::faulty_disk::{FaultRates, FaultyDisk, Kept};
+use crate::shape::State;
 use crate::table::{Trouble, compare, read_all};
-use crate::world::{Failure, World};
 use std::path::Path;
 use std::sync::Arc;
 use tickstone_engine::backup::restore;
@@ -18,19 +17,19 @@ const BACKUP_CALLS: u64 = 80;
 
 /// A second disk, and the state of the last backup that was made onto it.
 #[derive(Debug)]
-pub(crate) struct Backup {
+pub(super) struct Backup {
     disk: FaultyDisk,
     state: Option<State>,
 }
 
-pub(crate) fn shared(disk: &FaultyDisk) -> Arc<dyn Disk> {
+pub(super) fn shared(disk: &FaultyDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
 }
 
 impl World {
     /// Brings the backup to the present state, restores it elsewhere and compares; now and then the power of the
     /// backup's disk goes meanwhile.
-    pub(crate) fn back_up(&mut self, random: &mut Random) -> Result<(), Failure> {
+    pub(super) fn back_up(&mut self, random: &mut Random) -> Result<(), Failure> {
         let earlier = self.backup.take().filter(|_| !random.one_in(6));
         let Backup { disk, state } = earlier.unwrap_or_else(|| Backup {
             disk: FaultyDisk::new(random.next_u64(), Arc::clone(&self.clock)),
@@ -55,7 +54,7 @@ impl World {
                 if !self.may_fail(&error, before) && !disk.is_dead() {
                     return Err(format!("the backup failed without a fault: {error}"));
                 }
-                let disk = if disk.is_dead() { disk.power_cut(some_kept(random)) } else { disk };
+                let disk = if disk.is_dead() { disk.power_cut(Kept::some(random)) } else { disk };
                 // Once it was switched to, what fails is removing what it does not need.
                 let Some(earlier) = state else {
                     self.backup = Some(Backup { disk, state: None });
@@ -78,7 +77,7 @@ impl World {
     }
 
     /// The one of some states that a database on another disk shows when it is opened.
-    pub(crate) fn one_of(&self, disk: &FaultyDisk, states: Vec<State>) -> Result<State, Failure> {
+    pub(super) fn one_of(&self, disk: &FaultyDisk, states: Vec<State>) -> Result<State, Failure> {
         let engine = self.open(disk).map_err(|error| error.to_string())?;
         let snapshot = engine.snapshot();
         let found = read_all(&snapshot).map_err(|trouble| match trouble {
@@ -97,7 +96,7 @@ impl World {
 
     /// Other processes look at the database: one that opens it now, and one that has had it open for long. Both see
     /// all that was written.
-    pub(crate) fn read_only(&mut self) -> Result<(), Failure> {
+    pub(super) fn read_only(&mut self) -> Result<(), Failure> {
         self.disk.set_rates(FaultRates::default());
         let opened = Engine::open_read_only_on(shared(&self.disk), self.settings.options.clone());
         let outcome = match opened {
@@ -135,13 +134,13 @@ fn report(disk: &FaultyDisk) -> Result<Report, Failure> {
 }
 
 /// Whatever a crash leaves, a check finds no damage in it.
-pub(crate) fn check_crashed(disk: &FaultyDisk) -> Result<(), Failure> {
+pub(super) fn check_crashed(disk: &FaultyDisk) -> Result<(), Failure> {
     let report = report(disk)?;
     if report.damaged { Err(format!("a check after a crash: {report}")) } else { Ok(()) }
 }
 
 /// After a clean end a check finds nothing; but files that could not be removed, where there `may_be` some.
-pub(crate) fn check_clean(disk: &FaultyDisk, may_be: bool) -> Result<(), Failure> {
+pub(super) fn check_clean(disk: &FaultyDisk, may_be: bool) -> Result<(), Failure> {
     let report = report(disk)?;
     // A file that could not be removed stays until an opening after a crash.
     let left = |finding: &Finding| may_be && finding.severity == Severity::Leftover;
@@ -153,7 +152,7 @@ pub(crate) fn check_clean(disk: &FaultyDisk, may_be: bool) -> Result<(), Failure
 }
 
 /// A check names the file that was damaged.
-pub(crate) fn check_names(disk: &FaultyDisk, path: &Path) -> Result<(), Failure> {
+pub(super) fn check_names(disk: &FaultyDisk, path: &Path) -> Result<(), Failure> {
     let report = report(disk)?;
     // On a symbol file a manifest that may not have been saved yet relies.
     let small = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("symbols-"));

@@ -1,12 +1,12 @@
 //! The ends of a process, and what must be there when the database is opened again.
 
+use super::copies::{check_clean, check_crashed, check_names};
+use super::holds;
+use super::{Failure, World};
 use crate::Random;
-use crate::copies::{check_clean, check_crashed, check_names};
 use crate::faulty_disk::{FaultRates, FaultyDisk, Kept};
-use crate::holds;
-use crate::model::State;
+use crate::shape::State;
 use crate::table::{Trouble, compare, read_all, same_tables};
-use crate::world::{Failure, World};
 use std::path::PathBuf;
 use tickstone_engine::Engine;
 use tickstone_engine::disk::Disk;
@@ -24,12 +24,6 @@ pub(crate) enum End {
 
 /// Tries of an opening that faults make fail, before they are called off.
 const FAULTY_OPENS_MAX: usize = 4;
-
-const KEPT: [Kept; 4] = [Kept::Nothing, Kept::All, Kept::Prefix, Kept::Any];
-
-pub(crate) fn some_kept(random: &mut Random) -> Kept {
-    KEPT[random.below(KEPT.len() as u64) as usize]
-}
 
 impl World {
     /// Ends the process, opens the database again and checks what is there.
@@ -51,7 +45,7 @@ impl World {
             End::PowerCut => {
                 let fork = self.disk.fork(random.next_u64());
                 self.check_image(&fork, random)?;
-                let kept = some_kept(random);
+                let kept = Kept::some(random);
                 self.note(format!("   kept: {kept:?}"));
                 self.disk.power_cut(kept)
             }
@@ -122,7 +116,7 @@ impl World {
             }
             if self.disk.is_dead() {
                 *killed = false;
-                let kept = some_kept(random);
+                let kept = Kept::some(random);
                 self.note(format!("   power cut while opening, kept: {kept:?}"));
                 self.disk = self.disk.power_cut(kept);
             } else {
@@ -133,7 +127,7 @@ impl World {
     }
 
     /// The state a snapshot shows, which must be one of those that may be found.
-    pub(crate) fn find_state(
+    pub(super) fn find_state(
         &self,
         snapshot: &tickstone_engine::Snapshot,
         killed: bool,
@@ -166,7 +160,7 @@ impl World {
 
     /// Opens another image of the same power cut.
     fn check_image(&mut self, fork: &FaultyDisk, random: &mut Random) -> Result<(), Failure> {
-        let kept = some_kept(random);
+        let kept = Kept::some(random);
         let disk = fork.power_cut(kept);
         let engine =
             self.open(&disk).map_err(|error| format!("image ({kept:?}): cannot be opened: {error}"))?;

@@ -1,12 +1,12 @@
 //! What the actors do, one step at a time. A new action is a variant, its line in [`ACTIONS`], and an arm in
 //! [`World::act`]; one that changes data is a `Change` as well.
 
+use super::{Failure, Loader, Reader, Staged, World, Writer};
 use crate::Random;
 use crate::change::Change;
 use crate::generate::{batch_of, some_spec};
-use crate::model::{ModelTable, Row, TableSpec};
+use crate::shape::{ModelTable, Row, TableSpec};
 use crate::table::record_batch;
-use crate::world::{Failure, Loader, Reader, Staged, World, Writer};
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, ImportSource};
 use tickstone_model::SyncPolicy;
@@ -148,14 +148,28 @@ impl World {
         }
     }
 
-    pub(crate) fn some_table(&self, random: &mut Random) -> Option<Arc<ModelTable>> {
+    /// One of the actions, by how often each comes.
+    pub(crate) fn some_action(&self, random: &mut Random) -> Action {
+        let weights = ACTIONS.iter().zip(&self.settings.weights).map(|((_, weight), factor)| weight * factor);
+        let total: u64 = weights.clone().sum();
+        let mut place = random.below(total.max(1));
+        for ((action, _), weight) in ACTIONS.iter().zip(weights) {
+            if place < weight {
+                return *action;
+            }
+            place -= weight;
+        }
+        Action::Append
+    }
+
+    pub(super) fn some_table(&self, random: &mut Random) -> Option<Arc<ModelTable>> {
         let tables = self.model.live();
         let place = random.below((tables.len() as u64).max(1)) as usize;
         tables.values().nth(place).map(Arc::clone)
     }
 
     /// Rows for a table, with new ids.
-    pub(crate) fn some_rows(&mut self, spec: &TableSpec, random: &mut Random) -> Vec<Row> {
+    pub(super) fn some_rows(&mut self, spec: &TableSpec, random: &mut Random) -> Vec<Row> {
         let now = tickstone_engine::Clock::now_ns(self.clock.as_ref());
         let rows = batch_of(spec, self.next_id, now, random);
         self.next_id += rows.len() as i64;
@@ -189,7 +203,7 @@ impl World {
     }
 
     /// A change that is always acknowledged when stable, and never refused.
-    pub(crate) fn simple(&mut self, change: Change) -> Result<(), Failure> {
+    pub(super) fn simple(&mut self, change: Change) -> Result<(), Failure> {
         self.change(change.clone(), SyncPolicy::Always, never, false, |engine, state| {
             change.run(engine, state, None)
         })
