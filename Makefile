@@ -15,7 +15,7 @@ DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release demo serve python python-dev test lint fmt test-rust test-planted simulate soak fuzz miri asan arm test-python test-python-package bench clean
+.PHONY: help setup build release dist sizes tidy demo serve python python-dev test lint fmt test-rust test-planted simulate soak fuzz miri asan arm test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,6 +31,13 @@ release: setup ## build the tickstone program (release profile)
 	@echo "==> building tickstone in release; from nothing about 20 minutes on 2 cores"
 	$(CARGO) build --locked --release -p tickstone
 
+dist: setup $(VENV)/ready ## what is shipped, in build/dist: the program in a tarball and the Python wheel, stripped
+	@echo "==> building what is shipped; from nothing about 40 minutes on 2 cores"
+	CARGO="$(CARGO)" VENV="$(VENV)" sh scripts/dist.sh
+
+sizes: ## how much code each crate makes, of the last release build
+	$(PYTHON) scripts/sizes.py $(or $(CARGO_TARGET_DIR),target)/release/deps
+
 demo: build ## build, make a million ticks, import them, analyse them
 	@echo "==> tickstone demo"
 	$(BIN) demo $(ARGS)
@@ -42,8 +49,13 @@ serve: build ## the demo's million ticks behind the server's ports, until Ctrl-C
 test: lint test-rust test-planted test-python test-python-package ## lint, then all tests: Rust, SQL against DuckDB, Python, documentation
 	@echo "==> all tests passed"
 
-lint: setup ## formatting and clippy, warnings are errors
+tidy: ## which module imports which, files, names and links: what no compiler checks
+	$(PYTHON) tests/tidy/tidy.py
+
+lint: setup ## tidy, formatting and clippy, warnings are errors
 	@PYTHON="$(PYTHON)" CARGO="$(CARGO)" sh scripts/setup.sh lint
+	@echo "==> layers, files and names (tests/tidy)"
+	$(PYTHON) tests/tidy/tidy.py
 	@echo "==> features of crates below DataFusion"
 	CARGO="$(CARGO)" $(PYTHON) scripts/pinned.py
 	@echo "==> cargo fmt --check"
@@ -95,10 +107,10 @@ arm: ## the part format's tests as code for aarch64 and its NEON, emulated; need
 		$(CARGO) test --locked --release -p tickstone-engine --lib --target aarch64-unknown-linux-gnu -- \
 		$(or $(ARGS),part::)
 
-test-python: build python-dev ## the program against DuckDB, clients of other systems, and every example of the documentation
+test-python: build python-dev ## the program against DuckDB, clients of other systems, every example of the documentation, and the tests of tidy
 	@VENV="$(VENV)" sh scripts/setup.sh clients
 	@echo "==> pytest"
-	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/oracle tests/clients tests/docs
+	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/tidy tests/oracle tests/clients tests/docs
 
 python: setup $(VENV)/ready ## build the Python package and install it into .venv; PROFILE=dev builds quicker
 	@echo "==> building the Python package; in release from nothing about 20 minutes on 2 cores"
