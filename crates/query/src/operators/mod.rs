@@ -12,6 +12,8 @@
 //! Never rewrites results; never touches storage: what an operator needs of its input, such as time
 //! order, it says in its properties. All but the windows, nbbo and joins by series yield one partition.
 //!
+//! What is the same of every operator is written once ([`exec`]), so that each says only what is its own.
+//!
 //! Those that read rows in a scan's stead find it by [`below`], share what they do by [`shared`] and start [`workers`].
 //!
 //! Enter at [`install`], which the session calls once.
@@ -21,6 +23,7 @@ mod below;
 mod conditions;
 mod eager;
 mod embedded;
+mod exec;
 mod fill;
 mod filters;
 mod give_way;

@@ -129,7 +129,7 @@ impl Lowering<'_> {
     fn late(late: &LateColumns, input: Arc<dyn ExecutionPlan>) -> Result<LateColumnsExec> {
         let number = late.input.schema().index_of_column(&late.number)?;
         let schema = UserDefinedLogicalNodeCore::schema(late);
-        LateColumnsExec::try_new(input, number, late.columns.clone(), Arc::clone(schema.inner()))
+        Ok(LateColumnsExec::new(input, number, late.columns.as_slice().into(), Arc::clone(schema.inner())))
     }
 
     fn expr(&self, expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
@@ -232,7 +232,7 @@ impl Lowering<'_> {
         let keys = (self.exprs(&left_keys, left_schema)?, self.exprs(&right_keys, right_schema)?);
         let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
         let of = AsOf { right_columns: node.right_columns(), options: node.options };
-        Ok(TimeJoinExec::new((left, right), times, keys, Matching::AsOf(of), output))
+        Ok(TimeJoinExec::new([left, right], times, keys, Matching::AsOf(of), output))
     }
 }
 
@@ -253,7 +253,7 @@ impl Lowering<'_> {
             LoweredAggregateBuilder::new(aggregate, &pairs, pairs.inner(), properties, self.planning).build()
         });
         let aggregates = aggregates.collect::<Result<Vec<LoweredAggregate>>>()?;
-        TimeJoinExec::around(node, (left, right), Lowered { times, keys, aggregates })
+        TimeJoinExec::around(node, [left, right], Lowered { times, keys, aggregates })
     }
 }
 

@@ -19,6 +19,13 @@ impl<W> Default for Shared<W> {
     }
 }
 
+/// That of a like operator, which runs by itself: the work at hand may hold its own.
+impl<W> Clone for Shared<W> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
 impl<W> Shared<W> {
     /// The work that one of so many outputs takes part in: a new one where it has begun on the last already.
     ///

@@ -132,6 +132,17 @@ impl ScanExec {
         self.template.as_deref()
     }
 
+    /// The scan, where its rows are selected.
+    ///
+    /// # Errors
+    /// Of a template.
+    pub(crate) fn bound(&self) -> Result<&Self> {
+        match self.template {
+            Some(_) => internal_err!("a template of a plan cannot run"),
+            None => Ok(self),
+        }
+    }
+
     /// The scan that a template becomes with these rows: its properties stay as they are declared.
     pub(crate) fn bind(&self, selected: Arc<Selected>) -> Self {
         let rows = usize::try_from(selected.rows).unwrap_or(usize::MAX);
@@ -526,9 +537,7 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if self.template.is_some() {
-            return internal_err!("a template of a plan cannot run");
-        }
+        self.bound()?;
         if partition >= self.shares.len() {
             return internal_err!("a scan of {} outputs has no output {partition}", self.shares.len());
         }

@@ -2,21 +2,15 @@
 
 use super::grid::Grid;
 use crate::functions::bucket::Bucketing;
+use crate::operators::exec::{Core, Need, Operator, operator};
 use crate::operators::sample::exec::{grid_order, grid_properties};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, OrderingRequirements, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
-};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
@@ -41,13 +35,11 @@ type Bound = Option<Arc<dyn PhysicalExpr>>;
 /// Collects the rows of SAMPLE BY, yields the grid in pieces.
 #[derive(Debug, Clone)]
 pub(crate) struct FillExec {
-    input: Arc<dyn ExecutionPlan>,
+    core: Core,
     keys: usize,
     bucketing: Bucketing,
     bounds: (Bound, Bound),
     fills: Vec<FillColumn>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
 }
 
 impl FillExec {
@@ -66,9 +58,8 @@ impl FillExec {
                 return plan_err!("FILL(LINEAR) fills numbers, and '{}' is {data_type}", field.name());
             }
         }
-        let properties = Arc::new(grid_properties(schema, 1 + keys));
-        let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, keys, bucketing, bounds, fills, properties, metrics })
+        let core = Core::new([input], grid_properties(schema, 1 + keys));
+        Ok(Self { core, keys, bucketing, bounds, fills })
     }
 }
 
@@ -89,8 +80,10 @@ pub(super) fn constant(expr: &Arc<dyn PhysicalExpr>) -> Result<ScalarValue> {
     ScalarValue::try_from_array(&array, 0)
 }
 
-impl DisplayAs for FillExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(FillExec);
+
+impl Operator for FillExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FillExec: every {}, keys={}, values=[", self.bucketing, self.keys)?;
         for (index, fill) in self.fills.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };
@@ -98,7 +91,7 @@ impl DisplayAs for FillExec {
                 FillColumn::Null => write!(f, "{comma}NULL")?,
                 FillColumn::Prev => write!(f, "{comma}PREV")?,
                 FillColumn::PrevOf(of) => {
-                    write!(f, "{comma}PREV({})", self.input.schema().field(*of).name())?
+                    write!(f, "{comma}PREV({})", self.core.input().schema().field(*of).name())?
                 }
                 FillColumn::Linear => write!(f, "{comma}LINEAR")?,
                 FillColumn::Constant(expr) => write!(f, "{comma}{expr}")?,
@@ -106,72 +99,27 @@ impl DisplayAs for FillExec {
         }
         f.write_str("]")
     }
-}
 
-impl ExecutionPlan for FillExec {
-    fn name(&self) -> &'static str {
-        "FillExec"
+    fn needs(&self) -> Vec<Need> {
+        vec![grid_order(&self.core.input().schema(), 1 + self.keys).map_or(Need::One, Need::Ordered)]
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![grid_order(&self.input.schema(), 1 + self.keys).map(OrderingRequirements::from)]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = TreeNodeRecursion::Continue;
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
         let constants = self.fills.iter().filter_map(|fill| match fill {
             FillColumn::Constant(expr) => Some(expr),
             _ => None,
         });
-        for expr in self.bounds.0.iter().chain(&self.bounds.1).chain(constants) {
-            go_on = go_on.visit_sibling(|| f(expr))?;
-        }
-        Ok(go_on)
+        self.bounds.0.iter().chain(&self.bounds.1).chain(constants).cloned().collect()
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
-        Ok(Arc::new(Self { input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, super::super::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let mut input = self.input.execute(partition, Arc::clone(&context))?;
-        let reservation = MemoryConsumer::new("FillExec").register(context.memory_pool());
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let baseline = self.core.baseline(output);
+        let mut input = self.core.input().execute(output, Arc::clone(&context))?;
+        let reservation = self.reservation(&context);
         let (from, to) = (instant(&self.bounds.0)?, instant(&self.bounds.1)?);
         let (fills, keys, bucketing) = (self.fills.clone(), self.keys, self.bucketing);
         let (schema, batch_rows) = (self.schema(), context.session_config().batch_size());
-        let input_schema = self.input.schema();
+        let input_schema = self.core.input().schema();
         let grid = async move {
             let mut batches = Vec::new();
             while let Some(batch) = input.next().await {
@@ -195,10 +143,6 @@ impl ExecutionPlan for FillExec {
                 Some(batch)
             }))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream.try_flatten())))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Ok(self.stream(stream.try_flatten()))
     }
 }

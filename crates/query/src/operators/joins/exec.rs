@@ -6,6 +6,7 @@ use crate::operators::TIME_ORDER;
 use crate::operators::asof::merge::Merge;
 use crate::operators::asof::node::AsOfOptions;
 use crate::operators::asof::waiting::WaitingMerge;
+use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::filters::with_filters_in_scan;
 use crate::operators::order::in_order;
 use crate::operators::series_join::chunks::Chunks;
@@ -14,24 +15,13 @@ use crate::operators::series_join::rows::Shape;
 use crate::operators::shared::Shared;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::internal_datafusion_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
-};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::buffer::BufferExec;
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
-};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
-    Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use std::fmt;
 use std::sync::Arc;
 
@@ -102,56 +92,56 @@ impl Matching {
 /// Joins rows by their keys and times.
 #[derive(Debug, Clone)]
 pub(in crate::operators) struct TimeJoinExec {
+    pub(in crate::operators) core: Core<2>,
     way: Way,
-    left: Arc<dyn ExecutionPlan>,
-    right: Arc<dyn ExecutionPlan>,
     pub(in crate::operators) times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
     pub(in crate::operators) keys: (KeyExprs, KeyExprs),
     pub(in crate::operators) matching: Matching,
-    properties: Arc<PlanProperties>,
-    pub(in crate::operators) metrics: ExecutionPlanMetricsSet,
-    pub(super) running: Arc<Shared<Work>>,
+    pub(super) running: Shared<Work>,
 }
 
 impl TimeJoinExec {
     /// Merges its inputs; `schema` is that of its rows.
     pub(in crate::operators) fn new(
-        (left, right): (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
+        inputs: [Arc<dyn ExecutionPlan>; 2],
         times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
         keys: (KeyExprs, KeyExprs),
         matching: Matching,
         schema: SchemaRef,
     ) -> Self {
-        let properties = properties(Way::Merge, [&left, &right], (&times.0, &matching), schema);
-        let (metrics, running) = (ExecutionPlanMetricsSet::new(), Arc::default());
-        Self { way: Way::Merge, left, right, times, keys, matching, properties, metrics, running }
+        let properties = properties(Way::Merge, inputs.each_ref(), (&times.0, &matching), schema);
+        let core = Core::new(inputs, properties);
+        Self { core, way: Way::Merge, times, keys, matching, running: Shared::default() }
     }
 
     /// The same join in another way.
     pub(in crate::operators) fn with_way(&self, way: Way) -> Self {
         let properties = properties(way, self.inputs(), (&self.times.0, &self.matching), self.schema());
-        let (metrics, running) = (ExecutionPlanMetricsSet::new(), Arc::default());
-        Self { way, properties, metrics, running, ..self.clone() }
+        Self { core: self.core.with_properties(properties), way, ..self.clone() }
     }
 
     /// The same join over another right input, whose rows are looked up.
     pub(in crate::operators) fn over_right(&self, right: Arc<dyn ExecutionPlan>) -> Self {
-        Self { right, ..self.clone() }
+        let [left, _] = &self.core.inputs;
+        let core = Core { inputs: [Arc::clone(left), right], ..self.core.clone() };
+        Self { core, ..self.clone() }
     }
 
     /// The same join over scans that work out the filters of its inputs; `None` where there are none.
     pub(super) fn with_filters_in_scans(&self) -> Result<Option<Self>> {
-        let (left, right) = (with_filters_in_scan(&self.left)?, with_filters_in_scan(&self.right)?);
-        if left.is_none() && right.is_none() {
-            return Ok(None);
-        }
-        let or = |new: Option<_>, old: &Arc<dyn ExecutionPlan>| new.unwrap_or_else(|| Arc::clone(old));
-        let (left, right) = (or(left, &self.left), or(right, &self.right));
-        Ok(Some(Self { left, right, ..self.clone() }.with_way(self.way)))
+        let [left, right] = self.inputs();
+        let inputs = match (with_filters_in_scan(left)?, with_filters_in_scan(right)?) {
+            (None, None) => return Ok(None),
+            (new_left, new_right) => {
+                [new_left.unwrap_or_else(|| Arc::clone(left)), new_right.unwrap_or_else(|| Arc::clone(right))]
+            }
+        };
+        let core = Core { inputs, ..self.core.clone() };
+        Ok(Some(Self { core, ..self.clone() }.with_way(self.way)))
     }
 
     pub(in crate::operators) fn inputs(&self) -> [&Arc<dyn ExecutionPlan>; 2] {
-        [&self.left, &self.right]
+        self.core.inputs.each_ref()
     }
 
     /// The places of the left keys among the columns of either input and of the output.
@@ -160,15 +150,11 @@ impl TimeJoinExec {
     }
 
     pub(in crate::operators) fn right_schema(&self) -> SchemaRef {
-        self.right.schema()
+        self.core.inputs[1].schema()
     }
 
     pub(in crate::operators) fn left_schema(&self) -> SchemaRef {
-        self.left.schema()
-    }
-
-    pub(in crate::operators) fn reservation(&self, context: &Arc<TaskContext>) -> MemoryReservation {
-        MemoryConsumer::new(self.name()).register(context.memory_pool())
+        self.core.inputs[0].schema()
     }
 
     /// Whether each input has to come in order of time.
@@ -182,7 +168,8 @@ impl TimeJoinExec {
 
     /// The rows of both inputs in order of time, merged.
     pub(super) fn merge_ahead(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.merge([&ahead(&self.left, &self.times.0)?, &ahead(&self.right, &self.times.1)?], 0, context)
+        let [left, right] = self.inputs();
+        self.merge([&ahead(left, &self.times.0)?, &ahead(right, &self.times.1)?], 0, context)
     }
 
     /// The left rows as they come, in order of time, merged with those of the right scan.
@@ -190,7 +177,8 @@ impl TimeJoinExec {
         &self,
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        self.merge([&self.left, &ahead(&self.right, &self.times.1)?], 0, context)
+        let [left, right] = self.inputs();
+        self.merge([left, &ahead(right, &self.times.1)?], 0, context)
     }
 
     fn merge(
@@ -199,7 +187,7 @@ impl TimeJoinExec {
         partition: usize,
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let baseline = self.core.baseline(partition);
         let left = left.execute(partition, Arc::clone(context))?;
         let right = right.execute(partition, Arc::clone(context))?;
         let (inputs, held) = ((left, right), self.reservation(context));
@@ -209,19 +197,19 @@ impl TimeJoinExec {
                 let stream = futures::stream::try_unfold(merge, |mut merge| async move {
                     Ok(merge.next().await?.map(|batch| (batch, merge)))
                 });
-                Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+                Ok(self.stream(stream))
             }
             Matching::AsOf(of) => {
                 let merge = WaitingMerge::try_new(self, of, inputs, held, baseline)?;
                 let stream = futures::stream::try_unfold(merge, |mut merge| async move {
                     Ok(merge.next().await?.map(|batch| (batch, merge)))
                 });
-                Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+                Ok(self.stream(stream))
             }
             Matching::Around(shape) => {
                 let chunks = Chunks::try_new(self, shape, inputs, held, baseline)?;
                 let batches = chunks.batches(context.session_config().batch_size().max(1));
-                Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+                Ok(self.stream(batches))
             }
         }
     }
@@ -241,7 +229,7 @@ fn properties(
     [left, right]: [&Arc<dyn ExecutionPlan>; 2],
     (time, matching): (&Arc<dyn PhysicalExpr>, &Matching),
     schema: SchemaRef,
-) -> Arc<PlanProperties> {
+) -> PlanProperties {
     let mut equivalences = EquivalenceProperties::new(schema);
     // Left columns have the same places in the output.
     if keeps_left_order(way, matching) {
@@ -254,7 +242,7 @@ fn properties(
         Way::Merge | Way::ProbeInOrder | Way::BySeriesInOrder => {
             // No column of a splice has the time of each row.
             if !matching.is_splice() {
-                equivalences.add_orderings(by_time(time));
+                equivalences.add_orderings([[PhysicalSortExpr::new(Arc::clone(time), TIME_ORDER)]]);
             }
             1
         }
@@ -263,8 +251,7 @@ fn properties(
         Way::BySeriesInOrder => EmissionType::Final,
         Way::Merge | Way::Probe | Way::ProbeInOrder | Way::BySeries => EmissionType::Incremental,
     };
-    let partitioning = Partitioning::UnknownPartitioning(partitions);
-    Arc::new(PlanProperties::new(equivalences, partitioning, emission, Boundedness::Bounded))
+    known(equivalences, partitions, emission)
 }
 
 /// Whether left rows come one by one in the order they have.
@@ -273,12 +260,17 @@ fn keeps_left_order(way: Way, matching: &Matching) -> bool {
     keeps && matches!(matching, Matching::AsOf(_))
 }
 
-fn by_time(time: &Arc<dyn PhysicalExpr>) -> Option<LexOrdering> {
-    LexOrdering::new([PhysicalSortExpr::new(Arc::clone(time), TIME_ORDER)])
-}
+operator!(TimeJoinExec);
 
-impl DisplayAs for TimeJoinExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Operator for TimeJoinExec {
+    fn named(&self) -> &'static str {
+        match self.matching {
+            Matching::AsOf(_) => "AsOfJoinExec",
+            Matching::Around(_) => "SeriesJoinExec",
+        }
+    }
+
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (left, right) = &self.times;
         match &self.matching {
             Matching::AsOf(of) => write!(f, "{}: {left} {} {right}, on=[", self.name(), of.options.sign())?,
@@ -300,97 +292,39 @@ impl DisplayAs for TimeJoinExec {
             Way::ProbeInOrder => f.write_str(", right rows looked up by series, in time order"),
         }
     }
-}
 
-impl ExecutionPlan for TimeJoinExec {
-    fn name(&self) -> &'static str {
-        match self.matching {
-            Matching::AsOf(_) => "AsOfJoinExec",
-            Matching::Around(_) => "SeriesJoinExec",
-        }
+    fn needs(&self) -> Vec<Need> {
+        let need = |(ordered, time)| if ordered { Need::by_time(time) } else { Need::Any };
+        self.are_in_order().into_iter().zip([&self.times.0, &self.times.1]).map(need).collect()
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.left, &self.right]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        let each = self.are_in_order().map(|ordered| match ordered {
-            true => Distribution::SinglePartition,
-            false => Distribution::UnspecifiedDistribution,
-        });
-        InputDistributionRequirements::new(each.to_vec())
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        let times = [&self.times.0, &self.times.1];
-        let order = |(ordered, time): (bool, _)| {
-            ordered.then(|| by_time(time).map(OrderingRequirements::from)).flatten()
-        };
-        self.are_in_order().into_iter().zip(times).map(order).collect()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
+    fn keeps_order(&self) -> Vec<bool> {
         vec![keeps_left_order(self.way, &self.matching), false]
     }
 
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false, false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
         let aggregates = match &self.matching {
             Matching::AsOf(_) => None,
             Matching::Around(shape) => Some(shape.aggregates.exprs()),
         };
-        let mut go_on = f(&self.times.0)?;
-        go_on = go_on.visit_sibling(|| f(&self.times.1))?;
-        for expr in self.keys.0.iter().chain(&self.keys.1).chain(aggregates.into_iter().flatten()) {
-            go_on = go_on.visit_sibling(|| f(expr))?;
-        }
-        Ok(go_on)
+        let keys = self.keys.0.iter().chain(&self.keys.1);
+        let times = [&self.times.0, &self.times.1].into_iter();
+        times.chain(keys).chain(aggregates.into_iter().flatten()).cloned().collect()
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [left, right] = <[_; 2]>::try_from(children).map_err(|given| {
-            internal_datafusion_err!("a join by time has two inputs, not {}", given.len())
-        })?;
-        let (metrics, running) = (ExecutionPlanMetricsSet::new(), Arc::default());
-        let moved = Self { left, right, metrics, running, ..Self::clone(&self) };
-        Ok(Arc::new(match options.children_properties {
-            ChildrenPropertiesMode::Keep => moved,
-            ChildrenPropertiesMode::Recompute => moved.with_way(self.way),
+    fn moved(self, known: ChildrenPropertiesMode) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(match known {
+            ChildrenPropertiesMode::Keep => self,
+            ChildrenPropertiesMode::Recompute => self.with_way(self.way),
         }))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, crate::operators::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         match self.way {
-            Way::Merge => self.merge(self.inputs(), partition, &context),
-            Way::BySeries => self.by_series(partition, &context),
+            Way::Merge => self.merge(self.inputs(), output, &context),
+            Way::BySeries => self.by_series(output, &context),
             Way::BySeriesInOrder => self.by_series_in_order(&context),
-            Way::Probe | Way::ProbeInOrder => self.probe(partition, &context),
+            Way::Probe | Way::ProbeInOrder => self.probe(output, &context),
         }
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }

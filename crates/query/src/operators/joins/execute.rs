@@ -4,6 +4,7 @@ use super::exec::{TimeJoinExec, are_ordered};
 use super::order::{Placed, Sorted, TaskRows};
 use super::sides::Sides;
 use super::tasks::{Finders, Plan};
+use crate::operators::exec::Operator;
 use crate::operators::shared::Tasks;
 use crate::operators::workers;
 use crate::scan::row_bytes;
@@ -13,7 +14,6 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan};
 use futures::TryStreamExt;
 use std::sync::Arc;
@@ -55,9 +55,7 @@ impl Work {
         let finders = Finders::new(&sides, &join.matching)?;
         let read = (sides.left.scan.begin_reading(), sides.right.scan.begin_reading());
         let task_rows = batch_rows.saturating_mul(TASK_BATCHES);
-        // Not the running execution, which holds this.
-        let mut join = join.clone();
-        join.running = Arc::default();
+        let join = join.clone();
         let fits = finders.bytes().is_some_and(|bytes| held.try_grow(bytes).is_ok());
         Ok(Self { join, sides, finders, fits, task_rows, tasks: Tasks::default(), held, arrival, read })
     }
@@ -102,22 +100,18 @@ impl TimeJoinExec {
         partition: usize,
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let partitions = self.properties().partitioning.partition_count();
         let batch_rows = context.session_config().batch_size().max(1);
-        let work = self
-            .running
-            .join(partition, partitions, || Work::new(self, batch_rows, false, self.reservation(context)))?;
+        let work = self.running.join(partition, self.core.outputs(), || {
+            Work::new(self, batch_rows, false, self.reservation(context))
+        })?;
         if !work.fits {
             return match partition {
                 0 => self.merge_ahead(context),
                 _ => Ok(Box::pin(EmptyRecordBatchStream::new(self.schema()))),
             };
         }
-        let worker = Worker {
-            work,
-            reservation: self.reservation(context),
-            baseline: BaselineMetrics::new(&self.metrics, partition),
-        };
+        let worker =
+            Worker { work, reservation: self.reservation(context), baseline: self.core.baseline(partition) };
         let tasks = futures::stream::try_unfold(worker, |worker| async move {
             Ok::<_, DataFusionError>(worker.next()?.map(|rows| (rows, worker)))
         });
@@ -131,8 +125,7 @@ impl TimeJoinExec {
             });
             futures::stream::iter(batches)
         });
-        let rows = RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten());
-        Ok(make_cooperative(Box::pin(rows)))
+        Ok(make_cooperative(self.stream(batches.try_flatten())))
     }
 
     pub(super) fn by_series_in_order(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -156,8 +149,7 @@ impl TimeJoinExec {
             }
             Ok(join.ordered(&work, workers, (batch_rows, &context)))
         };
-        let rows = futures::stream::once(rows).try_flatten();
-        Ok(make_cooperative(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))))
+        Ok(make_cooperative(self.stream(futures::stream::once(rows).try_flatten())))
     }
 
     /// Whether so many rows can be put in order at the end.
@@ -176,7 +168,7 @@ impl TimeJoinExec {
         workers: usize,
         (batch_rows, context): (usize, &Arc<TaskContext>),
     ) -> SendableRecordBatchStream {
-        let baseline = BaselineMetrics::new(&self.metrics, 0);
+        let baseline = self.core.baseline(0);
         let worker = || Worker {
             work: Arc::clone(work),
             reservation: self.reservation(context),
@@ -200,7 +192,7 @@ impl TimeJoinExec {
                 sorted.batch(start..sorted.rows().min(start + batch_rows))
             }))
         });
-        Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten()))
+        self.stream(batches.try_flatten())
     }
 }
 

@@ -1,36 +1,30 @@
 //! The operator of LATEST ON.
 
 use crate::arrays::pinned::{PinnedRows, Place};
+use crate::operators::TIME_ORDER;
+use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::key::{KeyIds, KeyReader};
 use crate::operators::reduce::{Reduce, in_pieces, reduce};
 use crate::scan::{NewestRows, ScanExec};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
-};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
-};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::EmissionType;
 use std::fmt;
 use std::sync::Arc;
 
 /// Keeps the newest row of each key; yields them in order of time.
 #[derive(Debug, Clone)]
 pub(crate) struct LatestOnExec {
-    input: Arc<dyn ExecutionPlan>,
+    core: Core,
     time: Arc<dyn PhysicalExpr>,
     keys: Vec<Arc<dyn PhysicalExpr>>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
 }
 
 impl LatestOnExec {
@@ -41,77 +35,35 @@ impl LatestOnExec {
     ) -> Self {
         let mut equivalences = EquivalenceProperties::new(input.schema());
         if time.downcast_ref::<Column>().is_some() {
-            equivalences
-                .add_orderings([[PhysicalSortExpr::new(Arc::clone(&time), super::super::TIME_ORDER)]]);
+            equivalences.add_orderings([[PhysicalSortExpr::new(Arc::clone(&time), TIME_ORDER)]]);
         }
-        let partitioning = Partitioning::UnknownPartitioning(1);
-        let properties =
-            PlanProperties::new(equivalences, partitioning, EmissionType::Final, Boundedness::Bounded);
-        Self { input, time, keys, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
+        let core = Core::new([input], known(equivalences, 1, EmissionType::Final));
+        Self { core, time, keys }
     }
 }
 
-impl DisplayAs for LatestOnExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(LatestOnExec);
+
+impl Operator for LatestOnExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LatestOnExec: {} per [", self.time)?;
         crate::operators::sample::node::write_list(f, &self.keys)?;
         f.write_str("]")
     }
-}
 
-impl ExecutionPlan for LatestOnExec {
-    fn name(&self) -> &'static str {
-        "LatestOnExec"
+    fn needs(&self) -> Vec<Need> {
+        vec![Need::One]
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        std::iter::once(&self.time).chain(&self.keys).cloned().collect()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = f(&self.time)?;
-        for key in &self.keys {
-            go_on = go_on.visit_sibling(|| f(key))?;
-        }
-        Ok(go_on)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
-        Ok(Arc::new(Self { input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, super::super::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let reservation = MemoryConsumer::new("LatestOnExec").register(context.memory_pool());
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let baseline = self.core.baseline(output);
+        let reservation = self.reservation(&context);
         if let Some(newest) = self.newest_of_scan() {
-            let looked_at = MetricBuilder::new(&self.metrics).global_counter("segments_looked_at");
+            let looked_at = self.core.counter("segments_looked_at");
             let batch_rows = context.session_config().batch_size();
             let rows = async move {
                 let _timer = baseline.elapsed_compute().timer();
@@ -122,14 +74,10 @@ impl ExecutionPlan for LatestOnExec {
             };
             return Ok(in_pieces(rows, self.schema(), batch_rows, reservation));
         }
-        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let input = self.core.input().execute(output, Arc::clone(&context))?;
         let newest = Newest::try_new(self, reservation.new_empty())?;
         let batch_rows = context.session_config().batch_size();
         Ok(reduce(newest, input, self.schema(), (batch_rows, reservation), baseline))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }
 
@@ -138,7 +86,7 @@ impl LatestOnExec {
     fn newest_of_scan(&self) -> Option<NewestRows> {
         let place = |expr: &Arc<dyn PhysicalExpr>| expr.downcast_ref::<Column>().map(Column::index);
         let keys: Option<Vec<usize>> = self.keys.iter().map(place).collect();
-        NewestRows::new(ScanExec::of(&self.input)?, place(&self.time)?, &keys?)
+        NewestRows::new(ScanExec::of(self.core.input())?, place(&self.time)?, &keys?)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::book::{Sides, Venues};
 use crate::operators::TIME_ORDER;
+use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::key::{KeyIds, KeyReader};
 use crate::operators::sample::node::write_list;
 use crate::operators::series::BySeries;
@@ -11,21 +12,15 @@ use datafusion::arrow::array::{ArrayRef, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_datafusion_err, internal_err};
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
-};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
-};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::TryStreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -49,15 +44,13 @@ pub(crate) struct QuoteColumns {
 /// Yields a row a quote: the best of both sides.
 #[derive(Debug, Clone)]
 pub(crate) struct NbboExec {
-    /// The rows, or the scan they are read from by series.
-    input: Arc<dyn ExecutionPlan>,
+    /// Its input is the rows, or the scan they are read from by series.
+    core: Core,
     /// That of the quotes.
     quotes: SchemaRef,
     by_series: Option<BySeries>,
     columns: Arc<QuoteColumns>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-    execution: Arc<Shared<Tasks<Found>>>,
+    execution: Shared<Tasks<Found>>,
 }
 
 /// What the outputs of one execution share.
@@ -82,102 +75,41 @@ impl NbboExec {
             let time: Arc<dyn PhysicalExpr> = Arc::new(Column::new(output.field(0).name(), 0));
             equivalences.add_orderings([[PhysicalSortExpr::new(time, TIME_ORDER)]]);
         }
-        let partitioning = Partitioning::UnknownPartitioning(outputs);
-        let emission = EmissionType::Incremental;
-        let properties = PlanProperties::new(equivalences, partitioning, emission, Boundedness::Bounded);
-        Self {
-            input,
-            quotes,
-            by_series,
-            columns: Arc::new(columns),
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-            execution: Arc::default(),
-        }
+        let core = Core::new([input], known(equivalences, outputs, EmissionType::Incremental));
+        Self { core, quotes, by_series, columns: Arc::new(columns), execution: Shared::default() }
     }
 
     fn scan(&self) -> Result<&ScanExec> {
-        ScanExec::of(&self.input).ok_or_else(|| internal_datafusion_err!("NbboExec by series has no scan"))
-    }
-
-    fn exprs(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
-        let QuoteColumns { time, series, venue, prices, sizes } = self.columns.as_ref();
-        [time, venue].into_iter().chain(series).chain(prices).chain(sizes.iter().flatten())
+        ScanExec::of(self.core.input())
+            .ok_or_else(|| internal_datafusion_err!("NbboExec by series has no scan"))
     }
 }
 
-impl DisplayAs for NbboExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(NbboExec);
+
+impl Operator for NbboExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let QuoteColumns { series, venue, prices: [bid, ask], .. } = self.columns.as_ref();
         write!(f, "NbboExec: bid={bid}, ask={ask}, venue={venue}, series=[")?;
         write_list(f, series)?;
         f.write_str(if self.by_series.is_some() { "], by series" } else { "], by rows in order of time" })
     }
-}
 
-impl ExecutionPlan for NbboExec {
-    fn name(&self) -> &'static str {
-        "NbboExec"
+    fn needs(&self) -> Vec<Need> {
+        vec![if self.by_series.is_some() { Need::Any } else { Need::by_time(&self.columns.time) }]
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let QuoteColumns { time, series, venue, prices, sizes } = self.columns.as_ref();
+        [time, venue].into_iter().chain(series).chain(prices).chain(sizes.iter().flatten()).cloned().collect()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![match &self.by_series {
-            Some(_) => Distribution::UnspecifiedDistribution,
-            None => Distribution::SinglePartition,
-        }])
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        let time = || LexOrdering::new([PhysicalSortExpr::new(Arc::clone(&self.columns.time), TIME_ORDER)]);
-        vec![if self.by_series.is_some() { None } else { time().map(OrderingRequirements::from) }]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = TreeNodeRecursion::Continue;
-        for expr in self.exprs() {
-            go_on = go_on.visit_sibling(|| f(expr))?;
-        }
-        Ok(go_on)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
-        let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Arc::default());
-        Ok(Arc::new(Self { input, metrics, execution, ..Self::clone(&self) }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, crate::operators::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let reservation = MemoryConsumer::new("NbboExec").register(context.memory_pool());
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let metrics = self.core.baseline(output);
+        let reservation = self.reservation(&context);
         let books = Books::try_new(&self.columns, &self.quotes, self.schema(), reservation)?;
         let Some(by_series) = self.by_series.clone() else {
-            let input = self.input.execute(0, context)?;
+            let input = self.core.input().execute(0, context)?;
             let state = (input, books);
             let rows = futures::stream::try_unfold(state, move |(mut input, mut books)| {
                 let metrics = metrics.clone();
@@ -189,19 +121,15 @@ impl ExecutionPlan for NbboExec {
                     Ok(Some((rows, (input, books))))
                 }
             });
-            return Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)));
+            return Ok(self.stream(rows));
         };
-        let scan = self.scan()?;
-        if scan.filters().is_some() {
-            return internal_err!("a template of a plan cannot run");
-        }
-        let outputs = self.properties.partitioning.partition_count();
+        let scan = self.scan()?.bound()?;
         let width = scan.projection().len() + self.quotes.fields().len() + self.schema().fields().len();
         let mut worker = Worker {
-            read: scan.read_by_another(partition),
+            read: scan.read_by_another(output),
             scan: scan.clone(),
             by_series,
-            work: self.execution.join(partition, outputs, || Ok(Tasks::default()))?,
+            work: self.execution.join(output, self.core.outputs(), || Ok(Tasks::default()))?,
             chain: None,
             books,
             row_bytes: 2 * width * size_of::<u64>(),
@@ -210,11 +138,7 @@ impl ExecutionPlan for NbboExec {
             metrics,
         };
         let rows = futures::stream::iter(std::iter::from_fn(move || worker.next().transpose()));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Ok(self.stream(rows))
     }
 }
 

@@ -2,23 +2,20 @@
 
 use super::node::{Measure, PairMeasure};
 use super::side::{Found, Pairs, Reading, Side, SideExprs, meet};
+use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::key::KeyIds;
 use crate::operators::workers;
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{HashMap, internal_err};
+use datafusion::common::HashMap;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
-};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::{Stream, StreamExt, TryStreamExt};
 use std::fmt;
 use std::ops::Range;
@@ -34,13 +31,11 @@ const CORE_LOOKS_MIN: u64 = if cfg!(test) { 8 } else { 1 << 16 };
 /// Yields a row for each pair of groups that meet.
 #[derive(Debug, Clone)]
 pub(crate) struct PairGroupsExec {
-    inputs: [Arc<dyn ExecutionPlan>; 2],
+    core: Core<2>,
     exprs: Arc<[SideExprs; 2]>,
     /// The key columns of the output: a side, and which of its groups' columns.
     keys: Arc<[(usize, usize)]>,
     measures: Arc<[PairMeasure]>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
 }
 
 impl PairGroupsExec {
@@ -51,29 +46,18 @@ impl PairGroupsExec {
         measures: &[PairMeasure],
         schema: SchemaRef,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self {
-            inputs,
-            exprs: Arc::new(exprs),
-            keys: keys.into(),
-            measures: measures.into(),
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
+        let properties = known(EquivalenceProperties::new(schema), 1, EmissionType::Final);
+        let core = Core::new(inputs, properties);
+        Self { core, exprs: Arc::new(exprs), keys: keys.into(), measures: measures.into() }
     }
 
     /// Reads both sides, one after the other: what is below works on several cores.
     async fn sides(&self, context: &Arc<TaskContext>) -> Result<[Arc<Side>; 2]> {
-        let types = self.exprs[0].on.iter().map(|expr| expr.data_type(&self.inputs[0].schema()));
+        let types = self.exprs[0].on.iter().map(|expr| expr.data_type(&self.core.inputs[0].schema()));
         let mut on = KeyIds::try_new(&types.collect::<Result<Vec<_>>>()?)?;
         let mut sides = Vec::with_capacity(2);
-        for (input, exprs) in self.inputs.iter().zip(self.exprs.iter()) {
-            let reservation = MemoryConsumer::new(self.name()).register(context.memory_pool());
+        for (input, exprs) in self.core.inputs.iter().zip(self.exprs.iter()) {
+            let reservation = self.reservation(context);
             let mut reading = Reading::try_new(exprs, &input.schema(), reservation)?;
             let mut rows = input.execute(0, Arc::clone(context))?;
             while let Some(batch) = rows.try_next().await? {
@@ -118,7 +102,7 @@ impl PairGroupsExec {
         let sides = self.sides(&context).await?;
         let batch_rows = context.session_config().batch_size().max(1);
         let parts = self.parts(sides, context.session_config().target_partitions()).into_iter().map(|part| {
-            let reservation = MemoryConsumer::new(self.name()).register(context.memory_pool());
+            let reservation = self.reservation(&context);
             let baseline = baseline.clone();
             async move {
                 let _timer = baseline.elapsed_compute().timer();
@@ -249,73 +233,27 @@ impl PairRows {
     }
 }
 
-impl DisplayAs for PairGroupsExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(PairGroupsExec);
+
+impl Operator for PairGroupsExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let schema = self.schema();
         let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
         let on = self.exprs[0].on.iter().zip(&self.exprs[1].on);
         let on: Vec<String> = on.map(|(left, right)| format!("{left} = {right}")).collect();
         write!(f, "PairGroupsExec: [{}], on=[{}]", names.join(", "), on.join(", "))
     }
-}
 
-impl ExecutionPlan for PairGroupsExec {
-    fn name(&self) -> &'static str {
-        "PairGroupsExec"
+    fn needs(&self) -> Vec<Need> {
+        vec![Need::One, Need::One]
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.exprs.iter().flat_map(SideExprs::all).cloned().collect()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.inputs.iter().collect()
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::SinglePartition; 2])
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false; 2]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = TreeNodeRecursion::Continue;
-        for expr in self.exprs.iter().flat_map(SideExprs::all) {
-            go_on = go_on.visit_sibling(|| f(expr))?;
-        }
-        Ok(go_on)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok(inputs) = children.try_into() else {
-            return internal_err!("PairGroupsExec has two inputs");
-        };
-        Ok(Arc::new(Self { inputs, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, crate::operators::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let rows = futures::stream::once(self.clone().pairs(context, baseline)).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let baseline = self.core.baseline(output);
+        Ok(self.stream(futures::stream::once(self.clone().pairs(context, baseline)).try_flatten()))
     }
 }

@@ -6,6 +6,7 @@ use super::sampler::{Sampler, Shape};
 use super::source::Source;
 use crate::error::external;
 use crate::functions::bucket::Bucketing;
+use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
 use crate::operators::{TIME_ORDER, workers};
 use crate::settings::{goes_by_statistics, has_pipeline};
@@ -13,22 +14,16 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::aggregate::{AggregateFunctionExpr, LoweredAggregate};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
-};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
-};
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, Partitioning, PlanProperties,
+    EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::StreamExt;
 use std::fmt;
@@ -40,13 +35,11 @@ use std::sync::Arc;
 /// ranges ([`ranges`]); else batch by batch.
 #[derive(Debug, Clone)]
 pub(crate) struct SampleByExec {
-    pub(super) input: Arc<dyn ExecutionPlan>,
+    pub(super) core: Core,
     /// The time and how it falls into buckets; `None` for GROUP BY.
     pub(super) time: Option<(Arc<dyn PhysicalExpr>, Bucketing)>,
     pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) aggregates: Vec<LoweredAggregate>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
 }
 
 impl SampleByExec {
@@ -58,8 +51,7 @@ impl SampleByExec {
         schema: SchemaRef,
     ) -> Self {
         let ordered_by = keys.len() + usize::from(time.is_some());
-        let properties = Arc::new(grid_properties(schema, ordered_by));
-        Self { input, time, keys, aggregates, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self { core: Core::new([input], grid_properties(schema, ordered_by)), time, keys, aggregates }
     }
 
     /// Whether its rows are reduced by ranges of one series.
@@ -69,7 +61,7 @@ impl SampleByExec {
             let known = !self.awaits_first() || !source.has_condition();
             source.has_ranges(time, &self.keys) && source.is_as_it_lies() && known
         };
-        self.aggregate_order().is_none() && Source::of(&self.input).is_some_and(fits)
+        self.aggregate_order().is_none() && Source::of(self.core.input()).is_some_and(fits)
     }
 
     /// Whether buckets count from the first row.
@@ -148,11 +140,11 @@ impl SampleByExec {
     /// What is grouped by what, batch by batch.
     fn shape(&self) -> Result<Shape> {
         let (time, output) = (self.time.clone(), self.schema());
-        Shape::of_batches(self.input.schema(), time, &self.keys, &self.aggregates, output)
+        Shape::of_batches(self.core.input().schema(), time, &self.keys, &self.aggregates, output)
     }
 
     pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.input
+        self.core.input()
     }
 
     pub(crate) fn keys(&self) -> &[Arc<dyn PhysicalExpr>] {
@@ -168,12 +160,7 @@ impl SampleByExec {
 pub(crate) fn grid_properties(schema: SchemaRef, columns: usize) -> PlanProperties {
     let mut equivalences = EquivalenceProperties::new(Arc::clone(&schema));
     equivalences.add_orderings(grid_order(&schema, columns));
-    PlanProperties::new(
-        equivalences,
-        Partitioning::UnknownPartitioning(1),
-        EmissionType::Final,
-        Boundedness::Bounded,
-    )
+    known(equivalences, 1, EmissionType::Final)
 }
 
 /// The order by the first `columns`.
@@ -185,8 +172,14 @@ pub(crate) fn grid_order(schema: &SchemaRef, columns: usize) -> Option<LexOrderi
     }))
 }
 
-impl DisplayAs for SampleByExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(SampleByExec);
+
+impl Operator for SampleByExec {
+    fn named(&self) -> &'static str {
+        if self.time.is_some() { "SampleByExec" } else { "GroupByExec" }
+    }
+
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name())?;
         if let Some((time, bucketing)) = &self.time {
             write!(f, "{time} every {bucketing}, ")?;
@@ -198,112 +191,57 @@ impl DisplayAs for SampleByExec {
         super::node::write_list(f, &names)?;
         f.write_str(if self.is_by_ranges() { "], by ranges" } else { "], by rows" })
     }
-}
 
-impl ExecutionPlan for SampleByExec {
-    fn name(&self) -> &'static str {
-        if self.time.is_some() { "SampleByExec" } else { "GroupByExec" }
+    fn needs(&self) -> Vec<Need> {
+        vec![self.order().map_or(Need::Any, Need::Ordered)]
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![match self.order() {
-            Some(_) => Distribution::SinglePartition,
-            None => Distribution::UnspecifiedDistribution,
-        }])
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![self.order().map(OrderingRequirements::from)]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = TreeNodeRecursion::Continue;
-        for key in self.time.iter().map(|(time, _)| time).chain(&self.keys) {
-            go_on = go_on.visit_sibling(|| f(key))?;
-        }
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let mut exprs: Vec<_> = self.time.iter().map(|(time, _)| time).chain(&self.keys).cloned().collect();
         for aggregate in &self.aggregates {
-            for argument in aggregate.aggregate.expressions().iter().chain(&aggregate.filter) {
-                go_on = go_on.visit_sibling(|| f(argument))?;
-            }
+            exprs.extend(aggregate.aggregate.expressions());
+            exprs.extend(aggregate.filter.clone());
         }
-        Ok(go_on)
+        exprs
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
-        Ok(Arc::new(Self { input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, super::super::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let by_ranges = self.is_by_ranges();
         if by_ranges && self.awaits_first() {
-            let first = Source::of(&self.input).map(|source| source.first_time()).transpose();
+            let first = Source::of(self.core.input()).map(|source| source.first_time()).transpose();
             let first = first.map_err(external)?.flatten();
             let Some(_) = first else { return Ok(Box::pin(EmptyRecordBatchStream::new(self.schema()))) };
-            return self.with_first(first).execute(partition, context);
+            return self.with_first(first).run(output, context);
         }
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let baseline = self.core.baseline(output);
         let batch_rows = context.session_config().batch_size();
-        let consumer = MemoryConsumer::new(self.name());
-        let pool = Arc::clone(context.memory_pool());
-        let held = consumer.clone_with_new_id().register(&pool);
-        let spared = MetricBuilder::new(&self.metrics).global_counter("rows_not_read");
+        let held = self.reservation(&context);
+        let spared = self.core.counter("rows_not_read");
         let by_statistics = goes_by_statistics(context.session_config().options());
         let by_ranges = by_ranges && has_pipeline(context.session_config().options());
         if by_ranges && let Some(plan) = RangePlan::of(self, batch_rows, by_statistics, spared)? {
-            let workers = Source::of(&self.input).map_or(1, |source| source.outputs());
-            let reservation = move || consumer.clone_with_new_id().register(&pool);
-            let rows = ranges::run(Arc::new(plan), workers, reservation, baseline);
+            let workers = Source::of(self.core.input()).map_or(1, |source| source.outputs());
+            let rows = ranges::run(Arc::new(plan), workers, self.reservations(&context), baseline);
             return Ok(in_pieces(rows, self.schema(), batch_rows, held));
         }
         if self.awaits_first() {
-            let input = self.input.execute(0, Arc::clone(&context))?;
-            let rows = self.clone().reduce_from_first(input, consumer.register(&pool), baseline);
+            let input = self.core.input().execute(0, Arc::clone(&context))?;
+            let rows = self.clone().reduce_from_first(input, self.reservation(&context), baseline);
             return Ok(in_pieces(rows, self.schema(), batch_rows, held));
         }
         let shape = Arc::new(self.shape()?);
-        let sampler = || Sampler::try_new(&shape, consumer.clone_with_new_id().register(&pool));
-        let inputs = self.input.output_partitioning().partition_count();
+        let sampler = || Sampler::try_new(&shape, self.reservation(&context));
+        let inputs = self.core.input().output_partitioning().partition_count();
         if inputs == 1 {
-            let input = self.input.execute(0, Arc::clone(&context))?;
+            let input = self.core.input().execute(0, Arc::clone(&context))?;
             return Ok(reduce(sampler()?, input, self.schema(), (batch_rows, held), baseline));
         }
         let parts = (0..inputs).map(|input| {
-            let rows = self.input.execute(input, Arc::clone(&context))?;
+            let rows = self.core.input().execute(input, Arc::clone(&context))?;
             Ok(feed(sampler()?, rows, baseline.clone()))
         });
         let parts = parts.collect::<Result<Vec<_>>>()?;
         Ok(in_pieces(merge_all(parts, baseline), self.schema(), batch_rows, held))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }
 

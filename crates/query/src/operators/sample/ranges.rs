@@ -102,12 +102,12 @@ impl RangePlan {
         by_statistics: bool,
         spared: Count,
     ) -> Result<Option<Self>> {
-        let Some(source) = Source::of(&exec.input) else { return Ok(None) };
+        let Some(source) = Source::of(exec.core.input()) else { return Ok(None) };
         let time = exec.time.as_ref().map(|(time, _)| time);
         if !source.has_ranges(time, &exec.keys) {
             return Ok(None);
         }
-        let input = exec.input.schema();
+        let input = exec.core.input().schema();
         // Which rows there are is found out from their values.
         let conditional = source.scan.has_condition();
         let resolve = |expr: &Arc<dyn PhysicalExpr>| source.resolve(expr);

@@ -27,7 +27,7 @@ impl TimeJoinExec {
     /// For an aggregate that needs its rows in another order than that of time.
     pub(in crate::operators) fn around(
         node: &SeriesJoin,
-        inputs: (Arc<dyn ExecutionPlan>, Arc<dyn ExecutionPlan>),
+        inputs: [Arc<dyn ExecutionPlan>; 2],
         lowered: Lowered,
     ) -> Result<Self> {
         let pairs = node.pairs()?;

@@ -4,6 +4,7 @@ use super::once::OnceExec;
 use super::radix::{self, Keyed, Narrow, Wide, has_keys, keys_of, values_of};
 use crate::arrays::gather::gather;
 use crate::error::from_arrow;
+use crate::operators::exec::{Core, Operator, operator};
 use crate::operators::workers;
 use crate::scan::row_bytes;
 use crate::settings::has_pipeline;
@@ -13,22 +14,19 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, internal_datafusion_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
-    PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements};
 use futures::{StreamExt, TryStreamExt};
 use std::cmp::Ordering;
 use std::fmt;
@@ -73,13 +71,12 @@ impl PhysicalOptimizerRule for RadixSorts {
 /// Yields rows in the order of a number and perhaps other keys after it.
 #[derive(Debug, Clone)]
 pub(crate) struct RadixSortExec {
+    core: Core,
     /// DataFusion's nodes, over an input of this kind.
     theirs: Arc<dyn ExecutionPlan>,
-    input: Arc<dyn ExecutionPlan>,
     exprs: LexOrdering,
     /// Whether all partitions become one, else each is sorted by itself.
     merged: bool,
-    metrics: ExecutionPlanMetricsSet,
 }
 
 impl RadixSortExec {
@@ -99,11 +96,10 @@ impl RadixSortExec {
         if !has_keys(&first.expr.data_type(&sort.schema()).ok()?) {
             return None;
         }
-        let (input, exprs) = (Arc::clone(sort.input()), sort.expr().clone());
         // Many partitions become one in a merge only.
         let merged = merge.is_some() || !sort.preserve_partitioning();
-        let metrics = ExecutionPlanMetricsSet::new();
-        Some(Self { theirs: Arc::clone(node), input, exprs, merged, metrics })
+        let core = Core::new([Arc::clone(sort.input())], Arc::clone(node.properties()));
+        Some(Self { core, theirs: Arc::clone(node), exprs: sort.expr().clone(), merged })
     }
 
     /// DataFusion's nodes over another input.
@@ -124,12 +120,11 @@ impl RadixSortExec {
         context: Arc<TaskContext>,
         baseline: BaselineMetrics,
     ) -> Result<SendableRecordBatchStream> {
-        let partitions = self.input.output_partitioning().partition_count();
+        let partitions = self.core.input().output_partitioning().partition_count();
         let inputs = if self.merged { 0..partitions } else { partition..partition + 1 };
-        let consumer = MemoryConsumer::new(self.name());
         let reading = inputs.clone().map(|input| {
-            let rows = self.input.execute(input, Arc::clone(&context))?;
-            let reservation = consumer.clone_with_new_id().register(context.memory_pool());
+            let rows = self.core.input().execute(input, Arc::clone(&context))?;
+            let reservation = self.reservation(&context);
             let (exprs, baseline) = (self.exprs.clone(), baseline.clone());
             Ok(Input::read(rows, exprs, reservation, baseline))
         });
@@ -141,7 +136,7 @@ impl RadixSortExec {
             for (at, input) in inputs.zip(read) {
                 once[at] = Some(input.again());
             }
-            let once = Arc::new(OnceExec::new(&self.input, once));
+            let once = Arc::new(OnceExec::new(self.core.input(), once));
             return self.theirs_over(once)?.execute(partition, context);
         }
         let batch_rows = context.session_config().batch_size().max(1);
@@ -163,7 +158,6 @@ impl RadixSortExec {
             }
         });
         let sorted = workers::started(sorted);
-        let schema = self.schema();
         let parts =
             futures::stream::iter(sorted).then(std::convert::identity).map_ok(move |(batches, rows)| {
                 let baseline = baseline.clone();
@@ -174,7 +168,7 @@ impl RadixSortExec {
                     Ok(batch)
                 })
             });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, parts.try_flatten())))
+        Ok(self.stream(parts.try_flatten()))
     }
 }
 
@@ -452,84 +446,38 @@ fn every<K: Keyed>(keyed: &[Vec<K>], step: usize) -> Vec<u64> {
     keyed.iter().flat_map(|of| of.iter().step_by(step)).map(|row| row.key()).collect()
 }
 
-impl DisplayAs for RadixSortExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(RadixSortExec);
+
+impl Operator for RadixSortExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RadixSortExec: expr=[{}]", self.exprs)?;
         if self.merged { Ok(()) } else { f.write_str(", each partition") }
     }
-}
 
-impl ExecutionPlan for RadixSortExec {
-    fn name(&self) -> &'static str {
-        "RadixSortExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.theirs.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+    fn distributions(&self) -> InputDistributionRequirements {
         match self.theirs.downcast_ref::<SortPreservingMergeExec>() {
             Some(merge) => merge.input().input_distribution_requirements(),
             None => self.theirs.input_distribution_requirements(),
         }
     }
 
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![None]
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.exprs.iter().map(|by| Arc::clone(&by.expr)).collect()
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = TreeNodeRecursion::Continue;
-        for by in &self.exprs {
-            go_on = go_on.visit_sibling(|| f(&by.expr))?;
-        }
-        Ok(go_on)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
+    fn moved(self, known: ChildrenPropertiesMode) -> Result<Arc<dyn ExecutionPlan>> {
         // Theirs gets its input when it is needed.
-        let theirs = match options.children_properties {
-            ChildrenPropertiesMode::Keep => Arc::clone(&self.theirs),
-            ChildrenPropertiesMode::Recompute => self.theirs_over(Arc::clone(&input))?,
-        };
-        Ok(Arc::new(Self { theirs, input, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
+        if known == ChildrenPropertiesMode::Keep {
+            return Ok(Arc::new(self));
+        }
+        let theirs = self.theirs_over(Arc::clone(self.core.input()))?;
+        let core = Core { properties: Arc::clone(theirs.properties()), ..self.core };
+        Ok(Arc::new(Self { core, theirs, ..self }))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, super::super::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let rows = futures::stream::once(self.clone().sorted(partition, context, baseline)).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let baseline = self.core.baseline(output);
+        let rows = self.clone().sorted(output, context, baseline);
+        Ok(self.stream(futures::stream::once(rows).try_flatten()))
     }
 }

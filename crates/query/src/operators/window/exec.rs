@@ -4,6 +4,7 @@ use super::frame::Sight;
 use super::kernel::Kernel;
 use super::slices::{Order, Slices};
 use crate::operators::below::{Layer, batch_of};
+use crate::operators::exec::{Core, Operator, known, operator};
 use crate::operators::filters::on_scan;
 use crate::operators::pieces::is_large;
 use crate::operators::reduce::Reduce;
@@ -14,20 +15,16 @@ use crate::scan::{Reach, ScanExec, SeriesOrder, SeriesReader, SeriesTask};
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::DataFusionError;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{internal_datafusion_err, internal_err};
+use datafusion::common::{DataFusionError, internal_datafusion_err, internal_err};
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
-    Partitioning, PlanProperties, WindowExpr,
+    ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties, WindowExpr,
 };
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use std::fmt;
@@ -148,16 +145,14 @@ pub(super) enum Step {
 /// free the next one.
 #[derive(Debug, Clone)]
 pub(crate) struct SeriesWindowExec {
-    input: Arc<dyn ExecutionPlan>,
+    core: Core,
     /// The lowest first.
     steps: Arc<[Step]>,
     /// Columns of the table that make a series, ascending.
     keys: Vec<usize>,
     /// In which order series come, where that matters: they come from one output then.
     order: Option<Arc<SeriesOrder>>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-    execution: Arc<Shared<Tasks<Found>>>,
+    execution: Shared<Tasks<Found>>,
 }
 
 /// The tasks of one execution.
@@ -193,9 +188,14 @@ impl SeriesWindowExec {
             })
         };
         let steps: Arc<[Step]> = steps.into_iter().map(&mut by_keys).collect::<Result<_>>()?;
-        let properties = Arc::new(properties(&input, &steps, schema)?);
-        let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, steps, keys, order: None, properties, metrics, execution: Arc::default() })
+        let properties = properties(&input, &steps, schema)?;
+        Ok(Self {
+            core: Core::new([input], properties),
+            steps,
+            keys,
+            order: None,
+            execution: Shared::default(),
+        })
     }
 
     /// The same rows in the order of some columns of what it yields: of symbols of the series, and perhaps of time after
@@ -215,10 +215,9 @@ impl SeriesWindowExec {
         });
         equivalences.add_orderings([sorted.collect::<Vec<_>>()]);
         let one = Partitioning::UnknownPartitioning(1);
-        let properties = PlanProperties::clone(&self.properties).with_eq_properties(equivalences);
-        let properties = Arc::new(properties.with_partitioning(one));
-        let (order, metrics) = (Some(Arc::new(order)), ExecutionPlanMetricsSet::new());
-        Ok(Some(Self { order, properties, metrics, execution: Arc::default(), ..self.clone() }))
+        let properties = PlanProperties::clone(&self.core.properties).with_eq_properties(equivalences);
+        let core = self.core.with_properties(properties.with_partitioning(one));
+        Ok(Some(Self { core, order: Some(Arc::new(order)), ..self.clone() }))
     }
 
     /// The same where the scan works out the filter that rows come through first; `None` where they come through none.
@@ -227,20 +226,21 @@ impl SeriesWindowExec {
         if is_large(predicate) {
             return Ok(None);
         }
-        let Some(input) = on_scan(&self.input, |scan| scan.with_condition(predicate, None, None))? else {
+        let Some(input) = on_scan(self.core.input(), |scan| scan.with_condition(predicate, None, None))?
+        else {
             return Ok(None);
         };
         let steps = self.steps[1..].to_vec().into();
-        let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Arc::default());
-        Ok(Some(Self { input, steps, metrics, execution, ..self.clone() }))
+        let core = Core::new([input], Arc::clone(&self.core.properties));
+        Ok(Some(Self { core, steps, ..self.clone() }))
     }
 
     fn scan(&self) -> Result<&ScanExec> {
-        scan_of(&self.input)
+        scan_of(self.core.input())
     }
 
     pub(super) fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.input
+        self.core.input()
     }
 
     pub(super) fn steps(&self) -> &[Step] {
@@ -279,8 +279,7 @@ fn properties(input: &Arc<dyn ExecutionPlan>, steps: &[Step], schema: SchemaRef)
             equivalences.add_orderings([[PhysicalSortExpr::new(column, TIME_ORDER)]]);
         }
     }
-    let partitioning = Partitioning::UnknownPartitioning(outputs);
-    Ok(PlanProperties::new(equivalences, partitioning, EmissionType::Incremental, Boundedness::Bounded))
+    Ok(known(equivalences, outputs, EmissionType::Incremental))
 }
 
 /// The column of the table that one is after the steps.
@@ -316,8 +315,10 @@ fn time_after(scan: &ScanExec, steps: &[Step]) -> Option<usize> {
     Some(place)
 }
 
-impl DisplayAs for SeriesWindowExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(SeriesWindowExec);
+
+impl Operator for SeriesWindowExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages = self.steps.iter().filter_map(|step| match step {
             Step::Windows(stage) => Some(stage),
             Step::Layer(_) | Step::Groups(_) => None,
@@ -349,36 +350,10 @@ impl DisplayAs for SeriesWindowExec {
         }
         Ok(())
     }
-}
 
-impl ExecutionPlan for SeriesWindowExec {
-    fn name(&self) -> &'static str {
-        "SeriesWindowExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution])
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = TreeNodeRecursion::Continue;
-        for step in self.steps.iter() {
-            let exprs = match step {
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let of_step = |step: &Step| -> Vec<Arc<dyn PhysicalExpr>> {
+            match step {
                 Step::Layer(Layer::Filter(predicate)) => vec![Arc::clone(predicate)],
                 Step::Layer(Layer::Project(exprs, _)) => exprs.clone(),
                 Step::Windows(stage) => {
@@ -386,59 +361,31 @@ impl ExecutionPlan for SeriesWindowExec {
                     arguments.chain(stage.slices.exprs().cloned()).collect()
                 }
                 Step::Groups(shape) => shape.exprs().cloned().collect(),
-            };
-            for expr in &exprs {
-                go_on = go_on.visit_sibling(|| f(expr))?;
             }
-        }
-        Ok(go_on)
+        };
+        self.steps.iter().flat_map(of_step).collect()
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
-        let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Arc::default());
-        Ok(Arc::new(Self { input, metrics, execution, ..Self::clone(&self) }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, super::super::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let scan = self.scan()?;
-        if scan.filters().is_some() {
-            return internal_err!("a template of a plan cannot run");
-        }
-        let outputs = self.properties.partitioning.partition_count();
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let scan = self.scan()?.bound()?;
         let worker = Worker {
-            read: scan.read_by_another(partition),
+            read: scan.read_by_another(output),
             scan: scan.clone(),
             keys: self.keys.clone(),
             order: self.order.clone(),
             steps: Arc::clone(&self.steps),
-            work: self.execution.join(partition, outputs, || Ok(Tasks::default()))?,
+            work: self.execution.join(output, self.core.outputs(), || Ok(Tasks::default()))?,
             schema: self.schema(),
             batch_rows: context.session_config().batch_size().max(1).saturating_mul(BATCHES_AT_ONCE),
             ready: None,
-            reservation: MemoryConsumer::new("SeriesWindowExec").register(context.memory_pool()),
-            metrics: BaselineMetrics::new(&self.metrics, partition),
+            reservation: self.reservation(&context),
+            metrics: self.core.baseline(output),
         };
         if self.order.is_none() {
             return Ok(Box::pin(worker));
         }
-        let cores = self.input.output_partitioning().partition_count();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), worker.in_order(cores))))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        let cores = self.core.input().output_partitioning().partition_count();
+        Ok(self.stream(worker.in_order(cores)))
     }
 }
 

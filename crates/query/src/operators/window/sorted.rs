@@ -10,24 +10,23 @@ use super::rule::windows_of;
 use super::slices::{Order, evaluated, numbered};
 use crate::error::from_arrow;
 use crate::operators::TIME_ORDER;
+use crate::operators::exec::{Core, Operator, operator};
 use crate::operators::sort::OnceExec;
 use crate::scan::row_bytes;
 use arrow_select::concat::concat_batches;
 use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, InputDistributionRequirements,
-    InputOrderMode, PlanProperties,
+    EmptyRecordBatchStream, ExecutionPlan, InputDistributionRequirements, InputOrderMode, WindowExpr,
 };
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
@@ -42,11 +41,11 @@ const GROWTH: usize = 7;
 /// Adds window functions to rows that come sorted by partition and order.
 #[derive(Debug, Clone)]
 pub(crate) struct SortedWindowExec {
-    /// DataFusion's node, which has the input.
+    core: Core,
+    /// DataFusion's node, which has the same input.
     node: Arc<dyn ExecutionPlan>,
     stage: Arc<Stage>,
     sight: Sight,
-    metrics: ExecutionPlanMetricsSet,
 }
 
 impl SortedWindowExec {
@@ -64,12 +63,8 @@ impl SortedWindowExec {
         let partition = partition.iter().map(|key| (Arc::clone(key), None)).collect();
         let stage = Stage::new(windows, partition, order_of(order, &schema), (&schema, node.schema()))?;
         let Some(sight) = stage.sight() else { return Ok(None) };
-        let (node, stage) = (Arc::clone(node), Arc::new(stage));
-        Ok(Some(Self { node, stage, sight, metrics: ExecutionPlanMetricsSet::new() }))
-    }
-
-    fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        self.node.children()[0]
+        let core = Core::new([Arc::clone(input)], Arc::clone(node.properties()));
+        Ok(Some(Self { core, node: Arc::clone(node), stage: Arc::new(stage), sight }))
     }
 }
 
@@ -89,57 +84,43 @@ fn order_of(exprs: &[PhysicalSortExpr], schema: &Schema) -> Order {
     }
 }
 
-impl DisplayAs for SortedWindowExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(SortedWindowExec);
+
+impl Operator for SortedWindowExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SortedWindowExec: [{}]", self.stage.functions().collect::<Vec<_>>().join(", "))
     }
-}
 
-impl ExecutionPlan for SortedWindowExec {
-    fn name(&self) -> &'static str {
-        "SortedWindowExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.node.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.node.children()
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+    fn distributions(&self) -> InputDistributionRequirements {
         self.node.input_distribution_requirements()
     }
 
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+    fn orders(&self) -> Vec<Option<OrderingRequirements>> {
         self.node.required_input_ordering()
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
+    fn keeps_order(&self) -> Vec<bool> {
         self.node.maintains_input_order()
     }
 
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+    fn wants_more_outputs(&self) -> Vec<bool> {
         self.node.benefits_from_input_partitioning()
     }
 
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.node.apply_expressions(f)
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let windows = windows_of(&self.node).map_or(&[][..], |(windows, _)| windows);
+        let of_window = |window: &Arc<dyn WindowExpr>| {
+            let exprs = window.all_expressions();
+            exprs.args.into_iter().chain(exprs.partition_by_exprs).chain(exprs.order_by_exprs)
+        };
+        windows.iter().flat_map(of_window).collect()
     }
 
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let node = Arc::clone(&self.node).replace_children(children, options)?;
-        if options.children_properties == ChildrenPropertiesMode::Keep {
-            let metrics = ExecutionPlanMetricsSet::new();
-            return Ok(Arc::new(Self { node, metrics, ..Self::clone(&self) }));
+    fn moved(self, known: ChildrenPropertiesMode) -> Result<Arc<dyn ExecutionPlan>> {
+        let inputs = self.core.inputs.to_vec();
+        let node = Arc::clone(&self.node).replace_children(inputs, ReplaceChildrenOptions::new(known))?;
+        if known == ChildrenPropertiesMode::Keep {
+            return Ok(Arc::new(Self { node, ..self }));
         }
         Ok(match Self::of(&node)? {
             Some(exec) => Arc::new(exec),
@@ -147,23 +128,16 @@ impl ExecutionPlan for SortedWindowExec {
         })
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, super::super::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input().execute(partition, Arc::clone(&context))?;
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.core.input().execute(output, Arc::clone(&context))?;
         let batch_rows = context.session_config().batch_size().max(1);
         let run = Run {
             held: RecordBatch::new_empty(input.schema()),
             input,
-            reservation: MemoryConsumer::new(self.name()).register(context.memory_pool()),
-            metrics: BaselineMetrics::new(&self.metrics, partition),
+            reservation: self.reservation(&context),
+            metrics: self.core.baseline(output),
             exec: self.clone(),
-            execution: (partition, context),
+            execution: (output, context),
             known: 0,
             arrived: Vec::new(),
             arrived_rows: 0,
@@ -175,11 +149,7 @@ impl ExecutionPlan for SortedWindowExec {
         let rows = futures::stream::try_unfold(run, |mut run| async move {
             Ok(run.next().await?.map(|batch| (batch, run)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Ok(self.stream(rows))
     }
 }
 
@@ -261,7 +231,7 @@ impl Run {
         let rows: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
         let (partition, context) = &self.execution;
         let once = (0..*partition).map(|_| None).chain([Some(rows)]);
-        let once = Arc::new(OnceExec::new(self.exec.input(), once));
+        let once = Arc::new(OnceExec::new(self.exec.core.input(), once));
         let node = Arc::clone(&self.exec.node).replace_children(vec![once], super::super::recompute())?;
         self.way = Way::Theirs(node.execute(*partition, Arc::clone(context))?, self.known);
         self.reservation.free();

@@ -5,6 +5,7 @@
 
 use super::kernel::plain_aggregate;
 use crate::error::from_arrow;
+use crate::operators::exec::{Core, Operator, operator};
 use crate::operators::sample::groups::Keys;
 use crate::operators::shared::Shared;
 use crate::operators::workers;
@@ -12,22 +13,15 @@ use crate::scan::row_bytes;
 use arrow_select::take::take;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
-};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
-    PlanProperties, WindowExpr,
-};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PlanProperties, WindowExpr};
 use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
@@ -38,12 +32,10 @@ use tokio::sync::OnceCell;
 /// Its outputs share what all of its inputs give: the first that is asked for rows has them read.
 #[derive(Debug, Clone)]
 pub(crate) struct PartitionAggregatesExec {
-    input: Arc<dyn ExecutionPlan>,
+    core: Core,
     keys: Vec<Arc<dyn PhysicalExpr>>,
     windows: Vec<Arc<dyn WindowExpr>>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-    execution: Arc<Shared<OnceCell<Arc<Grouped>>>>,
+    execution: Shared<OnceCell<Arc<Grouped>>>,
 }
 
 /// The rows of all inputs and the results of their groups.
@@ -89,14 +81,8 @@ impl PartitionAggregatesExec {
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Some(Self {
-            input: Arc::clone(input),
-            keys,
-            windows: windows.to_vec(),
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-            execution: Arc::default(),
-        })
+        let core = Core::new([Arc::clone(input)], properties);
+        Some(Self { core, keys, windows: windows.to_vec(), execution: Shared::default() })
     }
 
     /// The aggregates of its windows.
@@ -107,12 +93,12 @@ impl PartitionAggregatesExec {
     /// Reads all inputs at the same time.
     async fn grouped(self, context: Arc<TaskContext>) -> Result<Arc<Grouped>> {
         let exec = Arc::new(self);
-        let inputs = exec.input.output_partitioning().partition_count();
+        let inputs = exec.core.input().output_partitioning().partition_count();
         let mut reading = Vec::with_capacity(inputs);
         for input in 0..inputs {
-            let rows = exec.input.execute(input, Arc::clone(&context))?;
-            let reservation = MemoryConsumer::new("PartitionAggregatesExec").register(context.memory_pool());
-            let baseline = BaselineMetrics::new(&exec.metrics, input);
+            let rows = exec.core.input().execute(input, Arc::clone(&context))?;
+            let reservation = exec.reservation(&context);
+            let baseline = exec.core.baseline(input);
             let groups = Groups::try_new(&exec, reservation)?;
             reading.push(groups.read(Arc::clone(&exec), rows, baseline));
         }
@@ -166,7 +152,7 @@ struct Groups {
 
 impl Groups {
     fn try_new(exec: &PartitionAggregatesExec, reservation: MemoryReservation) -> Result<Self> {
-        let schema = exec.input.schema();
+        let schema = exec.core.input().schema();
         let types = exec.keys.iter().enumerate().map(|(at, key)| Ok((at, key.data_type(&schema)?)));
         let types = types.collect::<Result<Vec<(usize, DataType)>>>()?;
         let accumulators = exec.aggregates().map(AggregateFunctionExpr::create_groups_accumulator);
@@ -230,96 +216,48 @@ impl Groups {
     }
 }
 
-impl DisplayAs for PartitionAggregatesExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+operator!(PartitionAggregatesExec);
+
+impl Operator for PartitionAggregatesExec {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let functions: Vec<&str> = self.windows.iter().map(|window| window.name()).collect();
         write!(f, "PartitionAggregatesExec: [{}]", functions.join(", "))
     }
-}
 
-impl ExecutionPlan for PartitionAggregatesExec {
-    fn name(&self) -> &'static str {
-        "PartitionAggregatesExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution])
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
+    fn keeps_order(&self) -> Vec<bool> {
         vec![true]
     }
 
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
+    fn exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let arguments = self.windows.iter().flat_map(|window| window.expressions());
+        self.keys.iter().cloned().chain(arguments).collect()
     }
 
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        let mut go_on = TreeNodeRecursion::Continue;
-        let arguments: Vec<_> = self.windows.iter().flat_map(|window| window.expressions()).collect();
-        for expr in self.keys.iter().chain(&arguments) {
-            go_on = go_on.visit_sibling(|| f(expr))?;
+    fn moved(self, known: ChildrenPropertiesMode) -> Result<Arc<dyn ExecutionPlan>> {
+        if known == ChildrenPropertiesMode::Keep {
+            return Ok(Arc::new(self));
         }
-        Ok(go_on)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
-        if options.children_properties == ChildrenPropertiesMode::Keep {
-            let (metrics, execution) = (ExecutionPlanMetricsSet::new(), Arc::default());
-            return Ok(Arc::new(Self { input, metrics, execution, ..Self::clone(&self) }));
-        }
-        Self::of(&self.windows, &input, self.schema())
+        Self::of(&self.windows, self.core.input(), self.schema())
             .map(|exec| Arc::new(exec) as Arc<dyn ExecutionPlan>)
             .ok_or_else(|| internal_datafusion_err!("windows are over whole partitions no longer"))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, super::super::recompute())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let outputs = self.properties.partitioning.partition_count();
-        let cell = self.execution.join(partition, outputs, || Ok(OnceCell::new()))?;
-        let (exec, schema) = (self.clone(), self.schema());
-        let output = BaselineMetrics::new(&self.metrics, partition);
-        let with_schema = Arc::clone(&schema);
+    fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let cell = self.execution.join(output, self.core.outputs(), || Ok(OnceCell::new()))?;
+        let (exec, schema, baseline) = (self.clone(), self.schema(), self.core.baseline(output));
         let rows = async move {
             let all = cell.get_or_try_init(|| exec.grouped(context)).await?;
             let all = Arc::clone(all);
-            let batches = all.inputs.get(partition).map_or(0, Vec::len);
+            let batches = all.inputs.get(output).map_or(0, Vec::len);
             let each = move |at: usize| {
-                let _timer = output.elapsed_compute().timer();
-                let (batch, ids) = &all.inputs[partition][at];
-                let found = Self::with_results(&with_schema, batch, ids, &all.results)?;
-                output.record_output(found.num_rows());
+                let _timer = baseline.elapsed_compute().timer();
+                let (batch, ids) = &all.inputs[output][at];
+                let found = Self::with_results(&schema, batch, ids, &all.results)?;
+                baseline.record_output(found.num_rows());
                 Ok(found)
             };
             Ok::<_, DataFusionError>(futures::stream::iter(0..batches).map(each))
         };
-        let rows = futures::stream::once(rows).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Ok(self.stream(futures::stream::once(rows).try_flatten()))
     }
 }

@@ -7,6 +7,7 @@
 
 use super::right::{Right, Search, Taken};
 use crate::arrays::pinned::{NOWHERE, Place};
+use crate::operators::exec::Operator;
 use crate::operators::filters::with_filters_in_scan;
 use crate::operators::joins::exec::{AsOf, Matching, TimeJoinExec, Way};
 use crate::operators::joins::rule::Order;
@@ -87,8 +88,7 @@ impl TimeJoinExec {
                 None => join.merge_right_ahead(&context),
             }
         };
-        let rows = futures::stream::once(rows).try_flatten();
-        Ok(make_cooperative(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows))))
+        Ok(make_cooperative(self.stream(futures::stream::once(rows).try_flatten())))
     }
 }
 
@@ -173,7 +173,7 @@ impl Probe {
             },
             held,
             reservation: join.reservation(context),
-            baseline: BaselineMetrics::new(&join.metrics, partition),
+            baseline: join.core.baseline(partition),
             side: side.clone(),
             join: join.clone(),
             of,
