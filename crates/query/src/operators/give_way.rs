@@ -6,19 +6,19 @@
 //! made its keys do, which are worked out once more for each batch. Such keys are no columns to the optimizer, so that
 //! the node above says what the join was before ([`GiveWayExec::shown`]).
 
+use super::expr::{InPlace, in_place};
 use super::known;
+use super::rules::NodeRule;
 use crate::facts;
 use crate::wanted;
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinType, Result, ScalarValue, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::{CooperativeExec, make_cooperative};
 use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType};
 use datafusion::physical_plan::joins::utils::JoinFilter;
@@ -31,46 +31,22 @@ use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 /// Must run after all rules that look for these nodes.
-#[derive(Debug)]
-pub(crate) struct GiveWay;
-
-impl PhysicalOptimizerRule for GiveWay {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            // DataFusion's own nodes that only yield, above leaves; scans give way by themselves.
-            if let Some(leaf) = plan.downcast_ref::<CooperativeExec>() {
-                let ours = crate::scan::ScanExec::with_any_condition(leaf.input()).is_some();
-                return Ok(match ours {
-                    true => Transformed::no(plan),
-                    false => Transformed::yes(Arc::new(GiveWayExec::new(Arc::clone(leaf.input()), None))),
-                });
-            }
-            Ok(match facts::node(plan.name()).is_some_and(|node| node.is_tireless()) {
-                true => Transformed::yes(Arc::new(heeding(plan)?)),
-                false => Transformed::no(plan),
-            })
-        })
-        .data()
+pub(super) const GIVE_WAY: NodeRule = NodeRule::up("give_way", |plan| {
+    // DataFusion's own nodes that only yield, above leaves; scans give way by themselves.
+    if let Some(leaf) = plan.downcast_ref::<CooperativeExec>() {
+        let ours = crate::scan::ScanExec::with_any_condition(leaf.input()).is_some();
+        return Ok((!ours).then(|| Arc::new(GiveWayExec::new(Arc::clone(leaf.input()), None)) as _));
     }
-
-    fn name(&self) -> &str {
-        "give_way"
+    match facts::node(plan.name()).is_some_and(|node| node.is_tireless()) {
+        true => Ok(Some(Arc::new(heeding(plan)?))),
+        false => Ok(None),
     }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+});
 
 /// Yields what its input does, and looks before each batch whether it is wanted and whether its turn is over.
 #[derive(Debug, Clone)]
@@ -202,7 +178,7 @@ impl RecordBatchStream for GivesWay {
 }
 
 /// A node that gives way; a join looks while it works on one batch too.
-fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<GiveWayExec> {
+fn heeding(plan: &Arc<dyn ExecutionPlan>) -> Result<GiveWayExec> {
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         let filter = condition(join.filter(), true);
         let join = NestedLoopJoinExecBuilder::from(join).with_filter(filter).build()?;
@@ -218,9 +194,9 @@ fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<GiveWayExec> {
             // Its sides are dealt out by the keys as they are, and it asks for that when it is run.
             return Ok(GiveWayExec::new(builder.build_exec()?, None));
         }
-        let looks = |(left, right): &(_, _)| (Heeded::over(Arc::clone(left)), Arc::clone(right));
+        let looks = |(left, right): &(_, _)| (Heeded::of(Arc::clone(left)), Arc::clone(right));
         let keys = join.on().iter().map(looks).collect();
-        return Ok(GiveWayExec::new(builder.with_on(keys).build_exec()?, Some(plan)));
+        return Ok(GiveWayExec::new(builder.with_on(keys).build_exec()?, Some(Arc::clone(plan))));
     }
     if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>()
         && join.filter().is_some()
@@ -237,78 +213,42 @@ fn heeding(plan: Arc<dyn ExecutionPlan>) -> Result<GiveWayExec> {
         let merge = merge.clone().with_round_robin_repartition(false);
         return Ok(GiveWayExec::new(Arc::new(merge), None));
     }
-    Ok(GiveWayExec::new(plan, None))
+    Ok(GiveWayExec::new(Arc::clone(plan), None))
 }
 
 /// The condition of a join, which looks; with `always`, also where it has none.
 fn condition(filter: Option<&JoinFilter>, always: bool) -> Option<JoinFilter> {
     if let Some(filter) = filter {
-        let looks = Heeded::over(Arc::clone(filter.expression()));
+        let looks = Heeded::of(Arc::clone(filter.expression()));
         return Some(JoinFilter::new(looks, filter.column_indices().to_vec(), Arc::clone(filter.schema())));
     }
     let holds = Literal::new(ScalarValue::Boolean(Some(true)));
-    always.then(|| JoinFilter::new(Heeded::over(Arc::new(holds)), Vec::new(), Arc::new(Schema::empty())))
+    always.then(|| JoinFilter::new(Heeded::of(Arc::new(holds)), Vec::new(), Arc::new(Schema::empty())))
 }
 
 /// An expression that looks, each time it is evaluated, whether its statement is wanted.
-#[derive(Debug, Eq)]
+#[derive(Debug)]
 struct Heeded(Arc<dyn PhysicalExpr>);
 
-// Not derived, which would move the expression: https://github.com/rust-lang/rust/issues/78808
-impl PartialEq for Heeded {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.eq(&other.0)
-    }
-}
-
-impl Hash for Heeded {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
 impl Heeded {
-    fn over(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    fn of(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         Arc::new(Self(expr))
     }
 }
 
-impl fmt::Display for Heeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+in_place!(Heeded);
 
-impl PhysicalExpr for Heeded {
-    fn data_type(&self, schema: &Schema) -> Result<DataType> {
-        self.0.data_type(schema)
+impl InPlace for Heeded {
+    fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.0
     }
 
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.0.nullable(schema)
-    }
-
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.0.return_field(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+    fn work_out(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         wanted::look()?;
         self.0.evaluate(batch)
     }
 
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.0]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Self::over(children.swap_remove(0)))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt_sql(f)
+    fn over(&self, mut below: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Self::of(below.swap_remove(0)))
     }
 }

@@ -9,12 +9,10 @@
 //! made NULL, and of the right side.
 
 use super::give_way::GiveWayExec;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinType, Result};
+use super::rules::NodeRule;
+use datafusion::common::JoinType;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
@@ -22,33 +20,10 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
 /// Must run before all rules that look at the order of rows.
-#[derive(Debug)]
-pub(crate) struct OnlyWhatIsKnown;
-
-impl PhysicalOptimizerRule for OnlyWhatIsKnown {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let is_wrong = !plan.is::<ProjectionExec>() && columns_kept(&plan).is_some();
-            Ok(match is_wrong {
-                true => Transformed::yes(Arc::new(GiveWayExec::bare(plan)) as Arc<dyn ExecutionPlan>),
-                false => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "only_what_is_known"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub(super) const ONLY_WHAT_IS_KNOWN: NodeRule = NodeRule::up("only_what_is_known", |plan| {
+    let is_wrong = !plan.is::<ProjectionExec>() && columns_kept(plan).is_some();
+    Ok(is_wrong.then(|| Arc::new(GiveWayExec::bare(Arc::clone(plan))) as _))
+});
 
 /// What is certain of the rows of such a node, or of a projection of them, and how they are parted.
 pub(super) fn certain(plan: &Arc<dyn ExecutionPlan>) -> (EquivalenceProperties, Partitioning) {

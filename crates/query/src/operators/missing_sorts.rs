@@ -5,53 +5,27 @@
 //! below an aggregate does not tell the merge above it. Each ends in "does not satisfy order requirements" when the plan
 //! is checked. This rule sorts what is not in the order it should have.
 
-use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use super::rules::NodeRule;
 use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 
 /// Must run before the plan is checked, and after all rules that move sorts.
-#[derive(Debug)]
-pub(crate) struct MissingSorts;
-
-impl PhysicalOptimizerRule for MissingSorts {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let mut sorted = false;
-            let mut inputs = Vec::new();
-            for (input, wanted) in plan.children().into_iter().zip(plan.required_input_ordering()) {
-                let mut input = Arc::clone(input);
-                if let Some(wanted) = wanted {
-                    let wanted = wanted.into_single();
-                    if !input.equivalence_properties().ordering_satisfy_requirement(wanted.clone())? {
-                        let sort = SortExec::new(LexOrdering::from(wanted), input);
-                        input = Arc::new(sort.with_preserve_partitioning(true));
-                        sorted = true;
-                    }
-                }
-                inputs.push(input);
+pub(super) const MISSING_SORTS: NodeRule = NodeRule::up("missing_sorts", |plan| {
+    let mut sorted = false;
+    let mut inputs = Vec::new();
+    for (input, wanted) in plan.children().into_iter().zip(plan.required_input_ordering()) {
+        let mut input = Arc::clone(input);
+        if let Some(wanted) = wanted {
+            let wanted = wanted.into_single();
+            if !input.equivalence_properties().ordering_satisfy_requirement(wanted.clone())? {
+                let sort = SortExec::new(LexOrdering::from(wanted), input);
+                input = Arc::new(sort.with_preserve_partitioning(true));
+                sorted = true;
             }
-            Ok(match sorted {
-                true => Transformed::yes(plan.replace_children(inputs, super::recompute())?),
-                false => Transformed::no(plan),
-            })
-        })
-        .data()
+        }
+        inputs.push(input);
     }
-
-    fn name(&self) -> &str {
-        "missing_sorts"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    sorted.then(|| Arc::clone(plan).replace_children(inputs, super::recompute())).transpose()
+});

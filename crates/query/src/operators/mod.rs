@@ -24,6 +24,7 @@ mod conditions;
 mod eager;
 mod embedded;
 mod exec;
+mod expr;
 mod fill;
 mod filters;
 mod give_way;
@@ -44,6 +45,7 @@ mod planning;
 mod quick;
 mod reduce;
 mod relation;
+mod rules;
 mod sample;
 mod sampling;
 mod series;
@@ -169,29 +171,29 @@ fn with_our_physical_rules(
     if let Some(totals) = totals {
         rules[totals] = Arc::new(totals::TotalsByStatistics::default());
     }
-    rules.insert(totals.map_or(0, |at| at + 1), Arc::new(sample::grouping::ReduceByRanges));
-    rules.insert(0, Arc::new(known::OnlyWhatIsKnown));
+    rules.insert(totals.map_or(0, |at| at + 1), Arc::new(sample::grouping::REDUCE_BY_RANGES));
+    rules.insert(0, Arc::new(known::ONLY_WHAT_IS_KNOWN));
     let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
     let before = before.unwrap_or(0);
     rules.insert(before, Arc::new(joins::rule::ChooseJoins));
-    rules.insert(before, Arc::new(window::rule::WindowsBySeries));
+    rules.insert(before, Arc::new(window::rule::WINDOWS_BY_SERIES));
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
-    rules.insert(place, Arc::new(order::OrderOfScan));
+    rules.insert(place, Arc::new(order::ORDER_OF_SCAN));
     let checked = rules.iter().position(|rule| rule.name() == SanityCheckPlan::new().name());
-    rules.insert(checked.unwrap_or(rules.len()), Arc::new(missing_sorts::MissingSorts));
+    rules.insert(checked.unwrap_or(rules.len()), Arc::new(missing_sorts::MISSING_SORTS));
     let carries =
         |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| rule.name() == ProjectionPushdown::new().name();
     let places: Vec<usize> = (0..rules.len()).filter(|&at| carries(&rules[at])).collect();
     for place in places.into_iter().rev() {
-        rules.insert(place, Arc::new(embedded::FiltersYieldAll));
+        rules.insert(place, Arc::new(embedded::FILTERS_YIELD_ALL));
     }
-    rules.push(Arc::new(window::alike::KeysAlike));
-    rules.push(Arc::new(window::rule::SortedWindows));
+    rules.push(Arc::new(window::alike::KEYS_ALIKE));
+    rules.push(Arc::new(window::rule::SORTED_WINDOWS));
     rules.push(Arc::new(filters::FiltersInScans));
-    rules.push(Arc::new(sort::RadixSorts));
-    rules.push(Arc::new(pieces::InPieces));
-    rules.push(Arc::new(give_way::GiveWay));
+    rules.push(Arc::new(sort::RADIX_SORTS));
+    rules.push(Arc::new(pieces::IN_PIECES));
+    rules.push(Arc::new(give_way::GIVE_WAY));
     rules
 }
 

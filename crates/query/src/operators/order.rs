@@ -3,14 +3,11 @@
 //! also lose the order of arrival of equal times.
 
 use super::pieces::PiecesExec;
+use super::rules::{NodeRule, Replaced};
 use super::window::exec::SeriesWindowExec;
 use crate::scan::{ScanExec, plain_columns};
 use datafusion::arrow::compute::SortOptions;
-use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -23,35 +20,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use std::sync::Arc;
 
 /// Must run after sorts were put where they are needed.
-#[derive(Debug)]
-pub(crate) struct OrderOfScan;
-
-impl PhysicalOptimizerRule for OrderOfScan {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            Ok(match without_sort(&plan)? {
-                Some(ordered) => Transformed::yes(ordered),
-                None => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "order_of_scan"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub(super) const ORDER_OF_SCAN: NodeRule = NodeRule::up("order_of_scan", without_sort);
 
 /// What takes the place of a sort that a scan can spare, or of a merge of sorted partitions of which there is one left.
-fn without_sort(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn without_sort(plan: &Arc<dyn ExecutionPlan>) -> Replaced {
     if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
         let properties = merge.input().equivalence_properties();
         let sorted = properties.ordering_satisfy(merge.expr().iter().cloned())?;
@@ -72,10 +44,7 @@ fn limited(plan: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Arc<dyn Execut
 }
 
 /// The same rows in the order of columns, where a scan yields them so.
-pub(super) fn in_order(
-    plan: &Arc<dyn ExecutionPlan>,
-    columns: Vec<(usize, SortOptions)>,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(super) fn in_order(plan: &Arc<dyn ExecutionPlan>, columns: Vec<(usize, SortOptions)>) -> Replaced {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Ok(scan.sorted_by(&columns).map(|scan| Arc::new(scan) as Arc<dyn ExecutionPlan>));
     }

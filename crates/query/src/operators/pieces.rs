@@ -1,17 +1,17 @@
 //! Projections and conditions whose functions may make far more than they read take fewer rows at a time.
 
+use super::expr::{InPlace, in_place};
+use super::rules::NodeRule;
 use crate::functions::growth::{PIECE_BYTES, growth_of, in_pieces};
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::BinaryExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::metrics::{
@@ -22,7 +22,6 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -31,45 +30,25 @@ use std::task::{Context, Poll, ready};
 const BROADCAST_BYTES: u64 = PIECE_BYTES / 8_192;
 
 /// Must run after all rules that look for projections and filters.
-#[derive(Debug)]
-pub(crate) struct InPieces;
-
-impl PhysicalOptimizerRule for InPieces {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-                let growth: Vec<_> = projection.expr().iter().map(|of| growth_of(&of.expr)).collect();
-                let broadcast = growth.iter().fold(0, |all: u64, (_, bytes)| all.saturating_add(*bytes));
-                if growth.iter().any(|(grows, _)| *grows) || broadcast > BROADCAST_BYTES {
-                    return Ok(Transformed::yes(Arc::new(PiecesExec::new(projection.clone(), broadcast))));
-                }
-            }
-            if let Some(filter) = plan.downcast_ref::<FilterExec>()
-                && is_large(filter.predicate())
-            {
-                let predicate = Arc::clone(filter.predicate()).transform_down(large_in_pieces)?;
-                if predicate.transformed {
-                    let filter = FilterExecBuilder::from(filter).with_predicate(predicate.data);
-                    return Ok(Transformed::yes(Arc::new(filter.build()?)));
-                }
-            }
-            Ok(Transformed::no(plan))
-        })
-        .data()
+pub(super) const IN_PIECES: NodeRule = NodeRule::up("in_pieces", |plan| {
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let growth: Vec<_> = projection.expr().iter().map(|of| growth_of(&of.expr)).collect();
+        let broadcast = growth.iter().fold(0, |all: u64, (_, bytes)| all.saturating_add(*bytes));
+        if growth.iter().any(|(grows, _)| *grows) || broadcast > BROADCAST_BYTES {
+            return Ok(Some(Arc::new(PiecesExec::new(projection.clone(), broadcast))));
+        }
     }
-
-    fn name(&self) -> &str {
-        "in_pieces"
+    if let Some(filter) = plan.downcast_ref::<FilterExec>()
+        && is_large(filter.predicate())
+    {
+        let predicate = Arc::clone(filter.predicate()).transform_down(large_in_pieces)?;
+        if predicate.transformed {
+            let filter = FilterExecBuilder::from(filter).with_predicate(predicate.data);
+            return Ok(Some(Arc::new(filter.build()?)));
+        }
     }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    Ok(None)
+});
 
 /// Of what AND joins, the large ones in pieces. The brackets stay: thousands of conditions one below the other would be
 /// as many calls of each other.
@@ -78,7 +57,7 @@ fn large_in_pieces(expr: Arc<dyn PhysicalExpr>) -> Result<Transformed<Arc<dyn Ph
         return Ok(Transformed::no(expr));
     }
     let large = is_large(&expr);
-    let expr = if large { Piecewise::over(expr) } else { expr };
+    let expr = if large { Piecewise::of(expr) } else { expr };
     Ok(Transformed::new(expr, large, TreeNodeRecursion::Jump))
 }
 
@@ -232,48 +211,23 @@ impl RecordBatchStream for Pieces {
 }
 
 /// A condition that is found for fewer rows at a time where what it makes on the way is large.
-#[derive(Debug, Eq)]
+#[derive(Debug)]
 struct Piecewise(Arc<dyn PhysicalExpr>);
 
-// Not derived, which would move the expression: https://github.com/rust-lang/rust/issues/78808
-impl PartialEq for Piecewise {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.eq(&other.0)
-    }
-}
-
-impl Hash for Piecewise {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
 impl Piecewise {
-    fn over(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    fn of(expr: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         Arc::new(Self(expr))
     }
 }
 
-impl fmt::Display for Piecewise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+in_place!(Piecewise);
 
-impl PhysicalExpr for Piecewise {
-    fn data_type(&self, schema: &Schema) -> Result<DataType> {
-        self.0.data_type(schema)
+impl InPlace for Piecewise {
+    fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.0
     }
 
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.0.nullable(schema)
-    }
-
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.0.return_field(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+    fn work_out(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let (_, broadcast) = growth_of(&self.0);
         let (mut found, mut done) = (Vec::new(), 0);
         while done < batch.num_rows() || found.is_empty() {
@@ -288,18 +242,7 @@ impl PhysicalExpr for Piecewise {
         Ok(ColumnarValue::Array(concat(&found)?))
     }
 
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.0]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        Ok(Self::over(children.swap_remove(0)))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt_sql(f)
+    fn over(&self, mut below: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Self::of(below.swap_remove(0)))
     }
 }

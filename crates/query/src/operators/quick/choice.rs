@@ -2,14 +2,13 @@
 //! its own. Where that fails, since one of them cannot be worked out for a row of the other, rows are taken apart.
 
 use crate::error::from_arrow;
+use crate::operators::expr::{InPlace, in_place};
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::compute::{kernels::zip::zip, prep_null_mask_filter};
-use datafusion::arrow::datatypes::{
-    DataType, FieldRef, Float32Type, Float64Type, Int32Type, Int64Type, Schema,
-};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, Int32Type, Int64Type, Schema};
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
@@ -17,8 +16,6 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, IsNotNullExpr, IsNullExpr, Literal, NegativeExpr, NotExpr,
 };
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Most operations of a branch that is worked out for rows that do not take it.
@@ -55,7 +52,7 @@ fn is_cheap(expr: &Arc<dyn PhysicalExpr>, operations: &mut usize) -> bool {
 }
 
 /// One of two values of each row.
-#[derive(Debug, Eq)]
+#[derive(Debug)]
 struct Choice {
     case: Arc<dyn PhysicalExpr>,
     when: Arc<dyn PhysicalExpr>,
@@ -102,60 +99,28 @@ fn chosen<A: ArrowPrimitiveType>(when: &BooleanBuffer, then: &ArrayRef, or: &Arr
     Arc::new(PrimitiveArray::<A>::new(values.into(), nulls).with_data_type(then.data_type().clone()))
 }
 
-// Not derived, which would move the expressions: https://github.com/rust-lang/rust/issues/78808
-impl PartialEq for Choice {
-    fn eq(&self, other: &Self) -> bool {
-        self.case.eq(&other.case)
-    }
-}
+in_place!(Choice);
 
-impl Hash for Choice {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.case.hash(state);
-    }
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.case.fmt(f)
-    }
-}
-
-impl PhysicalExpr for Choice {
-    fn data_type(&self, schema: &Schema) -> Result<DataType> {
-        self.case.data_type(schema)
+impl InPlace for Choice {
+    fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.case
     }
 
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.case.nullable(schema)
-    }
-
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.case.return_field(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+    fn work_out(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         match self.values(batch)? {
             Some(values) => Ok(ColumnarValue::Array(values)),
             None => self.case.evaluate(batch),
         }
     }
 
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+    fn below(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
         vec![&self.when, &self.then, &self.or]
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        let (or, then, when) = (children.swap_remove(2), children.swap_remove(1), children.swap_remove(0));
+    fn over(&self, mut below: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        let (or, then, when) = (below.swap_remove(2), below.swap_remove(1), below.swap_remove(0));
         let whens = vec![(Arc::clone(&when), Arc::clone(&then))];
         let case = Arc::new(CaseExpr::try_new(None, whens, Some(Arc::clone(&or)))?);
         Ok(Arc::new(Self { case, when, then, or }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.case.fmt_sql(f)
     }
 }

@@ -1,13 +1,12 @@
 //! The date of a time without a zone, which is the number of its day.
 
+use crate::operators::expr::{InPlace, in_place};
 use datafusion::arrow::array::{AsArray, Date32Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{DataType, Schema, TimeUnit, TimestampNanosecondType};
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::CastExpr;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 const DAY: i64 = 86_400 * 1_000_000_000;
@@ -21,45 +20,20 @@ pub(super) fn days(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Arc<
 }
 
 /// `CAST(time AS DATE)`.
-#[derive(Debug, Eq)]
+#[derive(Debug)]
 struct Days {
     cast: Arc<dyn PhysicalExpr>,
     time: Arc<dyn PhysicalExpr>,
 }
 
-// Not derived, which would move the expression: https://github.com/rust-lang/rust/issues/78808
-impl PartialEq for Days {
-    fn eq(&self, other: &Self) -> bool {
-        self.cast.eq(&other.cast)
-    }
-}
+in_place!(Days);
 
-impl Hash for Days {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.cast.hash(state);
-    }
-}
-
-impl fmt::Display for Days {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cast.fmt(f)
-    }
-}
-
-impl PhysicalExpr for Days {
-    fn data_type(&self, schema: &Schema) -> Result<DataType> {
-        self.cast.data_type(schema)
+impl InPlace for Days {
+    fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.cast
     }
 
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.cast.nullable(schema)
-    }
-
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.cast.return_field(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+    fn work_out(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let ColumnarValue::Array(times) = self.time.evaluate(batch)? else {
             return self.cast.evaluate(batch);
         };
@@ -69,20 +43,13 @@ impl PhysicalExpr for Days {
         Ok(ColumnarValue::Array(Arc::new(dates)))
     }
 
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+    fn below(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
         vec![&self.time]
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
-        let time = children.swap_remove(0);
+    fn over(&self, mut below: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        let time = below.swap_remove(0);
         let cast = Arc::new(CastExpr::new(Arc::clone(&time), DataType::Date32, None));
         Ok(Arc::new(Self { cast, time }))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cast.fmt_sql(f)
     }
 }

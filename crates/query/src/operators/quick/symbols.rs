@@ -2,12 +2,13 @@
 //! `side = 'buy'`, `venue IN (…)`, `upper(symbol)`.
 
 use crate::error::from_arrow;
+use crate::operators::expr::{InPlace, in_place};
 use arrow_select::take::take;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
-use datafusion::arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef, UInt32Type};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt32Type};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::logical_expr::ColumnarValue;
@@ -15,8 +16,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Symbols for which an expression is worked out that few rows ask for.
@@ -130,40 +129,14 @@ fn take_results(results: &ArrayRef, ids: &UInt32Array) -> Result<ArrayRef> {
     take(results, &ids.collect::<UInt32Array>(), None).map_err(from_arrow)
 }
 
-impl PartialEq for BySymbol {
-    fn eq(&self, other: &Self) -> bool {
-        self.expr.eq(&other.expr)
-    }
-}
+in_place!(BySymbol);
 
-impl Eq for BySymbol {}
-
-impl Hash for BySymbol {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.expr.hash(state);
-    }
-}
-
-impl fmt::Display for BySymbol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.expr.fmt(f)
-    }
-}
-
-impl PhysicalExpr for BySymbol {
-    fn data_type(&self, schema: &Schema) -> Result<DataType> {
-        self.expr.data_type(schema)
+impl InPlace for BySymbol {
+    fn original(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.expr
     }
 
-    fn nullable(&self, schema: &Schema) -> Result<bool> {
-        self.expr.nullable(schema)
-    }
-
-    fn return_field(&self, schema: &Schema) -> Result<FieldRef> {
-        self.expr.return_field(schema)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+    fn work_out(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let column = batch.columns().get(self.column);
         let column = column.ok_or_else(|| internal_datafusion_err!("no column {} to read", self.column))?;
         let Some(symbols) = column.as_dictionary_opt::<UInt32Type>() else {
@@ -175,19 +148,8 @@ impl PhysicalExpr for BySymbol {
         }
     }
 
-    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
-        vec![&self.expr]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
+    fn over(&self, mut below: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
         // It is over other columns, or over others' schema, now.
-        Ok(children.swap_remove(0))
-    }
-
-    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.expr.fmt_sql(f)
+        Ok(below.swap_remove(0))
     }
 }

@@ -4,48 +4,20 @@
 use super::exec::SampleByExec;
 use super::source::Source;
 use crate::operators::filters::with_filters_in_scan;
-use crate::settings::has_pipeline;
+use crate::operators::rules::NodeRule;
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use std::sync::Arc;
 
 /// Must run before partitions are dealt out, and after totals that statistics know were answered.
-#[derive(Debug)]
-pub(crate) struct ReduceByRanges;
-
-impl PhysicalOptimizerRule for ReduceByRanges {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !has_pipeline(config) {
-            return Ok(plan);
-        }
-        let replace = |plan: Arc<dyn ExecutionPlan>| {
-            let reduced = plan.downcast_ref::<AggregateExec>().map(by_ranges).transpose()?.flatten();
-            Ok(match reduced {
-                Some(reduced) => Transformed::yes(Arc::new(reduced) as Arc<dyn ExecutionPlan>),
-                None => Transformed::no(plan),
-            })
-        };
-        plan.transform_down(replace).data()
-    }
-
-    fn name(&self) -> &str {
-        "reduce_by_ranges"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub(in crate::operators) const REDUCE_BY_RANGES: NodeRule = NodeRule::down("reduce_by_ranges", |plan| {
+    let reduced = plan.downcast_ref::<AggregateExec>().map(by_ranges).transpose()?.flatten();
+    Ok(reduced.map(|reduced| Arc::new(reduced) as _))
+})
+.of_pipeline();
 
 /// What an aggregation groups, by what, and what it makes of each group.
 pub(in crate::operators) struct Grouping<'a> {

@@ -5,22 +5,19 @@ use super::radix::{self, Keyed, Narrow, Wide, has_keys, keys_of, values_of};
 use crate::arrays::gather::gather;
 use crate::error::from_arrow;
 use crate::operators::exec::{Core, Operator, operator};
+use crate::operators::rules::NodeRule;
 use crate::operators::workers;
 use crate::scan::row_bytes;
-use crate::settings::has_pipeline;
 use arrow_select::concat::concat_batches;
 use datafusion::arrow::array::{
     Array, ArrayRef, DynComparator, RecordBatch, RecordBatchOptions, make_comparator,
 };
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -38,35 +35,9 @@ const CORE_ROWS_MIN: usize = if cfg!(test) { 8 } else { 1 << 15 };
 const SAMPLES: usize = 256;
 
 /// Must run after all rules that look for sorts.
-#[derive(Debug)]
-pub(crate) struct RadixSorts;
-
-impl PhysicalOptimizerRule for RadixSorts {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !has_pipeline(config) {
-            return Ok(plan);
-        }
-        plan.transform_down(|node| {
-            Ok(match RadixSortExec::of(&node) {
-                Some(sort) => Transformed::yes(Arc::new(sort) as Arc<dyn ExecutionPlan>),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &'static str {
-        "RadixSorts"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub(in crate::operators) const RADIX_SORTS: NodeRule =
+    NodeRule::down("RadixSorts", |node| Ok(RadixSortExec::of(node).map(|sort| Arc::new(sort) as _)))
+        .of_pipeline();
 
 /// Yields rows in the order of a number and perhaps other keys after it.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ mod exec;
 mod once;
 pub(super) mod radix;
 
-pub(crate) use exec::RadixSorts;
+pub(super) use exec::RADIX_SORTS;
 pub(super) use once::OnceExec;
 
 #[cfg(test)]

@@ -5,52 +5,26 @@
 //! runs it finds but one of them sorted and ends with "Expects PARTITION BY expression to be ordered". Such a node may
 //! as well take its rows as sorted by some of its keys, which it knows how to do.
 
-use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use crate::operators::rules::NodeRule;
+use datafusion::physical_plan::InputOrderMode;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, get_ordered_partition_by_indices};
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use std::sync::Arc;
 
 /// Must run after the rule that puts sorts below windows.
-#[derive(Debug)]
-pub(crate) struct KeysAlike;
-
-impl PhysicalOptimizerRule for KeysAlike {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() else {
-                return Ok(Transformed::no(plan));
-            };
-            let sorted = window.input_order_mode == InputOrderMode::Sorted;
-            let [first, ..] = window.window_expr() else { return Ok(Transformed::no(plan)) };
-            let keys = first.partition_by();
-            let found = get_ordered_partition_by_indices(keys, window.input())?;
-            if !sorted || found.len() == keys.len() {
-                return Ok(Transformed::no(plan));
-            }
-            let mode = match found.is_empty() {
-                true => InputOrderMode::Linear,
-                false => InputOrderMode::PartiallySorted(found),
-            };
-            let (exprs, input) = (window.window_expr().to_vec(), Arc::clone(window.input()));
-            let can_repartition = !window.partition_keys().is_empty();
-            let some = BoundedWindowAggExec::try_new(exprs, input, mode, can_repartition)?;
-            Ok(Transformed::yes(Arc::new(some) as Arc<dyn ExecutionPlan>))
-        })
-        .data()
+pub(in crate::operators) const KEYS_ALIKE: NodeRule = NodeRule::up("keys_alike", |plan| {
+    let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() else { return Ok(None) };
+    let sorted = window.input_order_mode == InputOrderMode::Sorted;
+    let [first, ..] = window.window_expr() else { return Ok(None) };
+    let keys = first.partition_by();
+    let found = get_ordered_partition_by_indices(keys, window.input())?;
+    if !sorted || found.len() == keys.len() {
+        return Ok(None);
     }
-
-    fn name(&self) -> &str {
-        "keys_alike"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    let mode = match found.is_empty() {
+        true => InputOrderMode::Linear,
+        false => InputOrderMode::PartiallySorted(found),
+    };
+    let (exprs, input) = (window.window_expr().to_vec(), Arc::clone(window.input()));
+    let can_repartition = !window.partition_keys().is_empty();
+    Ok(Some(Arc::new(BoundedWindowAggExec::try_new(exprs, input, mode, can_repartition)?)))
+});

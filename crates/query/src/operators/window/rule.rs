@@ -8,17 +8,14 @@ use super::slices::Order;
 use super::sorted::SortedWindowExec;
 use super::whole::PartitionAggregatesExec;
 use crate::operators::below::{Below, Layer, down, table_column};
+use crate::operators::rules::NodeRule;
 use crate::operators::sample::grouping::Grouping;
 use crate::operators::sample::sampler::Shape;
 use crate::scan::ScanExec;
-use crate::settings::has_pipeline;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -26,70 +23,22 @@ use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr, WindowExpr};
 use std::sync::Arc;
 
 /// Has window functions over series run in the order in which rows are stored.
-#[derive(Debug)]
-pub(crate) struct WindowsBySeries;
-
-impl PhysicalOptimizerRule for WindowsBySeries {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !has_pipeline(config) {
-            return Ok(plan);
-        }
-        plan.transform_up(|node| {
-            if let Some(found) = by_series(&node)? {
-                return Ok(Transformed::yes(Arc::new(found) as Arc<dyn ExecutionPlan>));
-            }
-            let whole = windows_of(&node)
-                .and_then(|(windows, input)| PartitionAggregatesExec::of(windows, input, node.schema()));
-            Ok(whole.map_or_else(|| Transformed::no(node), |found| Transformed::yes(Arc::new(found) as _)))
-        })
-        .data()
+pub(in crate::operators) const WINDOWS_BY_SERIES: NodeRule = NodeRule::up("WindowsBySeries", |node| {
+    if let Some(found) = by_series(node)? {
+        return Ok(Some(Arc::new(found)));
     }
-
-    fn name(&self) -> &'static str {
-        "WindowsBySeries"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    let whole = windows_of(node)
+        .and_then(|(windows, input)| PartitionAggregatesExec::of(windows, input, node.schema()));
+    Ok(whole.map(|found| Arc::new(found) as _))
+})
+.of_pipeline();
 
 /// Has other windows run by the same kernels, where rows come sorted for them.
 ///
 /// Must run after sorts were put where they are needed, and the plan is checked.
-#[derive(Debug)]
-pub(crate) struct SortedWindows;
-
-impl PhysicalOptimizerRule for SortedWindows {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !has_pipeline(config) {
-            return Ok(plan);
-        }
-        plan.transform_up(|node| {
-            Ok(match SortedWindowExec::of(&node)? {
-                Some(found) => Transformed::yes(Arc::new(found) as Arc<dyn ExecutionPlan>),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &'static str {
-        "SortedWindows"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub(in crate::operators) const SORTED_WINDOWS: NodeRule =
+    NodeRule::up("SortedWindows", |node| Ok(SortedWindowExec::of(node)?.map(|found| Arc::new(found) as _)))
+        .of_pipeline();
 
 /// The operator in the place of a node, where that is a window over the series of a table, or a filter of such.
 fn by_series(node: &Arc<dyn ExecutionPlan>) -> Result<Option<SeriesWindowExec>> {
