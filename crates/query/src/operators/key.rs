@@ -13,13 +13,14 @@ use crate::arrays::same_array;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampNanosecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, TimeUnit,
+    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::HashMap;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
 use std::sync::Arc;
 
 /// The code of NULL in one column.
@@ -107,6 +108,12 @@ impl KeyIds {
             nulls[0].push(false);
         }
         Ok(Self { columns, pairs, by_code: Vec::new(), nulls, scratch: Vec::new() })
+    }
+
+    /// Ids for the keys that these expressions make of rows of a schema.
+    pub(crate) fn of(keys: &[Arc<dyn PhysicalExpr>], rows: &Schema) -> Result<Self> {
+        let types = keys.iter().map(|key| key.data_type(rows));
+        Self::try_new(&types.collect::<Result<Vec<_>>>()?)
     }
 
     /// How many keys have been seen.

@@ -12,7 +12,9 @@
 //! Never rewrites results; never touches storage: what an operator needs of its input, such as time
 //! order, it says in its properties. All but the windows, nbbo and joins by series yield one partition.
 //!
-//! What is the same of every operator is written once ([`exec`]), so that each says only what is its own.
+//! What is the same of all is written once, so that each says only what is its own: of operators ([`exec`]), of logical
+//! nodes ([`node`]), of rules over physical plans that look at one node ([`rules`]), and of expressions that stand in the
+//! place of others ([`expr`]).
 //!
 //! Those that read rows in a scan's stead find it by [`below`], share what they do by [`shared`] and start [`workers`].
 //!
@@ -36,6 +38,7 @@ mod late;
 mod latest;
 mod missing_sorts;
 mod nbbo;
+mod node;
 mod order;
 mod pairwise;
 mod pieces;
@@ -73,9 +76,7 @@ use crate::rules::multiset::Multisets;
 use crate::rules::null_keys::NullKeys;
 use crate::rules::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::common::DFSchema;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::Expr;
 use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion::optimizer::eliminate_join::EliminateJoin;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
@@ -199,17 +200,6 @@ fn with_our_physical_rules(
 
 /// How operators want time: ascending, rows without one last.
 pub(crate) const TIME_ORDER: SortOptions = SortOptions { descending: false, nulls_first: false };
-
-/// Indices of the columns that expressions read, ascending.
-fn columns_of(exprs: &[Expr], schema: &DFSchema) -> Vec<usize> {
-    let mut found: Vec<usize> = exprs
-        .iter()
-        .flat_map(|expr| expr.column_refs().into_iter().filter_map(|c| schema.maybe_index_of_column(c)))
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found
-}
 
 /// For [`datafusion::physical_plan::ExecutionPlan::with_new_children`], which the trait still asks for.
 fn recompute() -> ReplaceChildrenOptions {

@@ -3,7 +3,8 @@
 use super::expr::{InPlace, in_place};
 use super::rules::NodeRule;
 use crate::functions::growth::{PIECE_BYTES, growth_of, in_pieces};
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use crate::operators::below::batch_of;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -179,8 +180,7 @@ impl Pieces {
             columns.collect::<Result<Vec<ArrayRef>>>()
         })?;
         self.rest = (rows < batch.num_rows()).then(|| batch.slice(rows, batch.num_rows() - rows));
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+        batch_of(&self.schema, columns, rows)
     }
 }
 

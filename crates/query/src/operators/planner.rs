@@ -3,13 +3,15 @@
 use super::asof::node::AsOfJoin;
 use super::fill::exec::{FillColumn, FillExec};
 use super::fill::node::{Fill, FillWith};
-use super::joins::exec::{AsOf, Matching, TimeJoinExec};
+use super::joins::exec::{AsOf, KeyExprs, Matching, TimeJoinExec, Times};
+use super::joins::node::Pairing;
 use super::late::exec::LateColumnsExec;
 use super::late::node::LateColumns;
 use super::latest::exec::LatestOnExec;
 use super::latest::node::LatestOn;
 use super::nbbo::exec::{NbboExec, QuoteColumns};
 use super::nbbo::node::Nbbo;
+use super::node::Node;
 use super::pairwise::exec::PairGroupsExec;
 use super::pairwise::node::PairGroups;
 use super::pairwise::side::SideExprs;
@@ -24,7 +26,7 @@ use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
@@ -114,13 +116,13 @@ impl Lowering<'_> {
         } else if let Some(late) = node.downcast_ref::<LateColumns>() {
             Arc::new(Self::late(late, input(0))?)
         } else if let Some(join) = node.downcast_ref::<AsOfJoin>() {
-            Arc::new(self.asof(join, input(0), input(1))?)
+            Arc::new(self.asof(join, [input(0), input(1)])?)
         } else if let Some(nbbo) = node.downcast_ref::<Nbbo>() {
             Arc::new(self.nbbo(nbbo, input(0))?)
         } else if let Some(pairs) = node.downcast_ref::<PairGroups>() {
             Arc::new(self.pairs(pairs, [input(0), input(1)])?)
         } else if let Some(join) = node.downcast_ref::<SeriesJoin>() {
-            Arc::new(self.series_join(join, input(0), input(1))?)
+            Arc::new(self.series_join(join, [input(0), input(1)])?)
         } else {
             return Ok(None);
         }))
@@ -128,8 +130,8 @@ impl Lowering<'_> {
 
     fn late(late: &LateColumns, input: Arc<dyn ExecutionPlan>) -> Result<LateColumnsExec> {
         let number = late.input.schema().index_of_column(&late.number)?;
-        let schema = UserDefinedLogicalNodeCore::schema(late);
-        Ok(LateColumnsExec::new(input, number, late.columns.as_slice().into(), Arc::clone(schema.inner())))
+        let output = Arc::clone(late.output().inner());
+        Ok(LateColumnsExec::new(input, number, late.columns.as_slice().into(), output))
     }
 
     fn expr(&self, expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
@@ -158,7 +160,7 @@ impl Lowering<'_> {
         let schema = node.input.schema();
         let aggregates = self.aggregates(&node.aggregates, schema, &input)?;
         one_order(&aggregates, node.bucketing.awaits_first())?;
-        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        let output = Arc::clone(node.output().inner());
         let (time, keys) = (self.expr(&node.time, schema)?, self.exprs(&node.keys, schema)?);
         Ok(SampleByExec::new(input, Some((time, node.bucketing)), keys, aggregates, output))
     }
@@ -166,7 +168,7 @@ impl Lowering<'_> {
     fn bars(&self, node: &Bars, input: Arc<dyn ExecutionPlan>) -> Result<BarsExec> {
         let schema = node.input.schema();
         let aggregates = self.aggregates(&node.aggregates, schema, &input)?;
-        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        let output = Arc::clone(node.output().inner());
         let (time, of) = (self.expr(&node.time, schema)?, self.expr(&node.of, schema)?);
         let rows = BarRows { time, of, keys: self.exprs(&node.keys, schema)? };
         BarsExec::try_new(input, rows, node.size, &aggregates, output)
@@ -182,8 +184,8 @@ impl Lowering<'_> {
             })
         });
         let [left, right] = exprs;
-        let schema = Arc::clone(UserDefinedLogicalNodeCore::schema(node).inner());
-        Ok(PairGroupsExec::new(inputs, [left?, right?], &node.keys, &node.measures, schema))
+        let output = Arc::clone(node.output().inner());
+        Ok(PairGroupsExec::new(inputs, [left?, right?], &node.keys, &node.measures, output))
     }
 
     fn fill(&self, node: &Fill, input: Arc<dyn ExecutionPlan>) -> Result<FillExec> {
@@ -199,7 +201,7 @@ impl Lowering<'_> {
             })
         });
         let fills = fills.collect::<Result<_>>()?;
-        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        let output = Arc::clone(node.output().inner());
         let bounds = (bound(&node.from)?, bound(&node.to)?);
         FillExec::try_new(input, node.keys, node.bucketing, bounds, fills, output)
     }
@@ -216,44 +218,34 @@ impl Lowering<'_> {
             prices: [expr(bid)?, expr(ask)?],
             sizes: [bid_size.as_ref().map(expr).transpose()?, ask_size.as_ref().map(expr).transpose()?],
         };
-        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
+        let output = Arc::clone(node.output().inner());
         Ok(NbboExec::new(input, columns, output))
     }
 
-    fn asof(
-        &self,
-        node: &AsOfJoin,
-        left: Arc<dyn ExecutionPlan>,
-        right: Arc<dyn ExecutionPlan>,
-    ) -> Result<TimeJoinExec> {
-        let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = node.keys.iter().cloned().unzip();
-        let (left_schema, right_schema) = (node.left.schema(), node.right.schema());
-        let times = (self.expr(&node.times.0, left_schema)?, self.expr(&node.times.1, right_schema)?);
-        let keys = (self.exprs(&left_keys, left_schema)?, self.exprs(&right_keys, right_schema)?);
-        let output = Arc::clone(datafusion::logical_expr::UserDefinedLogicalNodeCore::schema(node).inner());
-        let of = AsOf { right_columns: node.right_columns(), options: node.options };
-        Ok(TimeJoinExec::new([left, right], times, keys, Matching::AsOf(of), output))
+    /// The times and the keys of both sides.
+    fn pairing(&self, of: &Pairing) -> Result<(Times, (KeyExprs, KeyExprs))> {
+        let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = of.keys.iter().cloned().unzip();
+        let (left, right) = (of.left.schema(), of.right.schema());
+        let times = (self.expr(&of.times.0, left)?, self.expr(&of.times.1, right)?);
+        Ok((times, (self.exprs(&left_keys, left)?, self.exprs(&right_keys, right)?)))
     }
-}
 
-impl Lowering<'_> {
-    fn series_join(
-        &self,
-        node: &SeriesJoin,
-        left: Arc<dyn ExecutionPlan>,
-        right: Arc<dyn ExecutionPlan>,
-    ) -> Result<TimeJoinExec> {
-        let (left_keys, right_keys): (Vec<Expr>, Vec<Expr>) = node.keys.iter().cloned().unzip();
-        let (left_schema, right_schema) = (node.left.schema(), node.right.schema());
-        let times = (self.expr(&node.times.0, left_schema)?, self.expr(&node.times.1, right_schema)?);
-        let keys = (self.exprs(&left_keys, left_schema)?, self.exprs(&right_keys, right_schema)?);
+    fn asof(&self, node: &AsOfJoin, inputs: [Arc<dyn ExecutionPlan>; 2]) -> Result<TimeJoinExec> {
+        let (times, keys) = self.pairing(&node.pairing)?;
+        let output = Arc::clone(node.output().inner());
+        let of = AsOf { right_columns: node.pairing.right_columns(), options: node.options };
+        Ok(TimeJoinExec::new(inputs, times, keys, Matching::AsOf(of), output))
+    }
+
+    fn series_join(&self, node: &SeriesJoin, inputs: [Arc<dyn ExecutionPlan>; 2]) -> Result<TimeJoinExec> {
+        let (times, keys) = self.pairing(&node.pairing)?;
         let pairs = node.pairs()?;
         let aggregates = node.aggregates.iter().flatten().map(|aggregate| {
             let properties = self.session.execution_props();
             LoweredAggregateBuilder::new(aggregate, &pairs, pairs.inner(), properties, self.planning).build()
         });
         let aggregates = aggregates.collect::<Result<Vec<LoweredAggregate>>>()?;
-        TimeJoinExec::around(node, [left, right], Lowered { times, keys, aggregates })
+        TimeJoinExec::around(node, inputs, Lowered { times, keys, aggregates })
     }
 }
 

@@ -64,15 +64,42 @@ pub(super) fn in_pieces(
     let most = batch_rows.max(1);
     let pieces = futures::stream::once(batch).and_then(move |batch| {
         let held = held.new_empty();
-        std::future::ready(claim(&held, &batch, most).map(|()| {
-            let starts = (0..batch.num_rows()).step_by(most);
-            futures::stream::iter(starts.map(move |start| {
-                let _held = &held;
-                Ok(batch.slice(start, most.min(batch.num_rows() - start)))
-            }))
-        }))
+        std::future::ready(
+            claim(&held, &batch, most)
+                .map(|()| futures::stream::iter(Pieces::new(batch, most, held).map(Ok))),
+        )
     });
     Box::pin(RecordBatchStreamAdapter::new(schema, pieces.try_flatten()))
+}
+
+/// A batch in pieces of at most so many rows; what is held for it stays accounted for as long as they are.
+pub(super) struct Pieces<H = ()> {
+    /// `None` where all is out.
+    batch: Option<RecordBatch>,
+    next: usize,
+    most: usize,
+    _held: H,
+}
+
+impl<H> Pieces<H> {
+    pub(super) fn new(batch: RecordBatch, most: usize, held: H) -> Self {
+        let batch = Some(batch).filter(|batch| batch.num_rows() > 0);
+        Self { batch, next: 0, most, _held: held }
+    }
+}
+
+impl<H> Iterator for Pieces<H> {
+    type Item = RecordBatch;
+
+    fn next(&mut self) -> Option<RecordBatch> {
+        let batch = self.batch.as_ref()?;
+        let piece = batch.slice(self.next, self.most.min(batch.num_rows() - self.next));
+        self.next += piece.num_rows();
+        if self.next == batch.num_rows() {
+            self.batch = None;
+        }
+        Some(piece)
+    }
 }
 
 /// Claims memory for a result that does not leave at once. What symbols mean belongs to their table.

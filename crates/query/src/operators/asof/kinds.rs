@@ -10,8 +10,8 @@
 //! series they are numbered in order of time for that, since a sort by key and time may put them in any order.
 
 use super::node::{AsOfJoin, AsOfOptions};
-use super::plan::KeyPairs;
 use crate::dialect::marker::{AsOfKind, Direction};
+use crate::operators::joins::node::Pairing;
 use crate::operators::late::rule::table_of;
 use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::error::Result;
@@ -31,13 +31,8 @@ const ARRIVAL: &str = "__asof_arrival";
 /// The parts of a join, whatever it keeps.
 #[derive(Debug, Clone)]
 pub(super) struct Parts {
-    pub(super) left: LogicalPlan,
-    pub(super) right: LogicalPlan,
-    pub(super) times: (Expr, Expr),
-    pub(super) keys: KeyPairs,
+    pub(super) pairing: Pairing,
     pub(super) options: AsOfOptions,
-    /// Right columns that are merged with the left ones of their keys.
-    pub(super) merged: Vec<Column>,
     /// Whether windows go series by series where they can.
     pub(super) by_series: bool,
 }
@@ -48,7 +43,7 @@ impl Parts {
         match kind {
             AsOfKind::Left | AsOfKind::Lt | AsOfKind::Inner => self.join(),
             AsOfKind::Semi => {
-                let left = columns(&self.left);
+                let left = columns(&self.pairing.left);
                 LogicalPlanBuilder::from(self.join()?).project(left)?.build()
             }
             AsOfKind::Anti => self.without_match(),
@@ -57,17 +52,16 @@ impl Parts {
     }
 
     fn join(self) -> Result<LogicalPlan> {
-        let join =
-            AsOfJoin::try_new(self.left, self.right, self.times, self.keys, self.options, self.merged)?;
+        let join = AsOfJoin::try_new(self.pairing, self.options)?;
         Ok(LogicalPlan::Extension(Extension { node: Arc::new(join) }))
     }
 
     /// The left rows that find no right row.
     fn without_match(mut self) -> Result<LogicalPlan> {
-        let left = columns(&self.left);
-        let mut right = columns(&self.right);
+        let left = columns(&self.pairing.left);
+        let mut right = columns(&self.pairing.right);
         right.push(lit(true).alias(FOUND));
-        self.right = LogicalPlanBuilder::from(self.right).project(right)?.build()?;
+        self.pairing.right = LogicalPlanBuilder::from(self.pairing.right).project(right)?.build()?;
         let found = Expr::Column(Column::new_unqualified(FOUND));
         LogicalPlanBuilder::from(self.join()?).filter(found.is_null())?.project(left)?.build()
     }
@@ -75,13 +69,14 @@ impl Parts {
     /// The rows of the join, then the right rows that are in none of them.
     fn with_right_rows(self) -> Result<LogicalPlan> {
         let unmatched = self.clone().right_rows_without_match()?;
-        let (keys, merged) = (self.keys.clone(), self.merged.clone());
+        let (keys, merged) = (self.pairing.keys.clone(), self.pairing.merged.clone());
         // A key that both sides have is the right row's.
         let is_merged = |(left, right): &(Expr, Expr), column: &Column| match (left, right) {
             (Expr::Column(left), Expr::Column(right)) => left == column && merged.contains(right),
             _ => false,
         };
-        let types: Vec<_> = self.left.schema().fields().iter().map(|f| f.data_type().clone()).collect();
+        let types: Vec<_> =
+            self.pairing.left.schema().fields().iter().map(|f| f.data_type().clone()).collect();
         let joined = self.join()?;
         let all: Vec<(Option<TableReference>, String)> = names(&joined);
         let numbered = |at: usize| format!("c{at}");
@@ -111,7 +106,7 @@ impl Parts {
 
     /// The right rows that stand for no left row.
     fn right_rows_without_match(self) -> Result<LogicalPlan> {
-        let Self { left, mut right, times, keys, options, by_series, .. } = self;
+        let Self { pairing: Pairing { left, mut right, times, keys, .. }, options, by_series } = self;
         let right_columns = columns(&right);
         let mut order = vec![Sort::new(times.1.clone(), true, false)];
         if !by_series || !is_of_whole_series(&right, &keys, &times.1) {
@@ -152,15 +147,15 @@ impl Parts {
             (false, false) => found.clone().lt_eq(neighbour),
             (false, true) => found.clone().lt(neighbour),
         };
-        let swapped = Self {
+        let pairing = Pairing {
             left: right,
             right: left,
             times: (times.1, times.0),
             keys: keys.into_iter().map(|(left, right)| (right, left)).collect(),
-            options: AsOfOptions { inner: false, direction, ..options },
             merged: Vec::new(),
-            by_series,
         };
+        let swapped =
+            Self { pairing, options: AsOfOptions { inner: false, direction, ..options }, by_series };
         let rows = LogicalPlanBuilder::from(swapped.join()?);
         rows.filter(found.is_null().or(is_past))?.project(right_columns)?.build()
     }
@@ -168,7 +163,7 @@ impl Parts {
 
 /// Whether keys hold the series key of the table that a right side is, and the time is its own, so that its rows of one
 /// key are read as they arrived.
-fn is_of_whole_series(right: &LogicalPlan, keys: &KeyPairs, time: &Expr) -> bool {
+fn is_of_whole_series(right: &LogicalPlan, keys: &[(Expr, Expr)], time: &Expr) -> bool {
     match right {
         LogicalPlan::SubqueryAlias(alias) => is_of_whole_series(&alias.input, keys, time),
         LogicalPlan::Filter(filter) => is_of_whole_series(&filter.input, keys, time),

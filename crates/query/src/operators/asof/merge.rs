@@ -4,72 +4,42 @@
 //! - every right row not later than the last left row has been seen, and no other;
 //! - for each key the newest of them is kept, the last to come among equals.
 
-use super::node::AsOfOptions;
-use super::side::{Side, with_right_rows};
-use crate::arrays::pinned::{NOWHERE, PinnedRows, Place};
+use super::side::Both;
+use crate::arrays::pinned::{NOWHERE, Place};
 use crate::operators::joins::exec::{AsOf, TimeJoinExec};
-use crate::operators::key::KeyIds;
 use datafusion::arrow::array::Array;
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::BaselineMetrics;
-use futures::StreamExt;
-use std::sync::Arc;
 
 pub(in crate::operators) struct Merge {
-    left: Side,
-    right: Side,
-    /// Ids of both sides' keys.
-    ids: KeyIds,
-    right_columns: Vec<usize>,
-    kept: PinnedRows,
+    both: Both,
     /// The left batch at hand: rows before `emitted` are out, rows before `left.row` are matched.
     batch: RecordBatch,
     emitted: usize,
     matches: Vec<Place>,
-    options: AsOfOptions,
-    schema: SchemaRef,
-    reservation: MemoryReservation,
-    baseline: BaselineMetrics,
 }
 
 impl Merge {
     pub(in crate::operators) fn try_new(
         exec: &TimeJoinExec,
         of: &AsOf,
-        (left, right): (SendableRecordBatchStream, SendableRecordBatchStream),
+        inputs: (SendableRecordBatchStream, SendableRecordBatchStream),
         reservation: MemoryReservation,
         baseline: BaselineMetrics,
     ) -> Result<Self> {
-        use datafusion::physical_plan::ExecutionPlan;
-        let (left_schema, right_schema) = (exec.left_schema(), exec.right_schema());
-        let types =
-            exec.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<DataType>>>()?;
-        let right_types = of.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
-        Ok(Self {
-            left: Side::new(left, &exec.times.0, &exec.keys.0),
-            right: Side::new(right, &exec.times.1, &exec.keys.1),
-            ids: KeyIds::try_new(&types)?,
-            right_columns: of.right_columns.clone(),
-            kept: PinnedRows::new(right_types.collect()),
-            batch: RecordBatch::new_empty(left_schema),
-            emitted: 0,
-            matches: Vec::new(),
-            options: of.options,
-            schema: exec.schema(),
-            reservation,
-            baseline,
-        })
+        let batch = RecordBatch::new_empty(exec.left_schema());
+        let both = Both::try_new(exec, of, inputs, reservation, baseline)?;
+        Ok(Self { both, batch, emitted: 0, matches: Vec::new() })
     }
 
     /// The next batch of the result.
     pub(in crate::operators) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if self.left.row == self.batch.num_rows() {
-                if self.emitted < self.left.row {
+            if self.both.left.row == self.batch.num_rows() {
+                if self.emitted < self.both.left.row {
                     return self.emit().map(Some);
                 }
                 if !self.next_left().await? {
@@ -81,68 +51,60 @@ impl Merge {
                 continue;
             }
             // The right side must go on. Rows already matched go out before their batches are let go.
-            if self.kept.is_heavy() {
-                if self.emitted < self.left.row {
+            if self.both.pinned.is_heavy() {
+                if self.emitted < self.both.left.row {
                     return self.emit().map(Some);
                 }
-                self.kept.compact()?;
+                self.both.pinned.compact()?;
             }
             self.next_right().await?;
         }
     }
 
     async fn next_left(&mut self) -> Result<bool> {
-        let Some(batch) = self.left.stream.next().await else { return Ok(false) };
-        let batch = batch?;
-        let elapsed = self.baseline.elapsed_compute().clone();
+        let Some(batch) = self.both.left.pull().await? else { return Ok(false) };
+        let elapsed = self.both.elapsed();
         let _timer = elapsed.timer();
-        self.left.begin(&batch, &mut self.ids)?;
+        self.both.begin_left(&batch)?;
         self.batch = batch;
         self.emitted = 0;
         Ok(true)
     }
 
     async fn next_right(&mut self) -> Result<()> {
-        let Some(batch) = self.right.stream.next().await else {
-            self.right.done = true;
-            return Ok(());
-        };
-        let batch = batch?;
-        let elapsed = self.baseline.elapsed_compute().clone();
+        let Some(batch) = self.both.right.pull().await? else { return Ok(()) };
+        let elapsed = self.both.elapsed();
         let _timer = elapsed.timer();
-        self.right.begin(&batch, &mut self.ids)?;
-        self.kept.grow(self.ids.len());
-        let columns = self.right_columns.iter().map(|index| Arc::clone(batch.column(*index)));
-        self.kept.add_batch(columns.collect(), batch.num_rows());
-        self.reservation.try_resize(self.kept.size() + self.ids.size())
+        self.both.begin_right(&batch)?;
+        self.both.reservation.try_resize(self.both.pinned.size() + self.both.ids.size())
     }
 
     /// Matches left rows until the batch ends (`true`) or more of the right side is needed (`false`).
     fn match_rows(&mut self) -> bool {
-        let elapsed = self.baseline.elapsed_compute().clone();
+        let elapsed = self.both.elapsed();
         let _timer = elapsed.timer();
         let rows = self.batch.num_rows();
-        while self.left.row < rows {
-            let row = self.left.row;
-            if self.left.times.is_null(row) {
+        while self.both.left.row < rows {
+            let row = self.both.left.row;
+            if self.both.left.times.is_null(row) {
                 self.matches.push(NOWHERE);
-                self.left.row += 1;
+                self.both.left.row += 1;
                 continue;
             }
-            let time = self.left.times.value(row);
+            let time = self.both.left.times.value(row);
             if !self.advance_right(time) {
                 return false;
             }
-            let place = self.look_up(self.left.ids[row], time);
+            let place = self.look_up(self.both.left.ids[row], time);
             self.matches.push(place);
-            self.left.row += 1;
+            self.both.left.row += 1;
         }
         true
     }
 
     /// Takes the right rows that a left row at `time` may match; `false` if the batch at hand ends first.
     fn advance_right(&mut self, time: i64) -> bool {
-        let right = &mut self.right;
+        let right = &mut self.both.right;
         if right.done {
             return true;
         }
@@ -154,31 +116,25 @@ impl Merge {
                 right.done = true;
                 return true;
             }
-            if at > time || (self.options.strict && at == time) {
+            if at > time || (self.both.options.strict && at == time) {
                 return true;
             }
-            self.kept.keep(right.ids[right.row], right.row, at);
+            self.both.pinned.keep(right.ids[right.row], right.row, at);
             right.row += 1;
         }
         false
     }
 
     fn look_up(&self, key: u32, time: i64) -> Place {
-        let (place, at) = self.kept.get(key);
-        let stands = place != NOWHERE && self.options.tolerates(time, at) && !self.ids.is_null(key);
+        let (place, at) = self.both.pinned.get(key);
+        let stands = place != NOWHERE && self.both.options.tolerates(time, at) && !self.both.ids.is_null(key);
         if stands { place } else { NOWHERE }
     }
 
     /// The left rows matched since the last time, with their right rows.
     fn emit(&mut self) -> Result<RecordBatch> {
-        let elapsed = self.baseline.elapsed_compute().clone();
-        let _timer = elapsed.timer();
-        let count = self.left.row - self.emitted;
-        let left = self.batch.slice(self.emitted, count);
-        self.emitted = self.left.row;
-        let places = std::mem::take(&mut self.matches);
-        let joined = with_right_rows(&left, places, &self.kept, self.options.inner, &self.schema)?;
-        self.baseline.record_output(joined.num_rows());
-        Ok(joined)
+        let left = self.batch.slice(self.emitted, self.both.left.row - self.emitted);
+        self.emitted = self.both.left.row;
+        self.both.joined(&left, std::mem::take(&mut self.matches))
     }
 }

@@ -15,6 +15,7 @@ use crate::error::{Position, SqlError};
 use crate::functions::order_key::{has_order_key, order_key};
 use crate::functions::stride::interval_nanos;
 use crate::functions::stride::{STRIDE_HINT, Stride};
+use crate::operators::joins::node::Pairing;
 use crate::operators::sample::plan::designated_column;
 use crate::settings::has_pipeline;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
@@ -82,24 +83,24 @@ pub(crate) fn plan_asof(
     let inner = matches!(kind, AsOfKind::Inner | AsOfKind::Semi | AsOfKind::Right);
     let options = AsOfOptions { inner, direction, strict, tolerance };
     let by_series = has_pipeline(context.context_provider().options());
-    let mut parts = Parts { left, right, times, keys, options, merged, by_series };
+    let mut pairing = Pairing { left, right, times, keys, merged };
     let keeps_left = matches!(kind, AsOfKind::Left | AsOfKind::Lt | AsOfKind::Anti | AsOfKind::Full);
     let keeps_right = matches!(kind, AsOfKind::Right | AsOfKind::Full);
     // Rows that do not fulfil a condition have no match; they are there all the same where their side is kept.
     let as_key = |condition| when(condition, lit(true)).end();
     if let Some(condition) = conjunction(conditions.0) {
         match keeps_left {
-            true => parts.keys.push((as_key(condition)?, lit(true))),
-            false => parts.left = LogicalPlanBuilder::from(parts.left).filter(condition)?.build()?,
+            true => pairing.keys.push((as_key(condition)?, lit(true))),
+            false => pairing.left = LogicalPlanBuilder::from(pairing.left).filter(condition)?.build()?,
         }
     }
     if let Some(condition) = conjunction(conditions.1) {
         match keeps_right {
-            true => parts.keys.push((lit(true), as_key(condition)?)),
-            false => parts.right = LogicalPlanBuilder::from(parts.right).filter(condition)?.build()?,
+            true => pairing.keys.push((lit(true), as_key(condition)?)),
+            false => pairing.right = LogicalPlanBuilder::from(pairing.right).filter(condition)?.build()?,
         }
     }
-    parts.plan(kind)
+    Parts { pairing, options, by_series }.plan(kind)
 }
 
 /// Which way right rows are looked for, and whether equal times do not match: as the comparison of the times

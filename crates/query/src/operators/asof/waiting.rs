@@ -9,45 +9,30 @@
 //! Memory holds the left batches from the oldest that waits on, and the right rows that they found: a key that
 //! comes no more on the right holds them to the end of the right side, unless TOLERANCE says how long it may.
 
-use super::node::AsOfOptions;
-use super::side::{Side, with_right_rows};
-use crate::arrays::pinned::{NOWHERE, PinnedRows, Place};
+use super::side::{Both, Side};
+use crate::arrays::pinned::{NOWHERE, Place};
 use crate::dialect::marker::Direction;
 use crate::operators::joins::exec::{AsOf, TimeJoinExec};
-use crate::operators::key::KeyIds;
 use datafusion::arrow::array::{Array, TimestampNanosecondArray};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::BaselineMetrics;
-use futures::StreamExt;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Rows entered as waiting, of batches that are out as well, above which the latter are looked for.
 const ENTRIES_MIN: usize = 1 << 16;
 
 pub(in crate::operators) struct WaitingMerge {
-    left: Side,
-    right: Side,
-    /// Ids of both sides' keys.
-    ids: KeyIds,
-    right_columns: Vec<usize>,
-    /// The right rows that were found; looking both ways, also the newest of each key.
-    pinned: PinnedRows,
+    /// Holds the right rows that were found; looking both ways, also the newest of each key.
+    both: Both,
     /// Left batches that are not out, the oldest first, which has the number `first`.
     batches: VecDeque<LeftBatch>,
     first: usize,
     /// The left rows that wait, by key.
     waiting: Vec<Vec<Entry>>,
     entries: usize,
-    options: AsOfOptions,
-    schema: SchemaRef,
-    reservation: MemoryReservation,
-    baseline: BaselineMetrics,
 }
 
 struct LeftBatch {
@@ -73,43 +58,26 @@ impl WaitingMerge {
     pub(in crate::operators) fn try_new(
         exec: &TimeJoinExec,
         of: &AsOf,
-        (left, right): (SendableRecordBatchStream, SendableRecordBatchStream),
+        inputs: (SendableRecordBatchStream, SendableRecordBatchStream),
         reservation: MemoryReservation,
         baseline: BaselineMetrics,
     ) -> Result<Self> {
-        let (left_schema, right_schema) = (exec.left_schema(), exec.right_schema());
-        let types =
-            exec.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<DataType>>>()?;
-        let right_types = of.right_columns.iter().map(|index| right_schema.field(*index).data_type().clone());
-        Ok(Self {
-            left: Side::new(left, &exec.times.0, &exec.keys.0),
-            right: Side::new(right, &exec.times.1, &exec.keys.1),
-            ids: KeyIds::try_new(&types)?,
-            right_columns: of.right_columns.clone(),
-            pinned: PinnedRows::new(right_types.collect()),
-            batches: VecDeque::new(),
-            first: 0,
-            waiting: Vec::new(),
-            entries: 0,
-            options: of.options,
-            schema: exec.schema(),
-            reservation,
-            baseline,
-        })
+        let both = Both::try_new(exec, of, inputs, reservation, baseline)?;
+        Ok(Self { both, batches: VecDeque::new(), first: 0, waiting: Vec::new(), entries: 0 })
     }
 
     /// The next batch of the result.
     pub(in crate::operators) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(batch) = self.batches.pop_front_if(|batch| is_decided(batch, &self.right)) {
+            if let Some(batch) = self.batches.pop_front_if(|batch| is_decided(batch, &self.both.right)) {
                 self.first += 1;
-                return self.emit(batch).map(Some);
+                return self.both.joined(&batch.rows, batch.places).map(Some);
             }
-            if !self.left.done && self.left.row == self.left.times.len() {
+            if !self.both.left.done && self.both.left.row == self.both.left.times.len() {
                 self.next_left().await?;
-            } else if self.left.done && self.batches.is_empty() {
+            } else if self.both.left.done && self.batches.is_empty() {
                 return Ok(None);
-            } else if !self.right.done && self.right.row == self.right.times.len() {
+            } else if !self.both.right.done && self.both.right.row == self.both.right.times.len() {
                 self.next_right().await?;
             } else {
                 self.walk();
@@ -118,79 +86,69 @@ impl WaitingMerge {
     }
 
     async fn next_left(&mut self) -> Result<()> {
-        let Some(rows) = self.left.stream.next().await else {
-            self.left.done = true;
-            return Ok(());
-        };
-        let rows = rows?;
-        let elapsed = self.baseline.elapsed_compute().clone();
+        let Some(rows) = self.both.left.pull().await? else { return Ok(()) };
+        let elapsed = self.both.elapsed();
         let _timer = elapsed.timer();
-        self.left.begin(&rows, &mut self.ids)?;
-        self.grow();
+        self.both.begin_left(&rows)?;
+        self.both.pinned.grow(self.both.ids.len());
         let places = Vec::with_capacity(rows.num_rows());
         self.batches.push_back(LeftBatch { rows, places, waiting: 0, deadline: i64::MIN });
         self.account()
     }
 
     async fn next_right(&mut self) -> Result<()> {
-        let Some(rows) = self.right.stream.next().await else {
-            self.right.done = true;
-            return Ok(());
-        };
-        let rows = rows?;
-        let elapsed = self.baseline.elapsed_compute().clone();
+        let Some(rows) = self.both.right.pull().await? else { return Ok(()) };
+        let elapsed = self.both.elapsed();
         let _timer = elapsed.timer();
-        if self.pinned.is_heavy() {
+        if self.both.pinned.is_heavy() {
             let places = self.batches.iter_mut().flat_map(|batch| &mut batch.places);
-            self.pinned.compact_with(places.collect())?;
+            self.both.pinned.compact_with(places.collect())?;
         }
-        self.right.begin(&rows, &mut self.ids)?;
-        self.grow();
-        let columns = self.right_columns.iter().map(|index| Arc::clone(rows.column(*index)));
-        self.pinned.add_batch(columns.collect(), rows.num_rows());
+        self.both.begin_right(&rows)?;
         self.account()
     }
 
-    fn grow(&mut self) {
-        self.pinned.grow(self.ids.len());
-        self.waiting.resize_with(self.ids.len(), Vec::new);
-    }
-
-    fn account(&self) -> Result<()> {
+    /// Makes room for the keys and accounts for what is held.
+    fn account(&mut self) -> Result<()> {
+        self.waiting.resize_with(self.both.ids.len(), Vec::new);
         let left = self
             .batches
             .iter()
             .map(|batch| batch.rows.get_array_memory_size() + batch.places.capacity() * size_of::<Place>());
         let waiting = self.entries * size_of::<Entry>();
-        self.reservation.try_resize(self.pinned.size() + self.ids.size() + left.sum::<usize>() + waiting)
+        self.both
+            .reservation
+            .try_resize(self.both.pinned.size() + self.both.ids.size() + left.sum::<usize>() + waiting)
     }
 
     /// Goes on in both batches at hand until one of them ends.
     fn walk(&mut self) {
-        let elapsed = self.baseline.elapsed_compute().clone();
+        let elapsed = self.both.elapsed();
         let _timer = elapsed.timer();
-        while self.left.row < self.left.times.len() || self.left.done {
-            let right = time(&self.right.times, self.right.row);
+        while self.both.left.row < self.both.left.times.len() || self.both.left.done {
+            let right = time(&self.both.right.times, self.both.right.row);
             if right.is_none() {
                 // At the end of the batch, or NULLs: they come last, so nothing after one can match.
-                self.right.done |= self.right.row < self.right.times.len();
-                if !self.right.done {
+                self.both.right.done |= self.both.right.row < self.both.right.times.len();
+                if !self.both.right.done {
                     return;
                 }
             }
-            let left = time(&self.left.times, self.left.row);
-            let comes_first = |left: i64, right: i64| match self.options.direction {
+            let left = time(&self.both.left.times, self.both.left.row);
+            let comes_first = |left: i64, right: i64| match self.both.options.direction {
                 // An equal right row decides what waits already.
-                Direction::Forward if !self.options.strict => left <= right,
+                Direction::Forward if !self.both.options.strict => left <= right,
                 _ => left < right,
             };
             match (left, right) {
                 (Some(left), Some(right)) if !comes_first(left, right) => self.take_right(right),
-                (None, Some(right)) if self.left.row == self.left.times.len() => self.take_right(right),
-                (left, _) if self.left.row < self.left.times.len() => self.take_left(left),
+                (None, Some(right)) if self.both.left.row == self.both.left.times.len() => {
+                    self.take_right(right)
+                }
+                (left, _) if self.both.left.row < self.both.left.times.len() => self.take_left(left),
                 _ => return,
             }
-            if self.left.done && self.batches.front().is_none_or(|front| front.waiting == 0) {
+            if self.both.left.done && self.batches.front().is_none_or(|front| front.waiting == 0) {
                 return;
             }
         }
@@ -198,23 +156,23 @@ impl WaitingMerge {
 
     /// Enters the left row at hand.
     fn take_left(&mut self, time: Option<i64>) {
-        let (row, key) = (self.left.row, self.left.ids[self.left.row]);
-        self.left.row += 1;
+        let (row, key) = (self.both.left.row, self.both.left.ids[self.both.left.row]);
+        self.both.left.row += 1;
         let number = self.first + self.batches.len() - 1;
         let Some(batch) = self.batches.back_mut() else { return };
-        let Some(time) = time.filter(|_| !self.ids.is_null(key)) else {
+        let Some(time) = time.filter(|_| !self.both.ids.is_null(key)) else {
             batch.places.push(NOWHERE);
             return;
         };
-        let (place, at) = self.pinned.get(key);
+        let (place, at) = self.both.pinned.get(key);
         let candidate = (place != NOWHERE).then_some(at);
-        batch.places.push(if self.options.tolerates(time, at) { place } else { NOWHERE });
-        if self.right.done || candidate == Some(time) {
+        batch.places.push(if self.both.options.tolerates(time, at) { place } else { NOWHERE });
+        if self.both.right.done || candidate == Some(time) {
             return;
         }
         batch.waiting += 1;
         let apart = candidate.map(|at| time.saturating_sub(at));
-        let apart = apart.into_iter().chain(self.options.tolerance).min();
+        let apart = apart.into_iter().chain(self.both.options.tolerance).min();
         // A match may be as far away as there are times.
         batch.deadline = batch.deadline.max(apart.map_or(i64::MAX, |apart| time.saturating_add(apart)));
         self.waiting[key as usize].push(Entry { batch: number, row, time, candidate });
@@ -226,12 +184,12 @@ impl WaitingMerge {
 
     /// Decides what waits for the right row at hand.
     fn take_right(&mut self, now: i64) {
-        let (row, key) = (self.right.row, self.right.ids[self.right.row]);
-        self.right.row += 1;
-        if self.ids.is_null(key) {
+        let (row, key) = (self.both.right.row, self.both.right.ids[self.both.right.row]);
+        self.both.right.row += 1;
+        if self.both.ids.is_null(key) {
             return;
         }
-        let place = self.pinned.last(row);
+        let place = self.both.pinned.last(row);
         for entry in self.waiting[key as usize].drain(..) {
             self.entries -= 1;
             let Some(at) = entry.batch.checked_sub(self.first) else { continue };
@@ -239,12 +197,12 @@ impl WaitingMerge {
             batch.waiting -= 1;
             let nearer =
                 entry.candidate.is_none_or(|before| now.abs_diff(entry.time) < entry.time.abs_diff(before));
-            if nearer && self.options.tolerates(entry.time, now) {
+            if nearer && self.both.options.tolerates(entry.time, now) {
                 batch.places[entry.row] = place;
             }
         }
-        if self.options.direction == Direction::Nearest {
-            self.pinned.keep(key, row, now);
+        if self.both.options.direction == Direction::Nearest {
+            self.both.pinned.keep(key, row, now);
         }
     }
 
@@ -254,15 +212,6 @@ impl WaitingMerge {
             entries.retain(|entry| entry.batch >= self.first);
         }
         self.entries = self.waiting.iter().map(Vec::len).sum();
-    }
-
-    fn emit(&mut self, batch: LeftBatch) -> Result<RecordBatch> {
-        let elapsed = self.baseline.elapsed_compute().clone();
-        let _timer = elapsed.timer();
-        let joined =
-            with_right_rows(&batch.rows, batch.places, &self.pinned, self.options.inner, &self.schema)?;
-        self.baseline.record_output(joined.num_rows());
-        Ok(joined)
     }
 }
 

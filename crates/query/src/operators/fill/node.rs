@@ -1,10 +1,10 @@
 //! The logical node of FILL.
 
 use crate::functions::bucket::Bucketing;
+use crate::operators::node::{Exprs, Node, node, write_list};
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
-use std::cmp::Ordering;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) enum FillWith {
 /// Adds the rows that are missing in the grid of buckets and keys.
 ///
 /// The input's columns are the bucket, `keys` key columns, then the values; the output's are the same,
-/// values nullable.
+/// values nullable. Places in the input have a meaning, so that all of it is read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Fill {
     /// Rows of SAMPLE BY, in order of bucket, then keys.
@@ -63,12 +63,6 @@ impl Fill {
     }
 }
 
-impl PartialOrd for Fill {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (self == other).then_some(Ordering::Equal)
-    }
-}
-
 impl fmt::Display for FillWith {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,20 +75,18 @@ impl fmt::Display for FillWith {
     }
 }
 
-impl UserDefinedLogicalNodeCore for Fill {
-    fn name(&self) -> &str {
-        "Fill"
+node!(Fill);
+
+impl Node<1> for Fill {
+    fn sources(&self) -> [&LogicalPlan; 1] {
+        [&self.input]
     }
 
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
+    fn output(&self) -> &DFSchemaRef {
         &self.schema
     }
 
-    fn expressions(&self) -> Vec<Expr> {
+    fn exprs(&self) -> Vec<Expr> {
         let constants = self.fills.iter().filter_map(|fill| match fill {
             FillWith::Constant(expr) => Some(expr),
             _ => None,
@@ -102,9 +94,9 @@ impl UserDefinedLogicalNodeCore for Fill {
         self.from.iter().chain(&self.to).chain(constants).cloned().collect()
     }
 
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Fill: every {}, keys={}, values=[", self.bucketing, self.keys)?;
-        crate::operators::sample::node::write_list(f, &self.fills)?;
+        write_list(f, &self.fills)?;
         f.write_str("]")?;
         if let Some(from) = &self.from {
             write!(f, ", from={from}")?;
@@ -115,21 +107,14 @@ impl UserDefinedLogicalNodeCore for Fill {
         Ok(())
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut exprs = exprs.into_iter().map(Expr::unalias);
-        let from = self.from.as_ref().and_then(|_| exprs.next());
-        let to = self.to.as_ref().and_then(|_| exprs.next());
+    fn over(&self, mut exprs: Exprs, [input]: [LogicalPlan; 1]) -> Result<Self> {
+        let from = self.from.as_ref().map(|from| exprs.next(from));
+        let to = self.to.as_ref().map(|to| exprs.next(to));
         let fills = self.fills.iter().map(|fill| match fill {
-            FillWith::Constant(old) => FillWith::Constant(exprs.next().unwrap_or_else(|| old.clone())),
+            FillWith::Constant(old) => FillWith::Constant(exprs.next(old)),
             other => other.clone(),
         });
         let fills = fills.collect();
-        let input = inputs.into_iter().next().unwrap_or_else(|| self.input.clone());
         Self::try_new(input, self.keys, self.bucketing, from, to, fills)
-    }
-
-    /// Places in the input have a meaning, so none may go.
-    fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        Some(vec![(0..self.input.schema().fields().len()).collect()])
     }
 }

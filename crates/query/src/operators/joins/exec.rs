@@ -28,6 +28,9 @@ use std::sync::Arc;
 /// The key expressions of one side, in the order of the join's keys.
 pub(in crate::operators) type KeyExprs = Vec<Arc<dyn PhysicalExpr>>;
 
+/// The time of each side.
+pub(in crate::operators) type Times = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
+
 /// How the rows are matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::operators) enum Way {
@@ -94,7 +97,7 @@ impl Matching {
 pub(in crate::operators) struct TimeJoinExec {
     pub(in crate::operators) core: Core<2>,
     way: Way,
-    pub(in crate::operators) times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
+    pub(in crate::operators) times: Times,
     pub(in crate::operators) keys: (KeyExprs, KeyExprs),
     pub(in crate::operators) matching: Matching,
     pub(super) running: Shared<Work>,
@@ -104,7 +107,7 @@ impl TimeJoinExec {
     /// Merges its inputs; `schema` is that of its rows.
     pub(in crate::operators) fn new(
         inputs: [Arc<dyn ExecutionPlan>; 2],
-        times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
+        times: Times,
         keys: (KeyExprs, KeyExprs),
         matching: Matching,
         schema: SchemaRef,

@@ -17,6 +17,7 @@
 
 pub(in crate::operators) mod exec;
 mod execute;
+pub(in crate::operators) mod node;
 mod order;
 mod overlap;
 pub(in crate::operators) mod pushdown;

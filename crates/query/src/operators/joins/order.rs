@@ -1,13 +1,13 @@
 //! What tasks give, and the rows of all of them back in order of time: as if the left side had been read so.
 
 use crate::arrays::gather::gather;
+use crate::operators::below::batch_of;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// A row: its time, its arrival, and where it is: of which task's rows, and which of them.
 type Row = (i64, u64, u32, u32);
@@ -81,9 +81,7 @@ impl TaskRows {
         match self {
             TaskRows::Placed(of) => {
                 let columns = of.columns.iter().map(|column| column.slice(rows.start, rows.len()));
-                let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-                let schema = Arc::clone(schema);
-                Ok(RecordBatch::try_new_with_options(schema, columns.collect(), &options)?)
+                batch_of(schema, columns.collect(), rows.len())
             }
             TaskRows::Lazy(of) => of.batch(rows),
         }
@@ -137,8 +135,6 @@ impl Sorted {
             let arrays: Vec<&ArrayRef> = self.tasks.iter().map(|rows| &rows.columns[column]).collect();
             gather(&arrays, &places, field.data_type())
         });
-        let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-        let (columns, schema) = (columns.collect::<Result<_>>()?, Arc::clone(&self.schema));
-        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+        batch_of(&self.schema, columns.collect::<Result<_>>()?, places.len())
     }
 }

@@ -117,17 +117,16 @@ impl<'a> Join<'a> {
     fn beside(&self, part: &Expr) -> Result<Option<Vec<Expr>>> {
         Ok(match self {
             Self::AsOf(join) => {
-                let by_names = by_right_names(part, &join.keys)?;
+                let by_names = by_right_names(part, &join.pairing.keys)?;
                 Some(by_names.into_iter().chain(on_right_time(part, join)).collect())
             }
             Self::Around(join) if join.kind == Kind::Splice => {
-                let is_merged =
-                    |right: &Expr| matches!(right, Expr::Column(column) if join.merged.contains(column));
+                let is_merged = |right: &Expr| matches!(right, Expr::Column(column) if join.pairing.merged.contains(column));
                 let merged: Vec<(Expr, Expr)> =
-                    join.keys.iter().filter(|(_, right)| is_merged(right)).cloned().collect();
+                    join.pairing.keys.iter().filter(|(_, right)| is_merged(right)).cloned().collect();
                 by_right_names(part, &merged)?.map(|on_right| vec![on_right])
             }
-            Self::Around(join) => Some(by_right_names(part, &join.keys)?.into_iter().collect()),
+            Self::Around(join) => Some(by_right_names(part, &join.pairing.keys)?.into_iter().collect()),
         })
     }
 }
@@ -159,11 +158,11 @@ fn by_right_names(part: &Expr, keys: &[(Expr, Expr)]) -> Result<Option<Expr>> {
 fn on_right_time(part: &Expr, join: &AsOfJoin) -> Option<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = part else { return None };
     let (op, bound) = match (left.as_ref(), right.as_ref()) {
-        (time, Expr::Literal(bound, _)) if *time == join.times.0 => (*op, bound),
-        (Expr::Literal(bound, _), time) if *time == join.times.0 => (op.swap()?, bound),
+        (time, Expr::Literal(bound, _)) if *time == join.pairing.times.0 => (*op, bound),
+        (Expr::Literal(bound, _), time) if *time == join.pairing.times.0 => (op.swap()?, bound),
         _ => return None,
     };
-    let time = join.times.1.clone();
+    let time = join.pairing.times.1.clone();
     let direction = join.options.direction;
     let apart = |by: fn(i64, i64) -> Option<i64>| {
         let ScalarValue::TimestampNanosecond(Some(bound), zone) = bound else { return None };

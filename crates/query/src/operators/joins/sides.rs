@@ -1,11 +1,10 @@
 //! Which inputs of a join can be read series by series.
 
 use super::exec::{Matching, TimeJoinExec};
-use crate::operators::below::{Below, Layer};
+use crate::operators::below::{Below, Layer, batch_of};
 use crate::scan::{PieceReader, ScanExec};
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -155,8 +154,7 @@ impl Made {
 
     /// The columns made of those that were read.
     pub(in crate::operators) fn of(&self, read: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), read, &options)?;
+        let batch = batch_of(&self.schema, read, rows)?;
         self.exprs.iter().map(|expr| expr.evaluate(&batch)?.into_array(rows)).collect()
     }
 }

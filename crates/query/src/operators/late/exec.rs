@@ -1,9 +1,9 @@
 //! The operator that reads columns of the rows that are left.
 
-use crate::error::from_arrow;
+use crate::operators::below::batch_of;
 use crate::operators::exec::{Core, Operator, operator};
 use crate::scan::{RowFetcher, ScanExec};
-use datafusion::arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef, UInt64Type};
 use datafusion::common::{Result, Statistics, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -99,9 +99,7 @@ impl Operator for LateColumnsExec {
             let _timer = metrics.elapsed_compute().timer();
             let mut columns = batch.columns().to_vec();
             columns.append(&mut fetcher.fetch(batch.column(number).as_primitive::<UInt64Type>())?);
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            let rows = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options);
-            Ok(rows.map_err(from_arrow)?.record_output(&metrics))
+            Ok(batch_of(&schema, columns, batch.num_rows())?.record_output(&metrics))
         };
         let rows = self.core.input().execute(output, context)?.map(with_columns);
         Ok(self.stream(rows))

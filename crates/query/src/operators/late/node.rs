@@ -1,16 +1,15 @@
 //! The logical node of columns that are read last.
 
+use crate::operators::node::{Exprs, Node, node};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::{Column, DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::fmt;
 use std::sync::Arc;
 
 /// The rows of an input, of which one column is the numbers of rows of a table, with more columns of that table after
-/// those of the input.
+/// those of the input. No condition is carried below it: what could be was before it came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LateColumns {
     pub(crate) input: LogicalPlan,
@@ -36,46 +35,28 @@ impl LateColumns {
     }
 }
 
-impl PartialOrd for LateColumns {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (self == other).then_some(Ordering::Equal)
-    }
-}
+node!(LateColumns);
 
-impl UserDefinedLogicalNodeCore for LateColumns {
-    fn name(&self) -> &str {
-        "LateColumns"
+impl Node<1> for LateColumns {
+    fn sources(&self) -> [&LogicalPlan; 1] {
+        [&self.input]
     }
 
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
+    fn output(&self) -> &DFSchemaRef {
         &self.schema
     }
 
-    fn expressions(&self) -> Vec<Expr> {
+    fn exprs(&self) -> Vec<Expr> {
         Vec::new()
     }
 
-    /// No condition is carried below it: what could be was before it came.
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        self.schema.fields().iter().map(|field| field.name().clone()).collect()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let late = self.schema.fields().iter().skip(self.input.schema().fields().len());
         let late: Vec<&str> = late.map(|field| field.name().as_str()).collect();
         write!(f, "LateColumns: [{}]", late.join(", "))
     }
 
-    fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let input = inputs.into_iter().next().unwrap_or_else(|| self.input.clone());
+    fn over(&self, _exprs: Exprs, [input]: [LogicalPlan; 1]) -> Result<Self> {
         Ok(Self { input, ..self.clone() })
-    }
-
-    fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        Some(vec![(0..self.input.schema().fields().len()).collect()])
     }
 }

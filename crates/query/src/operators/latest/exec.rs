@@ -2,13 +2,15 @@
 
 use crate::arrays::pinned::{PinnedRows, Place};
 use crate::operators::TIME_ORDER;
+use crate::operators::below::batch_of;
 use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::key::{KeyIds, KeyReader};
+use crate::operators::node::write_list;
 use crate::operators::reduce::{Reduce, in_pieces, reduce};
 use crate::scan::{NewestRows, ScanExec};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -47,7 +49,7 @@ operator!(LatestOnExec);
 impl Operator for LatestOnExec {
     fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LatestOnExec: {} per [", self.time)?;
-        crate::operators::sample::node::write_list(f, &self.keys)?;
+        write_list(f, &self.keys)?;
         f.write_str("]")
     }
 
@@ -105,13 +107,12 @@ struct Newest {
 impl Newest {
     fn try_new(exec: &LatestOnExec, reservation: MemoryReservation) -> Result<Self> {
         let schema = exec.schema();
-        let types = exec.keys.iter().map(|key| key.data_type(&schema)).collect::<Result<Vec<DataType>>>()?;
         let row_types = schema.fields().iter().map(|field| field.data_type().clone()).collect();
         Ok(Self {
             time: Arc::clone(&exec.time),
             keys: exec.keys.clone(),
-            ids: KeyIds::try_new(&types)?,
-            reader: KeyReader::new(types.len()),
+            ids: KeyIds::of(&exec.keys, &schema)?,
+            reader: KeyReader::new(exec.keys.len()),
             scratch: Vec::new(),
             kept: PinnedRows::new(row_types),
             schema,
@@ -150,7 +151,6 @@ impl Reduce for Newest {
         rows.sort_by_key(|(time, place)| (*time, *place));
         let places: Vec<Place> = rows.into_iter().map(|(_, place)| place).collect();
         let columns = self.kept.rows(&places)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+        batch_of(&self.schema, columns, places.len())
     }
 }

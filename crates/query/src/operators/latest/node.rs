@@ -1,11 +1,9 @@
 //! The logical node of LATEST ON.
 
-use crate::operators::sample::node::write_list;
+use crate::operators::node::{Exprs, Node, columns_of, node, sorted, write_list};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::fmt;
 
 /// The row of each key with the greatest time; the last to arrive where several have it.
@@ -21,56 +19,44 @@ pub(crate) struct LatestOn {
     pub(crate) keys: Vec<Expr>,
 }
 
-impl PartialOrd for LatestOn {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (self == other).then_some(Ordering::Equal)
-    }
-}
+node!(LatestOn);
 
-impl UserDefinedLogicalNodeCore for LatestOn {
-    fn name(&self) -> &str {
-        "LatestOn"
+impl Node<1> for LatestOn {
+    fn sources(&self) -> [&LogicalPlan; 1] {
+        [&self.input]
     }
 
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
+    fn output(&self) -> &DFSchemaRef {
         self.input.schema()
     }
 
-    fn expressions(&self) -> Vec<Expr> {
+    fn exprs(&self) -> Vec<Expr> {
         std::iter::once(&self.time).chain(&self.keys).cloned().collect()
     }
 
     /// A condition on a key picks rows as it picks keys.
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        let is_key = |name: &str| self.keys.iter().any(|k| matches!(k, Expr::Column(c) if c.name == name));
-        let names = self.schema().fields().iter().map(|field| field.name());
+    fn passes(&self, column: usize) -> bool {
+        let fields = self.output().fields();
+        let name = fields[column].name();
         // A name that two columns share is not known to be the key.
-        let unique = |name: &str| self.schema().fields().iter().filter(|f| f.name() == name).count() == 1;
-        names.filter(|name| !is_key(name) || !unique(name)).cloned().collect()
+        let unique = fields.iter().filter(|field| field.name() == name).count() == 1;
+        unique && self.keys.iter().any(|key| matches!(key, Expr::Column(of) if of.name == *name))
     }
 
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LatestOn: {} per [", self.time)?;
         write_list(f, &self.keys)?;
         f.write_str("]")
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut exprs = exprs.into_iter().map(Expr::unalias);
-        let time = exprs.next().unwrap_or_else(|| self.time.clone());
-        let input = inputs.into_iter().next().unwrap_or_else(|| self.input.clone());
-        Ok(Self { input, time, keys: exprs.collect() })
+    fn over(&self, mut exprs: Exprs, [input]: [LogicalPlan; 1]) -> Result<Self> {
+        let time = exprs.next(&self.time);
+        Ok(Self { input, time, keys: self.keys.iter().map(|key| exprs.next(key)).collect() })
     }
 
-    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let mut columns = super::super::columns_of(&self.expressions(), self.input.schema());
-        columns.extend(output_columns);
-        columns.sort_unstable();
-        columns.dedup();
-        Some(vec![columns])
+    fn reads(&self, output: &[usize]) -> [Vec<usize>; 1] {
+        let mut columns = columns_of(&self.exprs(), self.input.schema());
+        columns.extend(output);
+        [sorted(columns)]
     }
 }

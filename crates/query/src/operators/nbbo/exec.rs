@@ -4,7 +4,8 @@ use super::book::{Sides, Venues};
 use crate::operators::TIME_ORDER;
 use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::key::{KeyIds, KeyReader};
-use crate::operators::sample::node::write_list;
+use crate::operators::node::write_list;
+use crate::operators::reduce::Pieces;
 use crate::operators::series::BySeries;
 use crate::operators::shared::{Shared, Tasks};
 use crate::scan::{ScanExec, SeriesReader, SeriesTask};
@@ -152,7 +153,7 @@ struct Worker {
     books: Books,
     row_bytes: usize,
     /// Rows that have not been yielded.
-    ready: Option<RecordBatch>,
+    ready: Option<Pieces>,
     batch_rows: usize,
     /// What the scan counts.
     read: BaselineMetrics,
@@ -165,11 +166,9 @@ impl Worker {
         let metrics = self.metrics.clone();
         let _timer = metrics.elapsed_compute().timer();
         loop {
-            if let Some(rows) = self.ready.take().filter(|rows| rows.num_rows() > 0) {
-                let now = self.batch_rows.min(rows.num_rows());
-                self.ready = Some(rows.slice(now, rows.num_rows() - now));
-                metrics.record_output(now);
-                return Ok(Some(rows.slice(0, now)));
+            if let Some(rows) = self.ready.as_mut().and_then(Iterator::next) {
+                metrics.record_output(rows.num_rows());
+                return Ok(Some(rows));
             }
             let work = Arc::clone(&self.work);
             let found = work.plan(|| self.find())?;
@@ -180,7 +179,8 @@ impl Worker {
             self.books.expect(next.rows * self.row_bytes)?;
             let (batch, ends) = self.by_series.rows(&found.reader, next)?;
             self.read.record_output(next.rows);
-            self.ready = Some(self.books.update(&batch, self.by_series.whole.then_some(&ends[..]))?);
+            let rows = self.books.update(&batch, self.by_series.whole.then_some(&ends[..]))?;
+            self.ready = Some(Pieces::new(rows, self.batch_rows, ()));
         }
     }
 
@@ -214,11 +214,9 @@ impl Books {
         schema: SchemaRef,
         reservation: MemoryReservation,
     ) -> Result<Self> {
-        let types =
-            columns.series.iter().map(|series| series.data_type(quotes)).collect::<Result<Vec<_>>>()?;
         Ok(Self {
-            series: KeyIds::try_new(&types)?,
-            reader: KeyReader::new(types.len()),
+            series: KeyIds::of(&columns.series, quotes)?,
+            reader: KeyReader::new(columns.series.len()),
             series_ids: Vec::new(),
             venues: Venues::try_new(&columns.venue.data_type(quotes)?)?,
             venue_ids: Vec::new(),

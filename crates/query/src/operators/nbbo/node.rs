@@ -1,13 +1,11 @@
 //! The logical node of nbbo.
 
-use crate::operators::sample::node::write_list;
+use crate::operators::node::{Exprs, Node, columns_of, is_plain_key, node, write_list};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::exprlist_to_fields;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,62 +59,46 @@ impl Nbbo {
     }
 }
 
-impl PartialOrd for Nbbo {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (self == other).then_some(Ordering::Equal)
-    }
-}
+node!(Nbbo);
 
-impl UserDefinedLogicalNodeCore for Nbbo {
-    fn name(&self) -> &str {
-        "Nbbo"
+impl Node<1> for Nbbo {
+    fn sources(&self) -> [&LogicalPlan; 1] {
+        [&self.input]
     }
 
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
+    fn output(&self) -> &DFSchemaRef {
         &self.schema
     }
 
-    fn expressions(&self) -> Vec<Expr> {
+    fn exprs(&self) -> Vec<Expr> {
         let NbboArguments { time, series, venue, prices, sizes } = &self.arguments;
         let sizes = sizes.iter().flatten();
         [time, venue].into_iter().chain(prices).chain(sizes).chain(series).cloned().collect()
     }
 
     /// Books follow from all quotes before: only a condition on the series leaves them what they are.
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        let plain = |index: usize| {
-            let series = index.checked_sub(1).and_then(|at| self.arguments.series.get(at));
-            matches!(series, Some(Expr::Column(_)))
-        };
-        let fields = self.schema.fields().iter().enumerate();
-        fields.filter(|(index, _)| !plain(*index)).map(|(_, field)| field.name().clone()).collect()
+    fn passes(&self, column: usize) -> bool {
+        is_plain_key(&self.arguments.series, column)
     }
 
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NbboArguments { time, series, venue, prices: [bid, ask], .. } = &self.arguments;
         write!(f, "Nbbo: by {time}, bid={bid}, ask={ask}, venue={venue}, series=[")?;
         write_list(f, series)?;
         f.write_str("]")
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut exprs = exprs.into_iter().map(Expr::unalias);
+    fn over(&self, mut exprs: Exprs, [input]: [LogicalPlan; 1]) -> Result<Self> {
         let old = &self.arguments;
-        let mut next = |old: &Expr| exprs.next().unwrap_or_else(|| old.clone());
+        let mut next = |old: &Expr| exprs.next(old);
         let (time, venue) = (next(&old.time), next(&old.venue));
-        let prices = [next(&old.prices[0]), next(&old.prices[1])];
-        let mut size = |at: usize| old.sizes[at].as_ref().map(&mut next);
-        let sizes = [size(0), size(1)];
+        let prices = old.prices.each_ref().map(&mut next);
+        let sizes = old.sizes.each_ref().map(|size| size.as_ref().map(&mut next));
         let series = old.series.iter().map(&mut next).collect();
-        let input = inputs.into_iter().next().unwrap_or_else(|| self.input.clone());
         Self::try_new(input, NbboArguments { time, series, venue, prices, sizes })
     }
 
-    fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        Some(vec![crate::operators::columns_of(&self.expressions(), self.input.schema())])
+    fn reads(&self, _output: &[usize]) -> [Vec<usize>; 1] {
+        [columns_of(&self.exprs(), self.input.schema())]
     }
 }

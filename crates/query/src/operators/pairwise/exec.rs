@@ -4,6 +4,7 @@ use super::node::{Measure, PairMeasure};
 use super::side::{Found, Pairs, Reading, Side, SideExprs, meet};
 use crate::operators::exec::{Core, Need, Operator, known, operator};
 use crate::operators::key::KeyIds;
+use crate::operators::reduce::Pieces;
 use crate::operators::workers;
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take;
@@ -53,8 +54,7 @@ impl PairGroupsExec {
 
     /// Reads both sides, one after the other: what is below works on several cores.
     async fn sides(&self, context: &Arc<TaskContext>) -> Result<[Arc<Side>; 2]> {
-        let types = self.exprs[0].on.iter().map(|expr| expr.data_type(&self.core.inputs[0].schema()));
-        let mut on = KeyIds::try_new(&types.collect::<Result<Vec<_>>>()?)?;
+        let mut on = KeyIds::of(&self.exprs[0].on, &self.core.inputs[0].schema())?;
         let mut sides = Vec::with_capacity(2);
         for (input, exprs) in self.core.inputs.iter().zip(self.exprs.iter()) {
             let reservation = self.reservation(context);
@@ -113,13 +113,11 @@ impl PairGroupsExec {
         Ok(done
             .map_ok(move |(rows, reservation)| {
                 let baseline = baseline.clone();
-                futures::stream::iter((0..rows.num_rows()).step_by(batch_rows)).map(move |from| {
-                    // What is held stays accounted for until the last of it has left.
-                    let _held = &reservation;
-                    let rows = rows.slice(from, batch_rows.min(rows.num_rows() - from));
+                let pieces = Pieces::new(rows, batch_rows, reservation);
+                futures::stream::iter(pieces.map(move |rows| {
                     baseline.record_output(rows.num_rows());
                     Ok(rows)
-                })
+                }))
             })
             .try_flatten())
     }

@@ -1,13 +1,14 @@
 //! The logical node of groups of pairs.
 
+use crate::operators::node::{Exprs, Node, node};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::fmt;
 
 /// Each group of one side with each of the other that has a row with equal keys of the join.
+///
+/// No condition is carried below it: what could be was before it came.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PairGroups {
     pub(crate) sides: [PairSide; 2],
@@ -69,49 +70,33 @@ impl PairSide {
     }
 }
 
-impl PartialOrd for PairGroups {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (self == other).then_some(Ordering::Equal)
-    }
-}
+node!(PairGroups);
 
-impl UserDefinedLogicalNodeCore for PairGroups {
-    fn name(&self) -> &str {
-        "PairGroups"
+impl Node<2> for PairGroups {
+    fn sources(&self) -> [&LogicalPlan; 2] {
+        self.sides.each_ref().map(|side| &side.input)
     }
 
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        self.sides.iter().map(|side| &side.input).collect()
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
+    fn output(&self) -> &DFSchemaRef {
         &self.schema
     }
 
-    fn expressions(&self) -> Vec<Expr> {
+    fn exprs(&self) -> Vec<Expr> {
         self.sides.iter().flat_map(PairSide::exprs).cloned().collect()
     }
 
-    /// No condition is carried below it: what could be was before it came.
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        self.schema.fields().iter().map(|field| field.name().clone()).collect()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         write!(f, "PairGroups: [{}]", fields.join(", "))
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let (mut exprs, mut inputs) = (exprs.into_iter(), inputs.into_iter());
-        let sides = self.sides.each_ref().map(|side| {
-            let mut take = |of: &[Expr]| exprs.by_ref().take(of.len()).collect();
-            PairSide {
-                input: inputs.next().unwrap_or_else(|| side.input.clone()),
-                on: take(&side.on),
-                groups: take(&side.groups),
-                values: take(&side.values),
-            }
+    fn over(&self, mut exprs: Exprs, inputs: [LogicalPlan; 2]) -> Result<Self> {
+        let mut inputs = inputs.into_iter();
+        let sides = self.sides.each_ref().map(|side| PairSide {
+            input: inputs.next().unwrap_or_else(|| side.input.clone()),
+            on: exprs.take(side.on.len()),
+            groups: exprs.take(side.groups.len()),
+            values: exprs.take(side.values.len()),
         });
         Ok(Self { sides, ..self.clone() })
     }

@@ -5,7 +5,7 @@ use crate::operators::key::{KeyIds, KeyReader};
 use crate::operators::sample::kernel::{Joint, Spread};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat, take};
-use datafusion::arrow::datatypes::{DataType, Float64Type, Schema};
+use datafusion::arrow::datatypes::{Float64Type, Schema};
 use datafusion::common::HashMap;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -43,10 +43,9 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn try_new(exprs: &SideExprs, input: &Schema, reservation: MemoryReservation) -> Result<Self> {
-        let types: Result<Vec<DataType>> = exprs.groups.iter().map(|expr| expr.data_type(input)).collect();
         Ok(Self {
             on_reader: KeyReader::new(exprs.on.len()),
-            groups: KeyIds::try_new(&types?)?,
+            groups: KeyIds::of(&exprs.groups, input)?,
             groups_reader: KeyReader::new(exprs.groups.len()),
             keys: Vec::new(),
             rows: Vec::new(),

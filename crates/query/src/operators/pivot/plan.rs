@@ -3,7 +3,7 @@
 use crate::dialect::marker::planning_error;
 use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
 use crate::error::SqlError;
-use crate::operators::columns_of;
+use crate::operators::node::columns_of;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, UnnestOptions};
 use datafusion::error::Result;

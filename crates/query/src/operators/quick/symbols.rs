@@ -2,11 +2,10 @@
 //! `side = 'buy'`, `venue IN (…)`, `upper(symbol)`.
 
 use crate::error::from_arrow;
+use crate::operators::below::batch_of;
 use crate::operators::expr::{InPlace, in_place};
 use arrow_select::take::take;
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
 use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt32Type};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -91,9 +90,7 @@ impl BySymbol {
         }
         let ids: UInt32Array = (0..count as u32).map(Some).chain([None]).collect();
         let all = crate::scan::symbols_by_id(&ids, Arc::clone(symbols))?;
-        let options = RecordBatchOptions::new().with_row_count(Some(count + 1));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), vec![all], &options);
-        let batch = batch.map_err(from_arrow)?;
+        let batch = batch_of(&self.schema, vec![all], count + 1)?;
         let results = self.alone.evaluate(&batch).and_then(|found| found.into_array(count + 1)).ok();
         *known = Some(Known { symbols: Arc::clone(symbols), results: results.clone() });
         Ok(results)

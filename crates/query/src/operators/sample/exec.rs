@@ -7,6 +7,7 @@ use super::source::Source;
 use crate::error::external;
 use crate::functions::bucket::Bucketing;
 use crate::operators::exec::{Core, Need, Operator, known, operator};
+use crate::operators::node::write_list;
 use crate::operators::reduce::{Reduce, feed, in_pieces, reduce};
 use crate::operators::{TIME_ORDER, workers};
 use crate::settings::{goes_by_statistics, has_pipeline};
@@ -185,10 +186,10 @@ impl Operator for SampleByExec {
             write!(f, "{time} every {bucketing}, ")?;
         }
         f.write_str("keys=[")?;
-        super::node::write_list(f, &self.keys)?;
+        write_list(f, &self.keys)?;
         f.write_str("], aggregates=[")?;
         let names: Vec<&str> = self.aggregates.iter().map(|a| a.aggregate.name()).collect();
-        super::node::write_list(f, &names)?;
+        write_list(f, &names)?;
         f.write_str(if self.is_by_ranges() { "], by ranges" } else { "], by rows" })
     }
 

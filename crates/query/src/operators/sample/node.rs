@@ -1,13 +1,12 @@
 //! The logical node of SAMPLE BY.
 
 use crate::functions::bucket::Bucketing;
+use crate::operators::node::{Exprs, Node, columns_of, is_plain_key, node, write_list};
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::exprlist_to_fields;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::fmt;
 use std::sync::Arc;
 
@@ -47,41 +46,28 @@ impl SampleBy {
     }
 }
 
-impl PartialOrd for SampleBy {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (self == other).then_some(Ordering::Equal)
-    }
-}
+node!(SampleBy);
 
-impl UserDefinedLogicalNodeCore for SampleBy {
-    fn name(&self) -> &str {
-        "SampleBy"
+impl Node<1> for SampleBy {
+    fn sources(&self) -> [&LogicalPlan; 1] {
+        [&self.input]
     }
 
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
+    fn output(&self) -> &DFSchemaRef {
         &self.schema
     }
 
-    fn expressions(&self) -> Vec<Expr> {
+    fn exprs(&self) -> Vec<Expr> {
         let time = std::iter::once(&self.time);
         time.chain(&self.keys).chain(&self.aggregates).cloned().collect()
     }
 
     /// A condition on a key that is a plain column picks rows as it picks groups.
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        let plain = |index: usize| {
-            let key = index.checked_sub(1).and_then(|at| self.keys.get(at));
-            matches!(key, Some(Expr::Column(_)))
-        };
-        let fields = self.schema.fields().iter().enumerate();
-        fields.filter(|(index, _)| !plain(*index)).map(|(_, field)| field.name().clone()).collect()
+    fn passes(&self, column: usize) -> bool {
+        is_plain_key(&self.keys, column)
     }
 
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SampleBy: {} every {}, keys=[", self.time, self.bucketing)?;
         write_list(f, &self.keys)?;
         f.write_str("], aggregates=[")?;
@@ -89,25 +75,12 @@ impl UserDefinedLogicalNodeCore for SampleBy {
         f.write_str("]")
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut exprs = exprs.into_iter();
-        let time = exprs.next().unwrap_or_else(|| self.time.clone());
-        let keys = exprs.by_ref().take(self.keys.len()).collect();
-        let input = inputs.into_iter().next().unwrap_or_else(|| self.input.clone());
-        Self::try_new(input, time.unalias(), keys, exprs.collect(), self.bucketing, self.bucket.clone())
+    fn over(&self, mut exprs: Exprs, [input]: [LogicalPlan; 1]) -> Result<Self> {
+        let (time, keys) = (exprs.next(&self.time), exprs.take(self.keys.len()));
+        Self::try_new(input, time, keys, exprs.rest(), self.bucketing, self.bucket.clone())
     }
 
-    fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        Some(vec![super::super::columns_of(&self.expressions(), self.input.schema())])
+    fn reads(&self, _output: &[usize]) -> [Vec<usize>; 1] {
+        [columns_of(&self.exprs(), self.input.schema())]
     }
-}
-
-pub(crate) fn write_list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result {
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            f.write_str(", ")?;
-        }
-        write!(f, "{item}")?;
-    }
-    Ok(())
 }

@@ -5,11 +5,10 @@ use super::kernel::{self, Batch, End, Kernel, Pair, Spreads, widened};
 use super::rows::{Placed, Rows};
 use crate::functions::bucket::Bucketing;
 use crate::functions::quantile::part_of;
+use crate::operators::below::batch_of;
 use crate::operators::quick::quick;
 use crate::operators::reduce::Reduce;
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatchOptions, TimestampNanosecondArray, UInt64Array,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray, UInt64Array};
 use datafusion::arrow::compute::{filter_record_batch, is_not_null, take};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -385,7 +384,6 @@ impl Sampler {
             };
             columns.push(if ordered { values } else { take(&values, &order, None)? });
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(total));
-        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+        batch_of(&schema, columns, total)
     }
 }

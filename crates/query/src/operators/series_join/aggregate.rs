@@ -11,6 +11,7 @@ use super::kernels::{Counts, extreme, folded, summed, vwap, whole_sums};
 use super::rows::Matched;
 use super::windows::Windows;
 use crate::functions::whole::{finished, mean};
+use crate::operators::below::batch_of;
 use crate::operators::sample::kernel::accumulator;
 use crate::operators::window::fold::Fold;
 use datafusion::arrow::array::{
@@ -21,7 +22,7 @@ use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::{
     DataType, Float64Type, Int64Type, Schema, SchemaRef, TimeUnit, UInt64Type,
 };
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{internal_err, plan_err};
 use datafusion::error::Result;
@@ -259,10 +260,9 @@ impl Aggregates {
                     SideColumn::Right(at) => take(matched.right.batch.column(*at), &right, None)?,
                 })
             });
-            let options = RecordBatchOptions::new().with_row_count(Some(some.len()));
             let Some(narrow) = &self.narrow else { return internal_err!("a WINDOW JOIN without a schema") };
             let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-            let batch = RecordBatch::try_new_with_options(Arc::clone(narrow), columns, &options)?;
+            let batch = batch_of(narrow, columns, some.len())?;
             let ids: Vec<usize> = some.iter().map(|(group, _)| *group).collect();
             for (of, state) in others.iter().zip(states.iter_mut()) {
                 let values = of.values(&batch)?;

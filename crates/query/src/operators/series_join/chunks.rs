@@ -13,7 +13,7 @@ use crate::operators::joins::exec::TimeJoinExec;
 use crate::operators::key::{KeyIds, KeyReader};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
-use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -162,13 +162,11 @@ impl Chunks {
         reservation: MemoryReservation,
         baseline: BaselineMetrics,
     ) -> Result<Self> {
-        let schema = left.schema();
-        let types =
-            join.keys.0.iter().map(|key| key.data_type(&schema)).collect::<Result<Vec<DataType>>>()?;
+        let ids = KeyIds::of(&join.keys.0, &left.schema())?;
         Ok(Self {
             left: Side::new(left, &join.times.0, &join.keys.0),
             right: Side::new(right, &join.times.1, &join.keys.1),
-            ids: KeyIds::try_new(&types)?,
+            ids,
             shape: shape.clone(),
             from: i64::MIN,
             chunk_rows: 1,

@@ -3,18 +3,17 @@
 use super::aggregate::Aggregates;
 use super::node::{Kind, SeriesJoin};
 use super::rows::Shape;
-use crate::operators::joins::exec::{KeyExprs, Matching, TimeJoinExec};
+use crate::operators::joins::exec::{KeyExprs, Matching, TimeJoinExec, Times};
+use crate::operators::node::Node;
 use datafusion::common::Column;
 use datafusion::error::Result;
-use datafusion::logical_expr::UserDefinedLogicalNodeCore;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::LoweredAggregate;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 /// What the planner has made of a node's expressions.
 pub(in crate::operators) struct Lowered {
-    pub(in crate::operators) times: (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
+    pub(in crate::operators) times: Times,
     pub(in crate::operators) keys: (KeyExprs, KeyExprs),
     /// Over [`SeriesJoin::pairs`].
     pub(in crate::operators) aggregates: Vec<LoweredAggregate>,
@@ -31,25 +30,25 @@ impl TimeJoinExec {
         lowered: Lowered,
     ) -> Result<Self> {
         let pairs = node.pairs()?;
-        let right_columns = node.right_columns();
-        let left_width = node.left.schema().fields().len();
+        let right_columns = node.pairing.right_columns();
+        let left_width = node.pairing.left.schema().fields().len();
         let time = node.right_time().and_then(|time| pairs.maybe_index_of_column(&time));
         let aggregates =
             Aggregates::try_new(lowered.aggregates, pairs.inner(), left_width, &right_columns, time)?;
         let place = |column: &Column, side: &datafusion::common::DFSchema| side.maybe_index_of_column(column);
-        let merged = node.merged.iter().filter(|_| node.kind == Kind::Splice).filter_map(|right| {
-            let left = node.keys.iter().find_map(|(left, of)| match (left, of) {
+        let merged = node.pairing.merged.iter().filter(|_| node.kind == Kind::Splice).filter_map(|right| {
+            let left = node.pairing.keys.iter().find_map(|(left, of)| match (left, of) {
                 (left, of) if as_column(of) == Some(right) => as_column(left),
                 _ => None,
             })?;
-            Some((place(left, node.left.schema())?, place(right, node.right.schema())?))
+            Some((place(left, node.pairing.left.schema())?, place(right, node.pairing.right.schema())?))
         });
         let shape = Shape {
             kind: node.kind.clone(),
             merged: merged.collect(),
             right_columns,
             aggregates: Arc::new(aggregates),
-            schema: Arc::clone(node.schema().inner()),
+            schema: Arc::clone(node.output().inner()),
         };
         let schema = Arc::clone(&shape.schema);
         Ok(Self::new(inputs, lowered.times, lowered.keys, Matching::Around(shape), schema))

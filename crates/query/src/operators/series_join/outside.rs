@@ -85,11 +85,16 @@ impl Outside<'_> {
     }
 
     fn is_left_table(&self, name: &str) -> bool {
-        self.join.left.schema().iter().any(|(table, _)| table.is_some_and(|table| table.table() == name))
+        self.join
+            .pairing
+            .left
+            .schema()
+            .iter()
+            .any(|(table, _)| table.is_some_and(|table| table.table() == name))
     }
 
     fn is_right(&self, parts: &[Ident]) -> bool {
-        let (left, right) = (self.join.left.schema(), self.join.right.schema());
+        let (left, right) = (self.join.pairing.left.schema(), self.join.pairing.right.schema());
         match parts {
             [column] => {
                 let has = |schema: &DFSchema| schema.has_column_with_unqualified_name(&column.value);

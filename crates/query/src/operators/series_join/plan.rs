@@ -12,6 +12,7 @@ use crate::error::{Position, SqlError};
 use crate::functions::stride::interval_nanos;
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::operators::asof::plan::Sides;
+use crate::operators::joins::node::Pairing;
 use crate::operators::relation::Relations;
 use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
@@ -58,7 +59,7 @@ fn node(
     let times = sides.as_times(sides.designated(context)?)?;
     let (keys, merged) = sides.keys()?;
     let kind = kind(marker.spec, marker.position, context)?;
-    SeriesJoin::try_new((left, right), times, keys, kind, merged, None)
+    SeriesJoin::try_new(Pairing { left, right, times, keys, merged }, kind, None)
 }
 
 fn kind(spec: SeriesJoinSpec, position: Position, context: &mut dyn RelationPlannerContext) -> Result<Kind> {
@@ -175,7 +176,7 @@ pub(crate) fn plan_window(
     let pairs = node(left, right, spec, constraint, context)?;
     refuse_right_columns(&query, &pairs, context.context_provider()).map_err(planning_error)?;
     let SetExpr::Select(select) = query.body.as_mut() else { return Err(lost()) };
-    let columns = pairs.left.schema().columns();
+    let columns = pairs.pairing.left.schema().columns();
     let column = |column: &datafusion::common::Column| {
         let mut parts: Vec<Ident> = Vec::new();
         if let Some(relation) = &column.relation {
@@ -223,10 +224,10 @@ fn joined(input: &LogicalPlan, aggregates: Vec<Expr>) -> Result<SeriesJoin> {
     let Some(pairs) = node.as_any().downcast_ref::<SeriesJoin>() else {
         return Err(plan_datafusion_err!("WINDOW JOIN was lost below its SELECT"));
     };
-    let mut left = pairs.left.clone();
+    let mut left = pairs.pairing.left.clone();
     for condition in conditions.into_iter().rev() {
         left = LogicalPlanBuilder::from(left).filter(condition)?.build()?;
     }
-    let SeriesJoin { right, times, keys, kind, merged, .. } = pairs.clone();
-    SeriesJoin::try_new((left, right), times, keys, kind, merged, Some(aggregates))
+    let pairing = Pairing { left, ..pairs.pairing.clone() };
+    SeriesJoin::try_new(pairing, pairs.kind.clone(), Some(aggregates))
 }

@@ -4,13 +4,14 @@ use super::aggregate::Aggregates;
 use super::node::Kind;
 use super::windows::Windows;
 use crate::operators::asof::by_series::NEAR;
+use crate::operators::below::batch_of;
 use datafusion::arrow::array::{
     Array, ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array, new_null_array,
 };
 use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::{cast, interleave, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use std::ops::Range;
 use std::sync::Arc;
@@ -300,8 +301,7 @@ impl Joined {
                 }
             }
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(count));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&shape.schema), columns, &options)?)
+        batch_of(&shape.schema, columns, count)
     }
 }
 

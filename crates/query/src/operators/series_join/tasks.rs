@@ -2,6 +2,7 @@
 
 use super::node::Kind;
 use super::rows::{Joined, Matched, Shape, SideRows};
+use crate::operators::below::batch_of;
 use crate::operators::joins::exec::TimeJoinExec;
 use crate::operators::joins::{
     LazyRows, Made, Matcher, Read, Side, Sides, Task, TaskRows, is_searched, stretches,
@@ -10,7 +11,7 @@ use crate::scan::{PieceReader, Series, SeriesPiece, SeriesReader};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::{SchemaRef, TimestampNanosecondType, UInt64Type};
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExpr;
@@ -71,8 +72,7 @@ impl SideReader {
         if let Some(made) = &self.made {
             columns = made.of(columns, rows)?;
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let batch = batch_of(&self.schema, columns, rows)?;
         let times = batch.column(self.time).as_primitive::<TimestampNanosecondType>().values().clone();
         Ok(SideRows { batch, times, ends: read.ends, numbers })
     }

@@ -4,14 +4,13 @@ use super::once::OnceExec;
 use super::radix::{self, Keyed, Narrow, Wide, has_keys, keys_of, values_of};
 use crate::arrays::gather::gather;
 use crate::error::from_arrow;
+use crate::operators::below::batch_of;
 use crate::operators::exec::{Core, Operator, operator};
 use crate::operators::rules::NodeRule;
 use crate::operators::workers;
 use crate::scan::row_bytes;
 use arrow_select::concat::concat_batches;
-use datafusion::arrow::array::{
-    Array, ArrayRef, DynComparator, RecordBatch, RecordBatchOptions, make_comparator,
-};
+use datafusion::arrow::array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -386,9 +385,7 @@ impl Rows {
             let columns: Vec<&ArrayRef> = self.batches.iter().map(|batch| batch.column(at)).collect();
             gather(&columns, &places, field.data_type())
         });
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(from_arrow)
+        batch_of(&self.schema, columns.collect::<Result<_>>()?, rows.len())
     }
 }
 

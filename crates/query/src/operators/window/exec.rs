@@ -6,8 +6,9 @@ use super::slices::{Order, Slices};
 use crate::operators::below::{Layer, batch_of};
 use crate::operators::exec::{Core, Operator, known, operator};
 use crate::operators::filters::on_scan;
+use crate::operators::node::write_list;
 use crate::operators::pieces::is_large;
-use crate::operators::reduce::Reduce;
+use crate::operators::reduce::{Pieces, Reduce};
 use crate::operators::sample::sampler::{Sampler, Shape};
 use crate::operators::shared::{Shared, Tasks};
 use crate::operators::{TIME_ORDER, workers};
@@ -333,17 +334,17 @@ impl Operator for SeriesWindowExec {
                 Step::Layer(Layer::Filter(predicate)) => write!(f, ", filter={predicate}")?,
                 Step::Layer(Layer::Project(exprs, _)) => {
                     f.write_str(", projection=[")?;
-                    crate::operators::sample::node::write_list(f, exprs)?;
+                    write_list(f, exprs)?;
                     f.write_str("]")?;
                 }
                 Step::Windows(stage) => write!(f, "{}", stage.slices)?,
                 Step::Groups(shape) => {
                     f.write_str(", grouped by [")?;
                     let keys: Vec<_> = shape.keys().collect();
-                    crate::operators::sample::node::write_list(f, &keys)?;
+                    write_list(f, &keys)?;
                     f.write_str("], aggregates=[")?;
                     let aggregates: Vec<&str> = shape.aggregates().collect();
-                    crate::operators::sample::node::write_list(f, &aggregates)?;
+                    write_list(f, &aggregates)?;
                     f.write_str("]")?;
                 }
             }
@@ -399,7 +400,7 @@ struct Worker {
     schema: SchemaRef,
     batch_rows: usize,
     /// Rows of the task at hand that have not been yielded.
-    ready: Option<RecordBatch>,
+    ready: Option<Pieces>,
     reservation: MemoryReservation,
     /// What the scan counts.
     read: BaselineMetrics,
@@ -410,17 +411,16 @@ impl Worker {
     /// The next rows, `None` after the last.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(rows) = self.ready.take().filter(|rows| rows.num_rows() > 0) {
-                let now = self.batch_rows.min(rows.num_rows());
-                self.ready = Some(rows.slice(now, rows.num_rows() - now));
-                return Ok(Some(rows.slice(0, now)));
+            if let Some(rows) = self.ready.as_mut().and_then(Iterator::next) {
+                return Ok(Some(rows));
             }
             let found = self.found()?;
             let Some(task) = found.tasks.get(self.work.next()) else {
                 self.reservation.free();
                 return Ok(None);
             };
-            self.ready = Some(self.run(&found.reader, task, &self.reservation)?);
+            let rows = self.run(&found.reader, task, &self.reservation)?;
+            self.ready = Some(Pieces::new(rows, self.batch_rows, ()));
         }
     }
 
@@ -443,11 +443,8 @@ impl Worker {
             });
             Ok::<_, DataFusionError>(each.buffered(cores.max(1)).then(async |done| {
                 let (rows, reservation, batch_rows) = done?;
-                let batches = (0..rows.num_rows()).step_by(batch_rows).map(move |from| {
-                    let _held = &reservation;
-                    Ok(rows.slice(from, batch_rows.min(rows.num_rows() - from)))
-                });
-                Ok::<_, DataFusionError>(futures::stream::iter(batches))
+                let pieces = Pieces::new(rows, batch_rows, reservation);
+                Ok::<_, DataFusionError>(futures::stream::iter(pieces.map(Ok)))
             }))
         };
         futures::stream::once(tasks).try_flatten().try_flatten()

@@ -6,11 +6,13 @@
 
 use super::kernel::Rows;
 use crate::error::from_arrow;
+use crate::operators::below::batch_of;
 use crate::operators::key::{KeyIds, KeyReader};
+use crate::operators::node::write_list;
 use crate::operators::sort::radix::{self, keys_of};
 use arrow_select::take::take;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, DynComparator, RecordBatch, RecordBatchOptions, UInt32Array, make_comparator,
+    Array, ArrayRef, AsArray, DynComparator, RecordBatch, UInt32Array, make_comparator,
 };
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::compute::partition;
@@ -64,12 +66,12 @@ impl fmt::Display for Slices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.keys.is_empty() {
             f.write_str(", dealt out by [")?;
-            crate::operators::sample::node::write_list(f, &self.keys)?;
+            write_list(f, &self.keys)?;
             f.write_str("]")?;
         }
         if let Order::By { exprs, .. } = &self.order {
             f.write_str(", sorted by [")?;
-            crate::operators::sample::node::write_list(f, exprs)?;
+            write_list(f, exprs)?;
             f.write_str("]")?;
         }
         Ok(())
@@ -126,8 +128,7 @@ impl Sliced {
         for column in wanted {
             columns[*column] = take(&columns[*column], &rows, None).map_err(from_arrow)?;
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(batch.schema(), columns, &options).map_err(from_arrow)
+        batch_of(&batch.schema(), columns, batch.num_rows())
     }
 
     /// What kernels go over.

@@ -11,6 +11,7 @@ use super::slices::{Order, evaluated, numbered};
 use crate::error::from_arrow;
 use crate::operators::TIME_ORDER;
 use crate::operators::exec::{Core, Operator, operator};
+use crate::operators::reduce::Pieces;
 use crate::operators::sort::OnceExec;
 use crate::scan::row_bytes;
 use arrow_select::concat::concat_batches;
@@ -168,7 +169,7 @@ struct Run {
     awaited_rows: usize,
     batch_rows: usize,
     /// Rows that have not been yielded.
-    ready: Option<RecordBatch>,
+    ready: Option<Pieces>,
     way: Way,
     reservation: MemoryReservation,
     metrics: BaselineMetrics,
@@ -184,11 +185,9 @@ enum Way {
 impl Run {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(rows) = self.ready.take().filter(|rows| rows.num_rows() > 0) {
-                let now = self.batch_rows.min(rows.num_rows());
-                self.ready = Some(rows.slice(now, rows.num_rows() - now));
-                self.metrics.record_output(now);
-                return Ok(Some(rows.slice(0, now)));
+            if let Some(rows) = self.ready.as_mut().and_then(Iterator::next) {
+                self.metrics.record_output(rows.num_rows());
+                return Ok(Some(rows));
             }
             match &mut self.way {
                 Way::Done => return Ok(None),
@@ -196,7 +195,8 @@ impl Run {
                     let Some(batch) = rows.try_next().await? else { return Ok(None) };
                     let skip = (*skipped).min(batch.num_rows());
                     *skipped -= skip;
-                    self.ready = Some(batch.slice(skip, batch.num_rows() - skip));
+                    let rows = batch.slice(skip, batch.num_rows() - skip);
+                    self.ready = Some(Pieces::new(rows, self.batch_rows, ()));
                 }
                 Way::Kernels => match self.input.try_next().await? {
                     Some(batch) => self.take(batch)?,
@@ -256,7 +256,8 @@ impl Run {
             return Ok(());
         }
         let found = self.exec.stage.apply(&rows, &ends)?;
-        self.ready = Some(found.slice(self.known, complete - self.known));
+        let found = found.slice(self.known, complete - self.known);
+        self.ready = Some(Pieces::new(found, self.batch_rows, ()));
         let from = match self.exec.sight.before {
             Some(before) => start.max(complete.saturating_sub(before)).min(complete),
             None => start,

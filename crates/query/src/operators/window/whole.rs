@@ -5,13 +5,14 @@
 
 use super::kernel::plain_aggregate;
 use crate::error::from_arrow;
+use crate::operators::below::batch_of;
 use crate::operators::exec::{Core, Operator, operator};
 use crate::operators::sample::groups::Keys;
 use crate::operators::shared::Shared;
 use crate::operators::workers;
 use crate::scan::row_bytes;
 use arrow_select::take::take;
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -135,8 +136,7 @@ impl PartitionAggregatesExec {
         for results in results {
             columns.push(take(results, ids, None).map_err(from_arrow)?);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(from_arrow)
+        batch_of(schema, columns, batch.num_rows())
     }
 }
 

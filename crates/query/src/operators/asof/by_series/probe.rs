@@ -7,6 +7,7 @@
 
 use super::right::{Right, Search, Taken};
 use crate::arrays::pinned::{NOWHERE, Place};
+use crate::operators::below::batch_of;
 use crate::operators::exec::Operator;
 use crate::operators::filters::with_filters_in_scan;
 use crate::operators::joins::exec::{AsOf, Matching, TimeJoinExec, Way};
@@ -19,7 +20,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::{cast, filter, filter_record_batch, is_not_null, take};
 use datafusion::arrow::datatypes::{DataType, TimestampNanosecondType};
-use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::{HashMap, Result, internal_datafusion_err, internal_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -153,16 +154,14 @@ impl Probe {
         held: MemoryReservation,
         (partition, context): (usize, &Arc<TaskContext>),
     ) -> Result<Self> {
-        let left_schema = join.left_schema();
-        let types = join.keys.0.iter().map(|key| key.data_type(&left_schema)).collect::<Result<Vec<_>>>()?;
         held.try_resize(series.iter().map(Series::size).sum())?;
         let batch_rows = context.session_config().batch_size().max(1);
         Ok(Self {
             left: join.inputs()[0].execute(partition, Arc::clone(context))?,
             right: Right::new(join, &of, side, series)?,
             by_key,
-            ids: KeyIds::try_new(&types)?,
-            reader: KeyReader::new(types.len()),
+            ids: KeyIds::of(&join.keys.0, &join.left_schema())?,
+            reader: KeyReader::new(join.keys.0.len()),
             series: Vec::new(),
             stretch: batch_rows,
             longest: batch_rows.saturating_mul(TASK_BATCHES),
@@ -321,7 +320,6 @@ impl Probe {
         for column in &taken.columns {
             columns.push(take(column, &numbers, None)?);
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(left.num_rows()));
-        Ok(RecordBatch::try_new_with_options(self.join.schema(), columns, &options)?)
+        batch_of(&self.join.schema(), columns, left.num_rows())
     }
 }

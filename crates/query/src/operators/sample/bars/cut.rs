@@ -5,9 +5,9 @@ use super::super::kernel::{End, Kernel};
 use super::super::rows::Placed;
 use super::super::sampler::{Shape, Shaped};
 use super::node::BarSize;
+use crate::operators::below::batch_of;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, RecordBatchOptions, TimestampNanosecondArray, UInt32Array,
-    UInt64Array,
+    Array, ArrayRef, AsArray, Float64Array, TimestampNanosecondArray, UInt32Array, UInt64Array,
 };
 use datafusion::arrow::compute::{concat, filter_record_batch, is_not_null, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
@@ -312,8 +312,7 @@ pub(super) fn joined(parts: Vec<Finished>, schema: &SchemaRef) -> Result<RecordB
     for at in 0..parts[0].values.len() {
         columns.push(take(&column(&|part| &part.values[at])?, &order, None)?);
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(total));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+    batch_of(schema, columns, total)
 }
 
 /// The place of each of `count` keys in their order.

@@ -2,12 +2,12 @@
 
 use super::super::exec::grid_properties;
 use super::super::kernel::keeps_ends;
-use super::super::node::write_list;
 use super::super::sampler::{Shape, Shaped};
 use super::cut::{BarShape, BarState, joined};
 use super::node::BarSize;
 use super::series;
 use crate::operators::exec::{Core, Need, Operator, operator};
+use crate::operators::node::write_list;
 use crate::operators::reduce::in_pieces;
 use crate::operators::series::BySeries;
 use crate::scan::ScanExec;

@@ -1,16 +1,14 @@
 //! The logical node of SAMPLE BY with bars of a size.
 
-use super::super::node::write_list;
 use crate::dialect::marker::{BarClause, BarKind, place};
 use crate::error::SqlError;
 use crate::operators::fill::plan::constant;
+use crate::operators::node::{Exprs, Node, columns_of, is_plain_key, node, write_list};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue, TableReference, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::exprlist_to_fields;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogicalNodeCore, cast};
-use std::cmp::Ordering;
-use std::collections::HashSet;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
 use std::fmt;
 use std::sync::Arc;
 
@@ -112,40 +110,27 @@ impl Bars {
     }
 }
 
-impl PartialOrd for Bars {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (self == other).then_some(Ordering::Equal)
-    }
-}
+node!(Bars);
 
-impl UserDefinedLogicalNodeCore for Bars {
-    fn name(&self) -> &str {
-        "Bars"
+impl Node<1> for Bars {
+    fn sources(&self) -> [&LogicalPlan; 1] {
+        [&self.input]
     }
 
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
+    fn output(&self) -> &DFSchemaRef {
         &self.schema
     }
 
-    fn expressions(&self) -> Vec<Expr> {
+    fn exprs(&self) -> Vec<Expr> {
         [&self.time, &self.of].into_iter().chain(&self.keys).chain(&self.aggregates).cloned().collect()
     }
 
     /// A condition on a key that is a plain column picks rows as it picks bars.
-    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        let plain = |index: usize| {
-            let key = index.checked_sub(1).and_then(|at| self.keys.get(at));
-            matches!(key, Some(Expr::Column(_)))
-        };
-        let fields = self.schema.fields().iter().enumerate();
-        fields.filter(|(index, _)| !plain(*index)).map(|(_, field)| field.name().clone()).collect()
+    fn passes(&self, column: usize) -> bool {
+        is_plain_key(&self.keys, column)
     }
 
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn show(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bars: {} of {} by {}, keys=[", self.size, self.of, self.time)?;
         write_list(f, &self.keys)?;
         f.write_str("], aggregates=[")?;
@@ -153,16 +138,12 @@ impl UserDefinedLogicalNodeCore for Bars {
         f.write_str("]")
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut exprs = exprs.into_iter();
-        let time = exprs.next().unwrap_or_else(|| self.time.clone()).unalias();
-        let of = exprs.next().unwrap_or_else(|| self.of.clone()).unalias();
-        let keys = exprs.by_ref().take(self.keys.len()).collect();
-        let input = inputs.into_iter().next().unwrap_or_else(|| self.input.clone());
-        Self::try_new(input, time, of, keys, exprs.collect(), self.size, self.start.clone())
+    fn over(&self, mut exprs: Exprs, [input]: [LogicalPlan; 1]) -> Result<Self> {
+        let (time, of, keys) = (exprs.next(&self.time), exprs.next(&self.of), exprs.take(self.keys.len()));
+        Self::try_new(input, time, of, keys, exprs.rest(), self.size, self.start.clone())
     }
 
-    fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        Some(vec![crate::operators::columns_of(&self.expressions(), self.input.schema())])
+    fn reads(&self, _output: &[usize]) -> [Vec<usize>; 1] {
+        [columns_of(&self.exprs(), self.input.schema())]
     }
 }
