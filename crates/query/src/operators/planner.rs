@@ -19,7 +19,7 @@ use super::sample::bars::exec::{BarRows, BarsExec};
 use super::sample::bars::node::Bars;
 use super::sample::exec::SampleByExec;
 use super::sample::node::SampleBy;
-use super::series_join::lower::Lowered;
+use super::series_join::lower::{Lowered, operator_of};
 use super::series_join::node::SeriesJoin;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, plan_err};
@@ -245,7 +245,7 @@ impl Lowering<'_> {
             LoweredAggregateBuilder::new(aggregate, &pairs, pairs.inner(), properties, self.planning).build()
         });
         let aggregates = aggregates.collect::<Result<Vec<LoweredAggregate>>>()?;
-        TimeJoinExec::around(node, inputs, Lowered { times, keys, aggregates })
+        operator_of(node, inputs, Lowered { times, keys, aggregates })
     }
 }
 

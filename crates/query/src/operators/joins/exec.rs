@@ -3,6 +3,7 @@
 use super::execute::{AHEAD_BYTES, Work};
 use crate::dialect::marker::Direction;
 use crate::operators::TIME_ORDER;
+use crate::operators::asof::by_series::probe::probe;
 use crate::operators::asof::merge::Merge;
 use crate::operators::asof::node::AsOfOptions;
 use crate::operators::asof::waiting::WaitingMerge;
@@ -327,7 +328,7 @@ impl Operator for TimeJoinExec {
             Way::Merge => self.merge(self.inputs(), output, &context),
             Way::BySeries => self.by_series(output, &context),
             Way::BySeriesInOrder => self.by_series_in_order(&context),
-            Way::Probe | Way::ProbeInOrder => self.probe(output, &context),
+            Way::Probe | Way::ProbeInOrder => probe(self, output, &context),
         }
     }
 }

@@ -7,6 +7,7 @@
 use super::exec::{Matching, TimeJoinExec, Way, are_ordered};
 use super::sides::Sides;
 use crate::facts::takes_any_order;
+use crate::operators::asof::by_series::probe::probing;
 use crate::operators::latest::exec::LatestOnExec;
 use crate::operators::sample::exec::SampleByExec;
 use crate::settings::has_pipeline;
@@ -74,7 +75,7 @@ fn choose(
         if let Some(way) = way(both, needed, batch_rows) {
             return Ok(Some(Arc::new(both.with_way(way))));
         }
-        if let Some(probing) = join.probing(needed)? {
+        if let Some(probing) = probing(join, needed)? {
             let probing: Arc<dyn ExecutionPlan> = Arc::new(probing);
             let chosen = choose_in_children(&probing, needed, batch_rows)?;
             return Ok(Some(chosen.unwrap_or(probing)));

@@ -7,7 +7,7 @@
 //! Of right rows only the blocks are decoded that hold one that stands.
 
 mod join;
-mod probe;
+pub(in crate::operators) mod probe;
 mod right;
 mod standing;
 

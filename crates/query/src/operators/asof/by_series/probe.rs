@@ -36,61 +36,59 @@ use std::sync::Arc;
 /// The series of each key, by its ids of symbols.
 type ByKey = HashMap<Ids, usize>;
 
-impl TimeJoinExec {
-    /// The same join over a right scan that works out the filter of its input, its rows looked up; `None` where they
-    /// cannot be.
-    pub(in crate::operators) fn probing(&self, needed: Order) -> Result<Option<Self>> {
-        if !matches!(self.matching, Matching::AsOf(_)) {
-            return Ok(None);
-        }
-        let [_, right] = self.inputs();
-        let right = with_filters_in_scan(right)?.unwrap_or_else(|| Arc::clone(right));
-        let join = self.over_right(right);
-        let Some(side) = Side::probed(&join) else { return Ok(None) };
-        let way = match needed {
-            // That each key has one series, and that there is memory to find it, is known.
-            Order::Any if side.is_by_index() && side.keys.len() == join.keys.1.len() => Way::Probe,
-            // Where a condition holds is found for all rows, also if only the first few are read.
-            Order::FirstOfTime if side.scan.has_condition() => return Ok(None),
-            _ => Way::ProbeInOrder,
-        };
-        Ok(Some(join.with_way(way)))
+/// A join over a right scan that works out the filter of its input, its rows looked up; `None` where they
+/// cannot be.
+pub(in crate::operators) fn probing(join: &TimeJoinExec, needed: Order) -> Result<Option<TimeJoinExec>> {
+    if !matches!(join.matching, Matching::AsOf(_)) {
+        return Ok(None);
     }
+    let [_, right] = join.inputs();
+    let right = with_filters_in_scan(right)?.unwrap_or_else(|| Arc::clone(right));
+    let join = join.over_right(right);
+    let Some(side) = Side::probed(&join) else { return Ok(None) };
+    let way = match needed {
+        // That each key has one series, and that there is memory to find it, is known.
+        Order::Any if side.is_by_index() && side.keys.len() == join.keys.1.len() => Way::Probe,
+        // Where a condition holds is found for all rows, also if only the first few are read.
+        Order::FirstOfTime if side.scan.has_condition() => return Ok(None),
+        _ => Way::ProbeInOrder,
+    };
+    Ok(Some(join.with_way(way)))
+}
 
-    /// The left rows of a partition in their order, each with the right row that is looked up for it.
-    pub(in crate::operators) fn probe(
-        &self,
-        partition: usize,
-        context: &Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let (Matching::AsOf(of), Some(side)) = (&self.matching, Side::probed(self)) else {
-            return internal_err!("a join by time does not look up rows of a scan");
-        };
-        let of = of.clone();
-        let finder = Arc::new(SeriesFinder::new(&side.scan, &side.keys)?);
-        let held = self.reservation(context);
-        if finder.bytes().is_none_or(|bytes| held.try_grow(bytes).is_err()) {
-            return self.merge_right_ahead(context);
-        }
-        let (join, context) = (self.clone(), Arc::clone(context));
-        let rows = async move {
-            let workers = context.session_config().target_partitions();
-            let finding = Arc::clone(&finder);
-            help_each_other(workers, move || {
-                finding.help(None);
-                Ok(())
-            })
-            .await?;
-            let series = finder.series()?;
-            match by_key(&series, join.keys.1.len()) {
-                Some(by_key) => {
-                    Probe::new(&join, of, &side, (series, by_key), held, (partition, &context))?.rows()
-                }
-                None => join.merge_right_ahead(&context),
-            }
-        };
-        Ok(make_cooperative(self.stream(futures::stream::once(rows).try_flatten())))
+/// The left rows of a partition in their order, each with the right row that is looked up for it.
+pub(in crate::operators) fn probe(
+    join: &TimeJoinExec,
+    partition: usize,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let (Matching::AsOf(of), Some(side)) = (&join.matching, Side::probed(join)) else {
+        return internal_err!("a join by time does not look up rows of a scan");
+    };
+    let of = of.clone();
+    let finder = Arc::new(SeriesFinder::new(&side.scan, &side.keys)?);
+    let held = join.reservation(context);
+    if finder.bytes().is_none_or(|bytes| held.try_grow(bytes).is_err()) {
+        return join.merge_right_ahead(context);
     }
+    let (probing, context) = (join.clone(), Arc::clone(context));
+    let rows = async move {
+        let workers = context.session_config().target_partitions();
+        let finding = Arc::clone(&finder);
+        help_each_other(workers, move || {
+            finding.help(None);
+            Ok(())
+        })
+        .await?;
+        let series = finder.series()?;
+        match by_key(&series, probing.keys.1.len()) {
+            Some(by_key) => {
+                Probe::new(&probing, of, &side, (series, by_key), held, (partition, &context))?.rows()
+            }
+            None => probing.merge_right_ahead(&context),
+        }
+    };
+    Ok(make_cooperative(join.stream(futures::stream::once(rows).try_flatten())))
 }
 
 /// The series by so many of their first ids; `None` where two have the same.
