@@ -24,7 +24,7 @@ setup: ## check the compiler and the tools, and install what is missing
 	@PYTHON="$(PYTHON)" CARGO="$(CARGO)" sh scripts/setup.sh compiler
 
 build: setup ## build the tickstone program (dev profile)
-	@echo "==> building tickstone; from nothing this compiles DataFusion, about 11 minutes on 2 cores"
+	@echo "==> building tickstone; from nothing this compiles DataFusion, about 14 minutes on 2 cores"
 	$(CARGO) build --locked -p tickstone
 
 release: setup ## build the tickstone program (release profile)
@@ -68,7 +68,7 @@ fmt: ## format all Rust code
 	$(CARGO) fmt --all
 
 test-rust: setup ## Rust tests, SQL tests included
-	@echo "==> cargo test; from nothing this compiles DataFusion, about 11 minutes on 2 cores"
+	@echo "==> cargo test; from nothing this compiles DataFusion, about 14 minutes on 2 cores"
 	$(CARGO) test --locked
 
 test-planted: ## bugs planted in the engine, which the simulator must find

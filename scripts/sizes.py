@@ -11,6 +11,7 @@ leaves out what nobody calls.
 import collections
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -35,6 +36,7 @@ def newest(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def main() -> None:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "target/release/deps")
     rows = []
     for archive in newest(folder):

@@ -1,5 +1,5 @@
-//! The scaffold of expressions that stand in the place of another: they are shown, compared and typed as it is, and only
-//! worked out in another way.
+//! The scaffold of expressions that stand in the place of another: they are shown, compared and typed as it is, and
+//! only worked out in another way.
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Result;

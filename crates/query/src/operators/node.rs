@@ -16,8 +16,8 @@ pub(super) trait Node<const N: usize>: UserDefinedLogicalNodeCore {
     /// The expressions that it works out.
     fn exprs(&self) -> Vec<Expr>;
 
-    /// Whether a condition on a column of the output picks rows of the input as it picks those of the output, so that it
-    /// may be looked at below.
+    /// Whether a condition on a column of the output picks rows of the input as it picks those of the output, so that
+    /// it may be looked at below.
     fn passes(&self, _column: usize) -> bool {
         false
     }

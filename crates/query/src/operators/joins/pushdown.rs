@@ -11,6 +11,7 @@
 //! Comes after DataFusion's own push-down, which it calls again for both sides, so that one pass of the
 //! optimizer brings a condition down to the scan.
 
+use super::node::Pairing;
 use crate::dialect::marker::Direction;
 use crate::operators::asof::node::AsOfJoin;
 use crate::operators::series_join::node::{Kind, SeriesJoin};
@@ -121,9 +122,11 @@ impl<'a> Join<'a> {
                 Some(by_names.into_iter().chain(on_right_time(part, join)).collect())
             }
             Self::Around(join) if join.kind == Kind::Splice => {
-                let is_merged = |right: &Expr| matches!(right, Expr::Column(column) if join.pairing.merged.contains(column));
+                let Pairing { keys, merged, .. } = &join.pairing;
+                let is_merged =
+                    |right: &Expr| matches!(right, Expr::Column(column) if merged.contains(column));
                 let merged: Vec<(Expr, Expr)> =
-                    join.pairing.keys.iter().filter(|(_, right)| is_merged(right)).cloned().collect();
+                    keys.iter().filter(|(_, right)| is_merged(right)).cloned().collect();
                 by_right_names(part, &merged)?.map(|on_right| vec![on_right])
             }
             Self::Around(join) => Some(by_right_names(part, &join.pairing.keys)?.into_iter().collect()),
