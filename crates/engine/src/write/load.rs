@@ -26,13 +26,14 @@ use tickstone_model::{RowBatch, SyncPolicy, TimeRange, values_bytes};
 /// A bulk load under way. Dropped without [`Self::commit`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct BulkLoad {
+    /// Dropped before the core, whose last holder closes the database: a clean close leaves no file that nothing names.
+    written: Unnamed,
     core: Arc<Core>,
     table: Arc<TableSnapshot>,
     /// Rows not yet in a part, by start of partition.
     waiting: BTreeMap<i64, Waiting>,
     memory: Reservation,
     parts: Vec<PartEntry>,
-    written: Unnamed,
     rows: u64,
 }
 
