@@ -199,7 +199,9 @@ impl<P: Policy> Replay<P> {
                     }
                     let now = self.table(id, position).filter(|now| !now.holds(position));
                     let schema = now.map(|_| Arc::new(schema));
-                    let left = schema.is_some() || self.table(replaced, position).is_some();
+                    // Not one that was made later under its number.
+                    let replaced = self.table(replaced, position).map(|table| table.id);
+                    let left = schema.is_some() || replaced.is_some();
                     return Ok(left.then_some(Effect::Replace { table: id, schema, replaced }));
                 }
                 Change::Close | Change::Gap { .. } => return Ok(Some(Effect::Nothing)),

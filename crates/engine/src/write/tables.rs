@@ -119,7 +119,7 @@ pub(crate) fn replace(core: &Core, name: &str, with: &str) -> Result<()> {
     let rename = AlterTable::RenameTable(old.schema.name().to_string());
     let schema = new_locked.table.schema.altered(&rename)?;
     let change = Change::Replace { table: new.id, schema: schema.clone(), replaced: old.id };
-    let effect = Effect::Replace { table: new.id, schema: Some(Arc::new(schema)), replaced: old.id };
+    let effect = Effect::Replace { table: new.id, schema: Some(Arc::new(schema)), replaced: Some(old.id) };
     commit(core, &change, effect)?;
     catalog.forget(&mut old_locked);
     take_shape(core, &mut new_locked, new.id);

@@ -11,6 +11,7 @@ use arrow_array::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tickstone_engine::check::{CheckOptions, check};
 use tickstone_engine::disk::Disk;
 use tickstone_engine::part::StatValue;
 use tickstone_engine::{
@@ -488,6 +489,39 @@ fn a_table_that_is_replaced_is_there_at_every_moment() {
     assert_eq!(names(&engine), [("t0".to_string(), TIMES.cast_unsigned())]);
     drop(engine);
     assert_eq!(names(&open(&disk).unwrap()), [("t0".to_string(), TIMES.cast_unsigned())]);
+}
+
+/// The tape still has the frame that replaced a table when another has its number.
+#[test]
+fn a_table_with_the_number_of_a_replaced_one_is_not_replaced() {
+    let disk = CrashDisk::new();
+    let files: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (engine, model) = started(&disk);
+    let row = batch(&model.schema, &[(1, DAY)]);
+    let table = |name: &str| model.schema.altered(&AlterTable::RenameTable(name.into())).unwrap();
+    engine.create_table(table("old")).unwrap();
+    engine.append("old", &row, None).unwrap();
+    drop(engine);
+    let engine = open(&disk).unwrap();
+    // The segment with its CREATE goes.
+    engine.append("old", &row, None).unwrap();
+    engine.seal(None).unwrap();
+    let number = |name: &str| engine.snapshot().table(name).unwrap().id();
+    let replaced = number("old");
+    engine.replace_table("old", "t0").unwrap();
+    drop(engine);
+    let engine = open(&disk).unwrap();
+    engine.create_table(table("new")).unwrap();
+    assert_eq!(engine.snapshot().table("new").unwrap().id(), replaced);
+    // Its manifest relies on symbols that no frame brought.
+    let mut uncommitted = engine.begin();
+    uncommitted.append("new", &row).unwrap();
+    engine.drop_partitions("new", TimeRange::new(0, 1)).unwrap();
+    drop(uncommitted);
+    drop(engine);
+    let report = check(&files, &CheckOptions::default(), &mut |_| {}).unwrap();
+    assert!(report.is_clean(), "{report}");
+    assert!(open(&disk).unwrap().snapshot().table("new").is_some());
 }
 
 #[test]

@@ -41,11 +41,11 @@ pub(crate) enum Effect {
         table: u32,
         schema: Arc<TableSchema>,
     },
-    /// A table goes, and another has its name and this shape, which it may have already.
+    /// A table goes, where it is still there, and another has its name and this shape, which it may have already.
     Replace {
         table: u32,
         schema: Option<Arc<TableSchema>>,
-        replaced: u32,
+        replaced: Option<u32>,
     },
     DropPartitions {
         table: u32,
@@ -350,7 +350,9 @@ impl Snapshot {
             }
             Effect::Alter { table, schema } => self.alter_table(position, table, schema),
             Effect::Replace { table, schema, replaced } => {
-                self.tables.remove(replaced);
+                if let Some(replaced) = replaced {
+                    self.tables.remove(replaced);
+                }
                 self.catalog_version += 1;
                 if let Some(schema) = schema {
                     self.alter_table(position, table, schema);
