@@ -13,6 +13,7 @@ use crate::store::manifest::ImportRecord;
 use crate::store::publisher::Publisher;
 use crate::store::snapshot::{Dropped, Effect, Snapshot};
 use crate::store::{hold, switch};
+use crate::streams::Streams;
 use crate::tape::change::{Change, encode_change};
 use crate::tape::segment::{epoch_of, first_position};
 use crate::tape::writer::{Tape, TapeOptions};
@@ -45,7 +46,14 @@ struct Shared {
     options: EngineOptions,
     publisher: Arc<Publisher>,
     memory: Arc<Memory>,
+    streams: Streams,
     role: Role,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.streams.close();
+    }
 }
 
 /// What this process does with the database.
@@ -88,7 +96,8 @@ impl Engine {
         let publisher = Arc::new(Publisher::new(snapshot));
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
         let role = Role::Reads(reader);
-        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, role }) })
+        let streams = Streams::follow(&disk, &(Arc::new(SystemClock) as Arc<dyn Clock>));
+        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, streams, role }) })
     }
 
     /// Opens a database on any disk and clock.
@@ -122,6 +131,7 @@ impl Engine {
             .map(|table| (table.id, Arc::new(Mutex::new(TableWriter::new(table)))))
             .collect();
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
+        let streams = Streams::open(&disk, &clock, options.stream_memory_bytes, options.background)?;
         let core = Arc::new(Core {
             disk: Arc::clone(&disk),
             options: options.clone(),
@@ -146,7 +156,13 @@ impl Engine {
             maintenance::start(&core)?;
             compact::start(&core)?;
         }
-        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, role: Role::Writes(core) }) })
+        let role = Role::Writes(core);
+        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, streams, role }) })
+    }
+
+    /// Its streams.
+    pub fn streams(&self) -> &Streams {
+        &self.shared.streams
     }
 
     /// What the writing process has.
@@ -394,6 +410,7 @@ impl Engine {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<BackupSummary> {
         backup::prepare(to.as_ref())?;
+        self.shared.streams.flush()?;
         // Where another process writes, parts may go before they are copied; those that were are not copied again.
         self.read(|_| {
             let source = match &self.shared.role {
@@ -416,7 +433,9 @@ impl Engine {
     /// [`EngineError::AlreadyHeld`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`], [`EngineError::Io`]:
     /// nothing is held then.
     pub fn hold(&self) -> Result<BackupSummary> {
-        backup::hold(self.core("CHECKPOINT HOLD")?)
+        let core = self.core("CHECKPOINT HOLD")?;
+        self.shared.streams.flush()?;
+        backup::hold(core)
     }
 
     /// Removes what [`Self::hold`] has made: parts that nothing else names go with it.

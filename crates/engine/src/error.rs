@@ -216,6 +216,44 @@ pub enum EngineError {
         /// What it holds.
         found: String,
     },
+    /// No stream of this name.
+    #[error("stream '{name}' does not exist")]
+    NoSuchStream {
+        /// The name asked for.
+        name: String,
+    },
+    /// A stream of this name is there already.
+    #[error("stream '{name}' already exists")]
+    StreamExists {
+        /// The name asked for.
+        name: String,
+    },
+    /// A stream's name or settings that cannot be.
+    #[error("stream '{name}': {what}")]
+    BadStream {
+        /// The name asked for.
+        name: String,
+        /// What cannot be.
+        what: String,
+    },
+    /// A document larger than the stream takes.
+    #[error("a document of {bytes} bytes exceeds the limit of stream '{name}', document_bytes_max = {most}")]
+    DocumentTooLarge {
+        /// The stream.
+        name: String,
+        /// Bytes of the document.
+        bytes: usize,
+        /// The limit.
+        most: u32,
+    },
+    /// A failed write or sync of a stream: what the disk holds is unknown, so nothing more is taken.
+    #[error("stream '{name}' stopped after a failed write or sync ({cause}); reopen the database to go on")]
+    StreamStopped {
+        /// The stream.
+        name: String,
+        /// The failure that stopped it.
+        cause: String,
+    },
     /// A second hold.
     #[error("a state of the database is held already, in its folder hold; CHECKPOINT RELEASE lets go of it")]
     AlreadyHeld,
@@ -243,6 +281,7 @@ impl EngineError {
             | EngineError::PartGone { .. }
             | EngineError::Unsettled { .. }
             | EngineError::TapeStopped { .. }
+            | EngineError::StreamStopped { .. }
             | EngineError::SchemaChanged { .. } => ErrorKind::Retry,
             EngineError::Io { .. }
             | EngineError::Damaged { .. }

@@ -28,6 +28,7 @@ mod recent;
 mod recovery;
 mod search;
 mod store;
+pub mod streams;
 mod tape;
 mod upkeep;
 mod worker;

@@ -8,6 +8,8 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 pub(crate) const TAPE_DIR: &str = "tape";
 /// The folder of all tables; each has a folder named by its id in it.
 pub(crate) const TABLES_DIR: &str = "tables";
+/// The folder of all streams; each has a folder named by its number in it.
+pub(crate) const STREAMS_DIR: &str = "streams";
 /// Where files of a switch stand before they are switched to.
 pub(crate) const STAGE_DIR: &str = "next";
 /// The file that says what to switch to.
@@ -28,6 +30,11 @@ const COPY_EXTENSION: &str = "copy";
 /// The folder of a table.
 pub(crate) fn table_dir(table: u32) -> PathBuf {
     Path::new(TABLES_DIR).join(table.to_string())
+}
+
+/// The folder of a stream.
+pub(crate) fn stream_dir(stream: u32) -> PathBuf {
+    Path::new(STREAMS_DIR).join(stream.to_string())
 }
 
 /// First letters of the name of a symbol file.

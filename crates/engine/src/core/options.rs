@@ -18,6 +18,8 @@ pub struct EngineOptions {
     pub threads: usize,
     /// Most rows of a part's slice. Default [`SLICE_ROWS`](crate::part::SLICE_ROWS).
     pub slice_rows: usize,
+    /// Bytes of documents of streams in memory, above which who appends waits, or is to. Default 1 GiB.
+    pub stream_memory_bytes: usize,
     /// A tape segment is closed once it is this long. Default 64 MiB.
     pub segment_bytes: usize,
     /// Bytes of tape past which the partitions that hold it back are sealed. Default 1 GiB.
@@ -46,6 +48,7 @@ impl Default for EngineOptions {
             background: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             slice_rows: SLICE_ROWS,
+            stream_memory_bytes: 1 << 30,
             segment_bytes: 64 << 20,
             tape_bytes_max: 1 << 30,
             compaction_parts_min: 4,

@@ -1,6 +1,6 @@
 //! Reading a segment past damage: every whole frame, and what stands between them.
 //!
-//! For checks and repairs only: recovery stops at damage. The markers lead from a broken frame to the
+//! For checks, repairs and streams only: recovery stops at damage. The markers lead from a broken frame to the
 //! next whole one.
 
 use super::frame::{
@@ -27,8 +27,18 @@ pub(crate) enum Item<'a> {
 
 /// Visits what a segment holds after its header, in order. `first` is the segment's position, `newest`
 /// whether its end may be torn.
-pub(crate) fn scan(bytes: &[u8], first: u64, newest: bool, mut visit: impl FnMut(Item<'_>)) {
-    let mut at = SEGMENT_HEADER_BYTES;
+pub(crate) fn scan(bytes: &[u8], first: u64, newest: bool, visit: impl FnMut(Item<'_>)) {
+    scan_from(bytes, SEGMENT_HEADER_BYTES, first, newest, visit);
+}
+
+/// The same from byte `at` on, where no position may be less than `first`.
+pub(crate) fn scan_from(
+    bytes: &[u8],
+    mut at: usize,
+    first: u64,
+    newest: bool,
+    mut visit: impl FnMut(Item<'_>),
+) {
     let mut last: Option<u64> = None;
     while at < bytes.len() {
         let grows = |position: u64| position >= first && last.is_none_or(|last| position > last);
@@ -66,7 +76,7 @@ fn header_at(bytes: &[u8], at: usize) -> Option<FrameHeader> {
 }
 
 /// Where the first bytes of a frame stand, from `at` on.
-fn markers(bytes: &[u8], mut at: usize) -> impl Iterator<Item = usize> + '_ {
+pub(crate) fn markers(bytes: &[u8], mut at: usize) -> impl Iterator<Item = usize> + '_ {
     std::iter::from_fn(move || {
         let found = memchr::memmem::find(bytes.get(at..)?, &FRAME_MARKER.to_le_bytes())?;
         at += found + 1;

@@ -121,6 +121,7 @@ impl Settings {
         let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
         let options = EngineOptions {
             background: false,
+            stream_memory_bytes: 1 << 20,
             threads: 1,
             memory_budget_bytes: pick(&[600_000, 1 << 20, 2 << 20]) as usize,
             slice_rows: pick(&[4, 16, 64, 1_024]) as usize,

@@ -11,9 +11,9 @@ use tickstone_sim::{FaultyDisk, Random, StepClock};
 
 /// A disk that takes so many more bytes.
 #[derive(Debug, Clone)]
-struct SmallDisk {
-    memory: MemoryDisk,
-    room: Arc<AtomicU64>,
+pub(crate) struct SmallDisk {
+    pub(crate) memory: MemoryDisk,
+    pub(crate) room: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use super::BackupSummary;
 use super::source::Source;
+use super::streams;
 use crate::care::check::Progress;
 use crate::disk::Disk;
 use crate::disk::checked::sealed;
@@ -68,6 +69,10 @@ impl<'a> Copying<'a> {
         for folder in &folders {
             self.to.sync_dir(folder).map_err(EngineError::io("sync", folder))?;
         }
+        // A hold has them under its folder.
+        let to = self.to;
+        let bytes = streams::copy(source.disk.as_ref(), to, &mut |path, bytes| self.step(path, bytes))?;
+        self.summary.bytes_copied += bytes;
         let mut switch = Switch::begin(self.to)?;
         for table in source.snapshot.tables() {
             self.summary.tables += u64::from(table.schema().view().is_none());

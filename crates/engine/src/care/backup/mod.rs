@@ -9,13 +9,15 @@
 //! Invariants:
 //! - a backup holds one snapshot: every commit up to its position, and none after;
 //! - the backup before stays whole until the switch, the new one is whole from then on;
-//! - a part is verified before it is copied: damage is never backed up.
+//! - a part is verified before it is copied: damage is never backed up;
+//! - streams are copied after the snapshot was taken: they have at least what it had of them.
 //!
 //! Enter at [`Engine::backup`], [`restore`] and [`Engine::hold`].
 
 mod copy;
 mod hold;
 mod source;
+mod streams;
 
 pub(crate) use hold::{hold, release};
 pub(crate) use source::Source;
@@ -58,8 +60,9 @@ pub(crate) fn prepare(to: &dyn Disk) -> Result<()> {
     let names = names(to)?;
     let known = names.iter().any(|name| name == BACKUP_FILE);
     // Before the first switch a backup is parts without a manifest, and what was made ready.
-    let begun = names.iter().all(|name| matches!(name.as_str(), "tables" | "next" | "SWITCH.tmp"))
-        && list_tables(to)?.into_iter().all(|id| to.read(&Manifest::path(id)).is_err());
+    let begun =
+        names.iter().all(|name| matches!(name.as_str(), "tables" | "streams" | "next" | "SWITCH.tmp"))
+            && list_tables(to)?.into_iter().all(|id| to.read(&Manifest::path(id)).is_err());
     if known || begun { Ok(()) } else { Err(EngineError::NotABackup { found: names.join(", ") }) }
 }
 

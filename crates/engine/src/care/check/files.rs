@@ -8,8 +8,8 @@ use super::tape::Walked;
 use crate::disk::{DirEntry, Disk};
 use crate::part::{Part, PositionRange};
 use crate::paths::{
-    BACKUP_FILE, BACKUP_TEXT, DAMAGED_DIR, HOLD_DIR, LOCK_FILE, RESTORE_FILE, STAGE_DIR, SWITCH_FILE,
-    TABLES_DIR, TAPE_DIR, copy_path, symbols_path, table_dir,
+    BACKUP_FILE, BACKUP_TEXT, DAMAGED_DIR, HOLD_DIR, LOCK_FILE, RESTORE_FILE, STAGE_DIR, STREAMS_DIR,
+    SWITCH_FILE, TABLES_DIR, TAPE_DIR, copy_path, symbols_path, table_dir,
 };
 use crate::store::hold::is_held;
 use crate::store::manifest::Manifest;
@@ -69,7 +69,8 @@ pub(crate) fn look_at_switch(look: &mut Look<'_>) -> Result<()> {
 pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for entry in list(look.disk.as_ref(), Path::new(""))? {
         match (entry.name.as_str(), entry.is_dir) {
-            (LOCK_FILE | SWITCH_FILE | TAPE_MANIFEST, false) | (TAPE_DIR | TABLES_DIR, true) => {}
+            (LOCK_FILE | SWITCH_FILE | TAPE_MANIFEST, false)
+            | (TAPE_DIR | TABLES_DIR | STREAMS_DIR, true) => {}
             (BACKUP_FILE, false) => look_at_marker(look),
             (RESTORE_FILE, false) => {
                 let what = "a restore into this directory was not finished; begin it again";

@@ -16,6 +16,7 @@ mod names;
 mod parts;
 mod rebuild;
 mod report;
+mod streams;
 pub(crate) mod survey;
 mod tables;
 mod tape;

@@ -5,7 +5,7 @@
 //! - every damage that is reported has its entry among the troubles, so that a repair misses none.
 
 use super::report::{Finding, Progress, Report};
-use super::{CheckOptions, files, names, parts, tables, tape};
+use super::{CheckOptions, files, names, parts, streams, tables, tape};
 use crate::Result;
 use crate::disk::Disk;
 use crate::store::snapshot::Snapshot;
@@ -185,6 +185,7 @@ impl Survey {
         names::missing_copy(&mut look, &walked);
         parts::look(&mut look, &walked)?;
         files::look(&mut look, &walked)?;
+        streams::look(&mut look)?;
         tape::lost_symbols(&mut look, &walked.snapshot);
         Ok(Self {
             report: look.report,

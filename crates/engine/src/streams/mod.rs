@@ -1,0 +1,325 @@
+//! Streams: documents as they came, without schema or parsing, and the least possible work for who sends them.
+//!
+//! ```text
+//! append -> buffer (bursts in memory) -> frames of a file of the log, synced -> readers
+//! ```
+//!
+//! A stream has a folder of its own: its settings, and the files of its log with an index beside each that is closed
+//! (docs/formats/stream.md). Streams know nothing of tables and of the tape.
+
+mod buffer;
+mod entry;
+mod log;
+mod rates;
+mod read;
+pub(crate) mod segment;
+mod settings;
+mod stream;
+mod writer;
+
+pub use entry::{ENTRY_HEADER_BYTES, Entries, Entry};
+pub use read::Documents;
+pub use settings::{DOCUMENT_BYTES_LIMIT, StreamSettings};
+pub use stream::{Stream, StreamStats};
+
+use crate::clock::Clock;
+use crate::codec::{Decoder, Encoder};
+use crate::disk::Disk;
+use crate::disk::checked::{read_checked, replace_with_copy, sync_if_there};
+use crate::lock::lock;
+use crate::paths::{STREAMS_DIR, copy_path, stream_dir};
+use crate::{EngineError, Result};
+use buffer::Pool;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use stream::Ground;
+
+const MAGIC: &[u8; 8] = b"TKSTRM\0\0";
+const VERSION: u32 = 1;
+/// The file of a stream's name and settings.
+pub(crate) const STREAM_FILE: &str = "stream";
+/// The longest name of a stream, in bytes.
+pub const STREAM_NAME_BYTES_MAX: usize = 255;
+
+/// The streams of a database.
+#[derive(Debug)]
+pub struct Streams {
+    on: Ground,
+    /// By name. Whoever follows another process has those that were asked for.
+    open: Mutex<BTreeMap<String, Stream>>,
+}
+
+/// What a stream's own file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Described {
+    id: u32,
+    name: String,
+    settings: StreamSettings,
+    dropped: bool,
+}
+
+impl Streams {
+    /// Opens all streams for writing: finishes drops, cuts torn ends off.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`], [`EngineError::NewerFormat`].
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        clock: &Arc<dyn Clock>,
+        memory_bytes: usize,
+        background: bool,
+    ) -> Result<Self> {
+        let (disk, clock) = (Arc::clone(disk), Arc::clone(clock));
+        let on = Ground { disk, clock, pool: Arc::new(Pool::new(memory_bytes)), background, follows: false };
+        let mut open = BTreeMap::new();
+        for id in list(on.disk.as_ref())? {
+            match describe(on.disk.as_ref(), id)? {
+                Some(found) if !found.dropped => {
+                    let stream = Stream::open(id, found.name.clone(), found.settings, &on)?;
+                    open.insert(found.name, stream);
+                }
+                _ => remove(on.disk.as_ref(), id)?,
+            }
+        }
+        Ok(Self { on, open: Mutex::new(open) })
+    }
+
+    /// Streams that another process writes, or none does.
+    pub(crate) fn follow(disk: &Arc<dyn Disk>, clock: &Arc<dyn Clock>) -> Self {
+        let (disk, clock) = (Arc::clone(disk), Arc::clone(clock));
+        let on = Ground { disk, clock, pool: Arc::new(Pool::new(0)), background: false, follows: true };
+        Self { on, open: Mutex::default() }
+    }
+
+    /// Makes a stream.
+    ///
+    /// # Errors
+    /// [`EngineError::StreamExists`], [`EngineError::BadStream`], [`EngineError::ReadOnly`], [`EngineError::Io`].
+    pub fn create(&self, name: &str, settings: StreamSettings) -> Result<Stream> {
+        self.make(name, settings, true)
+    }
+
+    /// The stream of this name; where there is none it is made.
+    ///
+    /// # Errors
+    /// As [`Self::create`], but for the first.
+    pub fn get_or_create(&self, name: &str, settings: StreamSettings) -> Result<Stream> {
+        self.make(name, settings, false)
+    }
+
+    fn make(&self, name: &str, settings: StreamSettings, anew: bool) -> Result<Stream> {
+        let bad = |what: String| EngineError::BadStream { name: name.to_string(), what };
+        if name.is_empty() || name.len() > STREAM_NAME_BYTES_MAX || name.contains(char::is_control) {
+            let what = format!("a name has 1 to {STREAM_NAME_BYTES_MAX} bytes and no control characters");
+            return Err(bad(what));
+        }
+        self.check_settings(name, &settings)?;
+        self.check_writes("making a stream")?;
+        let mut open = lock(&self.open);
+        if let Some(stream) = open.get(name) {
+            return match anew {
+                true => Err(EngineError::StreamExists { name: name.to_string() }),
+                false => Ok(stream.clone()),
+            };
+        }
+        let disk = self.on.disk.as_ref();
+        let ids = list(disk)?;
+        let id = (1..=u32::from(u16::MAX)).find(|id| ids.binary_search(id).is_err());
+        let id = id.ok_or_else(|| bad("there are 65,535 streams, which is the limit".to_string()))?;
+        let described = Described { id, name: name.to_string(), settings, dropped: false };
+        described.save(disk)?;
+        let stream = Stream::open(id, name.to_string(), settings, &self.on)?;
+        open.insert(name.to_string(), stream.clone());
+        Ok(stream)
+    }
+
+    fn check_settings(&self, name: &str, settings: &StreamSettings) -> Result<()> {
+        match settings.fault() {
+            None => Ok(()),
+            Some(what) => Err(EngineError::BadStream { name: name.to_string(), what: what.to_string() }),
+        }
+    }
+
+    fn check_writes(&self, action: &'static str) -> Result<()> {
+        if self.on.follows { Err(EngineError::ReadOnly { action }) } else { Ok(()) }
+    }
+
+    /// The stream of this name.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchStream`]; [`EngineError::Io`] where another process writes it.
+    pub fn get(&self, name: &str) -> Result<Stream> {
+        if let Some(stream) = self.all()?.into_iter().find(|stream| stream.name() == name) {
+            return Ok(stream);
+        }
+        Err(EngineError::NoSuchStream { name: name.to_string() })
+    }
+
+    /// All streams, by name.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`], [`EngineError::Damaged`], where another process writes them.
+    pub fn all(&self) -> Result<Vec<Stream>> {
+        let mut open = lock(&self.open);
+        if self.on.follows {
+            let mut found = BTreeMap::new();
+            for id in list(self.on.disk.as_ref())? {
+                let Some(there) = describe(self.on.disk.as_ref(), id)?.filter(|there| !there.dropped) else {
+                    continue;
+                };
+                let known = open.remove(&there.name).filter(|stream| stream.id() == id);
+                let stream = match known {
+                    Some(stream) => stream,
+                    None => Stream::open(id, there.name.clone(), there.settings, &self.on)?,
+                };
+                stream.set(there.settings);
+                found.insert(there.name, stream);
+            }
+            *open = found;
+        }
+        Ok(open.values().cloned().collect())
+    }
+
+    /// Changes how a stream is kept; its files stay as they are.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchStream`], [`EngineError::BadStream`], [`EngineError::ReadOnly`], [`EngineError::Io`].
+    pub fn alter(&self, name: &str, settings: StreamSettings) -> Result<()> {
+        self.check_settings(name, &settings)?;
+        self.check_writes("altering a stream")?;
+        let open = lock(&self.open);
+        let missing = || EngineError::NoSuchStream { name: name.to_string() };
+        let stream = open.get(name).ok_or_else(missing)?;
+        let described = Described { id: stream.id(), name: name.to_string(), settings, dropped: false };
+        described.save(self.on.disk.as_ref())?;
+        stream.set(settings);
+        Ok(())
+    }
+
+    /// Drops a stream with all its documents.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchStream`], [`EngineError::ReadOnly`], [`EngineError::Io`].
+    pub fn drop(&self, name: &str) -> Result<()> {
+        self.check_writes("dropping a stream")?;
+        let mut open = lock(&self.open);
+        let missing = || EngineError::NoSuchStream { name: name.to_string() };
+        let stream = open.get(name).ok_or_else(missing)?;
+        let (id, settings) = (stream.id(), stream.settings());
+        // Its own file says so first: what is left of it after a crash goes at the next opening.
+        let described = Described { id, name: name.to_string(), settings, dropped: true };
+        described.save(self.on.disk.as_ref())?;
+        stream.abandon();
+        open.remove(name);
+        remove(self.on.disk.as_ref(), id)
+    }
+
+    /// Whether the buffers of all streams have room.
+    pub fn has_room(&self) -> bool {
+        self.on.pool.has_room()
+    }
+
+    /// Bytes in the buffers of all streams.
+    pub fn buffered_bytes(&self) -> usize {
+        self.on.pool.bytes()
+    }
+
+    /// Waits until all that was appended is on stable storage.
+    ///
+    /// # Errors
+    /// As [`Stream::wait`]; a stream that was dropped meanwhile is none.
+    pub fn flush(&self) -> Result<()> {
+        let open: Vec<Stream> = lock(&self.open).values().cloned().collect();
+        open.iter().filter(|_| !self.on.follows).try_for_each(|stream| match stream.flush() {
+            Err(EngineError::NoSuchStream { .. }) => Ok(()),
+            other => other,
+        })
+    }
+
+    /// Writes what was taken, and takes no more.
+    pub(crate) fn close(&self) {
+        if self.on.follows {
+            return;
+        }
+        for stream in lock(&self.open).values() {
+            // Whoever waited for it was told.
+            let _ = stream.close();
+        }
+    }
+}
+
+impl Described {
+    fn path(id: u32) -> PathBuf {
+        stream_dir(id).join(STREAM_FILE)
+    }
+
+    fn save(&self, disk: &dyn Disk) -> Result<()> {
+        let mut out = Encoder::default();
+        out.raw(MAGIC);
+        out.u32(VERSION);
+        out.u32(self.id);
+        out.text(&self.name);
+        out.u8(u8::from(self.dropped));
+        self.settings.encode(&mut out);
+        replace_with_copy(disk, &Self::path(self.id), out.finish()).map(drop)
+    }
+
+    fn load(disk: &dyn Disk, path: &Path) -> Result<Self> {
+        let (_, bytes) = read_checked(disk, path, MAGIC, VERSION)?;
+        let mut from = Decoder::new(&bytes);
+        let mut decode = || {
+            let (id, name) = (from.u32()?, from.text()?.to_string());
+            let dropped = from.u8()? != 0;
+            Ok(Self { id, name, dropped, settings: StreamSettings::decode(&mut from)? })
+        };
+        decode().map_err(|what: String| EngineError::damaged(path, 0, what))
+    }
+}
+
+/// Whether a stream's own file, at `path`, is whole.
+///
+/// # Errors
+/// Why it is not.
+pub(crate) fn check_described(disk: &dyn Disk, path: &Path) -> Result<String> {
+    Described::load(disk, path).map(|described| described.name)
+}
+
+/// Numbers of the streams that have a folder, ascending.
+pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u32>> {
+    let entries = disk.list(Path::new(STREAMS_DIR)).map_err(EngineError::io("list", STREAMS_DIR))?;
+    let folders = entries.iter().filter(|entry| entry.is_dir);
+    let mut ids: Vec<u32> = folders.filter_map(|entry| entry.name.parse().ok()).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+/// What a stream's own file or its copy says; where both are lost and documents are there, what can be told without
+/// them. `None` for a folder with nothing in it.
+fn describe(disk: &dyn Disk, id: u32) -> Result<Option<Described>> {
+    let path = Described::path(id);
+    match Described::load(disk, &path).or_else(|error| match error {
+        EngineError::NewerFormat { .. } => Err(error),
+        _ => Described::load(disk, &copy_path(&path)),
+    }) {
+        Ok(described) => Ok(Some(described)),
+        Err(error @ EngineError::NewerFormat { .. }) => Err(error),
+        Err(_) if segment::list_segments(disk, id)?.is_empty() => Ok(None),
+        Err(_) => {
+            let (name, settings) = (format!("recovered_{id}"), StreamSettings::default());
+            Ok(Some(Described { id, name, settings, dropped: false }))
+        }
+    }
+}
+
+/// Removes a stream's folder; nothing in it is named any more.
+fn remove(disk: &dyn Disk, id: u32) -> Result<()> {
+    let dir = stream_dir(id);
+    for (first, _) in segment::list_segments(disk, id)? {
+        let path = segment::segment_path(id, first);
+        disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+    }
+    sync_if_there(disk, &dir)?;
+    disk.remove(&dir).map_err(EngineError::io("remove", &dir))?;
+    sync_if_there(disk, Path::new(STREAMS_DIR))
+}

@@ -1,0 +1,335 @@
+//! Files of a stream's log: frames of the tape's format, each a burst of entries (docs/formats/stream.md).
+//!
+//! Invariants:
+//! - a file is written by one process, from its beginning to its end; an opening begins a new one;
+//! - the index beside a closed file says how long it is; one of another length is read through again;
+//! - damage between whole frames is passed over, counted, and never cut off.
+
+use super::entry::{Entries, Entry};
+use super::settings::StreamSettings;
+use crate::codec::{Decoder, Encoder};
+use crate::disk::checked::{read_checked, replace_file};
+use crate::disk::{Disk, FileBytes};
+use crate::paths::stream_dir;
+use crate::tape::frame::{Frame, FrameHeader, HEADER_BYTES, read_frame};
+use crate::tape::scan::{Item, markers, scan_from};
+use crate::tape::segment::SEGMENT_HEADER_BYTES;
+use crate::{EngineError, Result};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// First bytes of a file of the log.
+const MAGIC: &[u8; 8] = b"TKSTLOG\0";
+const INDEX_MAGIC: &[u8; 8] = b"TKSTIDX\0";
+/// The format version this build writes, and the newest it reads.
+const VERSION: u32 = 1;
+const SUFFIX: &str = ".log";
+/// The kind of a frame that holds entries.
+pub(super) const KIND_DOCUMENTS: u16 = 1;
+
+/// Where the frame stands that begins with a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IndexEntry {
+    pub(super) ts_us: u64,
+    pub(super) number: u64,
+    pub(super) offset: u64,
+}
+
+/// What is known of one file of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// Number of the first document it was made for; its name.
+    pub(super) first: u64,
+    pub(super) documents: u64,
+    /// Of the first and the last document; 0 where there is none.
+    pub(super) first_ts_us: u64,
+    pub(super) last_ts_us: u64,
+    /// Number of the last document; 0 where there is none.
+    pub(super) last: u64,
+    /// Bytes on stable storage, in whole frames or damage between them.
+    pub(super) bytes: u64,
+    /// Of them, those that are no frame.
+    pub(super) damaged_bytes: u64,
+    /// Ascending.
+    pub(super) index: Vec<IndexEntry>,
+    /// Whether nothing is added any more.
+    pub(super) closed: bool,
+}
+
+pub(crate) fn segment_path(stream: u32, first: u64) -> PathBuf {
+    stream_dir(stream).join(format!("{first:016x}{SUFFIX}"))
+}
+
+fn index_path(stream: u32, first: u64) -> PathBuf {
+    segment_path(stream, first).with_extension("index")
+}
+
+/// First numbers of the files of a stream with their lengths, ascending.
+pub(crate) fn list_segments(disk: &dyn Disk, stream: u32) -> Result<Vec<(u64, u64)>> {
+    let dir = stream_dir(stream);
+    let entries = disk.list(&dir).map_err(EngineError::io("list", &dir))?;
+    let first = |name: &str| u64::from_str_radix(name.strip_suffix(SUFFIX)?, 16).ok();
+    let files = entries.iter().filter(|entry| !entry.is_dir);
+    Ok(files.filter_map(|entry| Some((first(&entry.name)?, entry.len))).collect())
+}
+
+/// The bytes a file of the log begins with. `last_ts_us` is the time of the document before.
+pub(super) fn segment_header(first: u64, last_ts_us: u64) -> [u8; SEGMENT_HEADER_BYTES] {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[16..24].copy_from_slice(&first.to_le_bytes());
+    bytes[24..32].copy_from_slice(&last_ts_us.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..36]);
+    bytes[36..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Fills in the header of a frame of entries, for which room was left before them.
+pub(super) fn finish_frame(bytes: &mut Vec<u8>, number: u64, last_ts_us: u64, stable_bytes: u64) {
+    let payload = &bytes[HEADER_BYTES..];
+    let header = FrameHeader {
+        kind: KIND_DOCUMENTS,
+        payload_bytes: payload.len(),
+        payload_crc: crc32c::crc32c(payload),
+        position: number,
+        received_ns: i64::try_from(last_ts_us.saturating_mul(1_000)).unwrap_or(i64::MAX),
+        synced_bytes: stable_bytes,
+    };
+    bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+    bytes.extend_from_slice(&crate::tape::frame::END_MARKER.to_le_bytes());
+}
+
+/// The time of a frame's last document.
+pub(super) fn last_ts_us(frame: &Frame<'_>) -> u64 {
+    u64::try_from(frame.header.received_ns / 1_000).unwrap_or(0)
+}
+
+impl Segment {
+    pub(super) fn new(first: u64) -> Self {
+        Self { first, bytes: SEGMENT_HEADER_BYTES as u64, ..Self::default() }
+    }
+
+    /// Notes a frame at the end of what is known.
+    pub(super) fn add(&mut self, settings: &StreamSettings, frame: AddedFrame) {
+        let AddedFrame { offset, bytes, number, documents, first_ts_us, last_ts_us } = frame;
+        let due = self.index.last().is_none_or(|last| {
+            number + documents > last.number + u64::from(settings.index_documents)
+                || offset + bytes > last.offset + settings.index_bytes
+        });
+        if due {
+            self.index.push(IndexEntry { ts_us: first_ts_us, number, offset });
+        }
+        if self.documents == 0 {
+            self.first_ts_us = first_ts_us;
+        }
+        self.documents += documents;
+        self.last_ts_us = last_ts_us;
+        self.last = number + documents - 1;
+        self.bytes = offset + bytes;
+    }
+
+    /// Takes over what a copy that was added to knows more.
+    pub(super) fn catch_up(&mut self, newer: &Self) {
+        let Self { first: _, documents, first_ts_us, last_ts_us, last, bytes, damaged_bytes, index, closed } =
+            newer;
+        (self.documents, self.first_ts_us, self.last_ts_us) = (*documents, *first_ts_us, *last_ts_us);
+        (self.last, self.bytes, self.damaged_bytes, self.closed) = (*last, *bytes, *damaged_bytes, *closed);
+        self.index.extend_from_slice(&index[self.index.len()..]);
+    }
+
+    /// Reads what there is of a file, from the bytes already known; how many bytes of it are good. The end of one
+    /// that nobody writes any more may be torn.
+    ///
+    /// # Errors
+    /// [`EngineError::Damaged`] where it is none of ours, [`EngineError::NewerFormat`].
+    pub(super) fn read_on(
+        &mut self,
+        path: &Path,
+        bytes: &FileBytes,
+        settings: &StreamSettings,
+    ) -> Result<u64> {
+        if !check_header(path, bytes, self.first)? {
+            return Ok(0);
+        }
+        let mut good = self.bytes;
+        let at = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        scan_from(bytes, at, self.first.max(self.last + 1), true, |item| match item {
+            Item::Frame(at, frame) => {
+                let Some(added) = AddedFrame::of(at as u64, &frame) else { return };
+                self.add(settings, added);
+                good = self.bytes;
+            }
+            Item::Broken { extent, torn, .. } => {
+                if !torn {
+                    self.damaged_bytes += extent.len() as u64;
+                    self.bytes = extent.end as u64;
+                    good = self.bytes;
+                }
+            }
+        });
+        Ok(good)
+    }
+
+    /// A file that is closed, by the index beside it; `None` where that is missing, broken or of another length.
+    pub(super) fn of_index(disk: &dyn Disk, stream: u32, first: u64, len: u64) -> Option<Self> {
+        let (_, bytes) = read_checked(disk, &index_path(stream, first), INDEX_MAGIC, VERSION).ok()?;
+        let segment = Self::decode(&bytes).ok()?;
+        (segment.first == first && segment.bytes == len).then_some(segment)
+    }
+
+    /// Writes the index of a file that is closed. It can be made again from the file.
+    pub(super) fn save_index(&self, disk: &dyn Disk, stream: u32) -> Result<()> {
+        replace_file(disk, &index_path(stream, self.first), self.encode())
+    }
+
+    /// Removes the file and its index.
+    pub(super) fn remove(&self, disk: &dyn Disk, stream: u32) -> Result<()> {
+        for path in [index_path(stream, self.first), segment_path(stream, self.first)] {
+            disk.remove(&path).map_err(EngineError::io("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::default();
+        out.raw(INDEX_MAGIC);
+        out.u32(VERSION);
+        let fields = [
+            self.first,
+            self.documents,
+            self.first_ts_us,
+            self.last_ts_us,
+            self.last,
+            self.bytes,
+            self.damaged_bytes,
+        ];
+        fields.into_iter().for_each(|field| out.u64(field));
+        out.len(self.index.len());
+        for entry in &self.index {
+            [entry.ts_us, entry.number, entry.offset].into_iter().for_each(|field| out.u64(field));
+        }
+        out.finish()
+    }
+
+    fn decode(bytes: &[u8]) -> std::result::Result<Self, String> {
+        let mut from = Decoder::new(bytes);
+        let mut segment = Self {
+            first: from.u64()?,
+            documents: from.u64()?,
+            first_ts_us: from.u64()?,
+            last_ts_us: from.u64()?,
+            last: from.u64()?,
+            bytes: from.u64()?,
+            damaged_bytes: from.u64()?,
+            index: Vec::new(),
+            closed: true,
+        };
+        for _ in 0..from.count(24)? {
+            segment.index.push(IndexEntry { ts_us: from.u64()?, number: from.u64()?, offset: from.u64()? });
+        }
+        from.finish()?;
+        Ok(segment)
+    }
+
+    /// Where to begin reading for the first document of which `is_past` holds.
+    pub(super) fn start(&self, is_past: impl Fn(&IndexEntry) -> bool) -> u64 {
+        let after = self.index.partition_point(|entry| !is_past(entry));
+        self.index.get(after.saturating_sub(1)).map_or(SEGMENT_HEADER_BYTES as u64, |entry| entry.offset)
+    }
+}
+
+/// What a file of the log holds.
+#[derive(Debug, Default)]
+pub(crate) struct Surveyed {
+    pub(crate) documents: u64,
+    /// Bytes of whole frames and damage between them: what follows was being written.
+    pub(crate) good: u64,
+    /// Where bytes are not what was written, and what is wrong with them.
+    pub(crate) broken: Vec<(Range<u64>, &'static str)>,
+    /// Whether no other process or later opening adds to it.
+    pub(crate) closed: bool,
+}
+
+/// Reads a file of the log through, from these bytes of it.
+///
+/// # Errors
+/// [`EngineError::Damaged`] where it is none, [`EngineError::NewerFormat`].
+pub(crate) fn survey(disk: &dyn Disk, stream: u32, first: u64, bytes: &[u8]) -> Result<Surveyed> {
+    let closed = Segment::of_index(disk, stream, first, bytes.len() as u64).is_some();
+    let mut found = Surveyed { closed, ..Surveyed::default() };
+    if !check_header(&segment_path(stream, first), bytes, first)? {
+        return Ok(found);
+    }
+    found.good = SEGMENT_HEADER_BYTES as u64;
+    scan_from(bytes, SEGMENT_HEADER_BYTES, first, !closed, |item| match item {
+        Item::Frame(at, frame) => {
+            found.documents += AddedFrame::of(at as u64, &frame).map_or(0, |added| added.documents);
+            found.good = (at + frame.size()) as u64;
+        }
+        Item::Broken { torn: true, .. } => {}
+        Item::Broken { extent, reason, .. } => {
+            found.good = extent.end as u64;
+            found.broken.push((extent.start as u64..extent.end as u64, reason));
+        }
+    });
+    Ok(found)
+}
+
+/// A frame that a file got.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AddedFrame {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) number: u64,
+    pub(super) documents: u64,
+    pub(super) first_ts_us: u64,
+    pub(super) last_ts_us: u64,
+}
+
+impl AddedFrame {
+    /// What is to be known of a frame; `None` where it has no entries.
+    fn of(offset: u64, frame: &Frame<'_>) -> Option<Self> {
+        let mut entries = Entries::new(frame.payload);
+        let first: Entry<'_> = entries.next().filter(|_| frame.header.kind == KIND_DOCUMENTS)?;
+        let documents = 1 + entries.count() as u64;
+        Some(Self {
+            offset,
+            bytes: frame.size() as u64,
+            number: frame.header.position,
+            documents,
+            first_ts_us: first.ts_us,
+            last_ts_us: last_ts_us(frame),
+        })
+    }
+}
+
+/// Whether a file's header is there; one that is not was not written to its end.
+fn check_header(path: &Path, bytes: &[u8], first: u64) -> Result<bool> {
+    let Some(header) = bytes.get(..SEGMENT_HEADER_BYTES) else { return Ok(false) };
+    if header.iter().all(|byte| *byte == 0) {
+        return Ok(false);
+    }
+    let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+    let damaged = |what| EngineError::damaged(path, 0, what);
+    if &header[..8] != MAGIC {
+        return Err(damaged("this is no file of a stream"));
+    }
+    let whole = crc32c::crc32c(&header[..36]) == u32_at(36);
+    if u32_at(8) > VERSION && whole {
+        return Err(EngineError::NewerFormat { path: path.to_path_buf(), found: u32_at(8), known: VERSION });
+    }
+    if !whole || header[16..24] != first.to_le_bytes() {
+        return Err(damaged("the header's checksum does not match"));
+    }
+    Ok(true)
+}
+
+/// The first whole frame of entries from byte `at` on, before byte `end`, and where it stands.
+pub(super) fn next_frame(bytes: &[u8], at: u64, end: u64) -> Option<(u64, Frame<'_>)> {
+    let bytes = bytes.get(..usize::try_from(end).ok()?)?;
+    let at = usize::try_from(at).ok()?;
+    let whole = |at: usize| read_frame(bytes, at).ok().filter(|frame| frame.header.kind == KIND_DOCUMENTS);
+    let found = |at: usize| whole(at).map(|frame| (at as u64, frame));
+    found(at).or_else(|| markers(bytes, at + 1).find_map(found))
+}

@@ -1,0 +1,368 @@
+//! Streams: what was waited for is there after any power cut, in order and once; damage takes no more than what it
+//! touches; a full disk loses nothing; every reading against a plain vector.
+
+use crate::full_disk::SmallDisk;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tickstone_engine::disk::{Disk, MemoryDisk};
+use tickstone_engine::streams::{Documents, Stream, StreamSettings};
+use tickstone_engine::{Engine, EngineError, EngineOptions, backup, check as checks};
+use tickstone_sim::{CrashDisk, Random, StepClock, Survival};
+
+/// A document as it is to be read: number, time, contents.
+type Read = (u64, u64, Vec<u8>);
+
+fn open_on(disk: Arc<dyn Disk>, background: bool) -> Engine {
+    let options = EngineOptions { background, threads: 1, ..EngineOptions::default() };
+    Engine::open_on(disk, Arc::new(StepClock::new(1_000_000_000)), options).unwrap()
+}
+
+fn open(disk: &CrashDisk) -> Engine {
+    open_on(Arc::new(disk.clone()), false)
+}
+
+fn read(documents: &Documents) -> Vec<Read> {
+    documents.entries().map(|(number, entry)| (number, entry.ts_us, entry.document.to_vec())).collect()
+}
+
+fn all(stream: &Stream) -> Vec<Read> {
+    read(&stream.range(0, u64::MAX, u64::MAX).unwrap())
+}
+
+fn some_settings(random: &mut Random) -> StreamSettings {
+    StreamSettings {
+        index_documents: [1, 3, 1_000][random.below(3) as usize],
+        index_bytes: [1, 500, 50_000_000][random.below(3) as usize],
+        segment_bytes: [4_096, 8_192, 1 << 20][random.below(3) as usize],
+        ..StreamSettings::default()
+    }
+}
+
+fn some_document(random: &mut Random) -> Vec<u8> {
+    let most = [1, 40, 700, 3_000][random.below(4) as usize];
+    (0..random.below(most)).map(|_| random.next_u64() as u8).collect()
+}
+
+/// A seed that is another one with every run.
+fn new_seed() -> u64 {
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    println!("seed {seed}");
+    seed
+}
+
+/// Appends, waits and reopens; gives what the stream must hold, and how much of it was waited for at which call.
+fn script(disk: &CrashDisk, random: &mut Random, steps: usize) -> (Vec<Vec<u8>>, Vec<(usize, usize)>) {
+    let mut engine = open(disk);
+    let settings = some_settings(random);
+    let mut stream = engine.streams().create("raw", settings).unwrap();
+    let mut documents: Vec<Vec<u8>> = Vec::new();
+    let mut waited = vec![(disk.calls(), 0)];
+    for _ in 0..steps {
+        match random.below(6) {
+            0 => {
+                drop((stream, engine));
+                engine = open(disk);
+                stream = engine.streams().get("raw").unwrap();
+                waited.push((disk.calls(), documents.len()));
+            }
+            1 => {
+                stream.flush().unwrap();
+                waited.push((disk.calls(), documents.len()));
+            }
+            _ => {
+                let new: Vec<_> = (0..random.below(12)).map(|_| some_document(random)).collect();
+                stream.append(new.iter().map(Vec::as_slice)).unwrap();
+                documents.extend(new);
+            }
+        }
+    }
+    stream.flush().unwrap();
+    waited.push((disk.calls(), documents.len()));
+    (documents, waited)
+}
+
+fn check(found: &[Read], documents: &[Vec<u8>], least: usize) {
+    assert!(found.len() >= least, "{} documents of {least} that were waited for", found.len());
+    for (place, (number, _, document)) in found.iter().enumerate() {
+        assert_eq!(*number, place as u64 + 1);
+        assert_eq!(document, &documents[place], "document {number}");
+    }
+    assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].1), "times increase");
+}
+
+#[test]
+fn a_power_cut_at_any_call_loses_nothing_that_was_waited_for() {
+    let mut random = Random::new(new_seed());
+    for _ in 0..12 {
+        let disk = CrashDisk::new();
+        let (documents, waited) = script(&disk, &mut random, 14);
+        for image in disk.images(waited[0].0, 2) {
+            let least =
+                waited.iter().rev().find(|(calls, _)| *calls <= image.calls).map_or(0, |(_, count)| *count);
+            let left = image.disk();
+            let engine = open(&left);
+            let stream = engine.streams().get("raw").unwrap();
+            let found = all(&stream);
+            check(&found, &documents, least);
+            // What comes next follows, also in time, and a second look finds the same.
+            let next = stream.append([b"next".as_slice()]).unwrap();
+            stream.wait(next).unwrap();
+            let newest = all(&stream).pop().unwrap();
+            assert!(newest.0 > found.len() as u64 && newest.2 == b"next");
+            assert!(found.last().is_none_or(|last| last.1 < newest.1));
+            drop((stream, engine));
+            let engine = open(&left);
+            assert_eq!(all(&engine.streams().get("raw").unwrap()).len(), found.len() + 1);
+        }
+    }
+}
+
+#[test]
+fn every_reading_gives_what_a_plain_vector_has() {
+    let mut random = Random::new(new_seed());
+    for _ in 0..40 {
+        let disk = CrashDisk::new();
+        let (documents, _) = script(&disk, &mut random, 40);
+        let engine = open(&disk);
+        let stream = engine.streams().get("raw").unwrap();
+        let whole = all(&stream);
+        check(&whole, &documents, documents.len());
+        let reader = Engine::open_read_only_on(Arc::new(disk.clone()), EngineOptions::default()).unwrap();
+        let beside = reader.streams().get("raw").unwrap();
+        assert_eq!(all(&beside), whole);
+        for _ in 0..60 {
+            let some_time = |random: &mut Random| match whole.len() as u64 {
+                0 => random.below(3),
+                count => whole[random.below(count) as usize].1 + random.below(3) - 1,
+            };
+            let (from, to) = (some_time(&mut random), some_time(&mut random));
+            let expected: Vec<Read> =
+                whole.iter().filter(|(_, ts, _)| (from..=to).contains(ts)).cloned().collect();
+            assert_eq!(read(&stream.range(from, to, u64::MAX).unwrap()), expected, "{from}..={to}");
+            let most = random.below(4_000);
+            let bytes =
+                |read: &[Read]| read.iter().map(|(.., document)| document.len() as u64 + 12).sum::<u64>();
+            let cut = stream.range(from, to, most).unwrap();
+            let first = read(&cut);
+            assert_eq!(cut.bytes(), bytes(&first));
+            assert_eq!(first, expected[..first.len()]);
+            assert!(bytes(&first) <= most);
+            assert!(
+                expected.get(first.len()).is_none_or(|next| bytes(&first) + next.2.len() as u64 + 12 > most)
+            );
+            let number = random.below(whole.len() as u64 + 2);
+            let after = stream.after(number, u64::MAX).unwrap();
+            assert_eq!(read(&after), whole[(number as usize).min(whole.len())..]);
+            assert_eq!(after.last(), whole.last().map(|last| last.0).filter(|last| *last > number));
+            let last: Vec<Read> = whole.iter().rfind(|(_, ts, _)| *ts < from).cloned().into_iter().collect();
+            assert_eq!(read(&stream.last_before(from).unwrap()), last, "before {from}");
+        }
+    }
+}
+
+#[test]
+fn damage_takes_only_the_frames_it_touches() {
+    let mut random = Random::new(new_seed());
+    for _ in 0..60 {
+        let disk = CrashDisk::new();
+        let (documents, _) = script(&disk, &mut random, 30);
+        let logs: Vec<(PathBuf, usize)> = disk
+            .files()
+            .into_iter()
+            .filter(|(path, bytes)| {
+                path.extension().is_some_and(|e| e == "log" || e == "index") && *bytes > 40
+            })
+            .collect();
+        let Some((path, bytes)) = logs.get(random.below(logs.len().max(1) as u64) as usize) else { continue };
+        let header = if path.extension().is_some_and(|e| e == "log") { 40 } else { 0 };
+        disk.flip(path, header + random.below((bytes - header) as u64) as usize, 1 << random.below(8));
+        let engine = open(&disk);
+        let stream = engine.streams().get("raw").unwrap();
+        let found = all(&stream);
+        // Each document that is there is the one of its number, and most are.
+        for (number, _, document) in &found {
+            assert_eq!(document, &documents[*number as usize - 1]);
+        }
+        assert!(found.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
+        let next = stream.append([b"next".as_slice()]).unwrap();
+        stream.wait(next).unwrap();
+        assert_eq!(all(&stream).pop().unwrap().2, b"next");
+    }
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_taken() {
+    let mut random = Random::new(new_seed());
+    for background in [false, true] {
+        let disk = SmallDisk { memory: MemoryDisk::new(), room: Arc::new(AtomicU64::new(u64::MAX)) };
+        let engine = open_on(Arc::new(disk.clone()), background);
+        let settings = StreamSettings { segment_bytes: 8_192, ..StreamSettings::default() };
+        let stream = engine.streams().create("raw", settings).unwrap();
+        let mut documents = Vec::new();
+        for _ in 0..10 {
+            disk.room.store(random.below(6_000), Ordering::SeqCst);
+            for _ in 0..5 {
+                let new: Vec<_> = (0..5).map(|_| some_document(&mut random)).collect();
+                stream.append(new.iter().map(Vec::as_slice)).unwrap();
+                documents.extend(new);
+                if !background {
+                    let _ = stream.flush();
+                }
+            }
+            disk.room.store(u64::MAX, Ordering::SeqCst);
+        }
+        stream.flush().unwrap();
+        let found = all(&stream);
+        assert_eq!(found.len(), documents.len());
+        check(&found, &documents, documents.len());
+        drop((stream, engine));
+        let engine = open_on(Arc::new(disk), false);
+        check(&all(&engine.streams().get("raw").unwrap()), &documents, documents.len());
+    }
+}
+
+#[test]
+fn many_threads_append_while_others_read() {
+    let engine = open_on(Arc::new(MemoryDisk::new()), true);
+    let settings = StreamSettings { segment_bytes: 64 << 10, ..StreamSettings::default() };
+    let stream = engine.streams().create("raw", settings).unwrap();
+    const WRITERS: u64 = 4;
+    const EACH: u64 = 3_000;
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let stream = stream.clone();
+            scope.spawn(move || {
+                for place in 0..EACH {
+                    let text = format!("{writer} {place} {}", "x".repeat((place % 50) as usize));
+                    let number = stream.append([text.as_bytes()]).unwrap();
+                    if place % 500 == 0 {
+                        stream.wait(number).unwrap();
+                        let own = stream.after(number - 1, u64::MAX).unwrap();
+                        assert_eq!(own.entries().next().unwrap().1.document, text.as_bytes());
+                    }
+                }
+            });
+        }
+        let stream = stream.clone();
+        scope.spawn(move || {
+            let mut seen = 0;
+            while seen < WRITERS * EACH {
+                let newest = stream.wait_for_newer(seen, Duration::from_secs(10)).unwrap();
+                assert!(newest > seen, "nothing came");
+                let came = stream.after(seen, 100_000).unwrap();
+                let numbers: Vec<u64> = came.entries().map(|(number, _)| number).collect();
+                assert_eq!(numbers, (seen + 1..=came.last().unwrap()).collect::<Vec<_>>());
+                seen = came.last().unwrap();
+            }
+        });
+    });
+    let stats = stream.stats().unwrap();
+    assert_eq!((stats.documents, stats.last, stats.buffered), (WRITERS * EACH, WRITERS * EACH, 0));
+}
+
+#[test]
+fn streams_are_made_altered_and_dropped() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk);
+    let streams = engine.streams();
+    let settings = StreamSettings { document_bytes_max: 10, ..StreamSettings::default() };
+    let stream = streams.create("Größe/1", settings).unwrap();
+    assert!(matches!(streams.create("Größe/1", settings), Err(EngineError::StreamExists { .. })));
+    assert!(streams.get_or_create("Größe/1", StreamSettings::default()).unwrap().settings() == settings);
+    for name in ["", "a\nb", &"x".repeat(256)] {
+        assert!(matches!(streams.create(name, settings), Err(EngineError::BadStream { .. })), "{name:?}");
+    }
+    let error = stream.append([b"12345678901".as_slice()]).unwrap_err();
+    let text = "a document of 11 bytes exceeds the limit of stream 'Größe/1', document_bytes_max = 10";
+    assert_eq!(error.to_string(), text);
+    streams.alter("Größe/1", StreamSettings { document_bytes_max: 11, ..settings }).unwrap();
+    stream.append([b"12345678901".as_slice()]).unwrap();
+    stream.flush().unwrap();
+    assert!(streams.alter("Größe/1", StreamSettings { index_bytes: 0, ..settings }).is_err());
+    let before = disk.calls();
+    streams.drop("Größe/1").unwrap();
+    assert!(matches!(stream.append([b"1".as_slice()]), Err(EngineError::NoSuchStream { .. })));
+    assert!(matches!(streams.get("Größe/1"), Err(EngineError::NoSuchStream { .. })));
+    let left = |disk: &CrashDisk| disk.files().iter().any(|(path, _)| path.starts_with("streams"));
+    assert!(!left(&disk));
+    // A crash on the way: all of it or nothing, and nothing is left lying.
+    for image in disk.images(before, 2) {
+        let disk = image.disk();
+        let engine = open(&disk);
+        let found = engine.streams().all().unwrap();
+        assert!(found.is_empty() || all(&found[0]).len() == 1);
+        assert_eq!(left(&disk), !found.is_empty());
+    }
+}
+
+#[test]
+fn old_files_go_by_size_and_by_age() {
+    let disk = CrashDisk::new();
+    let clock = Arc::new(StepClock::new(0));
+    let options = EngineOptions { background: false, threads: 1, ..EngineOptions::default() };
+    let engine = Engine::open_on(Arc::new(disk.clone()), Arc::clone(&clock) as Arc<_>, options).unwrap();
+    let settings =
+        StreamSettings { segment_bytes: 4_096, max_bytes: Some(20_000), ..StreamSettings::default() };
+    let stream = engine.streams().create("raw", settings).unwrap();
+    for _ in 0..100 {
+        stream.append([[7; 1_000].as_slice()]).unwrap();
+        stream.flush().unwrap();
+    }
+    let stats = stream.stats().unwrap();
+    assert!((15_000..25_000).contains(&stats.bytes), "{} bytes", stats.bytes);
+    assert_eq!(stats.last, 100);
+    let found = all(&stream);
+    assert_eq!(found.last().unwrap().0, 100);
+    assert_eq!(found.len() as u64, stats.documents);
+    assert!(stream.after(3, u64::MAX).unwrap().entries().next().unwrap().0 > 3);
+    let image = disk.image(disk.calls(), Survival::Everything).disk();
+    let reopened = all(&open(&image).streams().get("raw").unwrap());
+    assert!(found.ends_with(&reopened) && reopened.len() + 4 >= found.len());
+}
+
+#[test]
+fn a_backup_has_the_streams_and_a_check_reads_them() {
+    let mut random = Random::new(new_seed());
+    let look = |disk: &CrashDisk| {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        checks::check(&disk, &checks::CheckOptions::default(), &mut |_| {}).unwrap()
+    };
+    for _ in 0..10 {
+        let (disk, target) = (CrashDisk::new(), CrashDisk::new());
+        let (documents, _) = script(&disk, &mut random, 25);
+        let engine = open(&disk);
+        let stream = engine.streams().get("raw").unwrap();
+        let to: Arc<dyn Disk> = Arc::new(target.clone());
+        engine.backup(&to, &mut |_| {}).unwrap();
+        // Another one beside the first, with what came meanwhile, synced or not.
+        let new: Vec<_> = (0..20).map(|_| some_document(&mut random)).collect();
+        stream.append(new.iter().map(Vec::as_slice)).unwrap();
+        engine.streams().create("other", StreamSettings::default()).unwrap();
+        engine.backup(&to, &mut |_| {}).unwrap();
+        let documents: Vec<_> = documents.into_iter().chain(new).collect();
+        let restored = CrashDisk::new();
+        backup::restore(&to, &(Arc::new(restored.clone()) as Arc<dyn Disk>), &mut |_| {}).unwrap();
+        engine.streams().drop("other").unwrap();
+        engine.backup(&to, &mut |_| {}).unwrap();
+        for (disk, streams) in [(&target, 1), (&restored, 2)] {
+            let report = look(disk);
+            assert!(report.is_clean(), "{report}");
+            let engine = open(disk);
+            assert_eq!(engine.streams().all().unwrap().len(), streams);
+            check(&all(&engine.streams().get("raw").unwrap()), &documents, documents.len());
+        }
+        drop((stream, engine));
+        let report = look(&disk);
+        assert!(report.is_clean(), "{report}");
+        // No flipped bit of a log goes by unseen.
+        let files = disk.files();
+        let logs: Vec<_> =
+            files.iter().filter(|(path, _)| path.extension().is_some_and(|e| e == "log")).collect();
+        let (path, bytes) = logs[random.below(logs.len() as u64) as usize];
+        disk.flip(path, random.below(*bytes as u64) as usize, 1 << random.below(8));
+        let report = look(&disk);
+        assert!(!report.is_clean() || !report.findings.is_empty(), "{}", path.display());
+    }
+}
