@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson ilp qwp sql; do mkdir -p "corpus/$target"; done
+for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson ilp qwp stream sql; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     for table in "$db"/files/tables/*; do
@@ -40,6 +40,8 @@ printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\
     > corpus/ndjson/rows
 printf 'trades,symbol=BTC\\ USD,side=buy price=61500.5,id=7i,up=t,note="a \\"b\\"",at=5t,cash=1.50d 1723161253123000000\n# x\nm d==\020AAAAAAAA,l==\016\012\001\001\000\000\000BBBBBBBB,c==\027\002\002\060\071 1t\n' \
     > corpus/ilp/lines
+printf '\000\000\000\005\000\001\000\003raw\000\000\000\003\000\002\000\001x\000\000\000\012\000\004\000\001\000\000\000\000\000\000\000\000' \
+    > corpus/stream/requests
 # Each message that the tests of QWP have from a client.
 python3 - <<'PY'
 import re

@@ -1,7 +1,7 @@
 //! The parsers as functions of any bytes, for `fuzz/` and for the property tests beside it: none may panic, hang,
 //! or allocate past what the bytes can stand for.
 
-use crate::{ColumnPlan, EpochUnit, Plan, TableRows, TimeFormat, csv, ilp, ndjson, qwp};
+use crate::{ColumnPlan, EpochUnit, Plan, TableRows, TimeFormat, csv, ilp, ndjson, qwp, stream};
 use std::sync::Arc;
 use tickstone_model::{ColumnType, ElementType, TableSchema};
 
@@ -197,5 +197,16 @@ mod tests {
             csv(&bytes);
             ndjson(&bytes);
         }
+    }
+}
+
+/// Requests of streams: each that is read is written as it was.
+pub fn stream(bytes: &[u8]) {
+    let mut at = 0;
+    while let Ok(stream::Read::Whole(request, size)) = stream::read(&bytes[at..], 1 << 20) {
+        let mut again = Vec::new();
+        stream::put(&mut again, &request);
+        assert_eq!(again[stream::HEADER_BYTES..], bytes[at + stream::HEADER_BYTES..at + size]);
+        at += size;
     }
 }

@@ -3,7 +3,7 @@
 //! Owns the reading of text formats into typed Arrow columns: [`csv`] and [`ndjson`] cut bytes into
 //! whole records and parse chunks of them by a [`Plan`]; [`infer`] guesses a plan from a sample. [`ilp`] reads lines
 //! that name their tables and columns, into the rows of each ([`TableRows`]); [`qwp`] reads columns of them, and queries,
-//! and writes results.
+//! and writes results. [`stream`] has the requests of raw streams.
 //! Never opens a file or a socket, never knows of a table's storage; strict: a field that is not
 //! wholly a value of its column's type is a [`BadRow`], never a guess.
 //!
@@ -13,7 +13,7 @@
 //!
 //! Chunks are independent of each other, so any number of threads may parse them.
 //! Enter at [`Plan`], then [`csv::Parser`] and [`ndjson::Parser`]; at [`ilp::Parser`]; at [`qwp::Ingress`] and
-//! [`qwp::egress`].
+//! [`qwp::egress`]; at [`stream::read`].
 
 mod chunk;
 mod column;
@@ -27,6 +27,7 @@ pub mod ndjson;
 mod plan;
 pub mod qwp;
 mod rows;
+pub mod stream;
 mod value;
 
 pub use chunk::{BadRow, Chunk, RECORD_BYTES_MAX};

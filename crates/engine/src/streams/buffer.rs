@@ -16,21 +16,25 @@ const SPARE_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Pool {
     bytes: AtomicUsize,
-    bytes_max: usize,
+    bytes_max: AtomicUsize,
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Pool {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { bytes: AtomicUsize::new(0), bytes_max, spare: Mutex::default() }
+        Self { bytes: AtomicUsize::new(0), bytes_max: AtomicUsize::new(bytes_max), spare: Mutex::default() }
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    pub(super) fn set_max(&self, bytes: usize) {
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
     pub(super) fn has_room(&self) -> bool {
-        self.bytes() < self.bytes_max
+        self.bytes() < self.bytes_max.load(Ordering::Relaxed)
     }
 
     fn take(&self, bytes: usize) -> Vec<u8> {

@@ -85,8 +85,7 @@ impl Log {
     pub(super) fn take_expired(&mut self, settings: &StreamSettings, now_us: u64) -> Vec<Segment> {
         let mut bytes = self.bytes();
         let too_many = |bytes: u64| settings.max_bytes.is_some_and(|most| bytes > most);
-        let oldest =
-            settings.ttl.map(|ttl| now_us.saturating_sub(u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX)));
+        let oldest = settings.oldest_us(now_us);
         let mut gone = 0;
         for segment in self.segments.iter().rev().skip(1).rev() {
             let too_old = oldest.is_some_and(|oldest| segment.last_ts_us < oldest);

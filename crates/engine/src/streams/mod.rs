@@ -215,6 +215,11 @@ impl Streams {
         remove(self.on.disk.as_ref(), id)
     }
 
+    /// Sets how many bytes the buffers of all streams may take.
+    pub fn set_memory(&self, bytes: usize) {
+        self.on.pool.set_max(bytes);
+    }
+
     /// Whether the buffers of all streams have room.
     pub fn has_room(&self) -> bool {
         self.on.pool.has_room()

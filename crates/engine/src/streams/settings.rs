@@ -1,7 +1,7 @@
 //! How a stream is kept.
 
 use crate::codec::{Decoder, Encoder, Malformed};
-use std::time::Duration;
+use tickstone_model::Ttl;
 
 /// How a stream is kept. [`Default`] suits the raw capture of a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct StreamSettings {
     /// The oldest files of the log go once all of them are longer than this; `None` for never.
     pub max_bytes: Option<u64>,
     /// Files of the log go once their newest document is older than this; `None` for never.
-    pub ttl: Option<Duration>,
+    pub ttl: Option<Ttl>,
 }
 
 impl Default for StreamSettings {
@@ -50,13 +50,19 @@ impl StreamSettings {
         }
     }
 
+    /// The time (µs since the Unix epoch) before which documents may go at `now_us`.
+    pub(super) fn oldest_us(&self, now_us: u64) -> Option<u64> {
+        let now_ns = i64::try_from(now_us.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        self.ttl.map(|ttl| u64::try_from(ttl.before(now_ns) / 1_000).unwrap_or(0))
+    }
+
     pub(super) fn encode(&self, out: &mut Encoder) {
         out.u32(self.index_documents);
         out.u64(self.index_bytes);
         out.u32(self.document_bytes_max);
         out.u64(self.segment_bytes);
         out.optional(self.max_bytes, Encoder::u64);
-        out.optional(self.ttl, |out, ttl| out.u64(u64::try_from(ttl.as_nanos()).unwrap_or(u64::MAX)));
+        out.optional(self.ttl, |out, ttl| out.text(&ttl.to_string()));
     }
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
@@ -66,7 +72,7 @@ impl StreamSettings {
             document_bytes_max: from.u32()?,
             segment_bytes: from.u64()?,
             max_bytes: from.optional(Decoder::u64)?,
-            ttl: from.optional(Decoder::u64)?.map(Duration::from_nanos),
+            ttl: from.optional(|from| Ttl::parse(from.text()?).map_err(|error| error.to_string()))?,
         })
     }
 }

@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// How long after a write that the disk had no room for it is tried again.
 const FULL_PAUSE: Duration = Duration::from_millis(500);
 /// Files of a stream with a time to live are closed after this share of it.
-const TTL_SHARE: u32 = 8;
+const TTL_SHARE: u64 = 8;
 
 /// The file that grows.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Shared {
 
     fn is_full_grown(&self, segment: &Segment, settings: &StreamSettings) -> bool {
         let now_us = u64::try_from(self.on.clock.now_ns() / 1_000).unwrap_or(0);
-        let share = settings.ttl.map(|ttl| u64::try_from((ttl / TTL_SHARE).as_micros()).unwrap_or(u64::MAX));
+        let share = settings.oldest_us(now_us).map(|oldest| (now_us - oldest) / TTL_SHARE);
         segment.bytes >= settings.segment_bytes
             || share.is_some_and(|share| segment.first_ts_us.saturating_add(share) < now_us)
     }
