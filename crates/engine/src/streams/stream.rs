@@ -19,6 +19,7 @@ use crate::lock::lock;
 use crate::paths::stream_dir;
 use crate::{EngineError, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the files that another process writes are looked at.
@@ -93,6 +94,8 @@ pub(super) struct State {
     pub(super) stable: u64,
     /// Whether a thread is there that writes.
     pub(super) written_by_thread: bool,
+    /// The last one that was.
+    thread: Option<JoinHandle<()>>,
     pub(super) ending: Ending,
     /// Why a write failed; those for which the disk is full are tried again.
     pub(super) failure: Option<String>,
@@ -123,6 +126,7 @@ impl Stream {
             buffer,
             stable: next - 1,
             written_by_thread: false,
+            thread: None,
             ending: Ending::Not,
             failure: None,
             appended: (0, 0),
@@ -217,11 +221,16 @@ impl Stream {
                 shared.come.notify_one();
             } else {
                 state.written_by_thread = true;
+                // The one before has ended, but for its last step.
+                drop(state.thread.take().map(JoinHandle::join));
                 let stream = self.clone();
                 let thread = std::thread::Builder::new().name(format!("stream-{}", shared.id));
-                if let Err(source) = thread.spawn(move || stream.shared.write_all_that_comes()) {
-                    state.written_by_thread = false;
-                    return Err(EngineError::io("start the thread of", stream_dir(shared.id))(source));
+                match thread.spawn(move || stream.shared.write_all_that_comes()) {
+                    Ok(thread) => state.thread = Some(thread),
+                    Err(source) => {
+                        state.written_by_thread = false;
+                        return Err(EngineError::io("start the thread of", stream_dir(shared.id))(source));
+                    }
                 }
             }
         }
@@ -405,9 +414,15 @@ impl Shared {
         for burst in state.buffer.bursts.drain(..) {
             self.on.pool.put(burst);
         }
+        let thread = state.thread.take();
         drop(state);
         self.come.notify_all();
         self.settled.notify_all();
+        // Nothing of the stream is held when this returns, but for the handles of others.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // A panic there was printed; there is nothing left to do with it.
+            let _ = thread.join();
+        }
     }
 
     /// Looks at what another process wrote meanwhile.
