@@ -9,7 +9,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type, Schema};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::{ScalarValue, internal_err};
+use datafusion::common::{ScalarValue, internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -45,11 +45,17 @@ pub(super) fn part(args: &AccumulatorArgs<'_>) -> Result<Option<f64>> {
 pub(crate) fn part_of(args: &[Arc<dyn PhysicalExpr>], falls: bool) -> Result<Option<f64>> {
     let Some(part) = args.get(1) else { return Ok(None) };
     let none = RecordBatch::new_empty(Arc::new(Schema::empty()));
-    let part = match part.evaluate(&none)? {
+    let Ok(part) = part.evaluate(&none) else {
+        return plan_err!("the part of a quantile must be a literal, as in quantile(x, 0.9)");
+    };
+    let part = match part {
         ColumnarValue::Scalar(ScalarValue::Float64(part)) => part,
         ColumnarValue::Scalar(ScalarValue::Float32(part)) => part.map(f64::from),
         _ => None,
     };
+    if let Some(part) = part.filter(|part| !(0.0..=1.0).contains(part)) {
+        return plan_err!("Percentile value must be between 0.0 and 1.0 inclusive, {part} is invalid");
+    }
     Ok(part.map(|part| if falls { 1.0 - part } else { part }))
 }
 
