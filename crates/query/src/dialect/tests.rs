@@ -45,7 +45,7 @@ fn sample_by_becomes_a_relation() {
 fn a_table_is_an_argument_of_nbbo() {
     check(
         "SELECT n.bid FROM NBBO(TABLE public.q, venue => v, bid => b, ask => a) n JOIN nbbo((SELECT 1), bid => 2) m ON true",
-        "SELECT n.bid FROM NBBO((SELECT * FROM public.q), venue => v, bid => b, ask => a) n \
+        "SELECT n.bid FROM nbbo((SELECT * FROM public.q), venue => v, bid => b, ask => a) n \
          JOIN nbbo((SELECT 1), bid => 2) m ON true",
     );
     check_error("SELECT 1 FROM nbbo(TABLE, bid => 2)", 1, 25, "expected the name of a table");

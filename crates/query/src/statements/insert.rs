@@ -4,6 +4,7 @@
 //! all of them become durable and visible together, or none.
 
 use super::conflict;
+use super::values::alike;
 use crate::cast::{cast_exactly, check_times, no_such_column};
 use crate::dialect::digits::number;
 use crate::error::{QueryError, Result};
@@ -11,7 +12,8 @@ use crate::session::{Outcome, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::TryStreamExt;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, TryStreamExt};
 use sqlparser::ast;
 use sqlparser::ast::Parens;
 use std::collections::HashSet;
@@ -42,8 +44,15 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
         }
         _ => {}
     }
-    let (_, stream) = session.start(ast::Statement::Query(source)).await?;
-    let rows = store(session, &target, stream).await?;
+    let mut streams = Vec::new();
+    for source in alike(source) {
+        let (_, stream) = session.start(ast::Statement::Query(source)).await?;
+        target.check_width(&stream.schema())?;
+        streams.push(stream);
+    }
+    let schema = Arc::clone(&target.schema);
+    let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter(streams).flatten());
+    let rows = store(session, &target, Box::pin(stream)).await?;
     Ok(Outcome::rows("INSERT", rows))
 }
 
@@ -243,13 +252,13 @@ pub(super) fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<Arr
     cast_exactly(array, &to, column, before)
 }
 
-/// Stores a stream of rows in one commit, or in the session's open transaction; how many rows.
+/// Stores a stream of rows, whose columns are those of the target, in one commit, or in the session's open transaction;
+/// how many rows.
 pub(super) async fn store(
     session: &mut Session,
     target: &Target,
     mut stream: SendableRecordBatchStream,
 ) -> Result<u64> {
-    target.check_width(&stream.schema())?;
     let (mut rows, mut few, mut bulk) = (0, Vec::new(), None);
     while let Some(batch) = stream.try_next().await? {
         let batch = target.rows(&batch, rows)?;

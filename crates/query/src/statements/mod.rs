@@ -11,6 +11,7 @@ mod metrics;
 pub(crate) mod prepare;
 mod queries;
 mod show;
+mod values;
 mod view;
 
 use crate::dialect::{CopyEnd, Statement};

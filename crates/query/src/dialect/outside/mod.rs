@@ -5,6 +5,7 @@
 
 mod calls;
 mod selects;
+mod values;
 
 use super::cursor::is_word;
 use super::walks::each_expr;
@@ -36,6 +37,7 @@ impl VisitorMut for Outside {
         if self.depth == 0 {
             selects::order_columns(query);
         }
+        values::mend(query);
         self.depth += 1;
         ControlFlow::Continue(())
     }

@@ -13,9 +13,9 @@ use super::calls::{element_name, null};
 use crate::dialect::walks::walk_mut;
 use sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
-    VisitorMut, WildcardAdditionalOptions,
+    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, OrderBy, OrderByExpr,
+    OrderByKind, OrderByOptions, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins,
+    Value, VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -128,6 +128,12 @@ fn of_factor(factor: &mut TableFactor) {
         *args = None;
         return;
     }
+    // Names of functions are in any case, as they are anywhere else.
+    if let Some(ObjectNamePart::Identifier(ident)) = name.0.last_mut()
+        && ident.quote_style.is_none()
+    {
+        ident.value.clone_from(&function);
+    }
     let Some(arguments) = args.as_ref().map(|args| args.args.as_slice()) else { return };
     let (true, Some(alias)) = (arguments.iter().any(is_calculated), alias.as_ref()) else { return };
     let values: Vec<Expr> = arguments.iter().filter_map(argument).cloned().collect();
@@ -194,7 +200,7 @@ fn named(name: Ident) -> TableAlias {
 }
 
 /// `SELECT items FROM from`.
-fn query_of(items: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Option<Box<Query>> {
+pub(super) fn query_of(items: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Option<Box<Query>> {
     let mut query = Parser::new(&GenericDialect {}).try_with_sql("SELECT 1").ok()?.parse_query().ok()?;
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.projection = items;
