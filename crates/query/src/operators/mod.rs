@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Never rewrites results; never touches storage: what an operator needs of its input, such as time
-//! order, it says in its properties. All but the windows, nbbo and joins by series yield one partition.
+//! order, and how many outputs it has, it says in its properties.
 //!
 //! What is the same of all is written once, so that each says only what is its own: of operators ([`exec`]), of
 //! logical nodes ([`node`]), of rules over physical plans that look at one node ([`rules`]), and of expressions that
