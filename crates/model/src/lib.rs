@@ -12,6 +12,7 @@ mod error;
 mod nan;
 mod partition;
 mod schema;
+mod source;
 mod time;
 mod ttl;
 
@@ -21,6 +22,7 @@ pub use error::{ModelError, Result};
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
 pub use schema::{AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};
+pub use source::{StreamFormat, StreamSource};
 pub use time::{TimeRange, civil_from_days, days_from_civil, format_nanos};
 pub use ttl::{Ttl, TtlUnit};
 

@@ -1,5 +1,6 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
+use crate::derived::Derived;
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
 use crate::plans::PlanCache;
@@ -72,6 +73,8 @@ struct Shared {
     plans: PlanCache,
     functions: UserFunctions,
     running: Arc<RunningStatements>,
+    /// Tables that are parsed from streams.
+    derived: Derived,
     system: OnceLock<Arc<dyn SystemCatalog>>,
     shown_settings: OnceLock<Vec<ShownSetting>>,
     /// `None` only while dropped.
@@ -96,6 +99,7 @@ impl fmt::Debug for Database {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        self.derived.stop();
         // The last handle may go inside an async task, where a runtime must not wait for its threads.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -163,10 +167,12 @@ impl Database {
             plans,
             functions,
             running,
+            derived: Derived::default(),
             system,
             shown_settings,
             runtime: Some(runtime),
         };
+        shared.derived.start(&shared.engine)?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -283,6 +289,10 @@ impl Database {
 
     pub(crate) fn plans(&self) -> &PlanCache {
         &self.shared.plans
+    }
+
+    pub(crate) fn derived(&self) -> &Derived {
+        &self.shared.derived
     }
 
     pub(crate) fn running(&self) -> &Arc<RunningStatements> {

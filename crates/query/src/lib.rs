@@ -12,6 +12,7 @@ pub mod append;
 mod arrays;
 mod cast;
 mod database;
+mod derived;
 pub mod designated;
 pub mod dialect;
 mod error;

@@ -9,7 +9,9 @@ use super::rows::{decode_columns, encode_columns};
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::part::{PartName, PartSummary, PositionRange};
 use arrow_array::ArrayRef;
-use tickstone_model::{ColumnType, PartitionBy, SyncPolicy, TableSchema, TableSchemaBuilder, TimeRange, Ttl};
+use tickstone_model::{
+    ColumnType, PartitionBy, StreamSource, SyncPolicy, TableSchema, TableSchemaBuilder, TimeRange, Ttl,
+};
 
 /// A source file of a bulk load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +166,8 @@ const PROPERTY_DEDUP: u16 = 3;
 const PROPERTY_INDEX: u16 = 4;
 /// Property of a schema: the query of a view, as text. Such a schema has no columns.
 const PROPERTY_VIEW: u16 = 5;
+/// Property of a schema: the stream its rows are parsed from, as text: format, unit of times, key and name, a line each.
+const PROPERTY_SOURCE: u16 = 6;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -437,6 +441,9 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
     if let Some(query) = schema.view() {
         all.push((PROPERTY_VIEW, query.as_bytes().to_vec()));
     }
+    if let Some(source) = schema.source() {
+        all.push((PROPERTY_SOURCE, source.encode().into_bytes()));
+    }
     all
 }
 
@@ -515,6 +522,11 @@ fn decode_properties(
             PROPERTY_VIEW => {
                 let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
                 builder.view(text)
+            }
+            PROPERTY_SOURCE => {
+                let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
+                let source = StreamSource::decode(text).ok_or("the source of a table is none")?;
+                builder.source(Some(source))
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

@@ -4,7 +4,7 @@ mod alter;
 
 pub use alter::AlterTable;
 
-use crate::{Column, ColumnType, ModelError, PartitionBy, Result, Ttl};
+use crate::{Column, ColumnType, ModelError, PartitionBy, Result, StreamSource, Ttl};
 use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
 
@@ -77,6 +77,7 @@ pub struct TableSchema {
     pub(crate) dedup: Vec<usize>,
     pub(crate) indexed: Vec<usize>,
     pub(crate) view: Option<String>,
+    source: Option<StreamSource>,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -109,6 +110,7 @@ impl TableSchema {
             dedup: Vec::new(),
             indexed: Vec::new(),
             view: Some(query.into()),
+            source: None,
             stored,
             edge,
         })
@@ -165,6 +167,11 @@ impl TableSchema {
     /// that names are unique among both and a view is as durable.
     pub fn view(&self) -> Option<&str> {
         self.view.as_deref()
+    }
+
+    /// The stream that its rows are parsed from as they come, where there is one.
+    pub fn source(&self) -> Option<&StreamSource> {
+        self.source.as_ref()
     }
 
     /// Grows by one with every change of columns, from 0.
@@ -231,6 +238,7 @@ pub struct TableSchemaBuilder {
     dedup: Option<Vec<String>>,
     indexed: Vec<String>,
     view: Option<String>,
+    source: Option<StreamSource>,
     identity: Option<Identity>,
 }
 
@@ -308,6 +316,13 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Has its rows parsed from a stream.
+    #[must_use]
+    pub fn source(mut self, source: Option<StreamSource>) -> Self {
+        self.source = source;
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -356,7 +371,7 @@ impl TableSchemaBuilder {
         let indexed = indexed_columns(columns, &self.indexed)?;
         let identity = checked_identity(self.identity, columns.len())?;
         let (stored, edge) = arrow_schemas(columns);
-        let TableSchemaBuilder { name, columns, sync, ttl, .. } = self;
+        let TableSchemaBuilder { name, columns, sync, ttl, source, .. } = self;
         let Identity { ids, next_id, version } = identity;
         let schema = TableSchema {
             name,
@@ -372,6 +387,7 @@ impl TableSchemaBuilder {
             dedup,
             indexed,
             view: None,
+            source,
             stored,
             edge,
         };

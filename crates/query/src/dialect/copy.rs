@@ -72,7 +72,7 @@ fn options(cursor: &mut Cursor<'_>, end: &CopyEnd) -> Result<Vec<(String, String
 }
 
 /// `name`, `name value`, `name = value`; a name may have several parts.
-fn bracketed_option(cursor: &mut Cursor<'_>) -> Result<(String, String)> {
+pub(super) fn bracketed_option(cursor: &mut Cursor<'_>) -> Result<(String, String)> {
     let mut name = cursor.scalar()?.to_lowercase();
     while cursor.eat_token(&Token::Period) {
         name = format!("{name}.{}", cursor.scalar()?.to_lowercase());

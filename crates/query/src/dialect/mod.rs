@@ -46,6 +46,7 @@ mod settings;
 mod show;
 mod slips;
 mod statement;
+mod stream;
 mod syntax;
 mod table;
 mod using;
@@ -63,7 +64,7 @@ pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
-    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Statement,
+    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Statement, TableStream,
 };
 pub(crate) use view::VIEW_DEPTH_MAX;
 pub use view::expand_views;
@@ -107,8 +108,11 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 23] = [
+const READ_BY_HAND: [(&[&str], Read); 26] = [
     (&["CREATE", "TABLE"], table::create_table),
+    (&["CREATE", "STREAM"], stream::create),
+    (&["ALTER", "STREAM"], stream::alter),
+    (&["DROP", "STREAM"], stream::drop),
     (&["DROP", "VIEW"], view::drop_view),
     (&["DROP", "TABLE"], table::drop_table),
     (&["ALTER", "TABLE"], alter::alter_table),
@@ -261,7 +265,7 @@ fn start(tokens: &Tokens) -> Position {
 
 fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
-    for words in [&["MERGE"][..], &["CREATE", "STREAM"], &["CREATE", "MATERIALIZED"], &["SUBSCRIBE"]] {
+    for words in [&["MERGE"][..], &["CREATE", "MATERIALIZED"], &["SUBSCRIBE"]] {
         if cursor.words(words) {
             return Err(SqlError::new(
                 format!("{} is not supported yet", words.join(" ")),

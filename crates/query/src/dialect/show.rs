@@ -14,6 +14,7 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
     for (word, statement) in [
         ("TABLES", Statement::ShowTables),
         ("VIEWS", Statement::ShowViews),
+        ("STREAMS", Statement::ShowStreams),
         ("QUERIES", Statement::ShowQueries),
         ("METRICS", Statement::ShowMetrics),
         ("CONFIG", Statement::ShowConfig),

@@ -2,7 +2,7 @@
 
 use crate::error::Position;
 use sqlparser::ast;
-use tickstone_model::{ColumnType, PartitionBy, SyncPolicy};
+use tickstone_model::{ColumnType, PartitionBy, StreamFormat, SyncPolicy};
 
 /// A statement, its positions and our own clauses already resolved.
 ///
@@ -27,6 +27,31 @@ pub enum Statement {
     },
     /// SHOW VIEWS.
     ShowViews,
+    /// CREATE STREAM [IF NOT EXISTS] s [WITH (option = value, …)].
+    CreateStream {
+        /// The stream, as written: its case counts.
+        name: String,
+        /// Whether one that is there is no error.
+        if_not_exists: bool,
+        /// Names in lower case, and values.
+        options: Vec<(String, String)>,
+    },
+    /// ALTER STREAM s SET (option = value, …).
+    AlterStream {
+        /// The stream, as written.
+        name: String,
+        /// Names in lower case, and values.
+        options: Vec<(String, String)>,
+    },
+    /// DROP STREAM [IF EXISTS] s, ….
+    DropStream {
+        /// The streams, as written.
+        names: Vec<String>,
+        /// Whether a missing stream is no error.
+        if_exists: bool,
+    },
+    /// SHOW STREAMS.
+    ShowStreams,
     /// SHOW FUNCTIONS [LIKE 'pattern'].
     ShowFunctions {
         /// What their names are like; all where it is missing.
@@ -247,6 +272,9 @@ impl Statement {
             Statement::CreateTable(_) => "CREATE TABLE",
             Statement::CreateView(_) => "CREATE VIEW",
             Statement::DropView { .. } => "DROP VIEW",
+            Statement::CreateStream { .. } => "CREATE STREAM",
+            Statement::AlterStream { .. } => "ALTER STREAM",
+            Statement::DropStream { .. } => "DROP STREAM",
             Statement::DropTable { .. } => "DROP TABLE",
             Statement::AlterTable { .. } => "ALTER TABLE",
             Statement::Change(change) if change.columns.is_empty() => "DELETE",
@@ -274,6 +302,7 @@ impl Statement {
             Statement::CancelQuery { .. } => "CANCEL QUERY",
             Statement::ShowTables
             | Statement::ShowViews
+            | Statement::ShowStreams
             | Statement::ShowQueries
             | Statement::ShowMetrics
             | Statement::ShowConfig
@@ -326,6 +355,9 @@ impl Statement {
                 | Statement::CreateTable(_)
                 | Statement::CreateView(_)
                 | Statement::DropView { .. }
+                | Statement::CreateStream { .. }
+                | Statement::AlterStream { .. }
+                | Statement::DropStream { .. }
                 | Statement::DropTable { .. }
                 | Statement::AlterTable { .. }
                 | Statement::Change(_)
@@ -460,8 +492,21 @@ pub struct CreateTable {
     pub sync: Option<SyncPolicy>,
     /// CREATE TABLE … AS (query).
     pub query: Option<Box<ast::Query>>,
+    /// CREATE TABLE … AS STREAM 'name' FORMAT ….
+    pub stream: Option<TableStream>,
     /// Where the name stands, for errors about the table.
     pub time_position: Position,
+}
+
+/// AS STREAM 'name' FORMAT json | csv | ilp [EPOCH unit].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableStream {
+    /// The stream, as written.
+    pub name: String,
+    /// How its documents are written.
+    pub format: StreamFormat,
+    /// The unit of whole numbers that are times; `None` where they are none.
+    pub epoch: Option<String>,
 }
 
 /// CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name AS query.

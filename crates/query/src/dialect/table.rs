@@ -1,9 +1,9 @@
 //! CREATE TABLE and the small statements about tables.
 
 use super::cursor::{Cursor, Result, Tokens};
-use super::{CreateTable, SqlError, Statement};
+use super::{CreateTable, SqlError, Statement, TableStream};
 use sqlparser::tokenizer::Token;
-use tickstone_model::{ColumnType, ModelError, PartitionBy, SyncPolicy};
+use tickstone_model::{ColumnType, ModelError, PartitionBy, StreamFormat, SyncPolicy};
 
 /// CREATE TABLE [IF NOT EXISTS] t (…) | AS (SELECT …), then the tail clauses in any order.
 pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -23,9 +23,13 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         indexed: None,
         sync: None,
         query: None,
+        stream: None,
         time_position,
     };
-    if cursor.peek() == Some(&Token::LParen) {
+    if cursor.eat(&["AS", "STREAM"]) {
+        table.stream = Some(table_stream(cursor)?);
+        table.columns = columns(cursor)?;
+    } else if cursor.peek() == Some(&Token::LParen) {
         table.columns = columns(cursor)?;
     }
     if table.columns.is_empty() || cursor.words(&["AS"]) {
@@ -36,6 +40,32 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         tail_clause(cursor, &mut table)?;
     }
     Ok(Statement::CreateTable(table))
+}
+
+/// 'name' FORMAT json | csv | ilp [EPOCH unit], after AS STREAM.
+fn table_stream(cursor: &mut Cursor<'_>) -> Result<TableStream> {
+    let name = cursor.text("the name of a stream")?;
+    cursor.expect(&["FORMAT"])?;
+    let position = cursor.position();
+    let format = StreamFormat::parse(&cursor.name("json, csv or ilp")?);
+    let format = format.ok_or_else(|| {
+        SqlError::new("documents of a stream are json, csv or ilp", position)
+            .hint("AS STREAM 'raw' FORMAT json (ts TIMESTAMP, …)")
+    })?;
+    let mut epoch = None;
+    if cursor.eat(&["EPOCH"]) {
+        let position = cursor.position();
+        let unit = cursor.name("s, ms, us or ns")?.to_lowercase();
+        if !["s", "ms", "us", "ns"].contains(&unit.as_str()) {
+            return Err(SqlError::new("the unit of times is s, ms, us or ns", position));
+        }
+        if format == StreamFormat::Ilp {
+            let error = SqlError::new("EPOCH is of json and csv", position);
+            return Err(error.hint("the unit of line protocol is told by the size of its times"));
+        }
+        epoch = Some(unit);
+    }
+    Ok(TableStream { name, format, epoch })
 }
 
 fn columns(cursor: &mut Cursor<'_>) -> Result<Vec<(String, ColumnType)>> {

@@ -156,6 +156,7 @@ impl From<EngineError> for QueryError {
     fn from(error: EngineError) -> Self {
         let hint = match &error {
             EngineError::NoSuchTable { .. } => Some(SHOW_TABLES.to_string()),
+            EngineError::NoSuchStream { .. } => Some("SHOW STREAMS lists them".to_string()),
             _ => None,
         };
         let state = sqlstate::of_engine(&error);

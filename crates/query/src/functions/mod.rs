@@ -18,6 +18,7 @@ mod checked;
 mod correlation;
 mod count_distinct;
 mod date_part;
+pub(crate) mod documents;
 mod exact;
 mod extreme;
 pub(crate) mod first_last;

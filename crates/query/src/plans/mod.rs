@@ -19,6 +19,7 @@ pub(crate) use template::{Taken, lists_that_may_merge, staying, take_literals};
 
 use crate::error::{Result, external};
 use crate::facts::{self, is_in_statistics};
+use crate::functions::documents::STREAM_KEY;
 use crate::operators::SampleByExec;
 use crate::scan::with_values;
 use crate::scan::{Constraint, ScanExec, Selected};
@@ -224,7 +225,10 @@ pub(crate) fn can_be_kept(plan: &Arc<dyn ExecutionPlan>, wide: bool) -> bool {
             totals |= sample.is_total() && sample.aggregate_names().all(is_in_statistics);
         }
         // It notes something of each execution that ends at a LIMIT of its own.
-        kept &= node.downcast_ref::<StreamingTableExec>().is_none_or(|series| series.limit().is_none());
+        // A stream's documents are read by the handle that planning found.
+        kept &= node.downcast_ref::<StreamingTableExec>().is_none_or(|series| {
+            series.limit().is_none() && !series.partition_schema().metadata().contains_key(STREAM_KEY)
+        });
         if let Some(scan) = node.downcast_ref::<ScanExec>() {
             kept &= scan.filters().is_some();
             unfiltered |= scan.filters().is_some_and(<[Expr]>::is_empty);

@@ -1,15 +1,17 @@
 //! CREATE TABLE, with or without a query that fills it.
 
 use super::insert::{Target, store};
+use crate::derived;
 use crate::designated::Layout;
-use crate::dialect::{CreateTable, unique_names};
+use crate::dialect::{CreateTable, TableStream, unique_names};
 use crate::error::{QueryError, Result, type_name};
 use crate::session::{Outcome, Session};
 use datafusion::arrow::datatypes::{Field, SchemaRef};
 use sqlparser::ast;
 use std::sync::Arc;
-use tickstone_engine::EngineError;
-use tickstone_model::{ColumnType, TableSchema, Ttl};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tickstone_engine::{Engine, EngineError};
+use tickstone_model::{ColumnType, StreamSource, TableSchema, Ttl};
 
 const TAG: &str = "CREATE TABLE";
 
@@ -21,6 +23,9 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
         let error = QueryError::from(EngineError::TableExists { name: create.name });
         return Err(error.at(create.time_position).hint("CREATE TABLE IF NOT EXISTS keeps it as it is"));
     }
+    if let Some(stream) = create.stream.clone() {
+        return create_from(session, create, stream).await;
+    }
     match create.query.clone() {
         Some(query) => create_as(session, create, *query).await,
         None => {
@@ -29,6 +34,32 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
             Ok(Outcome::done(TAG))
         }
     }
+}
+
+/// Makes a table whose rows are parsed from a stream, which is to be there.
+async fn create_from(session: &Session, create: CreateTable, stream: TableStream) -> Result<Outcome> {
+    session.engine().streams().get(&stream.name)?;
+    // Of this process's moment: no other table's progress has it.
+    let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let source = StreamSource {
+        stream: stream.name,
+        format: stream.format,
+        epoch: stream.epoch.unwrap_or_default(),
+        key: format!("{}-{moment:x}", create.name.to_lowercase()),
+    };
+    let schema = schema_of(&create, create.columns.clone(), Some(source))?;
+    if schema.timestamp().is_none() {
+        let error = QueryError::request("a table that is parsed from a stream has a designated timestamp");
+        return Err(error.at(create.time_position).hint("name it at the end: TIMESTAMP(ts)"));
+    }
+    let database = session.database().clone();
+    let made = move |engine: &Engine| {
+        derived::prepare(engine, schema.name())?;
+        engine.create_table(schema)
+    };
+    session.blocking(made).await?;
+    database.derived().start(database.engine())?;
+    Ok(Outcome::done(TAG))
 }
 
 /// Makes the table, fills it with one commit, and takes it away again where that fails.
@@ -82,7 +113,15 @@ fn query_columns(schema: &SchemaRef) -> Result<Vec<(String, ColumnType)>> {
 }
 
 fn table_schema(create: &CreateTable, columns: Vec<(String, ColumnType)>) -> Result<TableSchema> {
-    let mut builder = TableSchema::builder(&create.name);
+    schema_of(create, columns, None)
+}
+
+fn schema_of(
+    create: &CreateTable,
+    columns: Vec<(String, ColumnType)>,
+    source: Option<StreamSource>,
+) -> Result<TableSchema> {
+    let mut builder = TableSchema::builder(&create.name).source(source);
     for (name, column_type) in columns {
         builder = builder.column(name, column_type);
     }

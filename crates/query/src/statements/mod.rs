@@ -11,6 +11,7 @@ mod metrics;
 pub(crate) mod prepare;
 mod queries;
 mod show;
+mod streams;
 mod values;
 mod view;
 
@@ -37,6 +38,12 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::CreateView(view) => view::create(session, view).await,
         Statement::DropView { names, if_exists } => view::drop_views(session, names, if_exists).await,
         Statement::ShowViews => show::views(session),
+        Statement::ShowStreams => show::streams(session),
+        Statement::CreateStream { name, if_not_exists, options } => {
+            streams::create(session, name, if_not_exists, options).await
+        }
+        Statement::AlterStream { name, options } => streams::alter(session, name, options).await,
+        Statement::DropStream { names, if_exists } => streams::drop(session, names, if_exists).await,
         Statement::ShowFunctions { like } => show::functions(session, like.as_deref()),
         Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
         Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
@@ -103,6 +110,9 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
         Statement::CreateTable(_)
             | Statement::CreateView(_)
             | Statement::DropView { .. }
+            | Statement::CreateStream { .. }
+            | Statement::AlterStream { .. }
+            | Statement::DropStream { .. }
             | Statement::DropTable { .. }
             | Statement::Truncate { .. }
             | Statement::AlterTable { .. }

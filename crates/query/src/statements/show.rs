@@ -1,10 +1,11 @@
-//! SHOW, DESCRIBE and functions of the same names: what tables and functions there are and how tables are stored,
-//! `tables()`, `table_partitions('t')` and `table_storage('t')`, and what the database does, `queries()`, `metrics()`,
-//! `config()`.
+//! SHOW, DESCRIBE and functions of the same names: what tables, streams and functions there are and how tables are stored,
+//! `tables()`, `streams()`, `table_partitions('t')` and `table_storage('t')`, and what the database does, `queries()`,
+//! `metrics()`, `config()`.
 
 use super::config::config_batch;
 use super::metrics::metrics_batch;
 use super::queries::queries_batch;
+use super::streams::{StreamFunction, streams_batch};
 use crate::designated::{is_designated, series_ordinal};
 use crate::error::{Result, type_name};
 use crate::functions::user::Function;
@@ -33,6 +34,11 @@ pub(super) fn tables(session: &Session) -> Result<Outcome> {
 /// SHOW VIEWS.
 pub(super) fn views(session: &Session) -> Result<Outcome> {
     shown(views_batch(&session.snapshot())?)
+}
+
+/// SHOW STREAMS.
+pub(super) fn streams(session: &Session) -> Result<Outcome> {
+    shown(streams_batch(session.database())?)
 }
 
 /// Rows of `views()` and SHOW VIEWS.
@@ -289,6 +295,8 @@ pub(crate) fn table_functions(
     vec![
         ("tables", function(Kind::Tables)),
         ("views", function(Kind::Views)),
+        ("streams", function(Kind::Streams)),
+        ("stream", Arc::new(StreamFunction { pinned: Arc::clone(pinned) })),
         ("table_partitions", function(Kind::Partitions)),
         ("table_storage", function(Kind::Storage)),
         ("queries", function(Kind::Queries)),
@@ -301,6 +309,7 @@ pub(crate) fn table_functions(
 enum Kind {
     Tables,
     Views,
+    Streams,
     Partitions,
     Storage,
     Queries,
@@ -329,10 +338,11 @@ impl TableFunctionImpl for ShowFunction {
         let batch = match self.kind {
             Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot)?,
             Kind::Views if args.exprs().is_empty() => views_batch(&snapshot)?,
+            Kind::Streams if args.exprs().is_empty() => streams_batch(self.pinned.database())?,
             Kind::Queries if args.exprs().is_empty() => queries_batch(self.pinned.database())?,
             Kind::Metrics if args.exprs().is_empty() => metrics_batch(self.pinned.database())?,
             Kind::Config if args.exprs().is_empty() => config_batch(self.pinned.database())?,
-            Kind::Tables | Kind::Views | Kind::Queries | Kind::Metrics | Kind::Config => {
+            Kind::Tables | Kind::Views | Kind::Streams | Kind::Queries | Kind::Metrics | Kind::Config => {
                 return plan_err!("this function takes no arguments");
             }
             Kind::Partitions => partitions_batch(table()?.as_ref())?,

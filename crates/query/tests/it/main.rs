@@ -12,5 +12,6 @@ mod numbers;
 mod property;
 mod slt;
 mod states;
+mod streams;
 mod sums;
 mod texts;

@@ -1,0 +1,327 @@
+//! Tables whose rows are parsed from a stream as its documents come.
+//!
+//! ```text
+//! Stream::after(progress) ─► parse ─► one transaction: rows, what did not parse, progress ─► the next documents
+//! ```
+//!
+//! Invariants:
+//! - rows of some documents, what of them did not parse, and the progress past them are one commit: each document is
+//!   parsed once, whatever ends the process;
+//! - a table's progress is known by a key of its own ([`StreamSource::key`]), so that no other table of its name or number
+//!   goes on with it.
+//!
+//! Each such table has a thread in the process that writes. Enter at [`Derived`].
+
+mod parse;
+
+use crate::error::{QueryError, Result};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
+use datafusion::arrow::datatypes::{Int64Type, UInt32Type};
+use parse::{Parsed, Rejected};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tickstone_engine::streams::Stream;
+use tickstone_engine::{Engine, EngineError, ErrorKind, Selection, TableSnapshot};
+use tickstone_model::{ColumnType, PartitionBy, StreamSource, TableSchema};
+
+/// The table that has how far each table is.
+pub(crate) const PROGRESS: &str = "stream_progress";
+/// What the table of documents that did not parse is called after its table's name.
+const REJECTED: &str = "_rejected";
+/// Bytes of documents that are parsed for one commit.
+const STEP_BYTES: u64 = 8 << 20;
+/// How often a thread looks whether it is to end.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long after a failure it is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The threads of the tables that are parsed from streams.
+#[derive(Default)]
+pub(crate) struct Derived {
+    threads: Mutex<BTreeMap<String, Running>>,
+}
+
+struct Running {
+    state: Arc<State>,
+    thread: JoinHandle<()>,
+}
+
+/// What a thread shares with those who ask.
+#[derive(Debug, Default)]
+struct State {
+    stopping: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+/// How far a table is.
+#[derive(Debug, Clone)]
+pub(crate) struct Progress {
+    /// The table's name.
+    pub(crate) table: String,
+    /// The stream it is parsed from.
+    pub(crate) stream: String,
+    /// The number of the last document that was parsed.
+    pub(crate) seq: u64,
+    /// Why the last documents could not be stored, if they could not.
+    pub(crate) failure: Option<String>,
+}
+
+impl Derived {
+    fn threads(&self) -> MutexGuard<'_, BTreeMap<String, Running>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the threads of all such tables that have none.
+    ///
+    /// # Errors
+    /// Where the system has no thread left.
+    pub(crate) fn start(&self, engine: &Engine) -> Result<()> {
+        if engine.is_read_only() {
+            return Ok(());
+        }
+        let mut threads = self.threads();
+        threads.retain(|_, running| !running.thread.is_finished());
+        for (table, source) in sources(engine) {
+            if threads.contains_key(&source.key) {
+                continue;
+            }
+            let (state, key) = (Arc::new(State::default()), source.key.clone());
+            let thread = std::thread::Builder::new().name(format!("from-{}", source.stream));
+            let work = Work { engine: engine.clone(), source, state: Arc::clone(&state) };
+            let started = thread.spawn(move || work.run());
+            let thread = started.map_err(|error| {
+                QueryError::new(ErrorKind::Report, format!("cannot start a thread for '{table}': {error}"))
+            })?;
+            threads.insert(key, Running { state, thread });
+        }
+        Ok(())
+    }
+
+    /// Ends all of them, each after the commit it is at.
+    pub(crate) fn stop(&self) {
+        let threads = std::mem::take(&mut *self.threads());
+        threads.values().for_each(|running| running.state.stopping.store(true, Ordering::Relaxed));
+        for running in threads.into_values() {
+            // A panic there was printed; there is nothing left to do with it.
+            let _ = running.thread.join();
+        }
+    }
+
+    /// How far each such table is.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub(crate) fn progress(&self, engine: &Engine) -> tickstone_engine::Result<Vec<Progress>> {
+        let threads = self.threads();
+        let failure = |key: &str| {
+            let running = threads.get(key)?;
+            running.state.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        let each = sources(engine).into_iter().map(|(table, source)| {
+            let seq = progress_of(engine, &source.key)?;
+            Ok(Progress { table, failure: failure(&source.key), stream: source.stream, seq })
+        });
+        each.collect()
+    }
+}
+
+/// The tables that are parsed from streams.
+fn sources(engine: &Engine) -> Vec<(String, StreamSource)> {
+    let snapshot = engine.snapshot();
+    let source = |table: &Arc<TableSnapshot>| {
+        Some((table.schema().name().to_string(), table.schema().source()?.clone()))
+    };
+    snapshot.tables().filter_map(source).collect()
+}
+
+/// Names of the tables that are parsed from a stream.
+pub(crate) fn tables_of(engine: &Engine, stream: &str) -> Vec<String> {
+    let of = |(table, source): (String, StreamSource)| (source.stream == stream).then_some(table);
+    sources(engine).into_iter().filter_map(of).collect()
+}
+
+/// The number of the last document that the table of this key has parsed.
+fn progress_of(engine: &Engine, key: &str) -> tickstone_engine::Result<u64> {
+    engine.read(|snapshot| {
+        let Some(table) = snapshot.table(PROGRESS) else { return Ok(0) };
+        let (Some(keys), Some(numbers)) =
+            (table.schema().column_index("key"), table.schema().column_index("seq"))
+        else {
+            return Ok(0);
+        };
+        let Some(id) = table.dictionary(keys).and_then(|known| known.id(key)) else { return Ok(0) };
+        let mut last = 0;
+        for segment in table.select(&Selection::default())? {
+            let ids = segment.read_ranges(keys, segment.rows())?;
+            let seqs = segment.read_ranges(numbers, segment.rows())?;
+            let ids = ids.as_primitive::<UInt32Type>().iter();
+            for (found, seq) in ids.zip(seqs.as_primitive::<Int64Type>()) {
+                if found == Some(id) {
+                    last = last.max(u64::try_from(seq.unwrap_or(0)).unwrap_or(0));
+                }
+            }
+        }
+        Ok(last)
+    })
+}
+
+/// What a thread does for one table.
+struct Work {
+    engine: Engine,
+    source: StreamSource,
+    state: Arc<State>,
+}
+
+/// What a step came to.
+enum Step {
+    /// There was nothing new.
+    Idle,
+    /// Documents up to this number were stored.
+    Stored(u64),
+    /// The table is gone.
+    Gone,
+}
+
+impl Work {
+    fn run(self) {
+        let mut seq = None;
+        while !self.state.stopping.load(Ordering::Relaxed) {
+            let step = self.step(&mut seq);
+            let failure = step.as_ref().err().map(ToString::to_string);
+            *self.state.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+            match step {
+                Ok(Step::Stored(last)) => seq = Some(last),
+                Ok(Step::Idle) => {}
+                Ok(Step::Gone) => return,
+                Err(_) => {
+                    // What was stored is read anew: a commit may have been made though it was not acknowledged.
+                    seq = None;
+                    let began = RETRY.as_millis() / PATIENCE.as_millis();
+                    for _ in 0..began {
+                        if self.state.stopping.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        std::thread::sleep(PATIENCE);
+                    }
+                }
+            }
+        }
+    }
+
+    fn table(&self) -> Option<Arc<TableSnapshot>> {
+        let snapshot = self.engine.snapshot();
+        let is_ours = |table: &&Arc<TableSnapshot>| {
+            table.schema().source().is_some_and(|source| source.key == self.source.key)
+        };
+        snapshot.tables().find(is_ours).map(Arc::clone)
+    }
+
+    fn step(&self, seq: &mut Option<u64>) -> Result<Step> {
+        let Some(table) = self.table() else { return Ok(Step::Gone) };
+        let from = match *seq {
+            Some(seq) => seq,
+            None => *seq.insert(progress_of(&self.engine, &self.source.key)?),
+        };
+        let stream: Stream = self.engine.streams().get(&self.source.stream)?;
+        if stream.wait_for_newer(from, PATIENCE)? <= from {
+            return Ok(Step::Idle);
+        }
+        let mut found = stream.after(from, STEP_BYTES)?;
+        if found.is_empty() {
+            // One that is larger than what is read at once; or all that were new have gone.
+            found = stream.after(from, u64::MAX)?;
+        }
+        let Some(last) = found.last() else { return Ok(Step::Idle) };
+        let parsed = parse::parse(&self.source, table.schema(), &found);
+        match self.store(&table, &parsed, last) {
+            // The table was changed meanwhile: they are parsed anew for what it is now.
+            Err(EngineError::SchemaChanged { .. } | EngineError::NoSuchTable { .. }) => Ok(Step::Idle),
+            other => other.map(|()| Step::Stored(last)).map_err(Into::into),
+        }
+    }
+
+    fn store(&self, table: &TableSnapshot, parsed: &Parsed, last: u64) -> tickstone_engine::Result<()> {
+        let name = table.schema().name();
+        let rejects = format!("{name}{REJECTED}");
+        make(&self.engine, progress_schema()?)?;
+        if !parsed.rejected.is_empty() {
+            make(&self.engine, rejected_schema(&rejects)?)?;
+        }
+        let mut transaction = self.engine.begin();
+        for rows in parsed.rows.iter().filter(|rows| rows.num_rows() > 0) {
+            transaction.append(name, rows)?;
+        }
+        if !parsed.rejected.is_empty() {
+            transaction.append(&rejects, &rejected_rows(&parsed.rejected)?)?;
+        }
+        transaction.append(PROGRESS, &progress_row(&self.source.key, last)?)?;
+        transaction.commit(None)?;
+        Ok(())
+    }
+}
+
+/// Makes a table where it is not there.
+fn make(engine: &Engine, schema: TableSchema) -> tickstone_engine::Result<()> {
+    if engine.snapshot().table(schema.name()).is_some() {
+        return Ok(());
+    }
+    match engine.create_table(schema) {
+        Err(EngineError::TableExists { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+/// Makes the tables that one which is parsed from a stream has beside it.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn prepare(engine: &Engine, table: &str) -> tickstone_engine::Result<()> {
+    make(engine, progress_schema()?)?;
+    make(engine, rejected_schema(&format!("{table}{REJECTED}"))?)
+}
+
+fn progress_schema() -> tickstone_model::Result<TableSchema> {
+    let builder = TableSchema::builder(PROGRESS)
+        .column("ts", ColumnType::Timestamp)
+        .column("key", ColumnType::Symbol)
+        .column("seq", ColumnType::Int64);
+    builder.timestamp("ts").partition_by(PartitionBy::None).dedup(["ts", "key"]).build()
+}
+
+fn rejected_schema(name: &str) -> tickstone_model::Result<TableSchema> {
+    let builder = TableSchema::builder(name)
+        .column("ts", ColumnType::Timestamp)
+        .column("seq", ColumnType::Int64)
+        .column("document", ColumnType::Binary)
+        .column("reason", ColumnType::Varchar);
+    builder.timestamp("ts").build()
+}
+
+fn number(seq: u64) -> i64 {
+    i64::try_from(seq).unwrap_or(i64::MAX)
+}
+
+fn progress_row(key: &str, seq: u64) -> tickstone_engine::Result<RecordBatch> {
+    let columns: [(&str, ArrayRef); 3] = [
+        ("ts", Arc::new(TimestampNanosecondArray::from(vec![0]))),
+        ("key", Arc::new(StringArray::from(vec![key]))),
+        ("seq", Arc::new(Int64Array::from(vec![number(seq)]))),
+    ];
+    Ok(RecordBatch::try_from_iter(columns)?)
+}
+
+fn rejected_rows(rejected: &[Rejected]) -> tickstone_engine::Result<RecordBatch> {
+    let times = rejected.iter().map(|of| of.ts_ns);
+    let columns: [(&str, ArrayRef); 4] = [
+        ("ts", Arc::new(TimestampNanosecondArray::from_iter_values(times))),
+        ("seq", Arc::new(Int64Array::from_iter_values(rejected.iter().map(|of| number(of.seq))))),
+        ("document", Arc::new(BinaryArray::from_iter_values(rejected.iter().map(|of| &of.document)))),
+        ("reason", Arc::new(StringArray::from_iter_values(rejected.iter().map(|of| &of.reason)))),
+    ];
+    Ok(RecordBatch::try_from_iter(columns)?)
+}
