@@ -97,7 +97,7 @@ class Server:
 
 def tickstone(program: Path, folder: Path) -> Server:
     command = [str(program), "serve", "--data", str(folder)]
-    command += ["--http-port=0", "--ilp-port=0", "--influx-port=off", "--pg-port=0", "--flight-port=0"]
+    command += ["--http-port=0", "--ilp-port=0", "--influx-port=off", "--pg-port=0", "--flight-port=0", "--stream-port=off"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     ports: dict[str, int] = {}
     assert process.stdout is not None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PORTS = ["http_port", "influx_port", "pg_port", "flight_port", "ilp_port"]
+PORTS = ["http_port", "influx_port", "pg_port", "flight_port", "ilp_port", "stream_port"]
 PATIENCE_S = 30
 # How long tests of what a server withstands go on: 0 for as long as they must, more for a soak.
 WITHSTAND_S = float(os.environ.get("TICKSTONE_WITHSTAND_SECONDS", "0"))

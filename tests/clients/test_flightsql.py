@@ -448,7 +448,7 @@ def test_the_command_line(server: Any, program: pathlib.Path, tmp_path: pathlib.
         [str(program), "sql", "--connect", "tickstone://127.0.0.1:1", "-c", "SELECT 1"], capture_output=True, text=True
     )
     assert done.returncode == 1 and "no server answers at 127.0.0.1:1" in done.stderr
-    for port in ["http_port", "pg_port", "ilp_port", "influx_port"]:
+    for port in ["http_port", "pg_port", "ilp_port", "influx_port", "stream_port"]:
         url = f"tickstone://127.0.0.1:{server.ports[port]}"
         done = subprocess.run([str(program), "sql", "--connect", url, "-c", "SELECT 1"], capture_output=True, text=True)
         assert done.returncode == 1 and "does not answer as Arrow Flight SQL does" in done.stderr, done.stderr

@@ -10,6 +10,8 @@
 //!                             └► session: settings, transactions, temporary tables
 //! ```
 //!
+//! Raw streams have a protocol of their own ([`StreamClient`]).
+//!
 //! Enter at [`Client`], or at [`blocking::Client`] where nothing is async.
 
 mod address;
@@ -21,6 +23,7 @@ mod placed;
 pub mod protocol;
 mod rows;
 pub mod sending;
+mod streams;
 
 pub use address::Address;
 pub use append::Append;
@@ -28,3 +31,4 @@ pub use client::Client;
 pub use error::{ClientError, Kind, Result};
 pub use placed::placed;
 pub use rows::{Answer, Rows};
+pub use streams::{Document, STREAM_PORT, StreamClient, StreamId};

@@ -9,7 +9,8 @@
 //!                   ├► http ─┬► ilp::http ──────┤
 //!                   │        ├► qwp ──────┬─────┘
 //!                   │        └► rest, mcp ┼────► statement ─► Session
-//!                   └► pg ────────────────┘
+//!                   ├► pg ────────────────┘
+//!                   └► stream ──────────────────────► Engine
 //! ```
 //!
 //! Never knows how rows are stored or statements planned. Enter at [`Server`].
@@ -32,6 +33,7 @@ mod rest;
 pub mod settings;
 mod shared;
 mod statement;
+mod stream;
 
 use settings::{SettingError, Settings};
 use shared::Shared;
@@ -97,6 +99,7 @@ impl Server {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
         }
         database.show_settings(settings.shown());
+        database.engine().streams().set_memory(settings.bytes("stream_memory"));
         aside::sweep(database.engine());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -2,7 +2,7 @@
 
 use crate::connection::{Open, Taken};
 use crate::shared::Shared;
-use crate::{flight, http, ilp, pg, rest};
+use crate::{flight, http, ilp, pg, rest, stream as streams};
 use axum::Router;
 use axum::http::Request;
 use axum::http::header::UPGRADE;
@@ -29,6 +29,7 @@ pub(crate) struct Port {
 #[derive(Debug, Clone, Copy)]
 enum Protocol {
     Lines,
+    Streams,
     Postgres,
     Flight,
     Http(fn() -> Router<Arc<Shared>>),
@@ -41,12 +42,14 @@ pub(crate) const PORTS: &[Port] = &[
     Port { setting: "pg_port", protocol: Protocol::Postgres },
     Port { setting: "flight_port", protocol: Protocol::Flight },
     Port { setting: "ilp_port", protocol: Protocol::Lines },
+    Port { setting: "stream_port", protocol: Protocol::Streams },
 ];
 
 /// What the connections of a port are served with.
 #[derive(Debug, Clone)]
 enum Serving {
     Lines,
+    Streams,
     Postgres,
     Flight(flight::Flight),
     Http(Router),
@@ -56,6 +59,7 @@ impl Serving {
     fn new(protocol: Protocol, shared: &Arc<Shared>) -> Self {
         match protocol {
             Protocol::Lines => Serving::Lines,
+            Protocol::Streams => Serving::Streams,
             Protocol::Postgres => Serving::Postgres,
             Protocol::Flight => Serving::Flight(flight::Flight::new(shared)),
             Protocol::Http(routes) => {
@@ -102,6 +106,7 @@ pub(crate) async fn listen(
         tokio::spawn(async move {
             match serving {
                 Serving::Lines => ilp::tcp::serve(shared, stream, peer, stopping).await,
+                Serving::Streams => streams::serve(shared, stream, peer, stopping).await,
                 Serving::Postgres => pg::serve(shared, stream, peer, stopping).await,
                 Serving::Flight(flight) => flight::serve(flight, stream, peer, stopping).await,
                 Serving::Http(router) => {

@@ -16,6 +16,10 @@ pub(crate) enum Counter {
     IlpHttpRequests,
     IlpHttpRows,
     IlpHttpRefused,
+    StreamBytes,
+    StreamDocuments,
+    StreamWaits,
+    StreamConnectionsCut,
     QwpMessages,
     QwpBytes,
     QwpRows,
@@ -33,7 +37,7 @@ pub(crate) enum Counter {
 }
 
 /// Each counter: its name, whether it only grows, and what it is.
-const COUNTERS: [(Counter, &str, bool, &str); 24] = [
+const COUNTERS: [(Counter, &str, bool, &str); 28] = [
     (Counter::Connections, "connections_total", true, "connections that were taken"),
     (
         Counter::ConnectionsRefused,
@@ -63,6 +67,20 @@ const COUNTERS: [(Counter, &str, bool, &str); 24] = [
         "ilp_http_refused_total",
         true,
         "requests of line protocol over HTTP that were refused",
+    ),
+    (Counter::StreamBytes, "stream_bytes_total", true, "bytes of requests of raw streams"),
+    (Counter::StreamDocuments, "stream_documents_total", true, "documents of raw streams that were taken"),
+    (
+        Counter::StreamWaits,
+        "stream_waits_total",
+        true,
+        "times that a connection of raw streams was read no further for want of stream_memory",
+    ),
+    (
+        Counter::StreamConnectionsCut,
+        "stream_connections_cut_total",
+        true,
+        "connections of raw streams that were closed for what came, or for waiting too long",
     ),
     (Counter::QwpMessages, "qwp_messages_total", true, "messages of rows over QWP"),
     (Counter::QwpBytes, "qwp_bytes_total", true, "bytes of messages of rows over QWP"),

@@ -84,6 +84,12 @@ pub const SETTINGS: &[Setting] = &[
         about: "the port of line protocol over TCP, as QuestDB's",
     },
     Setting {
+        name: "stream_port",
+        kind: Kind::Port,
+        default: "8888",
+        about: "the port of raw streams, as CakeDB's",
+    },
+    Setting {
         name: "connections_max",
         kind: Kind::Count,
         default: "4096",
@@ -142,6 +148,18 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Time,
         default: "1ms",
         about: "how long rows of line protocol over TCP wait for more before they are committed",
+    },
+    Setting {
+        name: "stream_memory",
+        kind: Kind::Bytes,
+        default: "1GB",
+        about: "how much documents of streams may take that wait for the disk; past that no more are read",
+    },
+    Setting {
+        name: "stream_patience",
+        kind: Kind::Time,
+        default: "30s",
+        about: "how long a connection of streams waits for room in stream_memory before it is closed; 0 for as long as it takes",
     },
     Setting {
         name: "qwp_message_bytes_max",
@@ -208,6 +226,12 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Switch,
         default: "true",
         about: "whether rows make columns that are not there",
+    },
+    Setting {
+        name: "auto_create_streams",
+        kind: Kind::Switch,
+        default: "true",
+        about: "whether opening a stream makes one that is not there",
     },
     Setting {
         name: "shutdown_timeout",

@@ -49,4 +49,6 @@ pub(crate) enum Command {
     /// For the configuration of the assistant's program. The database is opened for reading, also beside a server that
     /// writes it; a server that runs answers at /mcp itself.
     Mcp(crate::mcp::Args),
+    /// Raw streams: documents as they came
+    Stream(crate::stream::Args),
 }

@@ -21,6 +21,7 @@ mod open;
 mod output;
 mod serve;
 mod sql;
+mod stream;
 mod units;
 
 use clap::Parser;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Mcp(args) => mcp::run(&args),
+        Command::Stream(args) => stream::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,6 +12,7 @@ mod mcp;
 mod pg;
 mod qwp;
 mod rest;
+mod stream;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -36,7 +37,7 @@ impl Served {
 
     fn over(database: Database, settings: &[(&str, &str)]) -> Self {
         let mut all = Settings::default();
-        for port in ["http_port", "influx_port", "pg_port", "flight_port", "ilp_port"] {
+        for port in ["http_port", "influx_port", "pg_port", "flight_port", "ilp_port", "stream_port"] {
             all.set(port, "0", Origin::Flag).expect("a port");
         }
         for (name, value) in settings {

@@ -935,7 +935,7 @@ fn rows_that_are_cut_off_leave_nothing() {
 #[test]
 fn ports_that_are_not_flights() {
     with_server(|served| async move {
-        for port in ["http_port", "influx_port", "pg_port", "ilp_port"] {
+        for port in ["http_port", "influx_port", "pg_port", "ilp_port", "stream_port"] {
             let url = format!("tickstone://{}", served.address(port));
             let error = Client::connect(&url).await.expect_err(port);
             let told =

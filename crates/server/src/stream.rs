@@ -1,0 +1,309 @@
+//! Raw streams, by CakeDB's protocol: documents come without an answer, questions are answered in order.
+//!
+//! What comes goes into the buffer of its stream and is read no further while the buffers of all streams are full
+//! (`stream_memory`); a connection that is kept waiting for longer than `stream_patience` is closed. A question waits
+//! until the connection's own documents of that stream are on stable storage. Whatever cannot be answered or stored ends
+//! the connection, and the log says why: a client that was not disconnected may count on its documents.
+
+use crate::metrics::Counter;
+use crate::shared::Shared;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tickstone_engine::streams::{DOCUMENT_BYTES_LIMIT, Documents, Stream, StreamSettings};
+use tickstone_engine::{EngineError, Result};
+use tickstone_wire::stream::{BadRequest, HEADER_BYTES, Read, Request, read};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tracing::{debug, warn};
+
+/// Bytes asked of the socket at once.
+const READ_BYTES: usize = 512 << 10;
+/// How often a connection that waits for room looks again.
+const ROOM_PAUSE: Duration = Duration::from_millis(1);
+/// The longest body that an answer can have.
+const BODY_BYTES_MAX: u64 = u32::MAX as u64;
+/// Bytes that are read behind the moment at which the server is told to stop.
+const LAST_BYTES: usize = 16 << 20;
+
+/// A stream that the connection has opened.
+struct Opened {
+    stream: Stream,
+    document_bytes_max: usize,
+    /// The number of the connection's last document.
+    last: u64,
+}
+
+struct Connection {
+    shared: Arc<Shared>,
+    peer: SocketAddr,
+    opened: HashMap<u16, Opened>,
+    patience: Duration,
+    bytes: Vec<u8>,
+    /// Where the first request that was not served begins.
+    at: usize,
+}
+
+/// Why a connection ends.
+enum End {
+    /// The client closed it, or the server stops.
+    Quietly(&'static str),
+    /// What came cannot be served.
+    Because(String),
+}
+
+impl From<EngineError> for End {
+    fn from(error: EngineError) -> Self {
+        End::Because(error.to_string())
+    }
+}
+
+impl From<BadRequest> for End {
+    fn from(bad: BadRequest) -> Self {
+        End::Because(bad.to_string())
+    }
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    mut socket: TcpStream,
+    peer: SocketAddr,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let patience = shared.settings.time("stream_patience").unwrap_or(Duration::MAX);
+    let (opened, bytes) = (HashMap::new(), Vec::new());
+    let mut connection = Connection { shared, peer, opened, patience, bytes, at: 0 };
+    let Err(end) = connection.run(&mut socket, &mut stopping).await;
+    match end {
+        End::Quietly(why) => debug!(%peer, why, "streams: connection ended"),
+        End::Because(why) => {
+            connection.shared.metrics.add(Counter::StreamConnectionsCut, 1);
+            warn!(%peer, "streams: {why}; the connection is closed");
+        }
+    }
+}
+
+impl Connection {
+    async fn run(
+        &mut self,
+        socket: &mut TcpStream,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> std::result::Result<std::convert::Infallible, End> {
+        loop {
+            let wanted = self.serve_what_came(socket).await?;
+            self.make_room(wanted);
+            let read = tokio::select! {
+                read = socket.read_buf(&mut self.bytes) => read,
+                _ = stopping.changed() => return self.last(socket).await,
+            };
+            match read {
+                Ok(0) if self.at < self.bytes.len() => {
+                    return Err(End::Because(
+                        "the connection ended within a request, which is lost".to_string(),
+                    ));
+                }
+                Ok(0) => return Err(End::Quietly("closed by the client")),
+                Ok(bytes) => self.shared.metrics.add(Counter::StreamBytes, bytes as u64),
+                Err(error) => {
+                    debug!(peer = %self.peer, %error, "streams: cannot read");
+                    return Err(End::Quietly("the client is gone"));
+                }
+            }
+        }
+    }
+
+    /// Reads what had come when the server was told to stop.
+    async fn last(&mut self, socket: &mut TcpStream) -> std::result::Result<std::convert::Infallible, End> {
+        let mut left = LAST_BYTES;
+        loop {
+            let wanted = self.serve_what_came(socket).await?;
+            self.make_room(wanted);
+            match socket.try_read_buf(&mut self.bytes) {
+                Ok(bytes @ 1..) if bytes <= left => left -= bytes,
+                Ok(1..) => {
+                    let what = "the server stops while the client sends; what it sends is lost";
+                    return Err(End::Because(what.to_string()));
+                }
+                _ => return Err(End::Quietly("the server stops")),
+            }
+        }
+    }
+
+    /// Serves all whole requests that have come; the bytes of the one that has begun.
+    async fn serve_what_came(&mut self, socket: &mut TcpStream) -> std::result::Result<usize, End> {
+        loop {
+            let limit = self.document_bytes_max();
+            match read(&self.bytes[self.at..], limit)? {
+                Read::Part(bytes) => return Ok(bytes),
+                Read::Whole(Request::Append { stream, .. }, _) => {
+                    self.wait_for_room().await?;
+                    self.append_all(stream)?;
+                }
+                Read::Whole(request, size) => {
+                    let answer = self.question(&request)?;
+                    self.at += size;
+                    self.answer(answer, socket).await?;
+                }
+            }
+        }
+    }
+
+    /// The longest document of the request that comes next: that of its stream, once its id is there.
+    fn document_bytes_max(&self) -> usize {
+        let id = self.bytes.get(self.at + HEADER_BYTES..).and_then(|bytes| bytes.first_chunk());
+        let opened = id.and_then(|id| self.opened.get(&u16::from_be_bytes(*id)));
+        opened.map_or(DOCUMENT_BYTES_LIMIT as usize, |opened| opened.document_bytes_max)
+    }
+
+    /// Hands over the documents for one stream that have come one after the other.
+    fn append_all(&mut self, id: u16) -> std::result::Result<(), End> {
+        let unknown = || End::Because(format!("there is no stream {id} on this connection"));
+        let opened = self.opened.get_mut(&id).ok_or_else(unknown)?;
+        let (bytes, most) = (&self.bytes, opened.document_bytes_max);
+        let (mut at, mut count) = (self.at, 0);
+        let documents = std::iter::from_fn(|| match read(&bytes[at..], most) {
+            Ok(Read::Whole(Request::Append { stream, document }, size)) if stream == id => {
+                (at, count) = (at + size, count + 1);
+                Some(document)
+            }
+            _ => None,
+        });
+        opened.last = opened.stream.push(documents)?;
+        self.at = at;
+        self.shared.metrics.add(Counter::StreamDocuments, count);
+        Ok(())
+    }
+
+    /// Waits until the buffers of all streams have room.
+    async fn wait_for_room(&self) -> std::result::Result<(), End> {
+        let streams = self.shared.database.engine().streams();
+        if streams.has_room() {
+            return Ok(());
+        }
+        self.shared.metrics.add(Counter::StreamWaits, 1);
+        let began = Instant::now();
+        while !streams.has_room() {
+            if began.elapsed() > self.patience {
+                let bytes = streams.buffered_bytes();
+                let what = format!(
+                    "{bytes} bytes wait for the disk, more than stream_memory, for longer than stream_patience"
+                );
+                return Err(End::Because(what));
+            }
+            sleep(ROOM_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// What is to be done for a request that is no append.
+    fn question(&self, request: &Request<'_>) -> std::result::Result<Answer, End> {
+        let opened = |id: u16| {
+            let unknown = || End::Because(format!("there is no stream {id} on this connection"));
+            self.opened.get(&id).map(|opened| (opened.stream.clone(), opened.last)).ok_or_else(unknown)
+        };
+        Ok(match *request {
+            Request::NoOp | Request::Append { .. } => Answer::None,
+            Request::Open { name } => Answer::Open(name.to_string()),
+            Request::Range { stream, from, to } => {
+                Answer::Documents(opened(stream)?, Wanted::Range(from, to))
+            }
+            Request::Since { stream, from } => Answer::Documents(opened(stream)?, Wanted::Since(from)),
+            Request::LastBefore { stream, at } => Answer::Documents(opened(stream)?, Wanted::Last(at)),
+        })
+    }
+
+    async fn answer(&mut self, answer: Answer, socket: &mut TcpStream) -> std::result::Result<(), End> {
+        let gone = |_| End::Quietly("the client is gone");
+        match answer {
+            Answer::None => Ok(()),
+            Answer::Open(name) => {
+                let id = self.open(name).await?;
+                socket.write_all(&id.to_be_bytes()).await.map_err(gone)
+            }
+            Answer::Documents((stream, last), wanted) => {
+                let found = blocking(move || {
+                    stream.wait(last)?;
+                    wanted.select(&stream)
+                });
+                let documents = found.await?;
+                let bytes = u32::try_from(documents.bytes()).map_err(|_| {
+                    End::Because("a range of 4 GiB or more: ask for less of it at once".to_string())
+                })?;
+                socket.write_all(&bytes.to_be_bytes()).await.map_err(gone)?;
+                for slice in documents.slices() {
+                    socket.write_all(slice).await.map_err(gone)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The id of a stream, which is made where it is not there.
+    async fn open(&mut self, name: String) -> std::result::Result<u16, End> {
+        let engine = self.shared.database.engine().clone();
+        let may_make = self.shared.settings.switch("auto_create_streams");
+        let opened = blocking(move || match may_make {
+            true => engine.streams().get_or_create(&name, StreamSettings::default()),
+            false => engine.streams().get(&name),
+        });
+        let stream = opened.await?;
+        let id = u16::try_from(stream.id()).map_err(|_| End::Because("too many streams".to_string()))?;
+        let document_bytes_max = stream.settings().document_bytes_max as usize;
+        self.opened.entry(id).or_insert(Opened { stream, document_bytes_max, last: 0 });
+        Ok(id)
+    }
+
+    /// Lets go of what was served, and makes room for a request of so many bytes.
+    fn make_room(&mut self, wanted: usize) {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        if self.bytes.is_empty() && self.bytes.capacity() > 4 * READ_BYTES {
+            // Of a large document.
+            self.bytes = Vec::new();
+        }
+        self.bytes.reserve(wanted.saturating_sub(self.bytes.len()).max(READ_BYTES));
+    }
+}
+
+/// What a request is answered with.
+enum Answer {
+    None,
+    Open(String),
+    Documents((Stream, u64), Wanted),
+}
+
+/// Which documents are asked for.
+enum Wanted {
+    Range(u64, u64),
+    Since(u64),
+    Last(u64),
+}
+
+impl Wanted {
+    fn select(&self, stream: &Stream) -> Result<Documents> {
+        match *self {
+            // All of it, or none: what was left out could not be told.
+            Wanted::Range(from, to) => stream.range(from, to, BODY_BYTES_MAX + 1),
+            // Who asks for all goes on from the last it was given.
+            Wanted::Since(from) => match from.checked_add(1) {
+                Some(from) => stream.range(from, u64::MAX, BODY_BYTES_MAX),
+                None => Ok(Documents::default()),
+            },
+            Wanted::Last(at) => stream.last_before(at),
+        }
+    }
+}
+
+/// Does what waits for the disk on a thread that may.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> std::result::Result<T, End> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Ok(done?),
+        Err(_) => Err(End::Because("it met a defect".to_string())),
+    }
+}
