@@ -17,7 +17,7 @@ use tickstone_wire::stream::{BadRequest, HEADER_BYTES, Read, Request, read};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
 
 /// Bytes asked of the socket at once.
@@ -26,8 +26,9 @@ const READ_BYTES: usize = 512 << 10;
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 /// The longest body that an answer can have.
 const BODY_BYTES_MAX: u64 = u32::MAX as u64;
-/// Bytes that are read behind the moment at which the server is told to stop.
+/// Bytes that are read behind the moment at which the server is told to stop, and how long none come until it ends.
 const LAST_BYTES: usize = 16 << 20;
+const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// A stream that the connection has opened.
 struct Opened {
@@ -122,7 +123,11 @@ impl Connection {
         loop {
             let wanted = self.serve_what_came(socket).await?;
             self.make_room(wanted);
-            match socket.try_read_buf(&mut self.bytes) {
+            // What the client's system still holds comes in a moment.
+            let Ok(read) = timeout(LAST_PATIENCE, socket.read_buf(&mut self.bytes)).await else {
+                return Err(End::Quietly("the server stops"));
+            };
+            match read {
                 Ok(bytes @ 1..) if bytes <= left => left -= bytes,
                 Ok(1..) => {
                     let what = "the server stops while the client sends; what it sends is lost";

@@ -67,18 +67,16 @@ impl Shared {
             let mut bursts: Vec<Burst> = state.buffer.bursts.drain(..count).collect();
             drop(state);
             let (written, outcome) = self.write(&mut writing, &settings, &mut bursts);
+            let left = bursts.split_off(written);
             let mut state = self.state();
-            for burst in bursts.drain(..written) {
-                state.stable = burst.number + burst.documents - 1;
-                self.on.pool.put(burst);
+            if let Some(last) = bursts.last() {
+                state.stable = last.number + last.documents - 1;
             }
             // Those that were not written go back to the front.
-            for burst in bursts.into_iter().rev() {
-                if state.ending == Ending::Dropped {
-                    self.on.pool.put(burst);
-                } else {
-                    state.buffer.bursts.push_front(burst);
-                }
+            if state.ending == Ending::Dropped {
+                bursts.extend(left);
+            } else {
+                left.into_iter().rev().for_each(|burst| state.buffer.bursts.push_front(burst));
             }
             state.failure = outcome.as_ref().err().map(ToString::to_string);
             let is_over =
@@ -88,6 +86,8 @@ impl Shared {
             }
             drop(state);
             self.settled.notify_all();
+            // Memory is given back while nobody who appends waits for it.
+            bursts.into_iter().for_each(|burst| self.on.pool.put(burst));
             outcome?;
         }
     }

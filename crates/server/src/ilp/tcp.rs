@@ -22,7 +22,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 /// Bytes asked of the socket at once.
@@ -34,6 +34,9 @@ const COMMIT_BYTES: usize = 8 << 20;
 /// Bytes that are read behind the moment at which the server is told to stop: what the system held by then, and no more
 /// of a client that goes on sending.
 const LAST_BYTES: usize = 16 << 20;
+
+/// How long none come until it ends then.
+const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The most characters of a bad line that the log quotes.
 const LINE_CHARS: usize = 200;
@@ -152,14 +155,18 @@ impl Connection {
     }
 
     /// Reads what had come when the server was told to stop.
-    async fn last(&mut self, stream: &TcpStream) -> &'static str {
+    async fn last(&mut self, stream: &mut TcpStream) -> &'static str {
         let mut left = LAST_BYTES;
         loop {
             if !self.has_room() && !self.finished().await {
                 return "rows that cannot be stored";
             }
             self.bytes.reserve(READ_BYTES);
-            match stream.try_read_buf(&mut self.bytes) {
+            // What the client's system still holds comes in a moment.
+            let Ok(read) = timeout(LAST_PATIENCE, stream.read_buf(&mut self.bytes)).await else {
+                return "the server stops";
+            };
+            match read {
                 Ok(bytes @ 1..) if bytes <= left => {
                     left -= bytes;
                     if !self.parse() {
