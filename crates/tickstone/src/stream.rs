@@ -393,31 +393,16 @@ fn append(place: &Place, name: &str, file: Option<&Path>, whole: bool) -> Result
         },
     );
     let mut sink = Opened::open(place, name, true)?;
-    let mut count = 0_u64;
+    let mut count = 0;
     if whole {
         let mut document = Vec::new();
         input.read_to_end(&mut document).map_err(unread)?;
         sink.put(&[document])?;
         count = 1;
-    }
-    let mut documents: Vec<Vec<u8>> = Vec::new();
-    while !whole {
-        let mut line = Vec::new();
-        let ended = input.read_until(b'\n', &mut line).map_err(unread)? == 0;
-        if !ended {
-            if line.last() == Some(&b'\n') {
-                line.pop();
-            }
-            documents.push(line);
-        }
-        // What a slow feed brings is not held back.
-        if ended || documents.len() >= APPENDED_TOGETHER || input.buffer().is_empty() {
-            sink.put(&documents)?;
-            count += documents.len() as u64;
-            documents.clear();
-        }
-        if ended {
-            break;
+    } else {
+        while let Some(lines) = next_lines(&mut input).map_err(unread)? {
+            sink.put(&lines)?;
+            count += lines.len() as u64;
         }
     }
     sink.settle()?;
@@ -426,6 +411,24 @@ fn append(place: &Place, name: &str, file: Option<&Path>, whole: bool) -> Result
         if count == 1 { "1 document".to_string() } else { format!("{} documents", units::count(count)) }
     );
     Ok(())
+}
+
+/// The next lines, without their ends: as many as have come, so that what a slow feed brings is not held back.
+fn next_lines(input: &mut BufReader<Box<dyn Read>>) -> io::Result<Option<Vec<Vec<u8>>>> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = Vec::new();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(Some(lines).filter(|lines| !lines.is_empty()));
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        lines.push(line);
+        if lines.len() >= APPENDED_TOGETHER || input.buffer().is_empty() {
+            return Ok(Some(lines));
+        }
+    }
 }
 
 #[cfg(test)]

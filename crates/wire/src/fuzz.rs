@@ -128,6 +128,17 @@ pub fn ndjson(bytes: &[u8]) {
     ndjson::Parser::new(plan).parse(text, false);
 }
 
+/// Requests of streams: each that is read is written as it was.
+pub fn stream(bytes: &[u8]) {
+    let mut at = 0;
+    while let Ok(stream::Read::Whole(request, size)) = stream::read(&bytes[at..], 1 << 20) {
+        let mut again = Vec::new();
+        stream::put(&mut again, &request);
+        assert_eq!(again[stream::HEADER_BYTES..], bytes[at + stream::HEADER_BYTES..at + size]);
+        at += size;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,16 +208,5 @@ mod tests {
             csv(&bytes);
             ndjson(&bytes);
         }
-    }
-}
-
-/// Requests of streams: each that is read is written as it was.
-pub fn stream(bytes: &[u8]) {
-    let mut at = 0;
-    while let Ok(stream::Read::Whole(request, size)) = stream::read(&bytes[at..], 1 << 20) {
-        let mut again = Vec::new();
-        stream::put(&mut again, &request);
-        assert_eq!(again[stream::HEADER_BYTES..], bytes[at + stream::HEADER_BYTES..at + size]);
-        at += size;
     }
 }

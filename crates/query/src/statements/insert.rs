@@ -45,8 +45,8 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
         _ => {}
     }
     let mut streams = Vec::new();
-    for source in alike(source) {
-        let (_, stream) = session.start(ast::Statement::Query(source)).await?;
+    for source in alike(*source) {
+        let (_, stream) = session.start(ast::Statement::Query(Box::new(source))).await?;
         target.check_width(&stream.schema())?;
         streams.push(stream);
     }

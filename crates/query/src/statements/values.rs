@@ -5,6 +5,8 @@
 
 use sqlparser::ast::{CastKind, DataType, Expr, Parens, Query, SetExpr, SetOperator, SetQuantifier, Value};
 
+type Rows = Vec<Parens<Vec<Expr>>>;
+
 /// What a value is, where another beside it may be given its type.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
@@ -43,7 +45,7 @@ impl Kind {
 
 /// The rows of a query that is VALUES, as queries of rows that have the same kind of value in each place; the query
 /// itself where all of them are literals, or it is more than VALUES.
-pub(super) fn alike(mut query: Box<Query>) -> Vec<Box<Query>> {
+pub(super) fn alike(mut query: Query) -> Vec<Query> {
     let is_more = query.with.is_some() || query.order_by.is_some() || query.limit_clause.is_some();
     if !is_more && matches!(query.body.as_ref(), SetExpr::SetOperation { .. }) {
         return one_by_one(query);
@@ -54,7 +56,7 @@ pub(super) fn alike(mut query: Box<Query>) -> Vec<Box<Query>> {
     if is_more || values.rows.len() < 2 || !values.rows.iter().any(stated) {
         return vec![query];
     }
-    let mut runs: Vec<(Vec<Option<Kind>>, Vec<Parens<Vec<Expr>>>)> = Vec::new();
+    let mut runs: Vec<(Vec<Option<Kind>>, Rows)> = Vec::new();
     for row in std::mem::take(&mut values.rows) {
         let kinds: Vec<Option<Kind>> = row.content.iter().map(Kind::of).collect();
         match runs.last_mut().filter(|(known, _)| fit(known, &kinds)) {
@@ -69,7 +71,7 @@ pub(super) fn alike(mut query: Box<Query>) -> Vec<Box<Query>> {
             None => runs.push((kinds, vec![row])),
         }
     }
-    let with_rows = |(_, rows)| {
+    let with_rows = |(_, rows): (_, Rows)| {
         let mut one = query.clone();
         if let SetExpr::Values(values) = one.body.as_mut() {
             values.rows = rows;
@@ -81,7 +83,7 @@ pub(super) fn alike(mut query: Box<Query>) -> Vec<Box<Query>> {
 
 /// Rows of VALUES with sub-queries, which are a UNION ALL of SELECTs without FROM by now, as a query each: they are
 /// inserted in their order.
-fn one_by_one(query: Box<Query>) -> Vec<Box<Query>> {
+fn one_by_one(query: Query) -> Vec<Query> {
     fn rows(body: &SetExpr, found: &mut Vec<SetExpr>) -> bool {
         match body {
             SetExpr::SetOperation {

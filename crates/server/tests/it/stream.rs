@@ -117,8 +117,8 @@ fn what_cannot_be_ends_the_connection() {
         ends(socket);
         // What stood before it is there, nothing behind it.
         let began = Instant::now();
-        let count = format!("SELECT count(*) FROM stream('small') WHERE document = 'kept'");
-        served.wait_for(&count, place as i64 + 1);
+        let count = "SELECT count(*) FROM stream('small') WHERE document = 'kept'";
+        served.wait_for(count, place as i64 + 1);
         assert!(began.elapsed() < PATIENCE);
     }
     assert_eq!(served.number("SELECT count(*) FROM stream('small')"), Some(cases.len() as i64));
