@@ -8,6 +8,7 @@ use crate::core::counters::{Counters, MaintenanceStats};
 use crate::core::memory::Memory;
 use crate::core::{Core, EngineOptions};
 use crate::disk::{Disk, FileDisk, Reading};
+use crate::paths::RESTORE_FILE;
 use crate::recovery::{self, READS_MAX, Reader, Recovered};
 use crate::store::manifest::ImportRecord;
 use crate::store::publisher::Publisher;
@@ -28,7 +29,7 @@ use crate::write::tables;
 use crate::write::transaction::Transaction;
 use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use tickstone_model::{AlterTable, SyncPolicy, TableSchema, TimeRange};
@@ -92,6 +93,7 @@ impl Engine {
     /// As [`Self::open_read_only`].
     pub fn open_read_only_on(disk: Arc<dyn Disk>, options: EngineOptions) -> Result<Self> {
         let disk: Arc<dyn Disk> = Arc::new(Reading::new(disk));
+        check_restored(switch::settled(&disk)?.as_ref())?;
         let (reader, snapshot) = Reader::open(&disk)?;
         let publisher = Arc::new(Publisher::new(snapshot));
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
@@ -106,6 +108,7 @@ impl Engine {
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         switch::finish(disk.as_ref())?;
+        check_restored(disk.as_ref())?;
         let Recovered { mut snapshot, last_position, next_table, clean, names } =
             recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
@@ -477,6 +480,14 @@ impl Engine {
         let core = self.core("maintenance")?;
         core.tape.sync_due()?;
         maintenance::maintain_step(core)
+    }
+}
+
+/// Refuses a directory into which a restore was begun and not finished: it would look like a database with less in it.
+fn check_restored(disk: &dyn Disk) -> Result<()> {
+    match disk.read(Path::new(RESTORE_FILE)) {
+        Ok(_) => Err(EngineError::RestoreUnfinished),
+        Err(_) => Ok(()),
     }
 }
 

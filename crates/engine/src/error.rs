@@ -254,6 +254,15 @@ pub enum EngineError {
         /// The failure that stopped it.
         cause: String,
     },
+    /// There is nothing to restore.
+    #[error("{found}, and no backup or database")]
+    NoBackup {
+        /// What is there, as a sentence's beginning.
+        found: String,
+    },
+    /// A restore into this directory was cut short: what is there is not all of it.
+    #[error("a restore into this directory was not finished; begin it again")]
+    RestoreUnfinished,
     /// A second hold.
     #[error("a state of the database is held already, in its folder hold; CHECKPOINT RELEASE lets go of it")]
     AlreadyHeld,

@@ -4,14 +4,16 @@
 //! they are no protection against bytes that were made to fit.
 
 use crate::checksum;
+use crate::clock::{Clock, SystemClock};
 use crate::disk::{Disk, FileBytes, MemoryDisk};
 use crate::part::{ColumnBound, ColumnPoints, Part, StatValue};
 use crate::store::dictionary::Dictionary;
 use crate::store::manifest::{Manifest, unpack};
+use crate::streams::{StreamSettings, Streams};
 use crate::tape::change::decode_change;
 use crate::tape::frame::{classify_tail, read_frame};
 use crate::tape::named::{TAPE_MANIFEST, TapeManifest};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_model::{ColumnType, TableSchema, TimeRange};
 
@@ -63,6 +65,52 @@ pub fn manifest(bytes: &[u8]) {
 /// A tape manifest.
 pub fn tape_manifest(bytes: &[u8]) {
     let _ = checksum::passed_over(|| TapeManifest::load(&holding(Path::new(TAPE_MANIFEST), bytes)));
+}
+
+/// A file of a stream, which the first byte names: its log, an index beside a log, or its name and settings. It is
+/// opened for writing, read and appended to.
+pub fn stream(bytes: &[u8]) {
+    let Some((which, contents)) = bytes.split_first() else { return };
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    for (place, (path, golden)) in some_stream().into_iter().enumerate() {
+        if let Ok(mut file) = disk.create(&path) {
+            // A disk in memory takes everything.
+            let _ = file.append(if place == usize::from(*which) { contents } else { &golden });
+        }
+    }
+    checksum::passed_over(|| {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let Ok(streams) = Streams::open(&disk, &clock, 1 << 20, false) else { return };
+        for stream in streams.all().unwrap_or_default() {
+            for (from, to, most) in [(0, u64::MAX, u64::MAX), (5, 1 << 60, 100)] {
+                let _ = stream.range(from, to, most).map(|found| found.entries().count());
+                let _ = stream.after(from, most).map(|found| found.last());
+                let _ = stream.last_before(to).map(|found| found.bytes());
+            }
+            let _ = stream.stats();
+            let _ = stream.push([&b"next"[..]]);
+            let _ = stream.flush();
+        }
+    });
+}
+
+/// The files of a small stream: a log, its index, and its name and settings.
+pub fn some_stream() -> Vec<(PathBuf, Vec<u8>)> {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let Ok(streams) = Streams::open(&disk, &clock, 1 << 20, false) else { return Vec::new() };
+    let settings = StreamSettings { index_documents: 2, ..StreamSettings::default() };
+    if let Ok(stream) = streams.create("raw", settings) {
+        for number in 0..20_u8 {
+            // It is there: nothing fails on a disk in memory.
+            let _ = stream.push([[number; 30].as_slice(), b"", b"text"]);
+            let _ = stream.flush();
+        }
+    }
+    streams.close();
+    let paths = ["streams/1/0000000000000001.log", "streams/1/0000000000000001.index", "streams/1/stream"];
+    let read = |path: &str| Some((PathBuf::from(path), disk.read(Path::new(path)).ok()?.to_vec()));
+    paths.into_iter().filter_map(read).collect()
 }
 
 /// A symbol file.

@@ -125,6 +125,19 @@ fn tape_manifests_of_any_bytes() {
 }
 
 #[test]
+fn files_of_streams_of_any_bytes() {
+    let files = some_stream();
+    assert_eq!(files.len(), 3);
+    let named = |(place, (_, bytes)): (usize, (_, Vec<u8>))| [vec![place as u8], bytes].concat();
+    let seeds: Vec<Vec<u8>> = files.into_iter().enumerate().map(named).collect();
+    // The first byte stays: it names the file.
+    for seed in seeds {
+        let which = seed[0];
+        check("stream", &[seed], |bytes| stream(&[&[which], bytes.get(1..).unwrap_or_default()].concat()));
+    }
+}
+
+#[test]
 fn symbol_files_of_any_bytes() {
     check("symbols", &[golden("tables/1/symbols-1")], symbols);
 }

@@ -328,7 +328,8 @@ fn check_header(path: &Path, bytes: &[u8], first: u64) -> Result<bool> {
 /// The first whole frame of entries from byte `at` on, before byte `end`, and where it stands.
 pub(super) fn next_frame(bytes: &[u8], at: u64, end: u64) -> Option<(u64, Frame<'_>)> {
     let bytes = bytes.get(..usize::try_from(end).ok()?)?;
-    let at = usize::try_from(at).ok()?;
+    // An index may say anything.
+    let at = usize::try_from(at).ok().filter(|at| *at < bytes.len())?;
     let whole = |at: usize| read_frame(bytes, at).ok().filter(|frame| frame.header.kind == KIND_DOCUMENTS);
     let found = |at: usize| whole(at).map(|frame| (at as u64, frame));
     found(at).or_else(|| markers(bytes, at + 1).find_map(found))

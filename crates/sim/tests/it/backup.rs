@@ -167,9 +167,27 @@ fn a_restore_brings_everything_back_and_can_be_begun_again() {
             assert_eq!(read(&left), state);
             continue;
         }
+        // Until then it is no database, unless its last step is finished by who opens it.
+        if files.iter().any(|(path, _)| path.starts_with("RESTORE")) {
+            match open(&copy(&left)) {
+                Ok(engine) => assert_eq!(contents(&engine), state),
+                Err(error) => assert!(matches!(error, EngineError::RestoreUnfinished), "{error}"),
+            }
+        }
         restore(&shared(&kept), &shared(&left), &mut |_| {}).unwrap();
         assert_eq!(read(&left), state, "cut after {}", image.calls);
     }
+}
+
+#[test]
+fn what_is_no_database_is_not_restored() {
+    let (from, to) = (CrashDisk::new(), CrashDisk::new());
+    let error = restore(&shared(&from), &shared(&to), &mut |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "the source is empty, and no backup or database");
+    shared(&from).create(std::path::Path::new("trades.csv")).unwrap();
+    let error = restore(&shared(&from), &shared(&to), &mut |_| {}).unwrap_err();
+    assert_eq!(error.to_string(), "the source holds trades.csv, and no backup or database");
+    assert!(to.files().is_empty());
 }
 
 #[test]

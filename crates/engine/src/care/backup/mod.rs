@@ -24,7 +24,7 @@ pub(crate) use source::Source;
 
 use crate::care::check::Progress;
 use crate::disk::Disk;
-use crate::paths::{BACKUP_FILE, LOCK_FILE, RESTORE_FILE};
+use crate::paths::{BACKUP_FILE, LOCK_FILE, RESTORE_FILE, STREAMS_DIR, TABLES_DIR, TAPE_DIR};
 use crate::store::manifest::{Manifest, list_tables};
 use crate::store::switch;
 use crate::{EngineError, Result};
@@ -82,20 +82,29 @@ pub(crate) fn copy_into(
 /// Copies a backup, or any database that nobody writes, into an empty directory, and verifies it.
 ///
 /// # Errors
-/// [`EngineError::NotEmpty`] where `to` holds anything but a restore that was cut short,
-/// [`EngineError::Damaged`], [`EngineError::Io`].
+/// [`EngineError::NotEmpty`] where `to` holds anything but a restore that was cut short, [`EngineError::NoBackup`] where
+/// `backup` holds none, [`EngineError::Damaged`], [`EngineError::Io`].
 pub fn restore(
     backup: &Arc<dyn Disk>,
     to: &Arc<dyn Disk>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<BackupSummary> {
-    let names = names(to.as_ref())?;
+    let found = names(to.as_ref())?;
     let marker = Path::new(RESTORE_FILE);
     // Cut short within the switch it is finished here, and nothing is left to copy.
-    let begun = names.iter().any(|name| name == RESTORE_FILE);
+    let begun = found.iter().any(|name| name == RESTORE_FILE);
     switch::finish(to.as_ref())?;
-    if !begun && !names.is_empty() {
-        return Err(EngineError::NotEmpty { found: names.join(", ") });
+    if !begun && !found.is_empty() {
+        return Err(EngineError::NotEmpty { found: found.join(", ") });
+    }
+    let held = names(backup.as_ref())?;
+    if !held.iter().any(|name| matches!(name.as_str(), BACKUP_FILE | TAPE_DIR | TABLES_DIR | STREAMS_DIR)) {
+        let found = if held.is_empty() {
+            "the source is empty".to_string()
+        } else {
+            format!("the source holds {}", held.join(", "))
+        };
+        return Err(EngineError::NoBackup { found });
     }
     let source = Source::of_closed(backup)?;
     if !begun {
