@@ -511,6 +511,8 @@ fn nearest(word: &str) -> Option<&'static str> {
     SETTINGS
         .iter()
         .map(|setting| setting.name)
+        // Of those that are as near, the first.
+        .rev()
         .max_by_key(|name| shared(name))
         .filter(|name| shared(name) > 0)
 }

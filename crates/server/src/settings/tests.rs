@@ -38,7 +38,7 @@ fn what_cannot_be_is_told() {
     let refused = |name: &str, value: &str| {
         Settings::default().set(name, value, Origin::Flag).expect_err("it cannot be").to_string()
     };
-    assert_eq!(refused("port", "1"), "there is no setting 'port'; did you mean 'ilp_port'?");
+    assert_eq!(refused("port", "1"), "there is no setting 'port'; did you mean 'http_port'?");
     assert_eq!(refused("xyz", "1"), "there is no setting 'xyz'");
     assert_eq!(
         refused("http_port", "70000"),
