@@ -258,7 +258,10 @@ impl Connection {
         let stream = opened.await?;
         let id = u16::try_from(stream.id()).map_err(|_| End::Because("too many streams".to_string()))?;
         let document_bytes_max = stream.settings().document_bytes_max as usize;
-        self.opened.entry(id).or_insert(Opened { stream, document_bytes_max, last: 0 });
+        // One that was dropped may have left its id to another.
+        if self.opened.get(&id).is_none_or(|opened| opened.stream.check().is_err()) {
+            self.opened.insert(id, Opened { stream, document_bytes_max, last: 0 });
+        }
         Ok(id)
     }
 

@@ -129,6 +129,15 @@ fn what_cannot_be_ends_the_connection() {
     served.database.engine().streams().drop("small").unwrap();
     socket.write_all(&append(id, b"x")).unwrap();
     ends(socket);
+    // Whoever opens it anew on the same connection has the new one, which has the same id.
+    served.database.engine().streams().create("small", small).unwrap();
+    let mut socket = served.connect("stream_port");
+    let id = open(&mut socket, 1, "small");
+    served.database.engine().streams().drop("small").unwrap();
+    served.database.engine().streams().create("small", small).unwrap();
+    assert_eq!(open(&mut socket, 1, "small"), id);
+    socket.write_all(&append(id, b"new")).unwrap();
+    assert_eq!(ask(&mut socket, 4, id, &[0])[0].1, b"new");
 }
 
 #[test]
