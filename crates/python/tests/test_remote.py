@@ -32,7 +32,7 @@ class Server:
     """`tickstone serve` with nothing but the port of Flight."""
 
     def __init__(self, data: pathlib.Path) -> None:
-        off = [f"--{port}-port=off" for port in ("http", "influx", "pg", "ilp")]
+        off = [f"--{port}-port=off" for port in ("http", "influx", "pg", "ilp", "stream")]
         command = [str(PROGRAM), "serve", "--data", str(data), "--flight-port=0", *off]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self.process.stdout is not None
