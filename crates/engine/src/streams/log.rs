@@ -15,7 +15,7 @@ impl Log {
     /// Looks at the files that are there. The writer cuts a torn end off, and closes what was left open.
     ///
     /// # Errors
-    /// [`EngineError::Io`], [`EngineError::Damaged`], [`EngineError::NewerFormat`].
+    /// [`EngineError::Io`], [`EngineError::NewerFormat`].
     pub(super) fn open(disk: &dyn Disk, stream: u32, settings: &StreamSettings) -> Result<Self> {
         let mut log = Self::default();
         for (first, len) in list_segments(disk, stream)? {
@@ -26,7 +26,7 @@ impl Log {
             let path = segment_path(stream, first);
             let bytes = disk.read(&path).map_err(EngineError::io("read", &path))?;
             let mut segment = Segment::new(first);
-            let good = segment.read_on(&path, &bytes, settings)?;
+            let good = segment.read_on(&path, &bytes, settings, false)?.good;
             drop(bytes);
             if segment.documents == 0 && segment.damaged_bytes == 0 {
                 segment.remove(disk, stream)?;
@@ -35,7 +35,8 @@ impl Log {
             // Also makes stable what a killed process left in the system's memory alone.
             disk.truncate(&path, good).map_err(EngineError::io("cut", &path))?;
             segment.closed = true;
-            segment.save_index(disk, stream)?;
+            // A full disk must not keep the database closed: without an index it is read through again.
+            let _ = segment.save_index(disk, stream);
             log.segments.push(segment);
         }
         Ok(log)
@@ -60,7 +61,7 @@ impl Log {
                         Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                         other => other.map_err(EngineError::io("read", &path))?,
                     };
-                    segment.read_on(&path, &bytes, settings)?;
+                    segment.read_on(&path, &bytes, settings, false)?;
                 }
             }
             self.segments.push(segment);
@@ -75,6 +76,11 @@ impl Log {
     /// The number of the next document: above every one that was given, as far as is known.
     pub(super) fn next_number(&self) -> u64 {
         self.segments.last().map_or(1, |segment| segment.last.max(segment.first) + 1)
+    }
+
+    /// The number of the last document.
+    pub(super) fn last(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.last).max().unwrap_or(0)
     }
 
     pub(super) fn bytes(&self) -> u64 {

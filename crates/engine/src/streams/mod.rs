@@ -150,10 +150,11 @@ impl Streams {
     /// # Errors
     /// [`EngineError::NoSuchStream`]; [`EngineError::Io`] where another process writes it.
     pub fn get(&self, name: &str) -> Result<Stream> {
-        if let Some(stream) = self.all()?.into_iter().find(|stream| stream.name() == name) {
-            return Ok(stream);
+        if self.on.follows {
+            self.all()?;
         }
-        Err(EngineError::NoSuchStream { name: name.to_string() })
+        let found = lock(&self.open).get(name).cloned();
+        found.ok_or_else(|| EngineError::NoSuchStream { name: name.to_string() })
     }
 
     /// All streams, by name.

@@ -115,11 +115,31 @@ impl Wanted {
 }
 
 /// A file to be read, from and to a byte.
-struct Stretch {
+pub(super) struct Stretch {
     first: u64,
     closed: bool,
     from: u64,
     to: u64,
+}
+
+impl Stretch {
+    fn of(segment: &Segment, from: u64) -> Self {
+        Self { first: segment.first, closed: segment.closed, from, to: segment.bytes }
+    }
+}
+
+/// Where the documents wanted are, in order.
+pub(super) fn stretches(log: &Log, wanted: &Wanted) -> Vec<Stretch> {
+    let from =
+        |segment: &Segment| segment.start(|entry| wanted.of(entry.number, entry.ts_us) > wanted.begin());
+    let segments = log.segments.iter().filter(|segment| wanted.overlaps(segment));
+    segments.map(|segment| Stretch::of(segment, from(segment))).collect()
+}
+
+/// Where the newest document older than `at_us` is, the newest file first.
+pub(super) fn stretches_before(log: &Log, at_us: u64) -> Vec<Stretch> {
+    let older = log.segments.iter().rev().filter(|of| of.documents > 0 && of.first_ts_us < at_us);
+    older.map(|segment| Stretch::of(segment, segment.start(|entry| entry.ts_us >= at_us))).collect()
 }
 
 /// Selects documents, the first ones up to `most` bytes of entries.
@@ -129,18 +149,10 @@ struct Stretch {
 pub(super) fn select(
     disk: &dyn Disk,
     stream: u32,
-    log: &Log,
+    stretches: Vec<Stretch>,
     wanted: &Wanted,
     most: u64,
 ) -> Result<Documents> {
-    let stretch = |segment: &Segment| Stretch {
-        first: segment.first,
-        closed: segment.closed,
-        from: segment.start(|entry| wanted.of(entry.number, entry.ts_us) > wanted.begin()),
-        to: segment.bytes,
-    };
-    let stretches: Vec<_> =
-        log.segments.iter().filter(|segment| wanted.overlaps(segment)).map(stretch).collect();
     let mut found = Documents::default();
     for stretch in stretches {
         let Some(file) = read_segment(disk, stream, stretch.first, stretch.closed)? else { continue };
@@ -192,16 +204,19 @@ fn first_ts_us(payload: &[u8]) -> u64 {
 ///
 /// # Errors
 /// [`EngineError::Io`].
-pub(super) fn last_before(disk: &dyn Disk, stream: u32, log: &Log, at_us: u64) -> Result<Documents> {
+pub(super) fn last_before(
+    disk: &dyn Disk,
+    stream: u32,
+    stretches: Vec<Stretch>,
+    at_us: u64,
+) -> Result<Documents> {
     let mut found = Documents::default();
-    let older = |segment: &&Segment| segment.documents > 0 && segment.first_ts_us < at_us;
-    for segment in log.segments.iter().rev().filter(older) {
-        let Some(file) = read_segment(disk, stream, segment.first, segment.closed)? else { continue };
+    for stretch in stretches {
+        let Some(file) = read_segment(disk, stream, stretch.first, stretch.closed)? else { continue };
         // The stretch before may be damaged to its end: then from the beginning.
-        let near = segment.start(|entry| entry.ts_us >= at_us);
-        for mut at in [near, 0] {
+        for mut at in [stretch.from, 0] {
             let mut last = None;
-            while let Some((begins, frame)) = next_frame(&file, at, segment.bytes) {
+            while let Some((begins, frame)) = next_frame(&file, at, stretch.to) {
                 if first_ts_us(frame.payload) >= at_us {
                     break;
                 }

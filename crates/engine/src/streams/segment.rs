@@ -8,10 +8,10 @@
 use super::entry::{Entries, Entry};
 use super::settings::StreamSettings;
 use crate::codec::{Decoder, Encoder};
+use crate::disk::Disk;
 use crate::disk::checked::{read_checked, replace_file};
-use crate::disk::{Disk, FileBytes};
 use crate::paths::stream_dir;
-use crate::tape::frame::{Frame, FrameHeader, HEADER_BYTES, read_frame};
+use crate::tape::frame::{BrokenFrame, Frame, FrameHeader, HEADER_BYTES, Tail, classify_tail, read_frame};
 use crate::tape::scan::{Item, markers, scan_from};
 use crate::tape::segment::SEGMENT_HEADER_BYTES;
 use crate::{EngineError, Result};
@@ -73,13 +73,12 @@ pub(crate) fn list_segments(disk: &dyn Disk, stream: u32) -> Result<Vec<(u64, u6
     Ok(files.filter_map(|entry| Some((first(&entry.name)?, entry.len))).collect())
 }
 
-/// The bytes a file of the log begins with. `last_ts_us` is the time of the document before.
-pub(super) fn segment_header(first: u64, last_ts_us: u64) -> [u8; SEGMENT_HEADER_BYTES] {
+/// The bytes a file of the log begins with.
+pub(super) fn segment_header(first: u64) -> [u8; SEGMENT_HEADER_BYTES] {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
     bytes[16..24].copy_from_slice(&first.to_le_bytes());
-    bytes[24..32].copy_from_slice(&last_ts_us.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..36]);
     bytes[36..].copy_from_slice(&crc.to_le_bytes());
     bytes
@@ -138,37 +137,44 @@ impl Segment {
         self.index.extend_from_slice(&index[self.index.len()..]);
     }
 
-    /// Reads what there is of a file, from the bytes already known; how many bytes of it are good. The end of one
-    /// that nobody writes any more may be torn.
+    /// Reads what there is of a file, from the bytes already known. Its end may be torn unless it is `closed`.
     ///
     /// # Errors
-    /// [`EngineError::Damaged`] where it is none of ours, [`EngineError::NewerFormat`].
+    /// [`EngineError::NewerFormat`].
     pub(super) fn read_on(
         &mut self,
         path: &Path,
-        bytes: &FileBytes,
+        bytes: &[u8],
         settings: &StreamSettings,
-    ) -> Result<u64> {
-        if !check_header(path, bytes, self.first)? {
-            return Ok(0);
+        closed: bool,
+    ) -> Result<ReadOn> {
+        let mut read = ReadOn { good: 0, broken: Vec::new() };
+        match header_of(path, bytes, self.first)? {
+            Header::Unwritten => return Ok(read),
+            Header::Whole => {}
+            Header::Damaged if self.documents > 0 || self.damaged_bytes > 0 => {}
+            Header::Damaged => {
+                self.damaged_bytes += self.bytes;
+                read.broken.push((0..self.bytes, "the header's checksum does not match"));
+            }
         }
-        let mut good = self.bytes;
+        read.good = self.bytes;
         let at = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        scan_from(bytes, at, self.first.max(self.last + 1), true, |item| match item {
+        scan_from(bytes, at, self.first.max(self.last + 1), !closed, |item| match item {
             Item::Frame(at, frame) => {
                 let Some(added) = AddedFrame::of(at as u64, &frame) else { return };
                 self.add(settings, added);
-                good = self.bytes;
+                read.good = self.bytes;
             }
-            Item::Broken { extent, torn, .. } => {
-                if !torn {
-                    self.damaged_bytes += extent.len() as u64;
-                    self.bytes = extent.end as u64;
-                    good = self.bytes;
-                }
+            Item::Broken { torn: true, .. } => {}
+            Item::Broken { extent, reason, .. } => {
+                self.damaged_bytes += extent.len() as u64;
+                self.bytes = extent.end as u64;
+                read.good = self.bytes;
+                read.broken.push((extent.start as u64..extent.end as u64, reason));
             }
         });
-        Ok(good)
+        Ok(read)
     }
 
     /// A file that is closed, by the index beside it; `None` where that is missing, broken or of another length.
@@ -239,41 +245,23 @@ impl Segment {
     }
 }
 
-/// What a file of the log holds.
-#[derive(Debug, Default)]
-pub(crate) struct Surveyed {
-    pub(crate) documents: u64,
+/// What reading a file told beside its documents.
+#[derive(Debug)]
+pub(crate) struct ReadOn {
     /// Bytes of whole frames and damage between them: what follows was being written.
     pub(crate) good: u64,
     /// Where bytes are not what was written, and what is wrong with them.
     pub(crate) broken: Vec<(Range<u64>, &'static str)>,
-    /// Whether no other process or later opening adds to it.
-    pub(crate) closed: bool,
 }
 
-/// Reads a file of the log through, from these bytes of it.
+/// Reads a file of the log through, from these bytes of it; an index beside it tells that its end is not torn.
 ///
 /// # Errors
-/// [`EngineError::Damaged`] where it is none, [`EngineError::NewerFormat`].
-pub(crate) fn survey(disk: &dyn Disk, stream: u32, first: u64, bytes: &[u8]) -> Result<Surveyed> {
+/// [`EngineError::NewerFormat`].
+pub(crate) fn survey(disk: &dyn Disk, stream: u32, first: u64, bytes: &[u8]) -> Result<ReadOn> {
     let closed = Segment::of_index(disk, stream, first, bytes.len() as u64).is_some();
-    let mut found = Surveyed { closed, ..Surveyed::default() };
-    if !check_header(&segment_path(stream, first), bytes, first)? {
-        return Ok(found);
-    }
-    found.good = SEGMENT_HEADER_BYTES as u64;
-    scan_from(bytes, SEGMENT_HEADER_BYTES, first, !closed, |item| match item {
-        Item::Frame(at, frame) => {
-            found.documents += AddedFrame::of(at as u64, &frame).map_or(0, |added| added.documents);
-            found.good = (at + frame.size()) as u64;
-        }
-        Item::Broken { torn: true, .. } => {}
-        Item::Broken { extent, reason, .. } => {
-            found.good = extent.end as u64;
-            found.broken.push((extent.start as u64..extent.end as u64, reason));
-        }
-    });
-    Ok(found)
+    let path = segment_path(stream, first);
+    Segment::new(first).read_on(&path, bytes, &StreamSettings::default(), closed)
 }
 
 /// A frame that a file got.
@@ -304,25 +292,31 @@ impl AddedFrame {
     }
 }
 
-/// Whether a file's header is there; one that is not was not written to its end.
-fn check_header(path: &Path, bytes: &[u8], first: u64) -> Result<bool> {
-    let Some(header) = bytes.get(..SEGMENT_HEADER_BYTES) else { return Ok(false) };
-    if header.iter().all(|byte| *byte == 0) {
-        return Ok(false);
+/// What the first bytes of a file are.
+enum Header {
+    Whole,
+    /// Nothing of the file was ever stable.
+    Unwritten,
+    /// Not what was written; the frames behind it are found without it.
+    Damaged,
+}
+
+fn header_of(path: &Path, bytes: &[u8], first: u64) -> Result<Header> {
+    let whole = |header: &&[u8]| {
+        crc32c::crc32c(&header[..36]).to_le_bytes() == header[36..40] && &header[..8] == MAGIC
+    };
+    let Some(header) = bytes.get(..SEGMENT_HEADER_BYTES).filter(whole) else {
+        let broken = BrokenFrame { reason: "no header", extent: 0..SEGMENT_HEADER_BYTES };
+        return Ok(match classify_tail(bytes, 0, &broken) {
+            Tail::Torn => Header::Unwritten,
+            Tail::Damaged => Header::Damaged,
+        });
+    };
+    let found = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+    if found > VERSION {
+        return Err(EngineError::NewerFormat { path: path.to_path_buf(), found, known: VERSION });
     }
-    let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-    let damaged = |what| EngineError::damaged(path, 0, what);
-    if &header[..8] != MAGIC {
-        return Err(damaged("this is no file of a stream"));
-    }
-    let whole = crc32c::crc32c(&header[..36]) == u32_at(36);
-    if u32_at(8) > VERSION && whole {
-        return Err(EngineError::NewerFormat { path: path.to_path_buf(), found: u32_at(8), known: VERSION });
-    }
-    if !whole || header[16..24] != first.to_le_bytes() {
-        return Err(damaged("the header's checksum does not match"));
-    }
-    Ok(true)
+    Ok(if header[16..24] == first.to_le_bytes() { Header::Whole } else { Header::Damaged })
 }
 
 /// The first whole frame of entries from byte `at` on, before byte `end`, and where it stands.

@@ -10,7 +10,7 @@ use super::buffer::{Buffer, Pool};
 use super::entry::ENTRY_HEADER_BYTES;
 use super::log::Log;
 use super::rates::Rates;
-use super::read::{Documents, Wanted, last_before, select};
+use super::read::{Documents, Wanted, last_before, select, stretches, stretches_before};
 use super::settings::StreamSettings;
 use super::writer::Writing;
 use crate::clock::Clock;
@@ -99,6 +99,8 @@ pub(super) struct State {
     pub(super) ending: Ending,
     /// Why a write failed; those for which the disk is full are tried again.
     pub(super) failure: Option<String>,
+    /// How many writes failed.
+    pub(super) failures: u64,
     appended: (u64, u64),
     rates: Rates,
 }
@@ -129,6 +131,7 @@ impl Stream {
             thread: None,
             ending: Ending::Not,
             failure: None,
+            failures: 0,
             appended: (0, 0),
             rates: Rates::default(),
         };
@@ -189,7 +192,8 @@ impl Stream {
         self.push(documents)
     }
 
-    /// The same without waiting for room: whoever must not be held asks [`Self::has_room`] before.
+    /// The same without waiting for room: whoever must not be held asks
+    /// [`Streams::has_room`](super::Streams::has_room) before.
     ///
     /// # Errors
     /// As [`Self::append`].
@@ -239,11 +243,6 @@ impl Stream {
         Ok(last)
     }
 
-    /// Whether the buffers of all streams have room: below `stream_memory`.
-    pub fn has_room(&self) -> bool {
-        self.shared.on.pool.has_room()
-    }
-
     /// Whether it takes documents.
     ///
     /// # Errors
@@ -270,13 +269,26 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits until all that was appended is on stable storage.
+    /// Waits until all that was appended is on stable storage, or a write of it has failed.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// As [`Self::wait`]; where the disk is full, that: what was taken is written once there is room.
     pub fn flush(&self) -> Result<()> {
-        let last = self.shared.state().buffer.next - 1;
-        self.wait(last)
+        let shared = &self.shared;
+        if !shared.on.background {
+            return shared.write_all();
+        }
+        let mut state = shared.state();
+        let (last, failures) = (state.buffer.next - 1, state.failures);
+        while state.stable < last {
+            shared.check(&state)?;
+            if state.failures > failures {
+                let cause = state.failure.clone().unwrap_or_default();
+                return Err(EngineError::DiskFull { cause });
+            }
+            state = shared.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
     }
 
     /// Waits until a document after this number is on stable storage, at most so long; the number of the newest.
@@ -295,11 +307,6 @@ impl Stream {
         });
         let (state, _) = waiting.unwrap_or_else(PoisonError::into_inner);
         Ok(state.stable)
-    }
-
-    /// The number of the last document on stable storage.
-    pub fn last(&self) -> u64 {
-        self.shared.state().stable
     }
 
     /// Documents with these times (microseconds since the Unix epoch, both inclusive): the first of them up to `most`
@@ -326,7 +333,8 @@ impl Stream {
     pub fn last_before(&self, at_us: u64) -> Result<Documents> {
         let shared = &self.shared;
         shared.follow()?;
-        last_before(shared.on.disk.as_ref(), shared.id, &lock(&shared.log), at_us)
+        let stretches = stretches_before(&lock(&shared.log), at_us);
+        last_before(shared.on.disk.as_ref(), shared.id, stretches, at_us)
     }
 
     /// What it holds.
@@ -346,15 +354,15 @@ impl Stream {
         Ok(StreamStats { appended, rates, buffered, failure, ..settled })
     }
 
-    /// Takes no more documents; those taken are written.
+    /// Takes no more documents; those taken are written, unless the disk is full.
     ///
     /// # Errors
-    /// As [`Self::wait`].
+    /// As [`Self::flush`].
     pub(super) fn close(&self) -> Result<()> {
         let flushed = self.flush();
         self.shared.end(Ending::Closed);
-        let closed = self.shared.close_file();
-        flushed.and(closed)
+        self.shared.close_file();
+        flushed
     }
 
     /// Takes no more documents and throws away those taken.
@@ -434,8 +442,8 @@ impl Shared {
         let mut log = lock(&self.log);
         log.follow(self.on.disk.as_ref(), self.id, &settings)?;
         let mut state = self.state();
-        state.stable = log.next_number() - 1;
-        state.buffer.next = log.next_number();
+        state.stable = log.last();
+        state.buffer.next = state.stable + 1;
         Ok(())
     }
 
@@ -454,8 +462,9 @@ impl Shared {
 
     fn select(&self, wanted: &Wanted, most: u64) -> Result<Documents> {
         self.follow()?;
-        let log = lock(&self.log).clone();
-        select(self.on.disk.as_ref(), self.id, &log, wanted, most)
+        // The files are read without the lock: whoever writes is not to wait for that.
+        let stretches = stretches(&lock(&self.log), wanted);
+        select(self.on.disk.as_ref(), self.id, stretches, wanted, most)
     }
 
     /// Removes files that the settings let go.

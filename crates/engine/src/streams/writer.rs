@@ -79,6 +79,7 @@ impl Shared {
                 left.into_iter().rev().for_each(|burst| state.buffer.bursts.push_front(burst));
             }
             state.failure = outcome.as_ref().err().map(ToString::to_string);
+            state.failures += u64::from(outcome.is_err());
             let is_over =
                 |error: &EngineError| !matches!(error, EngineError::Io { source, .. } if is_full(source));
             if state.ending == Ending::Not && outcome.as_ref().is_err_and(is_over) {
@@ -102,11 +103,11 @@ impl Shared {
         let mut settled = 0;
         for (index, burst) in bursts.iter_mut().enumerate() {
             if writing.as_ref().is_some_and(|writing| self.is_full_grown(&writing.segment, settings)) {
-                let outcome = self.settle(writing).and_then(|()| self.close_segment(writing));
-                if let Err(error) = outcome {
-                    return (settled, Err(error));
+                if let Err(error) = self.settle(writing) {
+                    return (settled, Err(self.give_up(writing).err().unwrap_or(error)));
                 }
                 settled = index;
+                self.close_segment(writing);
             }
             if let Err(error) = self.write_frame(writing, settings, burst) {
                 // What the file has of it is cut off with it; what came before is written anew.
@@ -146,8 +147,7 @@ impl Shared {
             let path = path(burst.number);
             let mut file = self.on.disk.create(&path).map_err(EngineError::io("create", &path))?;
             let segment = Segment::new(burst.number);
-            let last_ts_us = lock(&self.log).last_ts_us();
-            let header = segment_header(burst.number, last_ts_us);
+            let header = segment_header(burst.number);
             let headed = file.append(&header).map_err(EngineError::io("write", &path));
             *writing = Some(Writing { file, segment, stable_bytes: 0 });
             headed?;
@@ -191,15 +191,17 @@ impl Shared {
     }
 
     /// Closes the file, all of which is settled, and lets old ones go.
-    fn close_segment(&self, writing: &mut Option<Writing>) -> Result<()> {
-        let Some(Writing { mut segment, file, .. }) = writing.take() else { return Ok(()) };
+    fn close_segment(&self, writing: &mut Option<Writing>) {
+        let Some(Writing { mut segment, file, .. }) = writing.take() else { return };
         drop(file);
         segment.closed = true;
-        segment.save_index(self.on.disk.as_ref(), self.id)?;
+        // Its documents are stable: without an index it is read through at the next opening.
+        let _ = segment.save_index(self.on.disk.as_ref(), self.id);
         if let Some(last) = lock(&self.log).segments.last_mut() {
             last.closed = true;
         }
-        self.expire()
+        // What could not be removed is found, and goes, at the next opening.
+        let _ = self.expire();
     }
 
     /// Leaves a file that could not be written to with what is stable of it.
@@ -222,8 +224,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn close_file(&self) -> Result<()> {
-        let mut writing = lock(&self.writing);
-        self.close_segment(&mut writing)
+    pub(super) fn close_file(&self) {
+        self.close_segment(&mut lock(&self.writing));
     }
 }

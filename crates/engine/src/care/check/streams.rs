@@ -64,19 +64,12 @@ fn segment(look: &mut Look<'_>, id: u32, first: u64) -> Result<()> {
         }
     };
     look.begin_file(&path, bytes.len() as u64);
-    let found = match survey(look.disk.as_ref(), id, first, &bytes) {
-        Ok(found) => found,
-        Err(error @ EngineError::NewerFormat { .. }) => return Err(error),
-        Err(error) => {
-            look.add(broken_file(&path, error).loses(None, None).remedy(Remedy::PassedOver));
-            return Ok(());
-        }
-    };
+    let found = survey(look.disk.as_ref(), id, first, &bytes)?;
     for (extent, reason) in found.broken {
         let finding = Finding::new(Severity::Damage, &path, reason).loses(None, None);
         look.add(finding.at(extent.start, Some(extent.end - extent.start)).remedy(Remedy::PassedOver));
     }
-    if !found.closed && found.good < bytes.len() as u64 {
+    if found.good < bytes.len() as u64 {
         let what = "the last write was cut short: nothing of it was read by anyone";
         let finding = Finding::new(Severity::Note, &path, what);
         let cut = bytes.len() as u64 - found.good;
