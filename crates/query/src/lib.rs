@@ -59,4 +59,4 @@ pub use provider::SnapshotTable;
 pub use running::QueryProgress;
 pub use session::{Description, Outcome, Session};
 pub use system::SystemCatalog;
-pub use texts::{array_elements, parse_bytes, without_exponent};
+pub use texts::{array_elements, parse_bytes, parse_size, without_exponent};

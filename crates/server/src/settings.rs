@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
-use tickstone_query::ShownSetting;
+use tickstone_query::{ShownSetting, parse_size};
 use tracing::warn;
 
 /// What the names of variables of the environment begin with.
@@ -473,17 +473,9 @@ fn word_fits(name: &str, value: &str) -> bool {
     }
 }
 
-/// A size in bytes: `512`, `64KB`, `64MB`, `1GB`, powers of 1,024.
+/// A size in bytes, as the options of streams have them.
 fn parse_bytes(text: &str) -> Option<usize> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 1,
-        "KB" | "KIB" => 1 << 10,
-        "MB" | "MIB" => 1 << 20,
-        "GB" | "GIB" => 1 << 30,
-        _ => return None,
-    };
-    digits.trim().parse::<usize>().ok()?.checked_mul(unit)
+    usize::try_from(parse_size(text)?).ok()
 }
 
 /// A time: `500us`, `1ms`, `30s`, `5m`, `1h`, and `0`.

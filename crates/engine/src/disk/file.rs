@@ -90,11 +90,11 @@ impl Disk for FileDisk {
         if file.metadata()?.len() == 0 {
             return Ok(FileBytes::new(Vec::new()));
         }
-        // SAFETY: files of a database are written once and then only renamed or removed, but for two that grow or
-        // are cut. The tape's last segment is mapped only while nobody writes it (recovery, before the writer
-        // starts). The last file of a stream's log is mapped by the process that writes it, which reads no further
-        // than what is stable and cuts no less; others read it whole (`streams::read`). Other programs must not change them: the lock and
-        // the documentation say so.
+        // SAFETY: files of a database are written once and then only renamed or removed, but for two that grow or are
+        // cut. The tape's last segment is mapped only while nobody writes it (recovery, before the writer starts).
+        // The last file of a stream's log is mapped by the process that writes it, which reads no further than what is
+        // stable and cuts no less; others read it whole (`streams::read`). Other programs must not change files: the
+        // lock and the documentation say so.
         let map = unsafe { Mmap::map(&file)? };
         Ok(FileBytes::new(map))
     }

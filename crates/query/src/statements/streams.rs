@@ -6,6 +6,7 @@ use crate::derived::{self, Progress};
 use crate::error::{QueryError, Result, external};
 use crate::functions::documents::StreamTable;
 use crate::session::{Outcome, PinnedSnapshot, Session};
+use crate::texts::parse_size;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{Result as PlanResult, ScalarValue, plan_err};
@@ -28,14 +29,12 @@ pub(super) async fn create(
     let mut settings = StreamSettings::default();
     set(&mut settings, &options)?;
     let made = move |engine: &Engine| match if_not_exists {
-        true => engine.streams().get_or_create(&name, settings).map(drop_handle),
-        false => engine.streams().create(&name, settings).map(drop_handle),
+        true => engine.streams().get_or_create(&name, settings).map(|_| ()),
+        false => engine.streams().create(&name, settings).map(|_| ()),
     };
     session.blocking(made).await?;
     Ok(Outcome::done("CREATE STREAM"))
 }
-
-fn drop_handle<T>(_: T) {}
 
 /// ALTER STREAM … SET.
 pub(super) async fn alter(
@@ -58,7 +57,7 @@ pub(super) async fn drop(session: &Session, names: Vec<String>, if_exists: bool)
         }
         match session.engine().streams().get(name) {
             Err(EngineError::NoSuchStream { .. }) if if_exists => {}
-            other => other.map(drop_handle)?,
+            other => other.map(|_| ())?,
         }
     }
     let dropped = move |engine: &Engine| {
@@ -75,7 +74,7 @@ fn set(settings: &mut StreamSettings, options: &[(String, String)]) -> Result<()
     for (name, value) in options {
         let wrong =
             |wanted: &str| QueryError::request(format!("{name} = '{value}' cannot be: it wants {wanted}"));
-        let size = || size(value).ok_or_else(|| wrong("a size, as in 64MB"));
+        let size = || parse_size(value).ok_or_else(|| wrong("a size, as in 64MB"));
         let is_none = value.eq_ignore_ascii_case("none");
         match name.as_str() {
             "index_documents" => {
@@ -99,20 +98,6 @@ fn set(settings: &mut StreamSettings, options: &[(String, String)]) -> Result<()
         }
     }
     Ok(())
-}
-
-/// A size in bytes: `512`, `64KB`, `64MB`, `1GB`, powers of 1,024.
-fn size(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit: u64 = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 1,
-        "KB" | "KIB" => 1 << 10,
-        "MB" | "MIB" => 1 << 20,
-        "GB" | "GIB" => 1 << 30,
-        "TB" | "TIB" => 1 << 40,
-        _ => return None,
-    };
-    digits.trim().parse::<u64>().ok()?.checked_mul(unit)
 }
 
 /// Rows of `streams()` and SHOW STREAMS.
@@ -207,18 +192,4 @@ fn micros(expr: &Expr) -> PlanResult<Option<u64>> {
         _ => return plan_err!("stream wants times, as in TIMESTAMP '2024-08-08T09:30:00Z'"),
     };
     Ok(time.map(|ns| u64::try_from(ns.div_euclid(1_000)).unwrap_or(0)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read() {
-        let all =
-            [("512", Some(512)), ("64KB", Some(64 << 10)), ("1gib", Some(1 << 30)), ("x", None), ("", None)];
-        for (text, bytes) in all {
-            assert_eq!(size(text), bytes, "{text}");
-        }
-    }
 }

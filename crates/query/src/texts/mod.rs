@@ -88,5 +88,19 @@ pub(crate) fn holds_uuids(data_type: &DataType) -> bool {
     }
 }
 
+/// A size in bytes: `512`, `64KB`, `64MB`, `1GB`, `2TB`, powers of 1,024; `None` for what is none.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" | "KIB" => 1 << 10,
+        "MB" | "MIB" => 1 << 20,
+        "GB" | "GIB" => 1 << 30,
+        "TB" | "TIB" => 1 << 40,
+        _ => return None,
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(unit)
+}
+
 #[cfg(test)]
 mod tests;

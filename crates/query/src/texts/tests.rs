@@ -15,3 +15,19 @@ fn an_instant_may_leave_out_what_is_small() {
         assert_eq!(parse_instant(text), None, "{text}");
     }
 }
+
+#[test]
+fn sizes_are_read() {
+    let sizes = [
+        ("512", Some(512)),
+        ("64KB", Some(64 << 10)),
+        ("1gib", Some(1 << 30)),
+        ("2TB", Some(2 << 40)),
+        ("x", None),
+        ("", None),
+        ("18446744073709551615KB", None),
+    ];
+    for (text, bytes) in sizes {
+        assert_eq!(parse_size(text), bytes, "{text}");
+    }
+}
