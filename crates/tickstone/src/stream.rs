@@ -255,15 +255,7 @@ impl Opened {
         let mut last = None;
         match self {
             Self::Here { stream, .. } => loop {
-                let mut most = READ_BYTES;
-                let found = loop {
-                    let found = stream.range(from, to, most)?;
-                    // A document may be larger than what is read at once.
-                    if !found.is_empty() || most == u64::MAX {
-                        break found;
-                    }
-                    most = u64::MAX;
-                };
+                let found = stream.range(from, to, READ_BYTES)?;
                 if found.is_empty() || from > to {
                     return Ok(last);
                 }
@@ -271,9 +263,6 @@ impl Opened {
                     each(entry.ts_us, entry.document).map_err(unwritten)?;
                     last = Some(entry.ts_us);
                     from = entry.ts_us.saturating_add(1);
-                }
-                if most == u64::MAX {
-                    return Ok(last);
                 }
             },
             Self::There(client, id) => {

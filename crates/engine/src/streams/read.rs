@@ -54,14 +54,14 @@ impl Documents {
         Some(piece.number + Entries::new(&piece.file[piece.from..piece.to]).count() as u64 - 1)
     }
 
-    /// Adds entries of a frame, up to `most` bytes in all; whether all of them had room.
+    /// Adds entries of a frame, up to `most` bytes in all but one at least; whether all of them had room.
     fn add(&mut self, file: &FileBytes, from: usize, to: usize, number: u64, most: u64) -> bool {
-        let room = most - self.bytes;
+        let room = most.saturating_sub(self.bytes);
         let mut end = to;
         if (to - from) as u64 > room {
             let mut entries = Entries::new(&file[from..to]);
             let mut fits = 0;
-            while entries.next().is_some() && entries.at() as u64 <= room {
+            while entries.next().is_some() && (entries.at() as u64 <= room || self.bytes + fits as u64 == 0) {
                 fits = entries.at();
             }
             end = from + fits;
@@ -142,7 +142,7 @@ pub(super) fn stretches_before(log: &Log, at_us: u64) -> Vec<Stretch> {
     older.map(|segment| Stretch::of(segment, segment.start(|entry| entry.ts_us >= at_us))).collect()
 }
 
-/// Selects documents, the first ones up to `most` bytes of entries.
+/// Selects documents, the first ones up to `most` bytes of entries, but one at least.
 ///
 /// # Errors
 /// [`EngineError::Io`].

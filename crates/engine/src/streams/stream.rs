@@ -310,7 +310,7 @@ impl Stream {
     }
 
     /// Documents with these times (microseconds since the Unix epoch, both inclusive): the first of them up to `most`
-    /// bytes of entries.
+    /// bytes of entries, but one at least.
     ///
     /// # Errors
     /// [`EngineError::Io`].

@@ -231,11 +231,7 @@ impl Work {
         if stream.wait_for_newer(from, PATIENCE)? <= from {
             return Ok(Step::Idle);
         }
-        let mut found = stream.after(from, STEP_BYTES)?;
-        if found.is_empty() {
-            // One that is larger than what is read at once; or all that were new have gone.
-            found = stream.after(from, u64::MAX)?;
-        }
+        let found = stream.after(from, STEP_BYTES)?;
         let Some(last) = found.last() else { return Ok(Step::Idle) };
         let parsed = parse::parse(&self.source, table.schema(), &found);
         match self.store(&table, &parsed, last) {

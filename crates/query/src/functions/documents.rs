@@ -168,15 +168,7 @@ impl Rows {
         if self.from > self.to {
             return Ok(None);
         }
-        // A document that is larger than what is read at once comes alone.
-        let mut most = READ_BYTES;
-        let found = loop {
-            let found = self.stream.range(self.from, self.to, most).map_err(external)?;
-            if !found.is_empty() || most == u64::MAX {
-                break found;
-            }
-            most = if most > 1 << 30 { u64::MAX } else { most * 16 };
-        };
+        let found = self.stream.range(self.from, self.to, READ_BYTES).map_err(external)?;
         let (mut times, mut numbers) = (Vec::new(), Vec::new());
         let mut documents = BinaryBuilder::new();
         for (number, entry) in found.entries().take(self.most) {
