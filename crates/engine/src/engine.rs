@@ -8,8 +8,10 @@ use crate::core::counters::{Counters, MaintenanceStats};
 use crate::core::memory::Memory;
 use crate::core::{Core, EngineOptions};
 use crate::disk::{Disk, FileDisk, Reading};
+use crate::follow::{FollowFrom, Follower};
 use crate::paths::RESTORE_FILE;
 use crate::recovery::{self, READS_MAX, Reader, Recovered};
+use crate::store::feed::Feed;
 use crate::store::manifest::ImportRecord;
 use crate::store::publisher::Publisher;
 use crate::store::snapshot::{Dropped, Effect, Snapshot};
@@ -95,7 +97,10 @@ impl Engine {
         let disk: Arc<dyn Disk> = Arc::new(Reading::new(disk));
         check_restored(switch::settled(&disk)?.as_ref())?;
         let (reader, snapshot) = Reader::open(&disk)?;
-        let publisher = Arc::new(Publisher::new(snapshot));
+        let publisher = Arc::new(Publisher::new(
+            snapshot,
+            Feed::new(options.follow_memory_bytes, options.tape_keep_bytes),
+        ));
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
         let role = Role::Reads(reader);
         let streams = Streams::follow(&disk, &(Arc::new(SystemClock) as Arc<dyn Clock>));
@@ -109,12 +114,16 @@ impl Engine {
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
         switch::finish(disk.as_ref())?;
         check_restored(disk.as_ref())?;
-        let Recovered { mut snapshot, last_position, next_table, clean, names } =
+        let Recovered { mut snapshot, last_position, next_table, clean, names, named } =
             recovery::for_writing(&disk)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
-        let publisher = Arc::new(Publisher::new(snapshot));
+        let publisher = Arc::new(Publisher::new(
+            snapshot,
+            Feed::new(options.follow_memory_bytes, options.tape_keep_bytes),
+        ));
+        publisher.pin(named);
         let tape_options = TapeOptions {
             segment_bytes: options.segment_bytes,
             sync_interval: options.sync_interval,
@@ -264,6 +273,31 @@ impl Engine {
     /// Commits of rows acknowledged since the engine was opened, bulk loads included, and the rows in them.
     pub fn commits(&self) -> (u64, u64) {
         self.core("commits").map_or((0, 0), |core| core.counters.commits())
+    }
+
+    /// Follows the changes of all tables from a place in the tape on.
+    ///
+    /// # Errors
+    /// [`EngineError::PositionGone`], [`EngineError::PositionAhead`]; [`EngineError::ReadOnly`] where another process
+    /// writes the database.
+    pub fn follow(&self, from: FollowFrom) -> Result<Follower> {
+        Follower::new(Arc::clone(self.core("following changes")?), from)
+    }
+
+    /// The smallest position that can be followed from: the tape holds every change after it.
+    ///
+    /// # Errors
+    /// As [`Self::follow`], and [`EngineError::Io`].
+    pub fn oldest_position(&self) -> Result<u64> {
+        Follower::oldest(self.core("following changes")?)
+    }
+
+    /// Returns once every change up to `position`, which a snapshot shows, is on stable storage.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`]; [`EngineError::ReadOnly`].
+    pub fn settle(&self, position: u64) -> Result<()> {
+        self.core("syncing")?.tape.sync(position)
     }
 
     /// Makes a table; on stable storage when this returns.

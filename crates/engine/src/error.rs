@@ -196,6 +196,25 @@ pub enum EngineError {
         /// The limit.
         most: usize,
     },
+    /// What comes after a place in the tape is not held any more.
+    #[error(
+        "what came after position {position} is not held any more: the oldest position to go on from is {oldest}; begin \
+         anew, and raise tape_keep_bytes or tape_keep_age to have more held"
+    )]
+    PositionGone {
+        /// The place asked for.
+        position: u64,
+        /// The oldest that can be.
+        oldest: u64,
+    },
+    /// A place in the tape that is not there yet.
+    #[error("position {position} is past the newest, {newest}: it is one of another database")]
+    PositionAhead {
+        /// The place asked for.
+        position: u64,
+        /// The newest.
+        newest: u64,
+    },
     /// Recent rows fill the memory budget and cannot be sealed.
     #[error("recent rows exceed the memory budget of {budget_bytes} bytes and sealing fails: {cause}")]
     MemoryFull {

@@ -18,6 +18,7 @@ mod core;
 pub mod disk;
 mod engine;
 mod error;
+mod follow;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -40,9 +41,11 @@ pub use care::{backup, check, repair};
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
 pub use error::{EngineError, ErrorKind, Result};
+pub use follow::{Difference, FollowFrom, Follower, News, UpdatedRows};
 pub use part::{ColumnBound, ColumnPoints, PartTimes};
 pub use search::gallop;
 pub use store::dictionary::Dictionary;
+pub use store::feed::{Happened, Heard, HeardRewrite, HeardRows, SealedPartition, TableChange};
 pub use store::manifest::ImportRecord;
 pub use store::snapshot::{
     Dropped, PartitionSnapshot, Partitions, Segment, Selection, Snapshot, TableSnapshot,

@@ -44,6 +44,8 @@ pub fn simulate_day(seed: u64, steps: usize, samples: usize) -> Result<Vec<Footp
     settings.options.memory_budget_bytes = 600_000;
     settings.options.segment_bytes = 8_000;
     settings.options.tape_bytes_max = 64_000;
+    // What is kept for those who follow has a bound of its own.
+    settings.options.tape_keep_bytes = 0;
     let mut world = World::new(seed, settings)?;
     let start_ns = tickstone_engine::Clock::now_ns(world.clock.as_ref());
     let step_ns = 86_400_000_000_000 / steps as i64;

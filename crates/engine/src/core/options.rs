@@ -24,6 +24,14 @@ pub struct EngineOptions {
     pub segment_bytes: usize,
     /// Bytes of tape past which the partitions that hold it back are sealed. Default 1 GiB.
     pub tape_bytes_max: u64,
+    /// Bytes of tape that stay though nobody needs them, and of parts that were merged or rewritten since their frames,
+    /// so that who follows can go on from a place in them. Default 256 MiB.
+    pub tape_keep_bytes: u64,
+    /// How long they stay at most. Default one hour.
+    pub tape_keep_age: Duration,
+    /// Bytes of the newest changes in memory while somebody follows; who is further behind reads the tape. Default
+    /// 64 MiB.
+    pub follow_memory_bytes: usize,
     /// Fewest neighbouring parts of a partition that are merged unasked; 0 for never. Default 4.
     pub compaction_parts_min: usize,
     /// Bytes a second that merging parts unasked may read and write together. Default 256 MiB.
@@ -51,6 +59,9 @@ impl Default for EngineOptions {
             stream_memory_bytes: 1 << 30,
             segment_bytes: 64 << 20,
             tape_bytes_max: 1 << 30,
+            tape_keep_bytes: 256 << 20,
+            tape_keep_age: Duration::from_secs(3600),
+            follow_memory_bytes: 64 << 20,
             compaction_parts_min: 4,
             compaction_bytes_per_s: 256 << 20,
             archive_after: Duration::from_secs(7 * 86_400),

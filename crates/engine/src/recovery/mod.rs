@@ -19,7 +19,7 @@ mod replay;
 mod surveying;
 
 pub(crate) use reading::{Reader, read_only};
-pub(crate) use replay::Replay;
+pub(crate) use replay::{NamedFiles, Replay};
 pub(crate) use surveying::Surveying;
 
 use crate::disk::Disk;
@@ -58,6 +58,8 @@ pub(crate) struct Recovered {
     pub(crate) clean: bool,
     /// Which segments of the tape there must be.
     pub(crate) names: Arc<Names>,
+    /// The files of parts that the tape's loads and rewrites name.
+    pub(crate) named: Vec<NamedFiles>,
 }
 
 /// Recovers, and cuts a torn tail.
@@ -75,8 +77,9 @@ pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
     let clean = replay.clean_close && replay.dropped.is_empty();
     let dropped = replay.dropped.clone();
     let with_more_symbols = std::mem::take(&mut replay.with_more_symbols);
+    let named = std::mem::take(&mut replay.named);
     let (snapshot, last_position, next_table) = replay.finish()?;
-    let recovered = Recovered { snapshot, last_position, next_table, clean, names };
+    let recovered = Recovered { snapshot, last_position, next_table, clean, names, named };
     if !clean {
         // A manifest that came back without the files it names would keep the database closed.
         for id in dropped.into_iter().filter(|id| recovered.snapshot.table_by_id(*id).is_none()) {

@@ -7,7 +7,7 @@ use crate::paths::{TAPE_DIR, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::store::manifest::{Manifest, list_tables};
 use crate::store::snapshot::{Effect, RowsEffect, Snapshot, Source, TableSnapshot};
-use crate::tape::change::{Change, KIND_CLOSE, NewSymbols, decode_change};
+use crate::tape::change::{Change, KIND_CLOSE, NewSymbols, PartEntry, decode_change};
 use crate::tape::frame::Frame;
 use crate::tape::named::{NamedSegment, TapeFound};
 use crate::tape::segment::{Segment, first_position, position_after, segment_path};
@@ -83,7 +83,12 @@ pub(crate) struct Replay<P> {
     /// Bytes of its segment that were stable when the last frame was written.
     pub(super) close_proof: u64,
     pub(super) dropped: Vec<u32>,
+    /// The files that loads and rewrites name: position, table, and each with its partition.
+    pub(super) named: Vec<NamedFiles>,
 }
+
+/// See [`Replay::named`].
+pub(crate) type NamedFiles = (u64, u32, Vec<(i64, String)>);
 
 impl<P: Policy> Replay<P> {
     /// Goes on with this state, which is that of `position`.
@@ -103,6 +108,7 @@ impl<P: Policy> Replay<P> {
             clean_close: false,
             close_proof: 0,
             dropped: Vec::new(),
+            named: Vec::new(),
         }
     }
 
@@ -136,6 +142,7 @@ impl<P: Policy> Replay<P> {
         self.clean_close = matches!(change, Change::Close);
         self.close_proof = frame.header.synced_bytes;
         self.last_position = self.last_position.max(position);
+        self.named.extend(named_files(position, &change));
         if let Some(mut effect) = self.effect(position, change).map_err(damaged)? {
             if let Effect::Rows(tables) = &mut effect {
                 self.policy.pass(tables);
@@ -374,6 +381,20 @@ impl Replay<Opening> {
         merge_replayed_runs(&mut snapshot)?;
         let (last_position, next_table) = (self.last_position, self.next_table);
         Ok((snapshot, last_position, next_table))
+    }
+}
+
+/// The files that a change names, if it names any.
+fn named_files(position: u64, change: &Change) -> Option<NamedFiles> {
+    let of = |entry: &PartEntry| (entry.partition, entry.file.clone());
+    match change {
+        Change::Load { table, parts, .. } => Some((position, *table, parts.iter().map(of).collect())),
+        Change::Rewrite { table, parts, .. } => {
+            let gone = parts.iter().map(|part| (part.partition, part.gone.clone()));
+            let came = parts.iter().filter_map(|part| part.came.as_ref().map(of));
+            Some((position, *table, gone.chain(came).collect()))
+        }
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the current snapshot is, and the one place that swaps it.
 
 use crate::lock::lock;
+use crate::store::feed::Feed;
 use crate::store::snapshot::{Effect, Snapshot, TableSnapshot};
 use crate::tape::writer::{Publish, Written};
 use crate::{EngineError, Result};
@@ -12,15 +13,44 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Publisher {
     current: ArcSwap<Snapshot>,
     changing: Mutex<()>,
+    feed: Feed,
 }
 
 impl Publisher {
-    pub(crate) fn new(snapshot: Snapshot) -> Self {
-        Self { current: ArcSwap::from_pointee(snapshot), changing: Mutex::new(()) }
+    /// Begins with a snapshot, and with what is kept for those who follow.
+    pub(crate) fn new(snapshot: Snapshot, feed: Feed) -> Self {
+        Self { current: ArcSwap::from_pointee(snapshot), changing: Mutex::new(()), feed }
+    }
+
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Has the feed keep every change after the position that is returned.
+    pub(crate) fn follow(&self) -> u64 {
+        let _changing = lock(&self.changing);
+        let position = self.current.load().position();
+        self.feed.follow(position);
+        position
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.load_full()
+    }
+
+    /// Keeps the parts that frames of the tape name, as far as tables still have them.
+    pub(crate) fn pin(&self, named: Vec<(u64, u32, Vec<(i64, String)>)>) {
+        let snapshot = self.snapshot();
+        for (position, table, files) in named {
+            let Some(table) = snapshot.table_by_id(table).filter(|table| table.created_at < position) else {
+                continue;
+            };
+            let parts = files.iter().map(|(partition, file)| table.held_part(*partition, file));
+            match parts.collect() {
+                Some(parts) => self.feed.pin(position, parts),
+                None => self.feed.note_unpinned(position),
+            }
+        }
     }
 
     /// The table of this name, as of now.
@@ -50,6 +80,13 @@ impl Publisher {
 
 impl Publish<Effect> for Publisher {
     fn publish(&self, group: Vec<Written<Effect>>) {
-        self.change(|snapshot| group.into_iter().for_each(|written| snapshot.apply(written)));
+        self.change(|snapshot| {
+            let mut coming = Vec::new();
+            for written in group {
+                coming.extend(self.feed.coming(snapshot, &written));
+                snapshot.apply(written);
+            }
+            self.feed.push(snapshot, coming);
+        });
     }
 }

@@ -265,6 +265,16 @@ impl Names {
         Self { disk: Arc::clone(disk), now: Mutex::new(Now { named, saved, copied: false }) }
     }
 
+    /// What is known of the segment that begins at a position.
+    pub(crate) fn segment(&self, first: u64) -> Option<NamedSegment> {
+        lock(&self.now).named.segment(first).copied()
+    }
+
+    /// The last position that the last opening knew of.
+    pub(crate) fn settled(&self) -> u64 {
+        lock(&self.now).named.settled
+    }
+
     /// Writes them; on a full disk in the room of the copy.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tickstone_model::SyncPolicy;
 
 /// Bytes of frames that may wait in the open buffer before producers do.
@@ -68,6 +68,8 @@ pub(crate) struct TapeOptions {
 pub(crate) struct Tape<E: Send + 'static> {
     shared: Arc<Shared<E>>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// As [`TapeOptions::sync_interval`].
+    interval: Duration,
 }
 
 #[derive(Debug)]
@@ -166,7 +168,7 @@ impl<E: Send + 'static> Tape<E> {
                 .map_err(EngineError::io("start the thread of", TAPE_DIR))
         };
         let thread = if options.background { Some(start()?) } else { None };
-        Ok(Self { shared, thread: Mutex::new(thread) })
+        Ok(Self { shared, thread: Mutex::new(thread), interval: options.sync_interval })
     }
 
     /// Whether frames are still written. Whoever finds nothing to write has nothing acknowledged without asking: what
@@ -274,6 +276,42 @@ impl<E: Send + 'static> Tape<E> {
             latch = self.shared.write_or_wait(latch);
         }
         Ok(())
+    }
+
+    /// The last position that is on stable storage, once it is past `after` or `patience` has passed; what was written
+    /// by a laxer policy than `always`, and waits that long, is synced for it.
+    ///
+    /// # Errors
+    /// [`EngineError::TapeStopped`].
+    pub(crate) fn wait_stable(&self, after: u64, patience: Duration) -> Result<u64> {
+        let deadline = Instant::now() + patience;
+        let mut latch = self.shared.lock();
+        let mut unsynced: Option<(u64, Instant)> = None;
+        loop {
+            latch.check()?;
+            let now = Instant::now();
+            if latch.synced > after || now >= deadline {
+                return Ok(latch.synced);
+            }
+            let mut until = deadline;
+            if latch.written > latch.synced {
+                match unsynced {
+                    Some((written, since)) if now >= since + self.interval => {
+                        drop(latch);
+                        self.sync(written)?;
+                        (latch, unsynced) = (self.shared.lock(), None);
+                        continue;
+                    }
+                    Some((_, since)) => until = until.min(since + self.interval),
+                    None => {
+                        unsynced = Some((latch.written, now));
+                        until = until.min(now + self.interval);
+                    }
+                }
+            }
+            let waited = self.shared.progressed.wait_timeout(latch, until.saturating_duration_since(now));
+            latch = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Returns once every frame appended so far is written and published, or refused; it may not be stable yet.

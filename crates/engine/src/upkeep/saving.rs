@@ -64,6 +64,7 @@ fn try_save_manifest(core: &Core, id: u32) -> Result<()> {
         }
     }
     core.publisher.change(|next| next.forget_retired(table));
+    core.publisher.feed().trim();
     Ok(())
 }
 

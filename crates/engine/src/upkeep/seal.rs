@@ -11,6 +11,7 @@ use crate::core::{Core, Pause};
 use crate::lock::lock;
 use crate::part::{Density, PositionRange};
 use crate::recent::Run;
+use crate::store::feed::SealedPartition;
 use crate::store::new_part::NewPart;
 use crate::store::snapshot::{PartitionSnapshot, Snapshot, Source};
 use crate::{EngineError, Result};
@@ -65,7 +66,15 @@ pub(super) fn seal_partition(core: &Core, id: u32, range: TimeRange, _pause: &Pa
         let replaced = core.publisher.change(|next| next.replace_runs(id, range, &runs, part));
         drop(layout);
         core.compaction.touch([id]);
-        if !replaced {
+        if replaced {
+            let (rows, position) = (summary.rows, core.publisher.snapshot().position());
+            core.publisher.feed().note_sealed(SealedPartition {
+                table: id,
+                partition: range,
+                rows,
+                position,
+            });
+        } else {
             disk.remove(new.path()).map_err(EngineError::io("remove", new.path()))?;
         }
     }

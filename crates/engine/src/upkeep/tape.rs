@@ -1,27 +1,62 @@
-//! Freeing the tape: segments go that nobody needs any more.
+//! Freeing the tape: segments go that nobody needs any more, but for some that are kept for those who follow.
 //!
-//! Invariant: a segment of the tape goes only when every table's manifest holds what it tells, and the tape is synced up
-//! to there.
+//! Invariants:
+//! - a segment of the tape goes only when every table's manifest holds what it tells, and the tape is synced up to there;
+//! - the parts that frames of a segment name stay as long as it does ([`crate::store::feed`]).
 
 use super::saving::{remove_dropped, save_manifest_of};
 use super::seal::{runs_of, seal_partition};
 use crate::Result;
-use crate::core::{Core, Pause};
+use crate::core::{Core, EngineOptions, Pause};
 use crate::recent::Run;
-use crate::store::snapshot::PartitionSnapshot;
+use crate::store::snapshot::{PartitionSnapshot, Snapshot};
 use crate::tape::named::remove_released;
 use crate::tape::segment::list_segments;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 pub(super) fn tape_is_long(core: &Core) -> Result<bool> {
-    let segments = list_segments(core.disk.as_ref())?.len() as u64;
-    Ok(segments.saturating_sub(1) * core.options.segment_bytes as u64 > core.options.tape_bytes_max)
+    let segments = list_segments(core.disk.as_ref())?;
+    let needless = needless(&segments, &core.publisher.snapshot());
+    let kept = needless - needless.min(past_keeping(core, &segments));
+    let others = (segments.len() - kept) as u64;
+    Ok(others.saturating_sub(1) * core.options.segment_bytes as u64 > core.options.tape_bytes_max)
+}
+
+/// How many of the first segments nobody needs to recover the tables, once their manifests are saved.
+fn needless(segments: &[u64], snapshot: &Snapshot) -> usize {
+    let oldest_run = snapshot.oldest_run().unwrap_or(u64::MAX);
+    let needed_from = oldest_run.min(snapshot.position());
+    // The segment before the first one that begins later holds `needed_from`; the newest stays.
+    segments.windows(2).take_while(|pair| pair[1] <= needed_from).count()
+}
+
+/// How many of the first segments are more than what is kept for those who follow, who may need the parts that frames
+/// name, too: by bytes, and by age.
+fn past_keeping(core: &Core, segments: &[u64]) -> usize {
+    let EngineOptions { tape_keep_bytes, tape_keep_age, .. } = core.options;
+    let keep_ns = i64::try_from(tape_keep_age.as_nanos()).unwrap_or(i64::MAX);
+    let oldest_ns = core.clock.now_ns().saturating_sub(keep_ns);
+    let pinned = core.publisher.feed().pinned_bytes();
+    let bytes_of = |first: u64, next: u64| {
+        let parts = pinned.iter().filter(|(position, _)| (first..next).contains(position));
+        core.names.segment(first).map_or(0, |named| named.bytes) + parts.map(|(_, bytes)| bytes).sum::<u64>()
+    };
+    let mut kept_bytes = 0;
+    let closed = segments.windows(2).enumerate().rev();
+    let past = |(_, pair): &(usize, &[u64])| {
+        kept_bytes += bytes_of(pair[0], pair[1]);
+        kept_bytes > tape_keep_bytes
+            || core.names.segment(pair[0]).is_none_or(|named| named.ended_ns < oldest_ns)
+    };
+    closed.into_iter().find(past).map_or(0, |(place, _)| place + 1)
 }
 
 /// Seals what holds the older half of the tape back, then lets go of it.
 pub(super) fn free_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     if tape_is_long(core)? {
-        let segments = list_segments(core.disk.as_ref())?;
+        let mut segments = list_segments(core.disk.as_ref())?;
+        segments.drain(..needless(&segments, &core.publisher.snapshot()));
         let middle = segments.get(segments.len() / 2).copied().unwrap_or_default();
         let snapshot = core.publisher.snapshot();
         for table in snapshot.hot_tables() {
@@ -35,15 +70,17 @@ pub(super) fn free_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     truncate_tape(core, pause)
 }
 
-/// Removes the segments whose every frame is in parts and manifests.
+/// Has manifests hold what the tape tells that is sealed, and removes the segments that nobody needs.
 pub(crate) fn truncate_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     let segments = list_segments(core.disk.as_ref())?;
     let snapshot = core.publisher.snapshot();
-    let oldest_run = snapshot.oldest_run().unwrap_or(u64::MAX);
-    let needed_from = oldest_run.min(snapshot.position());
-    // The segment before the first one that begins later holds `needed_from`; the newest stays.
-    let removable = segments.windows(2).take_while(|pair| pair[1] <= needed_from).count();
-    if removable == 0 {
+    let needless = needless(&segments, &snapshot);
+    if needless == 0 {
+        return Ok(());
+    }
+    let removable = needless.min(past_keeping(core, &segments));
+    // Once is enough for those that are kept.
+    if removable == 0 && core.maintenance.held_to.load(Ordering::Relaxed) >= segments[needless] {
         return Ok(());
     }
     // Rows of these segments may be gone by a later commit alone, which must not be lost without them.
@@ -52,10 +89,15 @@ pub(crate) fn truncate_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     for table in snapshot.tables() {
         save_manifest_of(core, table.id, pause)?;
     }
+    core.maintenance.held_to.store(segments[needless], Ordering::Relaxed);
+    if removable == 0 {
+        return Ok(());
+    }
     // Those that have no name any more are passed over, whichever of them a power cut brings back.
     core.names.release(segments[removable])?;
     // Only what cannot come back with a power cut need not be remembered.
     remove_released(core.disk.as_ref(), &segments[..removable])?;
+    core.publisher.feed().unpin(segments[removable] - 1);
     core.publisher.change(|next| next.forget_emptied(segments[removable]));
     Ok(())
 }

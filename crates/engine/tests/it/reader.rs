@@ -20,7 +20,13 @@ impl Clock for Still {
 
 fn options() -> EngineOptions {
     let compaction_parts_min = 0;
-    EngineOptions { background: false, threads: 1, compaction_parts_min, ..EngineOptions::default() }
+    EngineOptions {
+        background: false,
+        threads: 1,
+        compaction_parts_min,
+        tape_keep_bytes: 0,
+        ..EngineOptions::default()
+    }
 }
 
 fn writer(disk: &MemoryDisk) -> Engine {

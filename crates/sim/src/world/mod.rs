@@ -131,6 +131,9 @@ impl Settings {
             compaction_parts_min: pick(&[0, 2, 4]) as usize,
             compaction_bytes_per_s: u64::MAX,
             archive_after: Duration::from_secs(pick(&[0, 1, 3_600])),
+            tape_keep_bytes: pick(&[0, 0, 4_000, 64_000]),
+            tape_keep_age: Duration::from_secs(pick(&[0, 1, 3_600])),
+            follow_memory_bytes: pick(&[0, 2_000, 64_000]) as usize,
         };
         let mut rate = |choices: &[u64]| {
             if random.one_in(2) { 0 } else { choices[random.below(choices.len() as u64) as usize] }

@@ -18,6 +18,7 @@ pub(crate) fn options() -> EngineOptions {
         threads: 1,
         slice_rows: 8,
         segment_bytes: 2_048,
+        tape_keep_bytes: 0,
         ..EngineOptions::default()
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::{
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tickstone_engine::part::StatValue;
-use tickstone_engine::{Engine, EngineOptions, Segment, Selection, TableSnapshot};
+use tickstone_engine::{Dictionary, Engine, EngineOptions, Segment, Selection, TableSnapshot};
 use tickstone_model::{ColumnType, TableSchema, TimeRange};
 use tickstone_sim::{CrashDisk, Random, StepClock, Survival};
 
@@ -65,32 +65,40 @@ pub(crate) fn random_rows(random: &mut Random, first: i64, count: u64) -> Vec<Ro
 
 /// The rows of a segment, with their numbers.
 pub(crate) fn rows_of(table: &TableSnapshot, segment: &Segment) -> Vec<(usize, Row)> {
-    let numbers: Vec<usize> = segment.rows().iter().cloned().flatten().collect();
-    let [times, symbols, ids, prices, tags] =
-        COLUMNS.map(|column| segment.read_ranges(column, segment.rows()).unwrap());
+    let numbers = segment.rows().iter().cloned().flatten();
+    let columns = COLUMNS.map(|column| segment.read_ranges(column, segment.rows()).unwrap());
+    numbers.zip(rows_of_columns(&columns, |column| table.dictionary(column).unwrap())).collect()
+}
+
+/// The rows of columns in stored types.
+pub(crate) fn rows_of_columns<'a>(
+    columns: &[ArrayRef],
+    dictionary: impl Fn(usize) -> &'a Arc<Dictionary>,
+) -> Vec<Row> {
+    let [times, symbols, ids, prices, tags] = columns else { panic!("five columns") };
     let text = |column: usize, array: &ArrayRef, row: usize| {
         let ids = array.as_primitive::<UInt32Type>();
-        ids.is_valid(row).then(|| table.dictionary(column).unwrap().symbol(ids.value(row)).unwrap())
+        ids.is_valid(row).then(|| dictionary(column).symbol(ids.value(row)).unwrap())
     };
     let known = |symbol: Arc<str>| *SYMBOLS.iter().find(|known| ***known == *symbol).unwrap();
     let prices = prices.as_primitive::<Float64Type>();
     let row = |at: usize| Row {
         ts: times.as_primitive::<TimestampNanosecondType>().value(at),
-        symbol: text(1, &symbols, at).map(known),
+        symbol: text(1, symbols, at).map(known),
         id: ids.as_primitive::<Int64Type>().value(at),
         px: prices.is_valid(at).then(|| prices.value(at)),
-        tag: text(4, &tags, at).map(|tag| tag.to_string()),
+        tag: text(4, tags, at).map(|tag| tag.to_string()),
     };
-    numbers.iter().enumerate().map(|(at, number)| (*number, row(at))).collect()
+    (0..times.len()).map(row).collect()
 }
 
-fn selected(table: &TableSnapshot, selection: &Selection) -> Vec<Row> {
+pub(crate) fn selected(table: &TableSnapshot, selection: &Selection) -> Vec<Row> {
     let segments = table.select(selection).unwrap();
     segments.iter().flat_map(|segment| rows_of(table, segment)).map(|(_, row)| row).collect()
 }
 
 /// Names the rows that differ.
-fn assert_same(found: Vec<Row>, expected: Vec<Row>) {
+pub(crate) fn assert_same(found: Vec<Row>, expected: Vec<Row>) {
     let keyed = |rows: Vec<Row>| rows.into_iter().map(|row| (row.id, row)).collect::<BTreeMap<_, _>>();
     let rows = found.len();
     let (found, expected) = (keyed(found), keyed(expected));
@@ -216,6 +224,8 @@ impl World {
             compaction_parts_min: [0, 2, 4][random.below(3) as usize],
             slice_rows: [4, 16, 1_000][random.below(3) as usize],
             memory_budget_bytes: [2_000, 1 << 30][random.below(2) as usize],
+            tape_keep_bytes: [0, 3_000, 1 << 20][random.below(3) as usize],
+            follow_memory_bytes: [0, 2_000, 1 << 20][random.below(3) as usize],
             ..options()
         };
         let disk = CrashDisk::new();
@@ -246,7 +256,18 @@ impl World {
 
     /// Does one random thing; its name.
     pub(crate) fn step(&mut self) -> &'static str {
-        match self.random.below(12) {
+        let which = self.random.below(12);
+        self.go(which)
+    }
+
+    /// Opens the database anew, or does anything else.
+    pub(crate) fn step_where(&mut self, reopens: bool) -> &'static str {
+        let which = if reopens { 10 + self.random.below(2) } else { self.random.below(10) };
+        self.go(which)
+    }
+
+    fn go(&mut self, which: u64) -> &'static str {
+        match which {
             0..=3 => {
                 let rows = self.fresh_rows(40);
                 self.engine().append(TABLE, &batch(&rows), None).unwrap();

@@ -1,8 +1,8 @@
 //! How one change makes the next snapshot; the same code serves commits and recovery.
 
 use super::{
-    DroppedCell, PartFile, PartitionSnapshot, Partitions, Snapshot, Source, TableDir, TableSnapshot,
-    Unpacking,
+    DroppedCell, HeldPart, PartFile, PartitionSnapshot, Partitions, Snapshot, Source, TableDir,
+    TableSnapshot, Unpacking,
 };
 use crate::disk::Disk;
 use crate::part::PositionRange;
@@ -192,8 +192,37 @@ impl TableSnapshot {
 
     /// Whether a part of this name is in the table.
     pub(crate) fn has_part(&self, partition: i64, file: &str) -> bool {
-        let found = self.partitions.find(partition);
-        found.is_some_and(|found| found.part_sources().any(|part| part.entry.file == file))
+        self.part_named(partition, file).is_some()
+    }
+
+    /// The part of this name.
+    pub(crate) fn part_named(&self, partition: i64, file: &str) -> Option<Arc<PartFile>> {
+        self.partitions.find(partition)?.part_sources().find(|part| part.entry.file == file).map(Arc::clone)
+    }
+
+    /// The part of this name, with what of it is superseded.
+    pub(crate) fn held_part(&self, partition: i64, file: &str) -> Option<HeldPart> {
+        let found = self.partitions.find(partition)?;
+        let part = found.part_sources().find(|part| part.entry.file == file)?;
+        Some(HeldPart { part: Arc::clone(part), superseded: found.superseded_of(part).into() })
+    }
+
+    /// The table with no rows but those of some parts.
+    pub(crate) fn of_parts(&self, parts: impl IntoIterator<Item = HeldPart>) -> Arc<Self> {
+        let mut table = Arc::unwrap_or_clone(self.without_rows());
+        parts.into_iter().for_each(|held| table.insert_part(held.part, &held.superseded));
+        Arc::new(table)
+    }
+
+    /// Puts a part in its place, without the rows that are superseded.
+    pub(crate) fn insert_part(&mut self, part: Arc<PartFile>, superseded: &Arc<[u32]>) {
+        let range = self.schema.partition_by().partition_of(part.entry.partition);
+        self.partitions.change(range, |partition| {
+            if !superseded.is_empty() {
+                partition.superseded.push((Arc::clone(&part), Arc::clone(superseded)));
+            }
+            partition.insert(Source::Part(part));
+        });
     }
 
     /// Puts a part, or nothing, in the place of the one it was made of.
@@ -281,10 +310,9 @@ impl TableSnapshot {
     }
 
     fn add_part(&mut self, entry: PartEntry) -> Arc<PartFile> {
-        let range = self.schema.partition_by().partition_of(entry.partition);
         let schema = self.history.version(entry.schema_version).unwrap_or(&self.schema);
         let part = Arc::new(PartFile::new(entry, schema, &self.dir));
-        self.partitions.change(range, |partition| partition.insert(Source::Part(Arc::clone(&part))));
+        self.insert_part(Arc::clone(&part), &Arc::default());
         part
     }
 }

@@ -141,8 +141,18 @@ impl TableSnapshot {
 
     /// The table without what it holds: for those who outlive the snapshot, and must keep neither memory nor
     /// files of it.
-    pub(crate) fn without_rows(&self) -> Arc<Self> {
+    pub fn without_rows(&self) -> Arc<Self> {
         Arc::new(Self { partitions: Partitions::default(), retired: Vec::new(), ..self.clone() })
+    }
+
+    /// The newest designated timestamp of the rows that came with changes up to `position`, as far as parts and runs tell
+    /// them from later ones: it may be an earlier one.
+    pub fn newest_as_of(&self, position: u64) -> Option<i64> {
+        let newest = |partition: &Arc<PartitionSnapshot>| {
+            let as_of = partition.sources.iter().filter(|source| source.positions().last <= position);
+            as_of.filter_map(|source| Some(source.times()?.1)).max()
+        };
+        self.partitions.iter().rev().find_map(newest)
     }
 
     /// How many rows it holds.
@@ -429,6 +439,11 @@ impl PartFile {
     fn doom(&self) {
         self.doomed.store(true, Ordering::Release);
     }
+
+    /// Whether no later snapshot holds it.
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.doomed.load(Ordering::Acquire)
+    }
 }
 
 impl Drop for PartFile {
@@ -438,6 +453,13 @@ impl Drop for PartFile {
             let _ = self.dir.disk.remove(&self.path);
         }
     }
+}
+
+/// A part, and the rows of it, ascending, that later ones had replaced (DEDUP UPSERT KEYS).
+#[derive(Debug, Clone)]
+pub(crate) struct HeldPart {
+    pub(crate) part: Arc<PartFile>,
+    pub(crate) superseded: Arc<[u32]>,
 }
 
 /// The file of a part.
