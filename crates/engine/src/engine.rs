@@ -34,6 +34,7 @@ use arrow_array::RecordBatch;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 use tickstone_model::{AlterTable, SyncPolicy, TableSchema, TimeRange};
 
 /// A database directory, open. Clones are handles to the same one; the last to go closes it.
@@ -97,10 +98,7 @@ impl Engine {
         let disk: Arc<dyn Disk> = Arc::new(Reading::new(disk));
         check_restored(switch::settled(&disk)?.as_ref())?;
         let (reader, snapshot) = Reader::open(&disk)?;
-        let publisher = Arc::new(Publisher::new(
-            snapshot,
-            Feed::new(options.follow_memory_bytes, options.tape_keep_bytes),
-        ));
+        let publisher = Arc::new(Publisher::new(snapshot, feed_of(&options)));
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
         let role = Role::Reads(reader);
         let streams = Streams::follow(&disk, &(Arc::new(SystemClock) as Arc<dyn Clock>));
@@ -119,10 +117,7 @@ impl Engine {
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
-        let publisher = Arc::new(Publisher::new(
-            snapshot,
-            Feed::new(options.follow_memory_bytes, options.tape_keep_bytes),
-        ));
+        let publisher = Arc::new(Publisher::new(snapshot, feed_of(&options)));
         publisher.pin(named);
         let tape_options = TapeOptions {
             segment_bytes: options.segment_bytes,
@@ -282,6 +277,12 @@ impl Engine {
     /// writes the database.
     pub fn follow(&self, from: FollowFrom) -> Result<Follower> {
         Follower::new(Arc::clone(self.core("following changes")?), from)
+    }
+
+    /// Changes how much of the tape stays for those who follow, and how long: see
+    /// [`EngineOptions::tape_keep_bytes`] and [`EngineOptions::tape_keep_age`].
+    pub fn keep_tape(&self, bytes: u64, age: Duration) {
+        self.shared.publisher.feed().keep(bytes, age);
     }
 
     /// The smallest position that can be followed from: the tape holds every change after it.
@@ -547,4 +548,9 @@ fn close(core: &Core) {
         // Where this fails, less of the tape is known to be missing where it is.
         let _ = core.names.promise(newest);
     }
+}
+
+/// What is kept for those who follow.
+fn feed_of(options: &EngineOptions) -> Feed {
+    Feed::new(options.follow_memory_bytes, options.tape_keep_bytes, options.tape_keep_age)
 }

@@ -16,8 +16,9 @@ use crate::tape::change::RewrittenPart;
 use crate::tape::writer::Written;
 use arrow_array::ArrayRef;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tickstone_model::{RowBatch, TableSchema, TimeRange};
 
 /// Most partitions that were sealed and nobody was told of yet.
@@ -125,8 +126,10 @@ pub struct SealedPartition {
 pub(crate) struct Feed {
     followers: AtomicUsize,
     bytes_max: usize,
-    /// Bytes of parts that stay for those who follow though no table has them.
-    keep_bytes: u64,
+    /// Bytes of tape, and of parts that no table has any more, that stay for those who follow.
+    keep_bytes: AtomicU64,
+    /// How long they stay (ns).
+    keep_age_ns: AtomicU64,
     now: Mutex<Now>,
 }
 
@@ -159,14 +162,26 @@ enum Expected {
 
 impl Feed {
     /// Keeps up to so many bytes of changes while somebody follows, and so many of parts.
-    pub(crate) fn new(bytes_max: usize, keep_bytes: u64) -> Self {
-        Self { followers: AtomicUsize::new(0), bytes_max, keep_bytes, now: Mutex::default() }
+    pub(crate) fn new(bytes_max: usize, keep_bytes: u64, keep_age: Duration) -> Self {
+        let (keep_bytes, keep_age_ns) = (AtomicU64::new(keep_bytes), AtomicU64::new(nanos(keep_age)));
+        Self { followers: AtomicUsize::new(0), bytes_max, keep_bytes, keep_age_ns, now: Mutex::default() }
+    }
+
+    /// Says how much is kept, and how long.
+    pub(crate) fn keep(&self, bytes: u64, age: Duration) {
+        self.keep_bytes.store(bytes, Ordering::Relaxed);
+        self.keep_age_ns.store(nanos(age), Ordering::Relaxed);
+    }
+
+    /// How many bytes are kept, and how long (ns).
+    pub(crate) fn kept(&self) -> (u64, u64) {
+        (self.keep_bytes.load(Ordering::Relaxed), self.keep_age_ns.load(Ordering::Relaxed))
     }
 
     /// Whether a change is to be shown to the feed.
     fn wants(&self, effect: &Effect) -> bool {
         // Parts are pinned also while nobody follows: he may come back.
-        self.keep_bytes > 0 && matches!(effect, Effect::Load { .. } | Effect::Rewrite { .. })
+        self.kept().0 > 0 && matches!(effect, Effect::Load { .. } | Effect::Rewrite { .. })
             || self.followers.load(Ordering::Relaxed) > 0
     }
 
@@ -344,7 +359,7 @@ impl Feed {
         let pinned = self.pinned_bytes();
         let mut bytes: u64 = pinned.iter().map(|(_, bytes)| bytes).sum();
         for (position, of_frame) in pinned {
-            if bytes <= self.keep_bytes {
+            if bytes <= self.kept().0 {
                 return;
             }
             self.unpin(position);
@@ -375,4 +390,8 @@ impl Feed {
         let mut now = lock(&self.now);
         now.unpinned = now.unpinned.max(position);
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,7 +7,7 @@
 use super::saving::{remove_dropped, save_manifest_of};
 use super::seal::{runs_of, seal_partition};
 use crate::Result;
-use crate::core::{Core, EngineOptions, Pause};
+use crate::core::{Core, Pause};
 use crate::recent::Run;
 use crate::store::snapshot::{PartitionSnapshot, Snapshot};
 use crate::tape::named::remove_released;
@@ -34,9 +34,8 @@ fn needless(segments: &[u64], snapshot: &Snapshot) -> usize {
 /// How many of the first segments are more than what is kept for those who follow, who may need the parts that frames
 /// name, too: by bytes, and by age.
 fn past_keeping(core: &Core, segments: &[u64]) -> usize {
-    let EngineOptions { tape_keep_bytes, tape_keep_age, .. } = core.options;
-    let keep_ns = i64::try_from(tape_keep_age.as_nanos()).unwrap_or(i64::MAX);
-    let oldest_ns = core.clock.now_ns().saturating_sub(keep_ns);
+    let (keep_bytes, keep_age_ns) = core.publisher.feed().kept();
+    let oldest_ns = core.clock.now_ns().saturating_sub(i64::try_from(keep_age_ns).unwrap_or(i64::MAX));
     let pinned = core.publisher.feed().pinned_bytes();
     let bytes_of = |first: u64, next: u64| {
         let parts = pinned.iter().filter(|(position, _)| (first..next).contains(position));
@@ -46,8 +45,7 @@ fn past_keeping(core: &Core, segments: &[u64]) -> usize {
     let closed = segments.windows(2).enumerate().rev();
     let past = |(_, pair): &(usize, &[u64])| {
         kept_bytes += bytes_of(pair[0], pair[1]);
-        kept_bytes > tape_keep_bytes
-            || core.names.segment(pair[0]).is_none_or(|named| named.ended_ns < oldest_ns)
+        kept_bytes > keep_bytes || core.names.segment(pair[0]).is_none_or(|named| named.ended_ns < oldest_ns)
     };
     closed.into_iter().find(past).map_or(0, |(place, _)| place + 1)
 }
