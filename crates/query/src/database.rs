@@ -3,6 +3,7 @@
 use crate::derived::Derived;
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
+use crate::live::Hub;
 use crate::plans::PlanCache;
 use crate::running::RunningStatements;
 use crate::state;
@@ -75,6 +76,7 @@ struct Shared {
     running: Arc<RunningStatements>,
     /// Tables that are parsed from streams.
     derived: Derived,
+    hub: Arc<Hub>,
     system: OnceLock<Arc<dyn SystemCatalog>>,
     shown_settings: OnceLock<Vec<ShownSetting>>,
     /// `None` only while dropped.
@@ -100,6 +102,7 @@ impl fmt::Debug for Database {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.derived.stop();
+        self.hub.stop();
         // The last handle may go inside an async task, where a runtime must not wait for its threads.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -168,6 +171,7 @@ impl Database {
             functions,
             running,
             derived: Derived::default(),
+            hub: Arc::default(),
             system,
             shown_settings,
             runtime: Some(runtime),
@@ -217,6 +221,11 @@ impl Database {
     /// Has SHOW CONFIG show these settings after its own; once.
     pub fn show_settings(&self, settings: Vec<ShownSetting>) {
         let _ = self.shared.shown_settings.set(settings);
+    }
+
+    /// What hands changes to those who subscribed.
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.shared.hub
     }
 
     pub(crate) fn shown_settings(&self) -> &[ShownSetting] {

@@ -23,6 +23,7 @@ mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod import;
+mod live;
 mod named;
 mod operators;
 mod parameters;

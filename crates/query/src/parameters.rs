@@ -153,6 +153,8 @@ impl<'a> Binder<'a> {
                 }
                 Statement::CopyTo { source: CopySource::Query(query), .. } => self.bind(query.as_mut())?,
                 Statement::Change(change) => self.bind(change.query.as_mut())?,
+                Statement::Subscribe(subscribe) => self.bind(subscribe.query.as_mut())?,
+                Statement::Replay(replay) => self.bind(replay.query.as_mut())?,
                 Statement::AlterTable {
                     change: AlterTable::DropPartitions(Partitions::Where(query)),
                     ..

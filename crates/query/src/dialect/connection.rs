@@ -108,12 +108,19 @@ pub(super) fn discard(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Discard)
 }
 
-/// UNLISTEN *, UNLISTEN channel: there are no channels to hear.
+/// LISTEN table: its changes are notifications.
+pub(super) fn listen(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect(&["LISTEN"])?;
+    let channel = cursor.folded_name("the name of a table")?;
+    cursor.expect_end()?;
+    Ok(Statement::Listen { channel })
+}
+
+/// UNLISTEN *, UNLISTEN table.
 pub(super) fn unlisten(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["UNLISTEN"])?;
-    if !cursor.eat_token(&Token::Mul) {
-        cursor.name("the name of a channel, or *")?;
-    }
+    let all = cursor.eat_token(&Token::Mul);
+    let channel = if all { None } else { Some(cursor.folded_name("the name of a table, or *")?) };
     cursor.expect_end()?;
-    Ok(Statement::Unlisten)
+    Ok(Statement::Unlisten { channel })
 }

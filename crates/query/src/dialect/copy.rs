@@ -39,9 +39,9 @@ fn copy_end(cursor: &mut Cursor<'_>, client: &str) -> Result<CopyEnd> {
 }
 
 /// The query up to the closing bracket, which is taken too.
-fn bracketed_query(cursor: &mut Cursor<'_>) -> Result<Box<sqlparser::ast::Query>> {
+pub(super) fn bracketed_query(cursor: &mut Cursor<'_>) -> Result<Box<sqlparser::ast::Query>> {
     let Some(length) = cursor.closing() else {
-        return Err(SqlError::new("the bracket after COPY is not closed", cursor.end()));
+        return Err(SqlError::new("a bracket is not closed", cursor.end()));
     };
     let tokens = cursor.rest()[..length].to_vec();
     cursor.skip(length);

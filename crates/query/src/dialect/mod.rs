@@ -47,6 +47,7 @@ mod show;
 mod slips;
 mod statement;
 mod stream;
+mod subscribe;
 mod syntax;
 mod table;
 mod using;
@@ -64,10 +65,11 @@ pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
-    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Statement, TableStream,
+    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Replay, Statement,
+    Subscribe, SubscribeFrom, TableStream,
 };
-pub(crate) use view::VIEW_DEPTH_MAX;
 pub use view::expand_views;
+pub(crate) use view::{VIEW_DEPTH_MAX, order_by, within_times};
 pub use walks::walk_statement;
 pub(crate) use walks::{walk, walk_mut};
 
@@ -108,7 +110,7 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 26] = [
+const READ_BY_HAND: [(&[&str], Read); 29] = [
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "STREAM"], stream::create),
     (&["ALTER", "STREAM"], stream::alter),
@@ -134,7 +136,10 @@ const READ_BY_HAND: [(&[&str], Read); 26] = [
     (&["MOVE"], connection::fetch),
     (&["CLOSE"], connection::close),
     (&["DISCARD"], connection::discard),
+    (&["LISTEN"], connection::listen),
     (&["UNLISTEN"], connection::unlisten),
+    (&["SUBSCRIBE"], subscribe::subscribe),
+    (&["REPLAY"], subscribe::replay),
 ];
 
 fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
@@ -265,7 +270,7 @@ fn start(tokens: &Tokens) -> Position {
 
 fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
-    for words in [&["MERGE"][..], &["CREATE", "MATERIALIZED"], &["SUBSCRIBE"]] {
+    for words in [&["MERGE"][..], &["CREATE", "MATERIALIZED"]] {
         if cursor.words(words) {
             return Err(SqlError::new(
                 format!("{} is not supported yet", words.join(" ")),

@@ -42,6 +42,8 @@ pub fn resolve_names(
         Statement::CreateView(view) => names.resolve(view.query.as_mut()),
         Statement::CopyTo { source: CopySource::Query(query), .. } => names.resolve(query.as_mut()),
         Statement::Change(change) => names.resolve(change.query.as_mut()),
+        Statement::Subscribe(subscribe) => names.resolve(subscribe.query.as_mut()),
+        Statement::Replay(replay) => names.resolve(replay.query.as_mut()),
         Statement::AlterTable { change: AlterTable::DropPartitions(Partitions::Where(query)), .. } => {
             names.resolve(query.as_mut())
         }

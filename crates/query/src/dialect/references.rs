@@ -19,6 +19,8 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
         Statement::CreateView(view) => walk(&view.query, &mut names),
         Statement::CopyTo { source: CopySource::Query(query), .. } => walk(query, &mut names),
         Statement::Change(change) => walk(&change.query, &mut names),
+        Statement::Subscribe(subscribe) => walk(&subscribe.query, &mut names),
+        Statement::Replay(replay) => walk(&replay.query, &mut names),
         _ => ControlFlow::Continue(()),
     };
     names.0

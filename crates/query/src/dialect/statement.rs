@@ -52,6 +52,10 @@ pub enum Statement {
     },
     /// SHOW STREAMS.
     ShowStreams,
+    /// SUBSCRIBE TO (query) [FROM NOW | FROM BEGINNING | AFTER position] [WITH (option = value, …)].
+    Subscribe(Box<Subscribe>),
+    /// REPLAY {t, … | (query)} [FROM 'instant'] [TO 'instant'] [SPEED {n | nx | MAX}].
+    Replay(Box<Replay>),
     /// SHOW FUNCTIONS [LIKE 'pattern'].
     ShowFunctions {
         /// What their names are like; all where it is missing.
@@ -160,8 +164,16 @@ pub enum Statement {
     },
     /// DISCARD ALL: the session as it began.
     Discard,
-    /// UNLISTEN.
-    Unlisten,
+    /// LISTEN table.
+    Listen {
+        /// The table, as written.
+        channel: String,
+    },
+    /// UNLISTEN table, UNLISTEN *.
+    Unlisten {
+        /// The table, as written; all of them where it is missing.
+        channel: Option<String>,
+    },
     /// SHOW TABLES.
     ShowTables,
     /// SHOW QUERIES.
@@ -239,7 +251,8 @@ impl Statement {
             Statement::DeclareCursor { .. }
                 | Statement::Fetch { .. }
                 | Statement::CloseCursor { .. }
-                | Statement::Unlisten
+                | Statement::Listen { .. }
+                | Statement::Unlisten { .. }
                 | Statement::CopyFrom { end: CopyEnd::Client, .. }
                 | Statement::CopyTo { end: CopyEnd::Client, .. }
         )
@@ -275,6 +288,8 @@ impl Statement {
             Statement::CreateStream { .. } => "CREATE STREAM",
             Statement::AlterStream { .. } => "ALTER STREAM",
             Statement::DropStream { .. } => "DROP STREAM",
+            Statement::Subscribe(_) => "SUBSCRIBE",
+            Statement::Replay(_) => "REPLAY",
             Statement::DropTable { .. } => "DROP TABLE",
             Statement::AlterTable { .. } => "ALTER TABLE",
             Statement::Change(change) if change.columns.is_empty() => "DELETE",
@@ -288,7 +303,8 @@ impl Statement {
             Statement::CloseCursor { .. } => "CLOSE CURSOR",
             Statement::Reset { .. } => "RESET",
             Statement::Discard => "DISCARD ALL",
-            Statement::Unlisten => "UNLISTEN",
+            Statement::Listen { .. } => "LISTEN",
+            Statement::Unlisten { .. } => "UNLISTEN",
             Statement::Commit => "COMMIT",
             Statement::Rollback => "ROLLBACK",
             Statement::Checkpoint { .. } | Statement::Hold | Statement::Release => "CHECKPOINT",
@@ -322,7 +338,7 @@ impl Statement {
 
     /// Whether it gives rows and changes nothing.
     pub fn gives_rows(&self) -> bool {
-        matches!(self, Statement::Query(_)) || self.shows()
+        matches!(self, Statement::Query(_) | Statement::Subscribe(_) | Statement::Replay(_)) || self.shows()
     }
 
     /// Whether it shows what is there, without a query.
@@ -523,5 +539,44 @@ pub struct CreateView {
     /// The same, read.
     pub query: Box<ast::Query>,
     /// Where the name stands, for errors about the view.
+    pub position: Position,
+}
+
+/// SUBSCRIBE.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subscribe {
+    /// What is heard: rows of one table that pass a condition, or its bars.
+    pub query: Box<ast::Query>,
+    /// Where it begins.
+    pub from: SubscribeFrom,
+    /// WITH (name = value, …), names in lower case.
+    pub options: Vec<(String, String)>,
+    /// Where the query begins.
+    pub position: Position,
+}
+
+/// Where a subscription begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscribeFrom {
+    /// With what comes after this moment.
+    Now,
+    /// With the rows there are, in order of time.
+    Beginning,
+    /// After a position that an earlier subscription gave.
+    After(String),
+}
+
+/// REPLAY.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replay {
+    /// What is heard, without an order.
+    pub query: Box<ast::Query>,
+    /// The first instant, as written.
+    pub from: Option<String>,
+    /// The instant before which it ends, as written.
+    pub to: Option<String>,
+    /// How many times as fast as it was; `None` for as fast as it can be.
+    pub speed: Option<f64>,
+    /// Where the query begins.
     pub position: Position,
 }

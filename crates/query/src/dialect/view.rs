@@ -8,10 +8,14 @@ use super::cursor::{Cursor, Result, Tokens, statements};
 use super::table::table_names;
 use super::walks::walk_mut;
 use super::{CopySource, CreateView, SqlError, Statement, parse_query};
-use sqlparser::ast::{Ident, Query, TableAlias, TableFactor, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    Expr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, TableAlias, TableFactor, VisitMut,
+    VisitorMut,
+};
 use sqlparser::tokenizer::Location;
 use std::cell::Cell;
 use std::ops::ControlFlow;
+use tickstone_model::format_nanos;
 
 /// Most views that may be read through one another.
 pub(crate) const VIEW_DEPTH_MAX: usize = 32;
@@ -46,6 +50,68 @@ pub(super) fn drop_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["DROP", "VIEW"])?;
     let if_exists = cursor.eat(&["IF", "EXISTS"]);
     Ok(Statement::DropView { names: table_names(cursor)?, if_exists })
+}
+
+/// Has a query give its rows in order of a column of what it reads.
+pub(crate) fn order_by(query: &mut Query, column: Ident) {
+    let expr = OrderByExpr {
+        expr: Expr::Identifier(column),
+        options: OrderByOptions { asc: None, nulls_first: None },
+        with_fill: None,
+    };
+    query.order_by = Some(OrderBy { kind: OrderByKind::Expressions(vec![expr]), interpolate: None });
+}
+
+/// Has a query read only the rows of a table whose `time` is within a stretch (ns since the Unix epoch), wherever the
+/// table stands in it.
+pub(crate) fn within_times(query: &mut Query, table: &str, time: &str, (from, to): (i64, i64)) -> Result<()> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let instant = |ns: i64| format!("CAST('{}' AS TIMESTAMP)", format_nanos(ns));
+    let (name, time) = (quoted(table), quoted(time));
+    let mut conditions = Vec::new();
+    if from > i64::MIN {
+        conditions.push(format!("{time} >= {}", instant(from)));
+    }
+    if to < i64::MAX {
+        conditions.push(format!("{time} < {}", instant(to)));
+    }
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    let text = format!("SELECT * FROM {name} WHERE {}", conditions.join(" AND "));
+    let mut tokens =
+        statements(&text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: Default::default() });
+    tokens.tokens.iter_mut().for_each(|token| token.span = sqlparser::tokenizer::Span::empty());
+    let stretch = parse_query(&tokens)?;
+    let mut place = Within { table, stretch };
+    match walk_mut(query, &mut place) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Within<'a> {
+    table: &'a str,
+    stretch: Box<Query>,
+}
+
+impl VisitorMut for Within<'_> {
+    type Break = SqlError;
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        let TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let [part] = name.0.as_slice() else { return ControlFlow::Continue(()) };
+        let Some(ident) = part.as_ident().filter(|ident| ident.value == self.table) else {
+            return ControlFlow::Continue(());
+        };
+        let name = Ident { value: ident.value.clone(), quote_style: Some('"'), span: ident.span };
+        let alias = alias.take().or(Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None }));
+        let subquery = self.stretch.clone();
+        *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        ControlFlow::Continue(())
+    }
 }
 
 /// The part of a text that some of its tokens are.
@@ -118,6 +184,8 @@ pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> 
         }
         Statement::CopyTo { source: CopySource::Query(query), .. } => expand.within(query.as_mut()),
         Statement::Change(change) => expand.within(change.query.as_mut()),
+        Statement::Subscribe(subscribe) => expand.within(subscribe.query.as_mut()),
+        Statement::Replay(replay) => expand.within(replay.query.as_mut()),
         _ => Ok(()),
     }
 }

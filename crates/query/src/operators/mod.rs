@@ -64,6 +64,7 @@ mod workers;
 pub(crate) use fill::exec::MAX_FILLED_ROWS;
 pub(crate) use sample::exec::SampleByExec;
 
+use crate::functions::bucket::Bucketing;
 use crate::rules::aggregates::RightAggregates;
 use crate::rules::approximate::Approximate;
 use crate::rules::bounds::WideFrames;
@@ -77,6 +78,7 @@ use crate::rules::null_keys::NullKeys;
 use crate::rules::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion::optimizer::eliminate_join::EliminateJoin;
 use datafusion::optimizer::{AnalyzerRule, OptimizerRule};
@@ -89,7 +91,25 @@ use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use fill::node::Fill;
+use sample::node::SampleBy;
 use std::sync::Arc;
+
+/// How a node of SAMPLE BY has time fall into buckets, and the column that time is, where it is one.
+pub(crate) fn bucketing_of(plan: &LogicalPlan) -> Option<(Bucketing, Option<String>)> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    let sampled = extension.node.as_any().downcast_ref::<SampleBy>()?;
+    let column = match &sampled.time {
+        Expr::Column(column) => Some(column.name.clone()),
+        _ => None,
+    };
+    Some((sampled.bucketing, column))
+}
+
+/// Whether a node fills gaps between buckets.
+pub(crate) fn is_fill(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Fill>())
+}
 
 /// Adds the operators and functions to a session.
 ///

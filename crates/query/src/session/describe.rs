@@ -7,6 +7,7 @@
 use super::{Outcome, Session};
 use crate::dialect::{ChangeRows, Statement, search_in_lists, searched_placeholders};
 use crate::error::Result;
+use crate::live;
 use crate::parameters::{ParameterValue, Parameters, placeholders};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -105,6 +106,14 @@ impl Session {
         self.prepare_names(&mut statement)?;
         match statement {
             Statement::Query(query) => Ok(without_nulls(&self.columns_of(*query).await?)),
+            Statement::Subscribe(subscribe) => {
+                let query = ast::Statement::Query(subscribe.query);
+                Ok(live::message_schema(&without_nulls(&self.columns_of(query).await?)))
+            }
+            Statement::Replay(replay) => {
+                let query = ast::Statement::Query(replay.query);
+                Ok(live::message_schema(&without_nulls(&self.columns_of(query).await?)))
+            }
             _ => Ok(LogicalPlan::explain_schema()),
         }
     }

@@ -133,6 +133,13 @@ impl Session {
         }
     }
 
+    /// Another session with the same settings.
+    pub(crate) fn beside(&self) -> Self {
+        let mut other = Self::new(&self.database, self.shows);
+        other.states.set_all(&self.states);
+        other
+    }
+
     /// The statements of a text.
     ///
     /// # Errors

@@ -258,6 +258,26 @@ impl Session {
         Ok(if kept { Made::Template(plan) } else { Made::Nothing })
     }
 
+    /// The plan of a query as it was written, its meanings mended and nothing made quicker, and its columns.
+    pub(crate) async fn analyzed(&self, statement: ast::Statement) -> Result<(LogicalPlan, SchemaRef)> {
+        let state = &self.states.narrow;
+        let planned = logical(state, statement).await?;
+        let plan = state.analyzer().execute_and_check(planned.written, state.config_options(), |_, _| {})?;
+        Ok((plan, Arc::clone(planned.optimized.schema().inner())))
+    }
+
+    /// The rows of a query whose names are resolved, of the newest state.
+    pub(crate) async fn rows_now(&mut self, query: Box<ast::Query>) -> Result<SendableRecordBatchStream> {
+        self.pinned.renew();
+        self.states.know(self.database.user_functions())?;
+        self.states.begin();
+        let statement = ast::Statement::Query(query);
+        if let Some((_, stream)) = self.start_kept(&statement).await? {
+            return Ok(stream);
+        }
+        Ok(self.start(statement).await?.1)
+    }
+
     /// The columns that a query yields.
     pub(crate) async fn schema_of(&mut self, statement: ast::Statement) -> Result<SchemaRef> {
         Ok(self.plan(statement).await?.0.schema())

@@ -116,6 +116,13 @@ impl States {
         Ok(())
     }
 
+    /// Has the settings of others.
+    pub(crate) fn set_all(&mut self, of: &Self) {
+        let mut wide = self.wide.clone();
+        *wide.config_mut() = of.wide.config().clone();
+        *self = Self::over(wide, Arc::clone(&self.runtime), of.settings, Arc::clone(&self.functions));
+    }
+
     /// Changes an option for the rest of the session.
     ///
     /// # Errors

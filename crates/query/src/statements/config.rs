@@ -118,6 +118,24 @@ fn settings(options: &DatabaseOptions, default: &DatabaseOptions) -> Vec<Setting
             "tape past which the partitions that hold it back are sealed",
         ),
         setting(
+            "tape_keep_bytes",
+            &|o| o.engine.tape_keep_bytes.to_string(),
+            "bytes",
+            "tape, and parts that were merged since, that stay for subscriptions that resume",
+        ),
+        setting(
+            "tape_keep_age",
+            &|o| o.engine.tape_keep_age.as_secs().to_string(),
+            "seconds",
+            "how long they stay at most",
+        ),
+        setting(
+            "follow_memory_bytes",
+            &|o| o.engine.follow_memory_bytes.to_string(),
+            "bytes",
+            "the newest changes that are in memory while somebody subscribes",
+        ),
+        setting(
             "compaction_parts_min",
             &|o| o.engine.compaction_parts_min.to_string(),
             "parts",

@@ -12,6 +12,7 @@ pub(crate) mod prepare;
 mod queries;
 mod show;
 mod streams;
+mod subscribe;
 mod values;
 mod view;
 
@@ -44,6 +45,8 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         }
         Statement::AlterStream { name, options } => streams::alter(session, name, options).await,
         Statement::DropStream { names, if_exists } => streams::drop(session, names, if_exists).await,
+        Statement::Subscribe(subscribe) => subscribe::run(session, *subscribe).await,
+        Statement::Replay(replay) => subscribe::replay(session, *replay).await,
         Statement::ShowFunctions { like } => show::functions(session, like.as_deref()),
         Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
         Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
@@ -83,7 +86,8 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         | Statement::DeclareCursor { .. }
         | Statement::Fetch { .. }
         | Statement::CloseCursor { .. }
-        | Statement::Unlisten => {
+        | Statement::Listen { .. }
+        | Statement::Unlisten { .. } => {
             let message = format!("{} is of a connection of the PostgreSQL port", statement.kind());
             Err(QueryError::request(message)
                 .hint("COPY … 'file' names a file; a query gives its rows as they are read"))

@@ -13,5 +13,6 @@ mod property;
 mod slt;
 mod states;
 mod streams;
+mod subscribe;
 mod sums;
 mod texts;

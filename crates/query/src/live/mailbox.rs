@@ -1,0 +1,122 @@
+//! What waits for one who subscribed.
+
+use crate::error::QueryError;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tickstone_engine::{Heard, SealedPartition};
+use tokio::sync::Notify;
+
+/// Rows that wait in a mailbox at most; more are read from the tape when their time comes.
+const ROWS_MAX: usize = 1 << 20;
+/// Changes that wait in a mailbox at most.
+const ITEMS_MAX: usize = 1 << 16;
+
+/// Something that happened to the table of a mailbox.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    /// The position of its frame, or of the newest one then.
+    pub(crate) position: u64,
+    pub(crate) what: What,
+}
+
+/// See [`Item`].
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// A change, by its place among those of its frame; of rows only these of each piece, where some were picked.
+    Change { heard: Arc<Heard>, place: usize, rows: Option<Vec<Vec<u32>>> },
+    /// Rows of a partition went into a part.
+    Sealed(SealedPartition),
+    /// All changes up to the position were read.
+    Reached,
+    /// Rows of a later day (its first instant, ns) than any before have come.
+    DayBegan(i64),
+}
+
+/// What was taken from a mailbox at once.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) items: Vec<Item>,
+    /// It was full: what came after the items is not in it, and it gets no more.
+    pub(crate) full: bool,
+    /// So many rows waited, those included that it had no room for.
+    pub(crate) waited: usize,
+    pub(crate) error: Option<QueryError>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Mailbox {
+    table: u32,
+    /// The symbols of a column, by its id, that rows must have one of.
+    symbols: Option<(u32, Vec<String>)>,
+    held: Mutex<Held>,
+    ready: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    items: VecDeque<Item>,
+    rows: usize,
+    waited: usize,
+    full: bool,
+    error: Option<QueryError>,
+}
+
+impl Mailbox {
+    /// For changes of a table; of rows those that have one of some symbols in a column, by its id.
+    pub(crate) fn new(table: u32, symbols: Option<(u32, Vec<String>)>) -> Arc<Self> {
+        Arc::new(Self { table, symbols, held: Mutex::default(), ready: Notify::new() })
+    }
+
+    /// The number of its table.
+    pub(crate) fn table(&self) -> u32 {
+        self.table
+    }
+
+    /// The column, by id, and the symbols that rows must have one of.
+    pub(crate) fn symbols(&self) -> Option<&(u32, Vec<String>)> {
+        self.symbols.as_ref()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds something, of so many rows.
+    pub(super) fn put(&self, item: Item, rows: usize) {
+        let mut held = self.held();
+        held.waited += rows;
+        if !held.full && (held.items.len() >= ITEMS_MAX || held.rows + rows > ROWS_MAX && held.rows > 0) {
+            held.full = true;
+        }
+        if !held.full {
+            held.rows += rows;
+            held.items.push_back(item);
+        }
+        drop(held);
+        self.ready.notify_one();
+    }
+
+    /// Ends it with an error.
+    pub(super) fn fail(&self, error: &QueryError) {
+        self.held().error = Some(error.clone());
+        self.ready.notify_one();
+    }
+
+    /// Takes all there is.
+    pub(crate) fn take(&self) -> Taken {
+        let mut held = self.held();
+        held.rows = 0;
+        Taken {
+            items: std::mem::take(&mut held.items).into(),
+            full: held.full,
+            waited: std::mem::take(&mut held.waited),
+            error: held.error.clone(),
+        }
+    }
+
+    /// Returns once something was added since the last time.
+    pub(crate) async fn ready(&self) {
+        self.ready.notified().await;
+    }
+}
