@@ -32,8 +32,11 @@ mod qwp;
 mod rest;
 pub mod settings;
 mod shared;
+mod socket;
 mod statement;
 mod stream;
+mod subscribe;
+mod told;
 
 use settings::{SettingError, Settings};
 use shared::Shared;
@@ -100,6 +103,8 @@ impl Server {
         }
         database.show_settings(settings.shown());
         database.engine().streams().set_memory(settings.bytes("stream_memory"));
+        let age = settings.time("tape_keep_age").unwrap_or(Duration::MAX);
+        database.engine().keep_tape(settings.bytes("tape_keep_bytes") as u64, age);
         aside::sweep(database.engine());
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -162,6 +162,18 @@ pub const SETTINGS: &[Setting] = &[
         about: "how long a connection of streams waits for room in stream_memory before it is closed; 0 for as long as it takes",
     },
     Setting {
+        name: "tape_keep_bytes",
+        kind: Kind::Bytes,
+        default: "256MB",
+        about: "how much of the tape stays, with parts that were merged since, for subscriptions that resume",
+    },
+    Setting {
+        name: "tape_keep_age",
+        kind: Kind::Time,
+        default: "1h",
+        about: "how long that stays; 0 for as long as there is room",
+    },
+    Setting {
         name: "qwp_message_bytes_max",
         kind: Kind::Bytes,
         default: "16MB",

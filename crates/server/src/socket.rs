@@ -5,7 +5,7 @@
 //! that what was sent before arrives.
 
 use crate::settings::Settings;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use bytes::Bytes;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt, StreamExt};
@@ -17,9 +17,9 @@ const CLOSING: Duration = Duration::from_secs(2);
 
 /// How a connection ends.
 #[derive(Debug)]
-pub(super) struct End {
+pub(crate) struct End {
     /// Why, for the log and for the client.
-    pub(super) why: String,
+    pub(crate) why: String,
     /// The code that the client is told; `None` where it is gone.
     code: Option<u16>,
 }
@@ -30,31 +30,38 @@ impl End {
     }
 
     /// The server stops.
-    pub(super) fn stops() -> Self {
+    pub(crate) fn stops() -> Self {
         Self { why: "the server stops".to_string(), code: Some(close_code::AWAY) }
     }
 
     /// A message was refused, and the answer says why.
-    pub(super) fn refused() -> Self {
+    pub(crate) fn refused() -> Self {
         Self { why: "a message was refused".to_string(), code: Some(close_code::POLICY) }
     }
 
+    /// The client sends messages of a kind that there is none of.
+    pub(crate) fn unsupported(why: impl ToString) -> Self {
+        Self { why: why.to_string(), code: Some(close_code::UNSUPPORTED) }
+    }
+
     /// The client does what it may not.
-    pub(super) fn wrong(why: impl ToString) -> Self {
+    pub(crate) fn wrong(why: impl ToString) -> Self {
         Self { why: why.to_string(), code: Some(close_code::PROTOCOL) }
     }
 
     /// The server is at fault.
-    pub(super) fn failed(why: impl ToString) -> Self {
+    pub(crate) fn failed(why: impl ToString) -> Self {
         Self { why: why.to_string(), code: Some(close_code::ERROR) }
     }
 }
 
 /// What came of a client.
 #[derive(Debug)]
-pub(super) enum Came {
-    /// A message.
+pub(crate) enum Came {
+    /// A message of bytes.
     Message(Bytes),
+    /// A message of text.
+    Text(Utf8Bytes),
     /// Nothing for a while: it should be asked whether it is there.
     Silence,
     /// The end.
@@ -62,7 +69,7 @@ pub(super) enum Came {
 }
 
 /// The socket's two halves.
-pub(super) fn halves(socket: WebSocket, settings: &Settings) -> (Outgoing, Incoming) {
+pub(crate) fn halves(socket: WebSocket, settings: &Settings) -> (Outgoing, Incoming) {
     let (sink, stream) = socket.split();
     let patience = settings.time("send_timeout");
     let incoming = Incoming {
@@ -77,7 +84,7 @@ pub(super) fn halves(socket: WebSocket, settings: &Settings) -> (Outgoing, Incom
 
 /// What comes of a client.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub(crate) struct Incoming {
     stream: SplitStream<WebSocket>,
     ask_after: Option<Duration>,
     patience: Option<Duration>,
@@ -88,7 +95,7 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// The next that comes. Nothing is lost where this is dropped before.
-    pub(super) async fn next(&mut self) -> Came {
+    pub(crate) async fn next(&mut self) -> Came {
         loop {
             let next = match self.ask_after {
                 None => self.stream.next().await,
@@ -103,10 +110,7 @@ impl Incoming {
             return match next {
                 Some(Ok(Message::Binary(bytes))) => Came::Message(bytes),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
-                Some(Ok(Message::Text(_))) => {
-                    let (why, code) = ("QWP has no messages of text", Some(close_code::UNSUPPORTED));
-                    Came::End(End { why: why.to_string(), code })
-                }
+                Some(Ok(Message::Text(text))) => Came::Text(text),
                 Some(Ok(Message::Close(_))) => Came::End(End::gone("closed by the client")),
                 Some(Err(error)) => {
                     let why = error.to_string();
@@ -121,7 +125,7 @@ impl Incoming {
     }
 
     /// What has come already.
-    pub(super) fn come(&mut self) -> Option<Came> {
+    pub(crate) fn come(&mut self) -> Option<Came> {
         futures::FutureExt::now_or_never(self.next())
     }
 
@@ -144,17 +148,26 @@ impl Incoming {
 
 /// What goes to a client.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(crate) struct Outgoing {
     sink: SplitSink<WebSocket, Message>,
     patience: Option<Duration>,
 }
 
 impl Outgoing {
-    /// Sends a message.
+    /// Sends a message of text, which is UTF-8.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(crate) async fn send_text(&mut self, text: Vec<u8>) -> Result<(), End> {
+        let text = Utf8Bytes::try_from(Bytes::from(text)).map_err(End::failed)?;
+        self.put(Message::Text(text)).await
+    }
+
+    /// Sends a message of bytes.
     ///
     /// # Errors
     /// Where the client is gone, or takes too long; the connection ends then.
-    pub(super) async fn send(&mut self, message: Vec<u8>) -> Result<(), End> {
+    pub(crate) async fn send(&mut self, message: Vec<u8>) -> Result<(), End> {
         self.put(Message::Binary(Bytes::from(message))).await
     }
 
@@ -162,7 +175,7 @@ impl Outgoing {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(super) async fn ask(&mut self) -> Result<(), End> {
+    pub(crate) async fn ask(&mut self) -> Result<(), End> {
         self.put(Message::Ping(Bytes::new())).await
     }
 
@@ -178,7 +191,7 @@ impl Outgoing {
     }
 
     /// Ends the connection.
-    pub(super) async fn end(mut self, incoming: Incoming, end: &End) {
+    pub(crate) async fn end(mut self, incoming: Incoming, end: &End) {
         let close = async {
             match end.code {
                 Some(code) => {

@@ -93,6 +93,10 @@ pub(crate) async fn run(
         let what = format!("{} changes a session, and each request has one of its own", statement.kind());
         return Err(QueryError::request(what));
     }
+    if statement.kind() == "SUBSCRIBE" {
+        let error = QueryError::request("the rows of SUBSCRIBE do not end, and an answer does");
+        return Err(error.hint("open a WebSocket on /subscribe, or use the PostgreSQL or the Flight port"));
+    }
     let mut statement = [statement];
     parameters.bind(&mut statement)?;
     let [statement] = statement;

@@ -5,6 +5,7 @@ use super::catalog::Client;
 use super::channel::{Came, Channel};
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::guc::Guc;
+use super::listen::Listening;
 use super::portal::{Portal, Prepared};
 use super::startup;
 use crate::shared::Shared;
@@ -77,6 +78,8 @@ pub(super) struct Connection {
     /// Rows that the open transaction has inserted, and its savepoints with how many there were.
     pub(super) inserted: u64,
     pub(super) savepoints: Vec<(String, u64)>,
+    /// The channels it listens to.
+    pub(super) listening: Listening,
     stopping: watch::Receiver<bool>,
     /// Whether messages are passed over up to the next Sync.
     passing_over: bool,
@@ -104,6 +107,7 @@ impl Connection {
             inserted_into: Vec::new(),
             inserted: 0,
             savepoints: Vec::new(),
+            listening: Listening::default(),
             stopping,
             passing_over: false,
         }
@@ -126,8 +130,13 @@ impl Connection {
         self.ready();
         loop {
             let patience = self.guc.idle_in_transaction_timeout().filter(|_| self.is_in_transaction());
+            let may_notify = self.may_notify() && !self.passing_over;
             let message = tokio::select! {
                 message = self.channel.next() => message,
+                (channel, payload) = self.listening.next(), if may_notify => {
+                    self.notify(channel, payload);
+                    continue;
+                }
                 () = tokio::time::sleep(patience.unwrap_or_default()), if patience.is_some() => {
                     let what = "the transaction was idle for idle_in_transaction_session_timeout, and is rolled back";
                     return startup::refuse(&mut self.channel, Fault::new("25P03", what)).await;

@@ -105,12 +105,20 @@ impl Connection {
                 }
                 self.prepared.clear();
                 self.portals.clear();
+                self.listening.leave(None);
                 self.run(text, sql, statement).await?;
                 self.settings_reset().await?;
                 Ok(Started::Done("DISCARD ALL".to_string()))
             }
             Statement::Deallocate { ref name } => self.deallocate(text, sql, name.clone(), statement).await,
-            Statement::Unlisten => Ok(Started::Done("UNLISTEN".to_string())),
+            Statement::Listen { channel } => {
+                self.listen(&channel, sql).await?;
+                Ok(Started::Done("LISTEN".to_string()))
+            }
+            Statement::Unlisten { channel } => {
+                self.listening.leave(channel.as_deref());
+                Ok(Started::Done("UNLISTEN".to_string()))
+            }
             Statement::DeclareCursor { name, hold, query } => {
                 self.declare(text, sql, name, hold, Statement::Query(query)).await
             }
@@ -290,7 +298,11 @@ impl Connection {
                 return Ok((sent, false));
             }
             sent += reading.put(&mut self.channel, formats, digits, most - sent)?;
-            self.channel.send_much().await?;
+            match reading.kind {
+                // Its rows come one by one, and are wanted at once.
+                "SUBSCRIBE" | "REPLAY" => self.channel.send().await?,
+                _ => self.channel.send_much().await?,
+            }
         }
         Ok((sent, true))
     }

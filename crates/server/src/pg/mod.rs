@@ -24,6 +24,7 @@ mod execute;
 mod extended;
 mod guc;
 mod implicit;
+mod listen;
 mod parameters;
 mod portal;
 mod savepoints;

@@ -4,11 +4,12 @@
 //! is gone, or has given it no more time. Memory does not grow with the rows: a batch that no credit is left for is not
 //! asked of the statement.
 
+use super::no_text;
 use super::query::{Controls, answer};
-use super::socket::{Came, End, Incoming, Outgoing, halves};
 use crate::connection::Taken;
 use crate::ilp::now;
 use crate::shared::Shared;
+use crate::socket::{Came, End, Incoming, Outgoing, halves};
 use axum::extract::ws::WebSocket;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ impl Connection {
                 tokio::select! {
                     came = incoming.next() => match came {
                         Came::Message(bytes) => self.take(&bytes, None)?,
+                        Came::Text(_) => return Err(no_text()),
                         Came::Silence => outgoing.lock().await.ask().await?,
                         Came::End(end) => return Err(end),
                     },
@@ -133,6 +135,7 @@ impl Connection {
                     answered = &mut answered => break answered?,
                     came = incoming.next() => match came {
                         Came::Message(bytes) => self.take(&bytes, Some(&controls))?,
+                        Came::Text(_) => return Err(no_text()),
                         // Where it is locked, what is sent tells whether the client is there.
                         Came::Silence => if let Ok(mut outgoing) = outgoing.try_lock() {
                             outgoing.ask().await?;

@@ -8,13 +8,14 @@
 //! A message that is refused ends the connection: what stands before it is stored and acknowledged, what follows is not
 //! stored.
 
-use super::socket::{Came, End, Incoming, Outgoing, halves};
+use super::no_text;
 use super::store::{Message, Outcome, Refusal, Store};
 use crate::connection::Taken;
 use crate::http::Held;
 use crate::ilp::now;
 use crate::metrics::Counter;
 use crate::shared::Shared;
+use crate::socket::{Came, End, Incoming, Outgoing, halves};
 use axum::extract::ws::WebSocket;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -96,6 +97,7 @@ impl Connection {
                             return end;
                         }
                     }
+                    Came::Text(_) => return no_text(),
                     Came::End(end) => return end,
                 },
             }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The bytes of messages are `tickstone_wire::qwp`'s. Here are the connections: what waits, what is under way, how long a
-//! client may keep us waiting, and how a connection ends ([`socket`]). The upgrade is a request as any other: hosts and
+//! client may keep us waiting, and how a connection ends ([`crate::socket`]). The upgrade is a request as any other: hosts and
 //! origins are looked at before it.
 //!
 //! Enter at [`write`] and [`read`].
@@ -15,13 +15,13 @@ mod egress;
 mod ingress;
 mod query;
 mod rows;
-mod socket;
 mod status;
 mod store;
 
 use crate::connection::Taken;
 use crate::http::bad_request;
 use crate::shared::Shared;
+use crate::socket::End;
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
@@ -99,4 +99,9 @@ fn begun(
         format!("X-QWP-Max-Version is '{}', and the versions begin with 1", max.unwrap_or_default())
     })?;
     Ok((upgrade.max_message_size(bytes_max).max_frame_size(bytes_max), taken, version.into()))
+}
+
+/// How a connection ends whose client sends text.
+fn no_text() -> End {
+    End::unsupported("QWP has no messages of text")
 }

@@ -2,11 +2,11 @@
 
 use super::egress::CANCELLED;
 use super::rows::sendable;
-use super::socket::{End, Outgoing};
 use super::status;
 use crate::metrics::Counter;
 use crate::parameters;
 use crate::shared::Shared;
+use crate::socket::{End, Outgoing};
 use crate::statement::{self, Answer, Rows};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};

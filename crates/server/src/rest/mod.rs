@@ -29,6 +29,7 @@ use crate::ilp::http as lines;
 use crate::mcp::http as mcp;
 use crate::qwp;
 use crate::shared::Shared;
+use crate::subscribe;
 use axum::Router;
 use axum::http::header::{ALLOW, CONTENT_TYPE};
 use axum::http::{Method, StatusCode};
@@ -128,6 +129,13 @@ const ROUTES: &[Route] = &[
     Route { path: "/api/v4/write", at: At::Rest, methods: &["get"], words: &[], served: || get(qwp::write) },
     Route { path: "/read/v1", at: At::Rest, methods: &["get"], words: &[], served: || get(qwp::read) },
     Route { path: "/api/v1/read", at: At::Rest, methods: &["get"], words: &[], served: || get(qwp::read) },
+    Route {
+        path: "/subscribe",
+        at: At::Rest,
+        methods: &["get"],
+        words: subscribe::WORDS,
+        served: || get(subscribe::subscribe),
+    },
     Route {
         path: "/mcp",
         at: At::Rest,
