@@ -49,6 +49,8 @@ pub(crate) enum Command {
     /// For the configuration of the assistant's program. The database is opened for reading, also beside a server that
     /// writes it; a server that runs answers at /mcp itself.
     Mcp(crate::mcp::Args),
+    /// Past rows of tables in order of time, at the pace they had
+    Replay(crate::replay::Args),
     /// Raw streams: documents as they came
     Stream(crate::stream::Args),
 }

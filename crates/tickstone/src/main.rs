@@ -19,6 +19,7 @@ mod interrupt;
 mod mcp;
 mod open;
 mod output;
+mod replay;
 mod serve;
 mod sql;
 mod stream;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Mcp(args) => mcp::run(&args),
+        Command::Replay(args) => replay::run(args),
         Command::Stream(args) => stream::run(&args),
     };
     match done {

@@ -37,21 +37,37 @@ impl OutputFormat {
 
 /// Buffered standard output that ends the process when nobody reads it any more, as `| head` does.
 #[derive(Debug)]
-pub(crate) struct Output(BufWriter<Stdout>);
+pub(crate) enum Output {
+    Whole(BufWriter<Stdout>),
+    /// Each line goes at once.
+    Lines(Stdout),
+}
 
 impl Output {
     pub(crate) fn new() -> Self {
-        Self(BufWriter::new(io::stdout()))
+        Output::Whole(BufWriter::new(io::stdout()))
+    }
+
+    /// For rows that come as time goes by.
+    pub(crate) fn live() -> Self {
+        Output::Lines(io::stdout())
+    }
+
+    fn inner(&mut self) -> &mut dyn Write {
+        match self {
+            Output::Whole(out) => out,
+            Output::Lines(out) => out,
+        }
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).inspect_err(end_if_unread)
+        self.inner().write(bytes).inspect_err(end_if_unread)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().inspect_err(end_if_unread)
+        self.inner().flush().inspect_err(end_if_unread)
     }
 }
 

@@ -71,6 +71,20 @@ pub(crate) struct Args {
     data: DataArgs,
 }
 
+impl Args {
+    /// One statement whose rows go to standard output, of a database that is read only.
+    pub(crate) fn of_statement(
+        statement: String,
+        connect: Option<String>,
+        format: OutputFormat,
+        data: DataArgs,
+    ) -> Self {
+        let (command, read_only) = (Some(statement), connect.is_none());
+        let (file, output, format) = (None, None, Some(format));
+        Self { command, file, read_only, connect, format, output, max_rows: 0, quiet: true, data }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let text = match (&args.command, &args.file) {
         (Some(command), _) => Some(command.clone()),
@@ -131,10 +145,11 @@ impl Runner {
     /// Runs one statement of `text` as a task, so that Ctrl-C need not wait for it: a query is left behind, and ends
     /// when it next yields; anything that writes is awaited.
     fn run_statement(&mut self, text: &str, sent: Sent) -> Result<()> {
-        let is_query = matches!(sent.statement, Statement::Query(_));
+        let is_query = sent.statement.gives_rows();
+        let is_live = matches!(sent.statement, Statement::Subscribe(_) | Statement::Replay(_));
         let (mut line, mut view, runtime) = (self.line.lend(), self.view.clone(), self.line.runtime());
         let mut task = runtime.spawn(async move {
-            let done = view.show(line.run(sent)).await;
+            let done = view.show(line.run(sent), is_live).await;
             (line, view, done)
         });
         let finished = runtime.block_on(async {

@@ -6,6 +6,7 @@ use crate::units;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tickstone_query::export::Format;
 use tickstone_query::import::Compression;
 use tickstone_query::{ErrorKind, Outcome, QueryError, export};
 
@@ -25,10 +26,12 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Waits for what a statement gives, and shows its rows, or what it did.
+    /// Waits for what a statement gives, and shows its rows, or what it did. Rows that are live are lines, each shown
+    /// when it comes.
     pub(crate) async fn show(
         &mut self,
         run: impl Future<Output = Result<Outcome, QueryError>>,
+        is_live: bool,
     ) -> Result<(), QueryError> {
         let start = Instant::now();
         match run.await? {
@@ -46,6 +49,10 @@ impl View {
                         let written = export::write_file(stream, &path, format, compression).await?;
                         let rows = units::rows(written.rows);
                         self.say(&format!("{}: {rows}, {}", path.display(), units::bytes(written.bytes)));
+                    }
+                    (None, format) if is_live => {
+                        let format = format.unwrap_or(Format::Ndjson);
+                        export::write(stream, format, Compression::None, &mut Output::live()).await?;
                     }
                     (None, Some(format)) => {
                         export::write(stream, format, Compression::None, &mut Output::new()).await?;
