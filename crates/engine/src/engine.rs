@@ -118,7 +118,7 @@ impl Engine {
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
         let publisher = Arc::new(Publisher::new(snapshot, feed_of(&options)));
-        publisher.pin(named);
+        publisher.pin(named, clock.now_ns());
         let tape_options = TapeOptions {
             segment_bytes: options.segment_bytes,
             sync_interval: options.sync_interval,

@@ -41,7 +41,7 @@ pub use care::{backup, check, repair};
 pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
 pub use error::{EngineError, ErrorKind, Result};
-pub use follow::{Difference, FollowFrom, Follower, News, UpdatedRows};
+pub use follow::{Difference, FollowFrom, Follower, News, UpdatedRows, difference};
 pub use part::{ColumnBound, ColumnPoints, PartTimes};
 pub use search::gallop;
 pub use store::dictionary::Dictionary;

@@ -36,21 +36,18 @@ pub struct UpdatedRows {
     pub after: RowBatch,
 }
 
-impl HeardRewrite {
-    /// The tables of the parts before and after, which are read as any other.
-    pub fn parts(&self) -> impl Iterator<Item = (&Arc<TableSnapshot>, Option<&Arc<TableSnapshot>>)> {
-        self.parts.iter().map(|(gone, came)| (gone, came.as_ref()))
-    }
-
-    /// What changed in one of the parts, by its place among [`Self::parts`], in bounded steps.
-    ///
-    /// # Errors
-    /// Where a part cannot be read.
-    pub fn difference(&self, place: usize, mut each: impl FnMut(Difference) -> Result<()>) -> Result<()> {
-        match self.parts.get(place) {
-            Some((gone, came)) => of_part(gone, came.as_deref(), &mut each),
-            None => Ok(()),
-        }
+/// What a rewrite changed in one of its parts, by its place among [`HeardRewrite::parts`], in bounded steps.
+///
+/// # Errors
+/// Where a part cannot be read.
+pub fn difference(
+    rewrite: &HeardRewrite,
+    place: usize,
+    mut each: impl FnMut(Difference) -> Result<()>,
+) -> Result<()> {
+    match rewrite.parts().nth(place) {
+        Some((gone, came)) => of_part(gone, came.map(AsRef::as_ref), &mut each),
+        None => Ok(()),
     }
 }
 
@@ -159,6 +156,9 @@ fn of_part(
     Ok(())
 }
 
+/// Rows that are gone, pairs of rows before and after whose values differ, and where they end after.
+type Looked = (Vec<usize>, Vec<(usize, usize)>, usize);
+
 struct Step<'a> {
     before: &'a Rows<'a>,
     after: &'a Rows<'a>,
@@ -214,11 +214,7 @@ impl Step<'_> {
     }
 
     /// As [`Self::look`], row by row: those that are gone, those whose values differ, and where they end after.
-    fn look_closely(
-        &self,
-        rows: &Range<usize>,
-        from: usize,
-    ) -> Result<(Vec<usize>, Vec<(usize, usize)>, usize)> {
+    fn look_closely(&self, rows: &Range<usize>, from: usize) -> Result<Looked> {
         let (before, after) = (self.before, self.after);
         let (mut deleted, mut changed, mut other) = (Vec::new(), Vec::new(), from);
         for row in rows.clone() {

@@ -13,7 +13,7 @@
 
 mod difference;
 
-pub use difference::{Difference, UpdatedRows};
+pub use difference::{Difference, UpdatedRows, difference};
 
 use crate::core::Core;
 use crate::recent::split_by_partition;
@@ -138,9 +138,9 @@ impl Follower {
     /// Reads frames after the position, up to `stable` or a bound of bytes.
     fn read_tape(&mut self, stable: u64) -> Result<Vec<Arc<Heard>>> {
         let disk = Arc::clone(&self.core.disk);
-        // Before the files are read: what is let go of meanwhile is an error, not passed over.
-        self.check_held()?;
         let segments = list_segments(disk.as_ref())?;
+        // After they were listed: what is let go of is an error, not passed over.
+        self.check_held()?;
         let next = self.position.saturating_add(1);
         let holds = segments.partition_point(|first| *first <= next).saturating_sub(1);
         let begins = segments.get(holds).map(|first| (*first, SEGMENT_HEADER_BYTES));
@@ -167,8 +167,20 @@ impl Follower {
             })?;
             let snapshot = self.core.publisher.snapshot();
             while at - base < contents.len() && self.position < stable && bytes < READ_BYTES {
-                let frame = read_frame(&contents, at - base)
-                    .map_err(|broken| EngineError::damaged(&path, at as u64, broken.reason))?;
+                let frame = match read_frame(&contents, at - base) {
+                    // It is being written, and all before it was heard.
+                    Err(broken) if is_newest && broken.extent.end > contents.len() => {
+                        self.place = Some((segment, at));
+                        self.position = stable;
+                        return Ok(heard);
+                    }
+                    frame => frame.map_err(|broken| EngineError::damaged(&path, at as u64, broken.reason))?,
+                };
+                if frame.header.position > stable {
+                    self.place = Some((segment, at));
+                    self.position = stable;
+                    return Ok(heard);
+                }
                 at += frame.size();
                 bytes += frame.size();
                 // Frames before the place, and those that a full disk refused and others replaced.

@@ -19,7 +19,7 @@ mod replay;
 mod surveying;
 
 pub(crate) use reading::{Reader, read_only};
-pub(crate) use replay::{NamedFiles, Replay};
+pub(crate) use replay::Replay;
 pub(crate) use surveying::Surveying;
 
 use crate::disk::Disk;
@@ -28,6 +28,7 @@ use crate::error::is_full;
 use crate::paths::{TABLES_DIR, TAPE_DIR, copy_path, symbols_path, table_dir};
 use crate::store::dictionary::Dictionary;
 use crate::store::manifest::{Manifest, list_tables};
+use crate::store::publisher::NamedFiles;
 use crate::store::snapshot::{Snapshot, TableSnapshot};
 use crate::tape::frame::{HEADER_BYTES, TRAILER_BYTES};
 use crate::tape::named::{NamedSegment, Names, TapeFound, TapeManifest, UNFINISHED, remove_released};

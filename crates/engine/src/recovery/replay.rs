@@ -6,6 +6,7 @@ use crate::disk::Disk;
 use crate::paths::{TAPE_DIR, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::store::manifest::{Manifest, list_tables};
+use crate::store::publisher::NamedFiles;
 use crate::store::snapshot::{Effect, RowsEffect, Snapshot, Source, TableSnapshot};
 use crate::tape::change::{Change, KIND_CLOSE, NewSymbols, PartEntry, decode_change};
 use crate::tape::frame::Frame;
@@ -83,12 +84,9 @@ pub(crate) struct Replay<P> {
     /// Bytes of its segment that were stable when the last frame was written.
     pub(super) close_proof: u64,
     pub(super) dropped: Vec<u32>,
-    /// The files that loads and rewrites name: position, table, and each with its partition.
+    /// The files that loads and rewrites name.
     pub(super) named: Vec<NamedFiles>,
 }
-
-/// See [`Replay::named`].
-pub(crate) type NamedFiles = (u64, u32, Vec<(i64, String)>);
 
 impl<P: Policy> Replay<P> {
     /// Goes on with this state, which is that of `position`.

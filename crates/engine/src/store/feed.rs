@@ -92,7 +92,8 @@ impl HeardRows {
         self.pieces.iter().map(RowBatch::rows).sum()
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes of their values in memory.
+    pub fn bytes(&self) -> usize {
         let columns = self.pieces.iter().flat_map(RowBatch::columns);
         columns.map(|column: &ArrayRef| tickstone_model::values_bytes(column)).sum()
     }
@@ -106,6 +107,13 @@ fn fit(piece: RowBatch, schema: &Arc<TableSchema>) -> RowBatch {
 #[derive(Debug, Clone)]
 pub struct HeardRewrite {
     pub(crate) parts: Vec<(Arc<TableSnapshot>, Option<Arc<TableSnapshot>>)>,
+}
+
+impl HeardRewrite {
+    /// The tables of the parts before and after, which are read as any other.
+    pub fn parts(&self) -> impl Iterator<Item = (&Arc<TableSnapshot>, Option<&Arc<TableSnapshot>>)> {
+        self.parts.iter().map(|(gone, came)| (gone, came.as_ref()))
+    }
 }
 
 /// A partition whose rows went from memory into a part.
@@ -141,9 +149,24 @@ struct Now {
     bytes: usize,
     sealed: VecDeque<(u64, SealedPartition)>,
     seals: u64,
-    pinned: BTreeMap<u64, Vec<HeldPart>>,
+    /// By position of their frame, with when that was received.
+    pinned: BTreeMap<u64, (i64, Vec<HeldPart>)>,
     /// Parts of frames up to here may be gone.
     unpinned: u64,
+}
+
+/// What newer changes pushed out of the feed.
+#[derive(Debug, Default)]
+pub(crate) struct PushedOut {
+    heard: Vec<Arc<Heard>>,
+    parts: Vec<(i64, Vec<HeldPart>)>,
+}
+
+impl PushedOut {
+    /// Lets go of it.
+    pub(crate) fn let_go(self) {
+        drop((self.heard, self.parts));
+    }
 }
 
 /// What a change will have done, seen before it is applied: parts that it takes out are still there.
@@ -226,9 +249,12 @@ impl Feed {
     }
 
     /// Takes changes that were applied, which made `snapshot`.
-    pub(crate) fn push(&self, snapshot: &Snapshot, came: Vec<Coming>) {
+    ///
+    /// What they push out is given back: files go with it, for which nobody should wait.
+    pub(crate) fn push(&self, snapshot: &Snapshot, came: Vec<Coming>) -> PushedOut {
+        let mut out = PushedOut::default();
         if came.is_empty() {
-            return;
+            return out;
         }
         let mut now = lock(&self.now);
         for coming in came {
@@ -264,9 +290,16 @@ impl Feed {
                 };
                 Some(TableChange { table: id, what })
             });
-            let changes = changes.collect();
+            let changes: Vec<TableChange> = changes.collect();
+            for change in changes.iter().filter(|change| matches!(change.what, Happened::Dropped)) {
+                // A part keeps the folder of its table.
+                let of_table = |_: &u64, (_, parts): &mut (i64, Vec<HeldPart>)| {
+                    parts.first().is_some_and(|held| held.part.table() == change.table)
+                };
+                out.parts.extend(now.pinned.extract_if(.., of_table).map(|(_, parts)| parts));
+            }
             if !pinned.is_empty() {
-                now.pinned.insert(position, pinned);
+                now.pinned.insert(position, (coming.received_ns, pinned));
             }
             if self.followers.load(Ordering::Relaxed) > 0 {
                 let heard = Heard { position, received_ns: coming.received_ns, changes };
@@ -279,7 +312,9 @@ impl Feed {
         {
             now.bytes -= bytes;
             now.since = oldest.position;
+            out.heard.push(oldest);
         }
+        out
     }
 
     /// One more who follows; `position` is that of the snapshot, which nobody changes meanwhile.
@@ -333,16 +368,16 @@ impl Feed {
     }
 
     /// Keeps parts of the frame at `position`, which are in the table.
-    pub(crate) fn pin(&self, position: u64, parts: Vec<HeldPart>) {
+    pub(crate) fn pin(&self, position: u64, received_ns: i64, parts: Vec<HeldPart>) {
         if !parts.is_empty() {
-            lock(&self.now).pinned.insert(position, parts);
+            lock(&self.now).pinned.insert(position, (received_ns, parts));
         }
     }
 
     /// The part of this name that the frame at `position` is to find.
     pub(crate) fn pinned(&self, position: u64, file: &str) -> Option<HeldPart> {
         let now = lock(&self.now);
-        now.pinned.get(&position)?.iter().find(|held| held.part.entry.file == file).cloned()
+        now.pinned.get(&position)?.1.iter().find(|held| held.part.entry.file == file).cloned()
     }
 
     /// Bytes of pinned parts that no table has any more, by the position of their frame.
@@ -351,15 +386,26 @@ impl Feed {
         let left = |parts: &Vec<HeldPart>| {
             parts.iter().filter(|held| held.part.is_doomed()).map(|held| held.part.entry.file_bytes).sum()
         };
-        now.pinned.iter().map(|(position, parts)| (*position, left(parts))).collect()
+        now.pinned.iter().map(|(position, (_, parts))| (*position, left(parts))).collect()
     }
 
-    /// Lets go of the oldest parts, where those that no table has any more are more than is kept.
-    pub(crate) fn trim(&self) {
+    /// Lets go of the oldest parts: of those past the age that is kept, and where those that no table has any more are
+    /// more than is kept.
+    pub(crate) fn trim(&self, now_ns: i64) {
+        let (keep_bytes, keep_age_ns) = self.kept();
+        let oldest_ns = now_ns.saturating_sub(i64::try_from(keep_age_ns).unwrap_or(i64::MAX));
+        let past_age = {
+            let now = lock(&self.now);
+            let past = now.pinned.iter().take_while(|(_, (received_ns, _))| *received_ns < oldest_ns);
+            past.last().map(|(position, _)| *position)
+        };
+        if let Some(position) = past_age {
+            self.unpin(position);
+        }
         let pinned = self.pinned_bytes();
         let mut bytes: u64 = pinned.iter().map(|(_, bytes)| bytes).sum();
         for (position, of_frame) in pinned {
-            if bytes <= self.kept().0 {
+            if bytes <= keep_bytes {
                 return;
             }
             self.unpin(position);
@@ -375,9 +421,19 @@ impl Feed {
         if !gone.is_empty() {
             now.unpinned = now.unpinned.max(position);
         }
+        // Changes in memory hold them, too.
+        let mut out = Vec::new();
+        if !gone.is_empty() {
+            while let Some((oldest, bytes)) = now.heard.pop_front_if(|(heard, _)| heard.position <= position)
+            {
+                now.bytes -= bytes;
+                now.since = oldest.position;
+                out.push(oldest);
+            }
+        }
         drop(now);
         // Files go outside the lock.
-        drop(gone);
+        drop((gone, out));
     }
 
     /// The last position up to which parts that frames name may be gone.

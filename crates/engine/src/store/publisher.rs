@@ -8,6 +8,9 @@ use crate::{EngineError, Result};
 use arc_swap::ArcSwap;
 use std::sync::{Arc, Mutex};
 
+/// The files that a frame of the tape names: its position, the table, and each file with its partition.
+pub(crate) type NamedFiles = (u64, u32, Vec<(i64, String)>);
+
 /// The current snapshot. Readers load a pointer; changes are made one after the other.
 #[derive(Debug)]
 pub(crate) struct Publisher {
@@ -39,7 +42,7 @@ impl Publisher {
     }
 
     /// Keeps the parts that frames of the tape name, as far as tables still have them.
-    pub(crate) fn pin(&self, named: Vec<(u64, u32, Vec<(i64, String)>)>) {
+    pub(crate) fn pin(&self, named: Vec<NamedFiles>, now_ns: i64) {
         let snapshot = self.snapshot();
         for (position, table, files) in named {
             let Some(table) = snapshot.table_by_id(table).filter(|table| table.created_at < position) else {
@@ -47,7 +50,7 @@ impl Publisher {
             };
             let parts = files.iter().map(|(partition, file)| table.held_part(*partition, file));
             match parts.collect() {
-                Some(parts) => self.feed.pin(position, parts),
+                Some(parts) => self.feed.pin(position, now_ns, parts),
                 None => self.feed.note_unpinned(position),
             }
         }
@@ -80,13 +83,14 @@ impl Publisher {
 
 impl Publish<Effect> for Publisher {
     fn publish(&self, group: Vec<Written<Effect>>) {
-        self.change(|snapshot| {
+        let out = self.change(|snapshot| {
             let mut coming = Vec::new();
             for written in group {
                 coming.extend(self.feed.coming(snapshot, &written));
                 snapshot.apply(written);
             }
-            self.feed.push(snapshot, coming);
+            self.feed.push(snapshot, coming)
         });
+        out.let_go();
     }
 }

@@ -103,6 +103,8 @@ struct Latch<E> {
     /// Since when rows of policy `interval` wait for a sync.
     unsynced_since_ns: Option<i64>,
     syncs: u64,
+    /// What someone who follows saw written and not synced, and since when.
+    followed: Option<(u64, Instant)>,
     /// Where what is written ends, for a sync beside the writer.
     tail: Option<Tail>,
     /// Whether such a sync is under way.
@@ -148,6 +150,7 @@ impl<E: Send + 'static> Tape<E> {
             sync_wanted: 0,
             unsynced_since_ns: None,
             syncs: 0,
+            followed: None,
             tail: None,
             syncs_beside: false,
             stable: None,
@@ -283,10 +286,10 @@ impl<E: Send + 'static> Tape<E> {
     ///
     /// # Errors
     /// [`EngineError::TapeStopped`].
+    #[allow(clippy::disallowed_methods, reason = "how long someone waits, which nothing stored depends on")]
     pub(crate) fn wait_stable(&self, after: u64, patience: Duration) -> Result<u64> {
         let deadline = Instant::now() + patience;
         let mut latch = self.shared.lock();
-        let mut unsynced: Option<(u64, Instant)> = None;
         loop {
             latch.check()?;
             let now = Instant::now();
@@ -295,19 +298,20 @@ impl<E: Send + 'static> Tape<E> {
             }
             let mut until = deadline;
             if latch.written > latch.synced {
-                match unsynced {
-                    Some((written, since)) if now >= since + self.interval => {
-                        drop(latch);
-                        self.sync(written)?;
-                        (latch, unsynced) = (self.shared.lock(), None);
-                        continue;
-                    }
-                    Some((_, since)) => until = until.min(since + self.interval),
-                    None => {
-                        unsynced = Some((latch.written, now));
-                        until = until.min(now + self.interval);
-                    }
+                let seen = (latch.written, now);
+                let (written, since) = *latch.followed.get_or_insert(seen);
+                if latch.synced >= written {
+                    latch.followed = None;
+                    continue;
                 }
+                if now >= since + self.interval {
+                    latch.followed = None;
+                    drop(latch);
+                    self.sync(written)?;
+                    latch = self.shared.lock();
+                    continue;
+                }
+                until = until.min(since + self.interval);
             }
             let waited = self.shared.progressed.wait_timeout(latch, until.saturating_duration_since(now));
             latch = waited.unwrap_or_else(PoisonError::into_inner).0;

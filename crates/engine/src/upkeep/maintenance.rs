@@ -78,6 +78,7 @@ pub(crate) fn maintain_step(core: &Core) -> Result<()> {
         maintenance.touch(touched);
     }
     looked_at?;
+    core.publisher.feed().trim(core.clock.now_ns());
     let mut sealed = false;
     while core.publisher.snapshot().recent_bytes() > core.memory.recent_bytes_max() / SEAL_SHARE {
         let snapshot = core.publisher.snapshot();

@@ -64,7 +64,7 @@ fn try_save_manifest(core: &Core, id: u32) -> Result<()> {
         }
     }
     core.publisher.change(|next| next.forget_retired(table));
-    core.publisher.feed().trim();
+    core.publisher.feed().trim(core.clock.now_ns());
     Ok(())
 }
 

@@ -440,6 +440,11 @@ impl PartFile {
         self.doomed.store(true, Ordering::Release);
     }
 
+    /// The number of its table.
+    pub(crate) fn table(&self) -> u32 {
+        self.dir.table
+    }
+
     /// Whether no later snapshot holds it.
     pub(crate) fn is_doomed(&self) -> bool {
         self.doomed.load(Ordering::Acquire)
