@@ -147,8 +147,9 @@ impl Form {
                 let rows = batch.project(&places).map_err(QueryError::from)?;
                 let mut values = Values::of(&rows, false)?;
                 out.extend(b",\"rows\":[");
-                // An update of bars of which none is left has one row of nothing.
-                let count = if is_empty(&rows) { 0 } else { rows.num_rows() };
+                // Bars of which none is left are told with one row of nothing.
+                let none = event == "delete" && batch.column(2).is_valid(0);
+                let count = if none { 0 } else { rows.num_rows() };
                 for row in 0..count {
                     if row > 0 {
                         out.push(b',');
@@ -167,11 +168,6 @@ impl Form {
 /// What happened.
 pub(crate) fn event_of(batch: &RecordBatch) -> String {
     text(batch, 1).unwrap_or_default()
-}
-
-/// Whether rows are one of nothing but NULL.
-fn is_empty(rows: &RecordBatch) -> bool {
-    rows.num_rows() == 1 && rows.columns().iter().all(|column| column.is_null(0))
 }
 
 /// The text of a column of the first row.

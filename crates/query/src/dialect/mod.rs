@@ -69,7 +69,7 @@ pub use statement::{
     Subscribe, SubscribeFrom, TableStream,
 };
 pub use view::expand_views;
-pub(crate) use view::{VIEW_DEPTH_MAX, order_by, within_times};
+pub(crate) use view::{VIEW_DEPTH_MAX, in_order_of, order_by, within_times};
 pub use walks::walk_statement;
 pub(crate) use walks::{walk, walk_mut};
 

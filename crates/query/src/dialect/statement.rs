@@ -393,6 +393,8 @@ impl Statement {
                 | Statement::Change(_)
                 | Statement::CopyFrom { .. }
                 | Statement::CopyTo { .. }
+                | Statement::Subscribe(_)
+                | Statement::Replay(_)
         )
     }
 }

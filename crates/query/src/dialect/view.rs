@@ -78,9 +78,19 @@ pub(crate) fn within_times(query: &mut Query, table: &str, time: &str, (from, to
     if conditions.is_empty() {
         return Ok(());
     }
-    let text = format!("SELECT * FROM {name} WHERE {}", conditions.join(" AND "));
+    place_at(query, table, &format!("SELECT * FROM {name} WHERE {}", conditions.join(" AND ")))
+}
+
+/// Has a query read the rows of a table in order of `time`.
+pub(crate) fn in_order_of(query: &mut Query, table: &str, time: &str) -> Result<()> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    place_at(query, table, &format!("SELECT * FROM {} ORDER BY {}", quoted(table), quoted(time)))
+}
+
+/// Puts a query, as text, in the place of a table.
+fn place_at(query: &mut Query, table: &str, text: &str) -> Result<()> {
     let mut tokens =
-        statements(&text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: Default::default() });
+        statements(text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: Default::default() });
     tokens.tokens.iter_mut().for_each(|token| token.span = sqlparser::tokenizer::Span::empty());
     let stretch = parse_query(&tokens)?;
     let mut place = Within { table, stretch };

@@ -8,6 +8,8 @@ use tokio::sync::Notify;
 
 /// Rows that wait in a mailbox at most; more are read from the tape when their time comes.
 const ROWS_MAX: usize = 1 << 20;
+/// Bytes of the changes that wait in a mailbox at most, whatever of their rows is to be heard.
+const BYTES_MAX: usize = 64 << 20;
 /// Changes that wait in a mailbox at most.
 const ITEMS_MAX: usize = 1 << 16;
 
@@ -36,8 +38,8 @@ pub(crate) enum What {
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) items: Vec<Item>,
-    /// It was full: what came after the items is not in it, and it gets no more.
-    pub(crate) full: bool,
+    /// It was full: what came after this position is not in it, and it gets no more.
+    pub(crate) full: Option<u64>,
     /// So many rows waited, those included that it had no room for.
     pub(crate) waited: usize,
     pub(crate) error: Option<QueryError>,
@@ -57,8 +59,9 @@ pub(crate) struct Mailbox {
 struct Held {
     items: VecDeque<Item>,
     rows: usize,
+    bytes: usize,
     waited: usize,
-    full: bool,
+    full: Option<u64>,
     error: Option<QueryError>,
 }
 
@@ -82,15 +85,22 @@ impl Mailbox {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds something, of so many rows.
-    pub(super) fn put(&self, item: Item, rows: usize) {
+    /// Adds a change of which so many rows are to be heard, and which takes so many bytes.
+    pub(super) fn put(&self, item: Item, rows: usize, bytes: usize) {
         let mut held = self.held();
         held.waited += rows;
-        if !held.full && (held.items.len() >= ITEMS_MAX || held.rows + rows > ROWS_MAX && held.rows > 0) {
-            held.full = true;
+        let crowded = held.rows + rows > ROWS_MAX || held.bytes + bytes > BYTES_MAX;
+        let is_change = item.position < u64::MAX;
+        if is_change
+            && held.full.is_none()
+            && !held.items.is_empty()
+            && (crowded || held.items.len() >= ITEMS_MAX)
+        {
+            held.full = Some(item.position.saturating_sub(1));
         }
-        if !held.full {
+        if held.full.is_none() {
             held.rows += rows;
+            held.bytes += bytes;
             held.items.push_back(item);
         }
         drop(held);
@@ -106,7 +116,7 @@ impl Mailbox {
     /// Takes all there is.
     pub(crate) fn take(&self) -> Taken {
         let mut held = self.held();
-        held.rows = 0;
+        (held.rows, held.bytes) = (0, 0);
         Taken {
             items: std::mem::take(&mut held.items).into(),
             full: held.full,

@@ -114,7 +114,12 @@ impl Hub {
     /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
-        let thread = self.now().thread.take();
+        let thread = {
+            let mut now = self.now();
+            let error = QueryError::new(ErrorKind::Retry, "the database was closed");
+            now.tables.values().for_each(|listeners| listeners.fail(&error));
+            now.thread.take()
+        };
         if let Some(thread) = thread {
             // A panic there was printed; there is nothing left to do with it.
             let _ = thread.join();
@@ -158,7 +163,7 @@ impl Now {
 
     fn hear_sealed(&mut self, sealed: &SealedPartition) {
         if let Some(listeners) = self.tables.get_mut(&sealed.table) {
-            listeners.tell(&What::Sealed(sealed.clone()), 0);
+            listeners.tell(&What::Sealed(sealed.clone()), u64::MAX);
         }
     }
 }

@@ -70,11 +70,7 @@ impl Listeners {
 
     /// Tells everybody.
     pub(super) fn tell(&self, what: &What, position: u64) {
-        let position = match what {
-            What::Sealed(sealed) => sealed.position,
-            _ => position,
-        };
-        self.each().for_each(|mailbox| mailbox.put(Item { position, what: what.clone() }, 0));
+        self.each().for_each(|mailbox| mailbox.put(Item { position, what: what.clone() }, 0, 0));
     }
 
     /// Hands a change, by its place among those of its frame, to those who are to hear it.
@@ -90,14 +86,14 @@ impl Listeners {
         };
         let newest = rows.pieces().iter().filter_map(|piece| piece.times()?.last().copied()).max();
         self.pass(newest, position);
-        let count = rows.rows();
+        let (count, bytes) = (rows.rows(), rows.bytes());
         for mailbox in &self.all {
-            mailbox.put(Item { position, what: change(None) }, count);
+            mailbox.put(Item { position, what: change(None) }, count, bytes);
         }
         for (column, routes) in &mut self.by_column {
             for (mailbox, picked) in routes.pick(*column, rows) {
                 let count = picked.iter().map(Vec::len).sum();
-                mailbox.put(Item { position, what: change(Some(picked)) }, count);
+                mailbox.put(Item { position, what: change(Some(picked)) }, count, bytes);
             }
         }
     }

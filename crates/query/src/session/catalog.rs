@@ -59,6 +59,11 @@ impl PinnedSnapshot {
         *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = newest;
     }
 
+    /// Lets go of it.
+    pub(crate) fn let_go(&self) {
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+    }
+
     /// The snapshot pinned.
     pub(crate) fn get(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))

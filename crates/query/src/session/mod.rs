@@ -140,6 +140,11 @@ impl Session {
         other
     }
 
+    /// Lets go of the snapshot of the statement under way: the next one has its own.
+    pub(crate) fn let_go(&self) {
+        self.pinned.let_go();
+    }
+
     /// The statements of a text.
     ///
     /// # Errors

@@ -613,7 +613,7 @@ impl Listener<'_> {
 #[test]
 fn what_is_heard_makes_the_rows_of_the_query() {
     let first = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-    let seeds = std::env::var("SUBSCRIBE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(12);
+    let seeds = std::env::var("SUBSCRIBE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(4);
     for seed in first..first + seeds {
         println!("seed {seed}");
         mirrors_have_the_rows_of_their_queries(seed, 60);

@@ -145,6 +145,11 @@ impl Channel {
         if self.out.len() >= SEND_BYTES { self.send().await } else { Ok(()) }
     }
 
+    /// Whether much waits to be sent.
+    pub(super) fn is_behind(&self) -> bool {
+        self.out.len() >= SEND_BYTES
+    }
+
     /// Returns once the client is gone. What it sends meanwhile is kept; one that sends much is not looked for.
     pub(super) async fn gone(&mut self) {
         while self.input.len() < AHEAD_BYTES {

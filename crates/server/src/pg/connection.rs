@@ -80,7 +80,7 @@ pub(super) struct Connection {
     pub(super) savepoints: Vec<(String, u64)>,
     /// The channels it listens to.
     pub(super) listening: Listening,
-    stopping: watch::Receiver<bool>,
+    pub(super) stopping: watch::Receiver<bool>,
     /// Whether messages are passed over up to the next Sync.
     passing_over: bool,
 }
@@ -130,7 +130,7 @@ impl Connection {
         self.ready();
         loop {
             let patience = self.guc.idle_in_transaction_timeout().filter(|_| self.is_in_transaction());
-            let may_notify = self.may_notify() && !self.passing_over;
+            let may_notify = self.may_notify() && !self.passing_over && !self.channel.is_behind();
             let message = tokio::select! {
                 message = self.channel.next() => message,
                 (channel, payload) = self.listening.next(), if may_notify => {

@@ -294,14 +294,23 @@ impl Connection {
     ) -> Result<(u64, bool), Stop> {
         let (mut sent, digits) = (0, self.guc.digits());
         while sent < most {
-            if !Self::while_wanted(&mut self.channel, &self.registered, reading.fill()).await?? {
+            let is_live = matches!(reading.kind, "SUBSCRIBE" | "REPLAY");
+            let mut stopping = self.stopping.clone();
+            let filled = tokio::select! {
+                biased;
+                _ = stopping.wait_for(|stops| *stops), if is_live => {
+                    return Err(Fault::new("57P01", "the server is stopping").into());
+                }
+                filled = Self::while_wanted(&mut self.channel, &self.registered, reading.fill()) => filled,
+            };
+            if !filled?? {
                 return Ok((sent, false));
             }
             sent += reading.put(&mut self.channel, formats, digits, most - sent)?;
-            match reading.kind {
+            match is_live {
                 // Its rows come one by one, and are wanted at once.
-                "SUBSCRIBE" | "REPLAY" => self.channel.send().await?,
-                _ => self.channel.send_much().await?,
+                true => self.channel.send().await?,
+                false => self.channel.send_much().await?,
             }
         }
         Ok((sent, true))

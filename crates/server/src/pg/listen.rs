@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tickstone_query::QueryError;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::dialect;
+use tokio::sync::oneshot;
 
 /// Bytes of a payload: clients of PostgreSQL know it to be shorter than 8,000.
 const PAYLOAD_BYTES_MAX: usize = 7_999;
@@ -26,8 +27,8 @@ const CHANNELS_MAX: usize = 1_000;
 #[derive(Default)]
 pub(super) struct Listening {
     waiting: FuturesUnordered<Next>,
-    /// Names of the channels, and what tells each from an earlier one of its name.
-    channels: Vec<(String, u64)>,
+    /// Names of the channels, what tells each from an earlier one of its name, and what keeps it.
+    channels: Vec<(String, u64, oneshot::Sender<()>)>,
     begun: u64,
 }
 
@@ -36,13 +37,18 @@ struct Heard {
     number: u64,
     rows: Rows,
     form: Form,
+    /// Ends when the channel is left.
+    kept: oneshot::Receiver<()>,
 }
 
 type Next = Pin<Box<dyn Future<Output = (Heard, Option<Result<RecordBatch, QueryError>>)> + Send + Sync>>;
 
 fn wait(mut heard: Heard) -> Next {
     Box::pin(async move {
-        let next = heard.rows.next().await;
+        let next = tokio::select! {
+            next = heard.rows.next() => next,
+            _ = &mut heard.kept => None,
+        };
         (heard, next)
     })
 }
@@ -62,7 +68,7 @@ impl Listening {
             }
             let Some((heard, next)) = self.waiting.next().await else { continue };
             let (channel, number) = (heard.channel.clone(), heard.number);
-            if !self.channels.iter().any(|(_, known)| *known == number) {
+            if !self.channels.iter().any(|(_, known, _)| *known == number) {
                 // The channel was left.
                 continue;
             }
@@ -79,24 +85,25 @@ impl Listening {
                 None => Err(QueryError::request("the channel is over")),
             };
             let payload = told.unwrap_or_else(|error| {
-                self.channels.retain(|(_, known)| *known != number);
+                self.channels.retain(|(_, known, _)| *known != number);
                 Told::failed(&channel, &error)
             });
-            let payload = String::from_utf8_lossy(&payload);
-            return (channel, payload.chars().take(PAYLOAD_BYTES_MAX).collect());
+            let mut payload = String::from_utf8_lossy(&payload).into_owned();
+            payload.truncate(payload.floor_char_boundary(PAYLOAD_BYTES_MAX));
+            return (channel, payload);
         }
     }
 
     /// Leaves a channel, or all of them.
     pub(super) fn leave(&mut self, channel: Option<&str>) {
         match channel {
-            Some(channel) => self.channels.retain(|(known, _)| known != channel),
+            Some(channel) => self.channels.retain(|(known, ..)| known != channel),
             None => *self = Self { begun: self.begun, ..Self::default() },
         }
     }
 
     async fn begin(&mut self, shared: &Arc<Shared>, channel: &str) -> Result<(), QueryError> {
-        if self.channels.iter().any(|(known, _)| known == channel) {
+        if self.channels.iter().any(|(known, ..)| known == channel) {
             return Ok(());
         }
         if self.channels.len() >= CHANNELS_MAX {
@@ -110,8 +117,15 @@ impl Listening {
         if let Answer::Rows(rows) = conversation.run(shared, text, statement, None).await? {
             self.begun += 1;
             let form = Form::new(Format::Json, &rows.schema);
-            self.channels.push((channel.to_string(), self.begun));
-            self.waiting.push(wait(Heard { channel: channel.to_string(), number: self.begun, rows, form }));
+            let (keep, kept) = oneshot::channel();
+            self.channels.push((channel.to_string(), self.begun, keep));
+            self.waiting.push(wait(Heard {
+                channel: channel.to_string(),
+                number: self.begun,
+                rows,
+                form,
+                kept,
+            }));
         }
         Ok(())
     }

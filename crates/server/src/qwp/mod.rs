@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The bytes of messages are `tickstone_wire::qwp`'s. Here are the connections: what waits, what is under way, how long a
-//! client may keep us waiting, and how a connection ends ([`crate::socket`]). The upgrade is a request as any other: hosts and
-//! origins are looked at before it.
+//! client may keep us waiting, and how a connection ends ([`crate::socket`]). The upgrade is a request as any other:
+//! hosts and origins are looked at before it.
 //!
 //! Enter at [`write`] and [`read`].
 

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use tickstone_query::QueryError;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::dialect;
+use tokio::sync::oneshot;
 use tracing::debug;
 
 /// The longest message of a client.
@@ -74,6 +75,8 @@ struct Subscription {
     number: u64,
     rows: Rows,
     form: Form,
+    /// Ends when it is taken back.
+    kept: oneshot::Receiver<()>,
 }
 
 type Next =
@@ -83,14 +86,17 @@ struct Connection {
     shared: Arc<Shared>,
     /// The subscriptions, each waiting for its next message.
     waiting: FuturesUnordered<Next>,
-    /// Their ids and numbers.
-    ids: Vec<(String, u64)>,
+    /// Their ids and numbers, and what keeps them.
+    ids: Vec<(String, u64, oneshot::Sender<()>)>,
     begun: u64,
 }
 
 fn wait(mut subscription: Subscription) -> Next {
     Box::pin(async move {
-        let next = subscription.rows.next().await;
+        let next = tokio::select! {
+            next = subscription.rows.next() => next,
+            _ = &mut subscription.kept => None,
+        };
         (subscription, next)
     })
 }
@@ -132,8 +138,8 @@ impl Connection {
         match Request::read(text) {
             Ok(Request::Subscribe(asked)) => self.begin(asked, outgoing).await,
             Ok(Request::Unsubscribe { id }) => {
-                let known = self.ids.iter().any(|(known, _)| *known == id);
-                self.ids.retain(|(known, _)| *known != id);
+                let known = self.ids.iter().any(|(known, ..)| *known == id);
+                self.ids.retain(|(known, ..)| *known != id);
                 let said = if known { Told::ended(&id) } else { Told::failed(&id, &no_such(&id)) };
                 outgoing.send_text(said).await
             }
@@ -144,8 +150,8 @@ impl Connection {
     async fn begin(&mut self, asked: Asked, outgoing: &mut Outgoing) -> Result<(), End> {
         let id = asked.id.clone();
         match self.started(asked).await {
-            Ok(subscription) => {
-                self.ids.push((id, subscription.number));
+            Ok((subscription, keep)) => {
+                self.ids.push((id, subscription.number, keep));
                 self.waiting.push(wait(subscription));
                 Ok(())
             }
@@ -153,12 +159,12 @@ impl Connection {
         }
     }
 
-    async fn started(&mut self, asked: Asked) -> Result<Subscription, QueryError> {
+    async fn started(&mut self, asked: Asked) -> Result<(Subscription, oneshot::Sender<()>), QueryError> {
         if self.ids.len() >= SUBSCRIPTIONS_MAX {
             let what = format!("a connection has {SUBSCRIPTIONS_MAX} subscriptions at most");
             return Err(QueryError::request(what));
         }
-        if self.ids.iter().any(|(id, _)| *id == asked.id) {
+        if self.ids.iter().any(|(id, ..)| *id == asked.id) {
             return Err(QueryError::request(format!("there is a subscription '{}' already", asked.id)));
         }
         let (text, statement) = statement::one(dialect::parse_with_texts(&asked.statement())?)?;
@@ -170,7 +176,8 @@ impl Connection {
             Answer::Rows(rows) => {
                 self.begun += 1;
                 let form = Form::new(asked.format, &rows.schema);
-                Ok(Subscription { id: asked.id, number: self.begun, rows, form })
+                let (keep, kept) = oneshot::channel();
+                Ok((Subscription { id: asked.id, number: self.begun, rows, form, kept }, keep))
             }
             Answer::Done { .. } => Err(QueryError::request("the text is no subscription")),
         }
@@ -183,7 +190,7 @@ impl Connection {
         outgoing: &mut Outgoing,
     ) -> Result<(), End> {
         let number = subscription.number;
-        if !self.ids.iter().any(|(_, known)| *known == number) {
+        if !self.ids.iter().any(|(_, known, _)| *known == number) {
             // It was taken back.
             return Ok(());
         }
@@ -204,11 +211,11 @@ impl Connection {
             Some(Err(error)) => error,
             None => {
                 // A replay has come to its end.
-                self.ids.retain(|(_, known)| *known != number);
+                self.ids.retain(|(_, known, _)| *known != number);
                 return outgoing.send_text(Told::ended(&subscription.id)).await;
             }
         };
-        self.ids.retain(|(_, known)| *known != number);
+        self.ids.retain(|(_, known, _)| *known != number);
         outgoing.send_text(Told::failed(&subscription.id, &error)).await
     }
 }

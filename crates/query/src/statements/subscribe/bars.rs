@@ -24,7 +24,7 @@ use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
 use sqlparser::ast;
 use std::sync::Arc;
-use tickstone_engine::{Happened, TableSnapshot};
+use tickstone_engine::{Happened, TableSnapshot, difference};
 use tickstone_model::RowBatch;
 
 /// Most stretches of buckets that late rows of one commit are told apart by.
@@ -48,10 +48,19 @@ impl Bars {
     /// # Errors
     /// Where its buckets cannot be told one by one.
     pub(super) fn of(plan: &LogicalPlan, session: &Session, query: &ast::Query) -> Result<Option<Self>> {
-        let (mut sampled, mut tables, mut fills) = (Vec::new(), Vec::new(), false);
+        let (mut sampled, mut tables, mut fills, mut others) = (Vec::new(), Vec::new(), false, false);
         plan.apply_with_subqueries(|node| {
             sampled.extend(bucketing_of(node));
             fills |= is_fill(node);
+            others |= matches!(
+                node,
+                LogicalPlan::Limit(_)
+                    | LogicalPlan::Window(_)
+                    | LogicalPlan::Aggregate(_)
+                    | LogicalPlan::Join(_)
+                    | LogicalPlan::Union(_)
+                    | LogicalPlan::Distinct(_)
+            );
             if let LogicalPlan::TableScan(scan) = node {
                 let source = scan.source.downcast_ref::<DefaultTableSource>();
                 let table = source.and_then(|source| source.table_provider.downcast_ref::<SnapshotTable>());
@@ -74,6 +83,9 @@ impl Bars {
         }
         if bucketing.awaits_first() || of.as_deref() != Some(time.as_str()) {
             return Err(refused("buckets that do not count from 1970, or not the designated timestamp"));
+        }
+        if others || query.order_by.is_some() {
+            return Err(refused("ORDER BY, LIMIT, windows or other groups around SAMPLE BY"));
         }
         let query = Box::new(query.clone());
         let (session, table) = (session.beside(), Arc::clone(table));
@@ -110,7 +122,8 @@ impl Bars {
         let mut query = self.query.clone();
         within_times(&mut query, self.table.schema().name(), &self.time, stretch)?;
         let batches: Vec<RecordBatch> = self.session.rows_now(query).await?.try_collect().await?;
-        match batches.first() {
+        self.session.let_go();
+        match batches.iter().find(|batch| batch.num_rows() > 0) {
             None => Ok(None),
             Some(first) => Ok(Some(concat_batches(&first.schema(), &batches).map_err(from_arrow)?)),
         }
@@ -157,8 +170,8 @@ impl Subscription {
             }
             Happened::Rewritten(rewrite) => {
                 for place in 0..rewrite.parts().count() {
-                    rewrite.difference(place, |difference| {
-                        for rows in [&difference.deleted, &difference.updated.after] {
+                    difference(rewrite, place, |found| {
+                        for rows in [&found.deleted, &found.updated.after] {
                             let mut times = rows.times().unwrap_or_default().to_vec();
                             times.sort_unstable();
                             late(bars, &times);
@@ -184,7 +197,12 @@ impl Subscription {
                 told.push((Event::Insert, (from, to), bars.within((from, to)).await?));
                 told_to = Some(to);
             }
-            (None, to) => told_to = to,
+            (None, Some(to)) => {
+                // The first rows of all.
+                let from = i64::MIN;
+                told.push((Event::Insert, (from, to), bars.within((from, to)).await?));
+                told_to = Some(to);
+            }
             _ => {}
         }
         // All of one commit is told together: who resumes in its midst hears it once more from its beginning.
@@ -196,8 +214,9 @@ impl Subscription {
             let detail = format!("{{\"from\":\"{}\",\"to\":\"{}\"}}", instant(from), instant(to));
             match rows {
                 Some(rows) => self.out.push_back(Message::rows(event, Some(at), rows).with_detail(detail)),
+                // No bar is left in it.
                 None if event == Event::Update => {
-                    self.out.push_back(Message::event(event, at, Some(detail)));
+                    self.out.push_back(Message::event(Event::Delete, at, Some(detail)));
                 }
                 None => {}
             }

@@ -40,7 +40,7 @@ use stages::Stages;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tickstone_engine::{Engine, EngineError, FollowFrom, Follower, Happened, Heard, TableSnapshot};
+use tickstone_engine::{Engine, EngineError, FollowFrom, Follower, Happened, Heard, Snapshot, TableSnapshot};
 use token::Token;
 
 /// How long a reading of the tape waits for more, when it has caught up.
@@ -80,6 +80,7 @@ pub(super) async fn run(session: &mut Session, subscribe: Subscribe) -> Result<O
         todo: VecDeque::new(),
         out: VecDeque::new(),
         loading: None,
+        idle: false,
         conflating: false,
         last: Instant::now(),
     };
@@ -136,6 +137,8 @@ struct Subscription {
     /// Messages to be given out.
     out: VecDeque<Message>,
     loading: Option<Loading>,
+    /// The last reading of the tape brought nothing.
+    idle: bool,
     /// More rows waited than may: the newest of each series are given.
     conflating: bool,
     /// When the last message was given.
@@ -177,47 +180,58 @@ impl Subscription {
             SubscribeFrom::After(text) => Some(Token::parse(text)?),
             _ => None,
         };
-        match (&subscribe.from, asked) {
+        let newest_of = |snapshot: &Snapshot, as_of: Option<u64>| {
+            let now = snapshot.tables().find(|now| now.id() == table.id())?;
+            match as_of {
+                Some(position) => now.newest_as_of(position),
+                None => now.partitions().times().map(|(_, newest)| newest),
+            }
+        };
+        let newest = match (&subscribe.from, asked) {
             (SubscribeFrom::Beginning, _) => {
                 let stream = match &mut self.work {
                     Work::Rows(_) => {
-                        session.start(ast::Statement::Query(in_order(&subscribe.query, table))).await?.1
+                        session.start(ast::Statement::Query(in_order(&subscribe.query, table)?)).await?.1
                     }
                     Work::Bars(bars) => bars.those_closed(session).await?,
                 };
-                self.at.position = session.snapshot().position();
+                let snapshot = session.snapshot();
+                self.at.position = snapshot.position();
                 // Its rows may be seen by queries already, but are told when they are stable.
                 let position = self.at.position;
                 session.blocking(move |engine| engine.settle(position)).await?;
                 self.phase = Phase::Beginning(stream);
+                newest_of(&snapshot, None)
             }
             (_, Some(token)) => {
                 let follower =
                     self.engine.follow(FollowFrom::After(token.position)).map_err(position_error)?;
                 self.at = token;
-                let snapshot = session.snapshot();
-                let now = snapshot.tables().find(|now| now.id() == table.id());
-                self.newest = now.and_then(|now| now.newest_as_of(token.position));
+                let newest = newest_of(&session.snapshot(), Some(token.position));
+                self.newest = newest;
                 self.phase = Phase::Behind(Box::new(follower), None);
+                newest
             }
             (_, None) => {
                 let mailbox = self.work.mailbox();
                 self.hub.register(&self.engine, &mailbox)?;
                 self.phase = Phase::Live(mailbox);
-                self.at.position = self.engine.snapshot().position();
+                let snapshot = self.engine.snapshot();
+                self.at.position = snapshot.position();
+                newest_of(&snapshot, None)
             }
-        }
+        };
         if let Work::Bars(bars) = &mut self.work {
-            let snapshot = self.engine.snapshot();
-            let now = snapshot.tables().find(|now| now.id() == table.id());
-            let newest = now.and_then(|now| match asked {
-                Some(token) => now.newest_as_of(token.position),
-                None => now.partitions().times().map(|(_, newest)| newest),
-            });
             self.at.closed_to = bars.begin(self.at.closed_to, newest);
         }
+        // Its state would be kept for as long as it is listened to.
+        session.let_go();
         let detail = format!("{{\"oldest\":\"{}\"}}", self.engine.oldest_position()?);
-        self.tell(Event::Subscribed, Some(detail));
+        match self.phase {
+            // Who resumed before all that was there is told would miss the rest of it.
+            Phase::Beginning(_) => self.out.push_back(Message::untimely(Event::Subscribed, Some(detail))),
+            _ => self.tell(Event::Subscribed, Some(detail)),
+        }
         Ok(())
     }
 
@@ -238,19 +252,27 @@ impl Subscription {
                     Some(batch) => self.out.push_back(Message::rows(Event::Insert, None, batch?)),
                     None => {
                         let from = FollowFrom::After(self.at.position);
-                        let follower = self.engine.follow(from).map_err(position_error)?;
+                        let follower = self.engine.follow(from).map_err(|error| {
+                            let hint = "reading what was there took longer than the tape is kept: raise tape_keep_bytes";
+                            position_error(error).hint(hint)
+                        })?;
                         self.newest = self.newest_now();
                         self.phase = Phase::Behind(Box::new(follower), None);
                         self.tell(Event::CaughtUp, None);
                     }
                 },
-                Phase::Behind(..) => self.read_on(due).await?,
+                Phase::Behind(..) => {
+                    self.read_on(due).await?;
+                    if due.is_zero() && self.todo.is_empty() {
+                        self.tell(Event::Heartbeat, None);
+                    }
+                }
                 Phase::Live(mailbox) => {
                     let mailbox = Arc::clone(mailbox);
                     let timely = tokio::time::timeout(due, mailbox.ready()).await.is_ok();
                     let told = self.hub.position();
                     let taken = mailbox.take();
-                    if !timely && taken.items.is_empty() && taken.error.is_none() && !taken.full {
+                    if !timely && taken.items.is_empty() && taken.error.is_none() && taken.full.is_none() {
                         self.at = Token { position: self.at.position.max(told), done: 0, ..self.at };
                         self.tell(Event::Heartbeat, None);
                     }
@@ -262,10 +284,9 @@ impl Subscription {
                         self.too_slow(taken.waited)?;
                     }
                     self.todo = taken.items.into();
-                    if taken.full {
-                        let last = self.todo.back().map_or(self.at.position, |item| item.position);
+                    if let Some(position) = taken.full {
                         self.hub.leave(&mailbox);
-                        let from = FollowFrom::After(last.max(self.at.position));
+                        let from = FollowFrom::After(position.max(self.at.position));
                         let follower = self.engine.follow(from).map_err(position_error)?;
                         self.newest = self.newest_now();
                         self.phase = Phase::Behind(Box::new(follower), None);
@@ -308,7 +329,8 @@ impl Subscription {
         let Phase::Behind(mut follower, mailbox) = std::mem::replace(&mut self.phase, Phase::Over) else {
             return Ok(());
         };
-        let patience = if mailbox.is_some() { due.min(PATIENCE) } else { Duration::ZERO };
+        // What comes next may not be stable yet.
+        let patience = if mailbox.is_some() || self.idle { due.min(PATIENCE) } else { Duration::ZERO };
         let read = tokio::task::spawn_blocking(move || {
             let news = follower.next(patience);
             (follower, news)
@@ -326,6 +348,7 @@ impl Subscription {
                 return Err(position_error(error));
             }
         };
+        self.idle = news.heard.is_empty();
         for heard in news.heard {
             self.add(heard);
         }
@@ -415,14 +438,13 @@ impl Subscription {
 }
 
 /// The rows that a query reads of a table, in order of time.
-fn in_order(query: &ast::Query, table: &TableSnapshot) -> Box<ast::Query> {
+fn in_order(query: &ast::Query, table: &TableSnapshot) -> Result<Box<ast::Query>> {
     let mut query = Box::new(query.clone());
     let schema = table.schema();
     if let Some(time) = schema.timestamp() {
-        let name = ast::Ident::with_quote('"', &schema.columns()[time].name);
-        crate::dialect::order_by(&mut query, name);
+        crate::dialect::in_order_of(&mut query, schema.name(), &schema.columns()[time].name)?;
     }
-    query
+    Ok(query)
 }
 
 /// An error of following the tape, with what a subscriber can do.

@@ -8,11 +8,13 @@ use super::{Subscription, Work};
 use crate::error::{QueryError, Result, from_arrow};
 use crate::live::{Item, What};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::{concat, concat_batches, take, take_record_batch};
+use datafusion::arrow::compute::{concat, take, take_record_batch};
 use datafusion::arrow::datatypes::UInt32Type;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tickstone_engine::{Difference, Happened, Heard, HeardRewrite, Segment, Selection, TableSnapshot};
+use tickstone_engine::{
+    Difference, Happened, Heard, HeardRewrite, Segment, Selection, TableSnapshot, difference,
+};
 use tickstone_model::{NULL_SYMBOL, RowBatch};
 
 /// Rows of a message at most.
@@ -179,7 +181,7 @@ impl Subscription {
             }
             last = Some((Arc::clone(heard), *place, places.to_vec()));
             if !whole {
-                self.at.done = done as u64;
+                self.at = within(self.at, *position, done as u64);
                 break;
             }
             self.at = Token { position: *position, done: 0, ..self.at };
@@ -205,7 +207,8 @@ impl Subscription {
             if left_out > 0 {
                 rows = take_record_batch(&rows, &newest).map_err(from_arrow)?;
                 let detail = format!("{{\"rows\":{left_out}}}");
-                self.tell(Event::Conflated, Some(detail));
+                // Who resumes after it must hear the rows behind it.
+                self.out.push_back(Message::untimely(Event::Conflated, Some(detail)));
             }
         }
         if rows.num_rows() > 0 {
@@ -248,16 +251,14 @@ impl Subscription {
         let columns =
             places.iter().map(|place| read(segment, *place, &ranges)).collect::<Result<Vec<_>>>()?;
         let passed = stages.pass(columns, rows, |index| loading.table.dictionary(places[index]?))?;
-        self.at.done += rows as u64;
+        self.at = within(self.at, position, self.at.done + rows as u64);
         self.give(passed, None)
     }
 
     /// The messages of one part of a rewrite: rows that are gone, that came within the condition, that changed.
     fn rewritten(&mut self, position: u64, rewrite: &HeardRewrite) -> Result<()> {
         const KINDS: [Event; 3] = [Event::Delete, Event::Insert, Event::Update];
-        let step = KINDS.len() + 1;
-        let done = usize::try_from(self.at.done).unwrap_or(usize::MAX);
-        let (place, told) = (done / step, done % step);
+        let (place, told) = ((self.at.done >> 32) as usize, self.at.done & u64::from(u32::MAX));
         let Work::Rows(stages) = &self.work else { return Ok(()) };
         let Some((gone, _)) = rewrite.parts().nth(place) else {
             self.todo.pop_front();
@@ -269,28 +270,38 @@ impl Subscription {
             let columns = places.iter().map(|place| place.map(|place| Arc::clone(&batch.columns()[place])));
             stages.pass(columns.collect(), batch.rows(), |index| gone.dictionary(places[index]?))
         };
-        let mut kinds: [Vec<RecordBatch>; 3] = Default::default();
+        let mut messages: Vec<(Event, RecordBatch)> = Vec::new();
         let mut failed: Option<QueryError> = None;
-        rewrite.difference(place, |difference| {
+        difference(rewrite, place, |found| {
+            let mut kinds: [Vec<RecordBatch>; 3] = Default::default();
             if failed.is_none()
-                && let Err(error) = sort_out(&difference, &pass, &mut kinds)
+                && let Err(error) = sort_out(&found, &pass, &mut kinds)
             {
                 failed = Some(error);
+            }
+            for (event, batches) in KINDS.into_iter().zip(kinds) {
+                messages.extend(batches.into_iter().map(|rows| (event, rows)));
             }
             Ok(())
         })?;
         if let Some(error) = failed {
             return Err(error);
         }
-        for (kind, (event, batches)) in KINDS.into_iter().zip(kinds).enumerate() {
-            self.at.done = (place * step + kind + 1) as u64;
-            let Some(first) = batches.first().filter(|_| kind >= told) else { continue };
-            let rows = concat_batches(&first.schema(), &batches).map_err(from_arrow)?;
-            self.out.push_back(Message::rows(event, Some(self.at), rows));
+        for (number, (event, rows)) in (1..).zip(messages) {
+            if number > told {
+                self.at = within(self.at, position, ((place as u64) << 32) + number);
+                self.out.push_back(Message::rows(event, Some(self.at), rows));
+            }
         }
-        self.at.done = ((place + 1) * step) as u64;
+        self.at = within(self.at, position, (place as u64 + 1) << 32);
         Ok(())
     }
+}
+
+/// In the midst of the change at `position`, of which so much was told: whatever of other tables, or of other symbols,
+/// is before it counts as heard.
+fn within(at: Token, position: u64, done: u64) -> Token {
+    Token { position: position.saturating_sub(1), done, ..at }
 }
 
 /// Sorts the rows of a difference into those that are gone, came, and changed, as the condition has it.

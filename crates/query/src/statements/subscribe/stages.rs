@@ -8,13 +8,15 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
 use datafusion::arrow::compute::{filter, filter_record_batch, prep_null_mask_filter};
-use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
+use datafusion::arrow::datatypes::{Schema, SchemaRef, UInt32Type};
 use datafusion::catalog::default_table_source::DefaultTableSource;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::execution::SessionState;
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,6 +29,8 @@ pub(super) struct Stages {
     table: Arc<TableSnapshot>,
     /// The table's columns as queries see them.
     edge: SchemaRef,
+    /// The same, where those that are not read may be NULL.
+    nullable: SchemaRef,
     /// The columns that are read.
     needed: Vec<bool>,
     stages: Vec<Stage>,
@@ -87,7 +91,9 @@ impl Stages {
             Stage::Filter(_) => None,
         });
         let output = output.unwrap_or_else(|| Arc::clone(&edge));
-        Ok(Self { table, edge, needed, stages, output, symbols })
+        let fields = edge.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let nullable = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(Self { table, edge, nullable, needed, stages, output, symbols })
     }
 
     /// The table, without its rows.
@@ -150,11 +156,8 @@ impl Stages {
             });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        // Those that are not read may be NULL where the table has none.
-        let fields = self.edge.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let schema = datafusion::arrow::datatypes::Schema::new(fields.collect::<Vec<_>>());
-        let batch =
-            RecordBatch::try_new_with_options(Arc::new(schema), edge, &options).map_err(from_arrow)?;
+        let schema = Arc::clone(&self.nullable);
+        let batch = RecordBatch::try_new_with_options(schema, edge, &options).map_err(from_arrow)?;
         let count = u32::try_from(rows).map_err(|_| QueryError::request("too many rows at once"))?;
         self.run(batch, UInt32Array::from_iter_values(0..count))
     }
@@ -202,7 +205,14 @@ fn collect(plan: &LogicalPlan, state: &SessionState, stages: &mut Vec<Stage>) ->
         if nested {
             return Err(refused("a sub-query in an expression"));
         }
-        Ok(state.create_physical_expr(expr.clone(), schema)?)
+        // now() is the moment it begins.
+        let context = SimplifyContext::builder()
+            .with_schema(Arc::clone(schema))
+            .with_config_options(Arc::clone(state.config_options()))
+            .with_query_execution_start_time(state.execution_props().query_execution_start_time)
+            .build();
+        let expr = ExprSimplifier::new(context).simplify(expr.clone())?;
+        Ok(state.create_physical_expr(expr, schema)?)
     };
     match plan {
         LogicalPlan::Projection(projection) => {
@@ -212,10 +222,8 @@ fn collect(plan: &LogicalPlan, state: &SessionState, stages: &mut Vec<Stage>) ->
                 projection.expr.iter().map(|expr| physical(expr, schema)).collect::<Result<Vec<_>>>()?;
             let fields = projection.schema.fields().iter();
             let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
-            let output = datafusion::arrow::datatypes::Schema::new_with_metadata(
-                fields.collect::<Vec<_>>(),
-                projection.schema.metadata().clone(),
-            );
+            let output =
+                Schema::new_with_metadata(fields.collect::<Vec<_>>(), projection.schema.metadata().clone());
             stages.push(Stage::Project(exprs, Arc::new(output)));
             Ok(found)
         }

@@ -5,8 +5,9 @@ use std::fmt;
 
 /// A place in what is heard, as text: `position`, and what of the change after it was heard already.
 ///
-/// `4398046511106` is after that change; `4398046511106+65536` is past so many rows (of DELETE and UPDATE, so many steps)
-/// of the next change, too; `4398046511106@1722499200000000000` is of bars, which are told up to that instant (ns).
+/// `4398046511106` is after that change; `4398046511106+65536` is past so many rows of the next change, too (of DELETE
+/// and UPDATE past so many messages, counted from 2^32 times the number of the part);
+/// `4398046511106@1722499200000000000` is of bars, which are told up to that instant (ns).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Token {
     pub(super) position: u64,
