@@ -1,8 +1,8 @@
 #!/bin/sh
-# The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, statements 100000
+# The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, followers 1000, statements 100000
 #
 # simulator: so many seeds, from where it ended the last time; readers: so many seconds of processes that read beside
-# one that writes; statements: so many random ones against DuckDB (after `make python-dev`), with a new seed each time;
+# one that writes; followers: so many seeds of those who follow a table, a tenth of them of subscriptions; statements: so many random ones against DuckDB (after `make python-dev`), with a new seed each time;
 # the last one is in build/soak/statement, should it end the process.
 #
 # What was run is remembered in build/soak, which is in no repository: it begins elsewhere on each machine. A seed
@@ -43,6 +43,11 @@ readers() {
 	TICKSTONE_BESIDE_SECONDS=$1 "$cargo" test --locked -p tickstone-sim --test it beside -- --nocapture
 }
 
+followers() {
+	FOLLOW_SEEDS=$1 "$cargo" test --locked -p tickstone-sim --test it follow::
+	SUBSCRIBE_SEEDS=$(($1 / 10 + 1)) "$cargo" test --locked -p tickstone-query --test it subscribe::
+}
+
 statements() {
 	mkdir -p "$state"
 	TICKSTONE_LAST="$PWD/$state/statement" TICKSTONE_STATEMENTS=$1 "${VENV:-.venv}/bin/python" -m pytest -s tests/oracle/test_statements.py
@@ -51,9 +56,10 @@ statements() {
 case "${1:-}" in
 simulator) simulator "${2:-20000}" ;;
 readers) readers "${2:-300}" ;;
+followers) followers "${2:-1000}" ;;
 statements) statements "${2:-100000}" ;;
 *)
-	echo "usage: sh scripts/soak.sh simulator [SEEDS] | readers [SECONDS] | statements [NUMBER]" >&2
+	echo "usage: sh scripts/soak.sh simulator [SEEDS] | readers [SECONDS] | followers [SEEDS] | statements [NUMBER]" >&2
 	exit 2
 	;;
 esac

@@ -181,8 +181,8 @@ ASKED: list[tuple[int, str, str, dict[str, str], bytes | None, dict[str, str]]] 
     (400, "post", "/api/v2/query", {}, b"{}", {}),
     (400, "get", "/api/v3/query_influxql", {}, None, {}),
     (400, "post", "/api/v3/query_influxql", {}, b"{}", {}),
-    # Without a WebSocket; tests/clients/test_qwp.py has one.
-    *((400, "get", path, {}, None, {}) for path in ["/write/v4", "/api/v4/write", "/read/v1", "/api/v1/read"]),
+    # Without a WebSocket; test_qwp.py and test_subscribe.py have one.
+    *((400, "get", path, {}, None, {}) for path in ["/write/v4", "/api/v4/write", "/read/v1", "/api/v1/read", "/subscribe"]),
     # tests/clients/test_mcp.py has its client.
     (200, "post", "/mcp", {}, b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}', {"Content-Type": "application/json"}),
     (202, "post", "/mcp", {}, b'{"jsonrpc": "2.0", "method": "x"}', {"Content-Type": "application/json"}),
