@@ -335,7 +335,8 @@ def test_wrong_paths_and_messages(trades: Server) -> None:
         listener.ask(query="trades", id="x" * (1 << 20))
         with pytest.raises(ConnectionClosed) as closed:
             listener.next()
-        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
+        # The Close can be lost behind what was still being sent.
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
     assert trades.ask("/exec", query="SUBSCRIBE TO trades")["error"].startswith("the rows of SUBSCRIBE do not end")
 
 
