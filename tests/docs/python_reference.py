@@ -11,7 +11,7 @@ Made from the docstrings by `UPDATE_DOCS=1 .venv/bin/python -m pytest tests/docs
 """
 MODULES = ["tickstone", "tickstone.errors", "tickstone.dbapi", "tickstone.plot", "tickstone.testing", "tickstone.testing.strategies"]
 # Special methods that are part of the interface, apart from those every class has.
-SPECIAL = {"__arrow_c_stream__", "__arrow_c_schema__", "__iter__", "__len__", "__enter__", "__exit__"}
+SPECIAL = {"__arrow_c_stream__", "__arrow_c_schema__", "__aiter__", "__iter__", "__next__", "__len__", "__enter__", "__exit__"}
 
 
 def render() -> str:

@@ -7,8 +7,8 @@
 //! these.
 //!
 //! ```text
-//! Database ─► Session ─► Statement ─► Query ─► Stream ─► __arrow_c_stream__, rows, cells
-//! Remote ─► the same four, of a server ───────────┘
+//! Database ─► Session ─► Statement ─► Query ─┬─► Stream ─► __arrow_c_stream__, rows, cells
+//! Remote ─► the same four, of a server ──────┴─► Messages ─► Batch ─► Stream
 //!     ├─► append, import_file ◄─ Frame, arrow::import ◄─ __arrow_c_stream__
 //!     └─► create_function ─► functions, called by the engine's threads
 //! ```
@@ -21,9 +21,11 @@ mod arrow;
 mod database;
 mod defect;
 mod error;
+mod export;
 mod functions;
 mod import;
 mod lock;
+mod messages;
 mod parameters;
 mod process;
 mod remote;
@@ -47,6 +49,8 @@ mod _tickstone {
     use crate::arrow::{Column, Frame};
     #[pymodule_export]
     use crate::database::Database;
+    #[pymodule_export]
+    use crate::messages::{Batch, Messages};
     #[pymodule_export]
     use crate::remote::{Remote, RemoteQuery, RemoteSession, RemoteStatement};
     #[pymodule_export]

@@ -3,8 +3,10 @@
 use crate::arrow::{Batches, Frame, schema_capsule};
 use crate::defect::net;
 use crate::error::{self, raised};
+use crate::export::Target;
 use crate::functions::check_outside;
 use crate::lock::lock;
+use crate::messages::Messages;
 use crate::parameters::parameters;
 use crate::process::InProcess;
 use crate::rows::columns;
@@ -18,7 +20,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::task::{Context, Poll};
@@ -26,8 +28,6 @@ use std::time::{Duration, Instant};
 use tickstone_engine::Snapshot;
 use tickstone_query::append::Appender;
 use tickstone_query::dialect::{Statement as Parsed, parse};
-use tickstone_query::export::{self, Format};
-use tickstone_query::import::Compression;
 use tickstone_query::{Frame as QueryFrame, Outcome, QueryError, QueryProgress, Session as QuerySession};
 use tokio::runtime::Handle;
 
@@ -393,6 +393,15 @@ impl Query {
         Ok(Stream::new(shared, runtime, schema, stream, progress, Arc::clone(&self.asked.sql)))
     }
 
+    /// Runs it, a SUBSCRIBE: its messages.
+    fn messages(&self, py: Python<'_>) -> PyResult<Messages> {
+        let inner = self.inner.get()?;
+        let runtime = inner.cell.shared.engine()?.runtime().handle().clone();
+        let planned = py.detach(|| self.planned(inner))?;
+        let (shared, sql) = (Arc::clone(inner.cell.shared()), Arc::clone(&self.asked.sql));
+        Ok(Messages::new(shared, runtime, planned.stream, sql))
+    }
+
     /// Runs it into a file; how many rows.
     #[pyo3(signature = (path, format=None, compression=None))]
     fn export(
@@ -403,12 +412,10 @@ impl Query {
         compression: Option<&str>,
     ) -> PyResult<u64> {
         let inner = self.inner.get()?;
-        let (format, packed) = export_format(&path, format, compression)?;
+        let file = Target::new(path, format, compression)?;
         py.detach(|| {
             let runtime = inner.cell.shared.engine()?.runtime().handle().clone();
-            let stream = self.planned(inner)?.stream;
-            let written = wait(&runtime, export::write_file(stream, &path, format, packed))?;
-            written.map(|written| written.rows).map_err(|error| error::of_query(&error, None))
+            file.write(&runtime, self.planned(inner)?.stream)
         })
     }
 
@@ -420,38 +427,5 @@ impl Query {
     /// The Arrow schema as a capsule.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         schema_capsule(py, &self.schema)
-    }
-}
-
-/// Format and compression of a file: as given, else by its name's endings.
-pub(crate) fn export_format(
-    path: &Path,
-    format: Option<&str>,
-    packed: Option<&str>,
-) -> PyResult<(Format, Compression)> {
-    let given = match format {
-        Some(name) => Some(Format::parse(name).ok_or_else(|| {
-            let hint = format!("formats are {}", Format::NAMES);
-            error::request(&format!("there is no format '{name}'"), Some(&hint))
-        })?),
-        None => None,
-    };
-    let detected = export::detect(path, given).map_err(|error| error::of_query(&error, None))?;
-    let packed = match packed {
-        None => return Ok(detected),
-        Some("gzip") => Compression::Gzip,
-        Some("zstd") => Compression::Zstd,
-        Some(other) => {
-            let message = format!("there is no compression '{other}'");
-            return Err(error::request(&message, Some("there are gzip and zstd")));
-        }
-    };
-    match detected.0 {
-        // Its pages are packed with zstd anyway.
-        Format::Parquet if packed == Compression::Zstd => Ok(detected),
-        Format::Parquet | Format::Arrow => {
-            Err(error::request("Parquet and Arrow files compress inside", Some("leave compression out")))
-        }
-        format => Ok((format, packed)),
     }
 }

@@ -173,6 +173,11 @@ impl Stream {
         made
     }
 
+    /// Of batches that are there.
+    pub(crate) fn held(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        Self::fed(Feed::Held(batches.into_iter()), schema, "".into()).0
+    }
+
     fn fed(feed: Feed, schema: SchemaRef, sql: Arc<str>) -> (Self, Arc<Source>) {
         let (feed, raised) = (Mutex::new(Some(feed)), Mutex::new(None));
         let source = Arc::new(Source { schema, feed, raised, sql });
@@ -212,7 +217,7 @@ impl Stream {
         let schema = batches.schema();
         let held = py.detach(|| batches.collect::<Result<Vec<_>, _>>());
         let held = held.map_err(|failed| error::request(&format!("rows cannot be read: {failed}"), None))?;
-        Ok(Self::fed(Feed::Held(held.into_iter()), schema, "".into()).0)
+        Ok(Self::held(schema, held))
     }
 
     /// The rows by Arrow's C stream interface, without a copy.

@@ -28,9 +28,11 @@ from tickstone.database import (
 from tickstone.errors import ClosedError, Error, ForkedError, SqlError, StorageError
 from tickstone.relation import Relation
 from tickstone.scalars import Interval
+from tickstone.subscription import Change, Subscription
 from tickstone.table import Table
 
 __all__ = [
+    "Change",
     "ClosedError",
     "Database",
     "Error",
@@ -43,6 +45,7 @@ __all__ = [
     "RemoteDatabase",
     "SqlError",
     "StorageError",
+    "Subscription",
     "Table",
     "Transaction",
     "__version__",

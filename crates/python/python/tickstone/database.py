@@ -16,6 +16,7 @@ from tickstone.functions import Kind, NullHandling, Type, adapted, arrow_type
 from tickstone.imports import FileReport, ImportProgress, ImportReport, ProgressTeller
 from tickstone.parameters import Parameters, parameters_of
 from tickstone.relation import Relation
+from tickstone.subscription import Subscription
 
 if TYPE_CHECKING:
     from typing import Self
@@ -30,7 +31,7 @@ PartitionBy: TypeAlias = Literal["hour", "day", "week", "month", "year", "none"]
 Frames: TypeAlias = Mapping[str, _tickstone.Frame]
 Session: TypeAlias = _tickstone.Session | _tickstone.RemoteSession
 Statement: TypeAlias = _tickstone.Statement | _tickstone.RemoteStatement
-Query: TypeAlias = _tickstone.Query | _tickstone.RemoteQuery
+Query: TypeAlias = _tickstone.Query | _tickstone.RemoteQuery | _tickstone.Batch
 
 
 def open(
@@ -153,7 +154,8 @@ class Database:
 
     def close(self) -> None:
         """Closes it; everything acknowledged is in its files. Relations of it raise `ClosedError` from now on; one
-        that is being read gives the rows that it has in memory first. A second call does nothing."""
+        that is being read gives the rows that it has in memory first. Subscriptions end, with the same error where
+        they are waited for. A second call does nothing."""
         self._registered.clear()
         self._handle.close()
 
@@ -229,6 +231,13 @@ class Database:
             return _Prepared(self, query, last.query(seen), params, seen)
         rows = last.run(seen)
         return Relation(self, query, None, -1 if rows is None else rows)
+
+    def _subscribe(
+        self, sql: str, since: str | None, params: Parameters = None, frames: Sequence[_tickstone.Frame] = ()
+    ) -> Subscription:
+        """Begins what a SUBSCRIBE says."""
+        (statement,) = self._session().parse(sql, params)
+        return Subscription(self, sql, statement.query(list(frames)).messages(), since)
 
     def _frames(
         self, statement: Statement, scope: FrameType | None, frames: Frames
@@ -572,6 +581,9 @@ class _Prepared(Relation):
 
     def _again(self, sql: str) -> Relation:
         return self._database._run(self._database._session(), sql, self._params, None, self._frames)
+
+    def _listen(self, sql: str, since: str | None) -> Subscription:
+        return self._database._subscribe(sql, since, self._params, list(self._frames.values()))
 
 
 class Transaction:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tickstone.database import Database, Query
     from tickstone.plot import Kind
+    from tickstone.subscription import Events, Slow, Subscription
 
 __all__ = ["Relation"]
 
@@ -254,6 +255,39 @@ class Relation:
             self._cached = self.arrow()
         return self
 
+    # Hearing what comes.
+
+    def subscribe(
+        self,
+        *,
+        since: str | None = None,
+        events: Events = "changes",
+        slow: Slow = "cut",
+        queue: int | None = None,
+        heartbeat: str | None = None,
+    ) -> Subscription:
+        """The changes of the query's rows from now on, as they are committed. It has begun when this returns.
+
+        The query is of one table: columns or expressions of it, with or without a condition, or the bars of
+        `SAMPLE BY`, which are told as they close.
+
+        Args:
+            since: begin with the rows there are ("beginning"), or after the `position` of an earlier subscription;
+                with what is committed from now on if None.
+            events: "changes", or "inserts": nothing about rows that were there before.
+            slow: what becomes of a reader for whom more than `queue` rows wait: "cut" ends it with an error that says
+                where to go on; "conflate" leaves out all but the newest row of each series, and says how many.
+            queue: so many rows may wait; 10,000,000 if None.
+            heartbeat: how often `position` moves on while nothing comes: "100ms" or more; "5s" if None.
+
+        Raises:
+            SqlError: where the query can be none of a subscription, or the position is held no more.
+        """
+        from tickstone.subscription import bracketed, statement
+
+        self._need_query()
+        return self._listen(statement(bracketed(self._sql), since, events, slow, queue, heartbeat), since)
+
     # Showing it.
 
     def show(self, rows: int = 20) -> None:
@@ -343,6 +377,10 @@ class Relation:
     def _again(self, sql: str) -> Relation:
         """Another statement with this one's parameters, over the frames it sees."""
         return self._database.sql(sql)
+
+    def _listen(self, sql: str, since: str | None) -> Subscription:
+        """A subscription with this one's parameters."""
+        return self._database._subscribe(sql, since)
 
     def _need_query(self) -> Query:
         if self._query is None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tickstone.database import Database
     from tickstone.plot import Kind
+    from tickstone.subscription import Events, Slow, Subscription
 
 __all__ = ["Table"]
 
@@ -224,6 +225,39 @@ class Table:
     def head(self, n: int = 10) -> Relation:
         """The first `n` rows, in order of time."""
         return self._ask(f"{self._in_time_sql()} LIMIT {int(n)}")
+
+    # Hearing what comes.
+
+    def subscribe(
+        self,
+        columns: str | Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        since: str | None = None,
+        events: Events = "changes",
+        slow: Slow = "cut",
+        queue: int | None = None,
+        heartbeat: str | None = None,
+    ) -> Subscription:
+        """The changes of its rows from now on, as they are committed. It has begun when this returns.
+
+        Args:
+            columns: columns, or expressions in SQL of them, as for `select`; all columns if None.
+            where: a condition in SQL, as for `where`: rows that come within it are inserts, rows that leave it
+                deletes.
+            since, events, slow, queue, heartbeat: as for `Relation.subscribe`.
+
+        Raises:
+            SqlError: where a column or the condition is wrong, or the position is held no more.
+        """
+        from tickstone.subscription import bracketed, statement
+
+        what = self._sql_name()
+        if columns is not None or where is not None:
+            named = [columns] if isinstance(columns, str) else list(columns or ["*"])
+            picked = ", ".join(_quoted(name) if name in self.columns else name for name in named)
+            what = bracketed(f"SELECT {picked} FROM {what}{f' WHERE {where}' if where is not None else ''}")
+        return self._database._subscribe(statement(what, since, events, slow, queue, heartbeat), since)
 
     # Read like a relation.
 

@@ -6,15 +6,15 @@ use super::rows::{plain_stream, stream};
 use crate::arrow::{Batches, Frame, Source, schema_capsule};
 use crate::defect::net;
 use crate::error;
+use crate::export::Target;
 use crate::functions::check_outside;
 use crate::lock::lock;
+use crate::messages::Messages;
 use crate::parameters::parameters;
 use crate::process::InProcess;
 use crate::rows::columns;
-use crate::session::export_format;
 use crate::stream::Stream;
 use crate::users::{Opened, User};
-use crate::wait::wait;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use futures::TryStreamExt;
@@ -24,8 +24,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 use tickstone_client::{Answer, Append, Client, placed};
+use tickstone_query::QueryError;
 use tickstone_query::dialect::{Statement as Parsed, parse_with_texts, tables_read};
-use tickstone_query::{QueryError, export};
 
 /// How long the end of a session may take.
 const END_PATIENCE: Duration = Duration::from_secs(1);
@@ -272,6 +272,13 @@ impl RemoteQuery {
         Ok(Stream::new(shared, runtime, schema, stream(rows), None, Arc::clone(&self.asked.sql)))
     }
 
+    /// Runs it, a SUBSCRIBE: its messages.
+    fn messages(&self, py: Python<'_>) -> PyResult<Messages> {
+        let shared = Arc::clone(&self.cell.get()?.shared);
+        let (rows, runtime) = (py.detach(|| self.rows())?, shared.runtime()?);
+        Ok(Messages::new(shared, runtime, stream(rows), Arc::clone(&self.asked.sql)))
+    }
+
     /// Runs it into a file; how many rows.
     #[pyo3(signature = (path, format=None, compression=None))]
     fn export(
@@ -282,12 +289,8 @@ impl RemoteQuery {
         compression: Option<&str>,
     ) -> PyResult<u64> {
         let runtime = self.cell.get()?.shared.runtime()?;
-        let (format, packed) = export_format(&path, format, compression)?;
-        py.detach(|| {
-            let stream = plain_stream(self.rows()?);
-            let written = wait(&runtime, export::write_file(stream, &path, format, packed))?;
-            written.map(|written| written.rows).map_err(|error| error::of_query(&error, None))
-        })
+        let file = Target::new(path, format, compression)?;
+        py.detach(|| file.write(&runtime, plain_stream(self.rows()?)))
     }
 
     /// Names of the columns and their SQL types.
