@@ -5,8 +5,8 @@
 //!
 //! Invariants:
 //! - a change is here before its frame is acknowledged, in the order of the tape;
-//! - the parts that a load or a rewrite named stay, also merged or rewritten, until [`Feed::unpin`]: their files go
-//!   with the last who holds them.
+//! - the parts that a load or a rewrite named stay, also merged or rewritten, while their age, and the bytes of those
+//!   that no table has any more, are within what is kept, and their table is there; whose parts went is known.
 
 use crate::lock::lock;
 use crate::store::dictionary::Dictionary;
@@ -125,8 +125,6 @@ pub struct SealedPartition {
     pub partition: TimeRange,
     /// Rows of the part.
     pub rows: u64,
-    /// The newest change that was there when it happened.
-    pub position: u64,
 }
 
 /// See the module.
@@ -203,9 +201,12 @@ impl Feed {
 
     /// Whether a change is to be shown to the feed.
     fn wants(&self, effect: &Effect) -> bool {
-        // Parts are pinned also while nobody follows: he may come back.
-        self.kept().0 > 0 && matches!(effect, Effect::Load { .. } | Effect::Rewrite { .. })
-            || self.followers.load(Ordering::Relaxed) > 0
+        // Parts are pinned, and go with their table, also while nobody follows: he may come back.
+        let names_parts = matches!(
+            effect,
+            Effect::Load { .. } | Effect::Rewrite { .. } | Effect::Drop { .. } | Effect::Replace { .. }
+        );
+        self.kept().0 > 0 && names_parts || self.followers.load(Ordering::Relaxed) > 0
     }
 
     /// Looks at a change before it is applied to `snapshot`.

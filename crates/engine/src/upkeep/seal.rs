@@ -67,13 +67,8 @@ pub(super) fn seal_partition(core: &Core, id: u32, range: TimeRange, _pause: &Pa
         drop(layout);
         core.compaction.touch([id]);
         if replaced {
-            let (rows, position) = (summary.rows, core.publisher.snapshot().position());
-            core.publisher.feed().note_sealed(SealedPartition {
-                table: id,
-                partition: range,
-                rows,
-                position,
-            });
+            let sealed = SealedPartition { table: id, partition: range, rows: summary.rows };
+            core.publisher.feed().note_sealed(sealed);
         } else {
             disk.remove(new.path()).map_err(EngineError::io("remove", new.path()))?;
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a segment of the tape goes only when every table's manifest holds what it tells, and the tape is synced up to there;
-//! - the parts that frames of a segment name stay as long as it does ([`crate::store::feed`]).
+//! - parts that only its frames name go with it at the latest ([`crate::store::feed`]).
 
 use super::saving::{remove_dropped, save_manifest_of};
 use super::seal::{runs_of, seal_partition};

@@ -130,3 +130,34 @@ impl Mailbox {
         self.ready.notified().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(position: u64) -> Item {
+        let heard = Arc::new(Heard { position, received_ns: 0, changes: Vec::new() });
+        Item { position, what: What::Change { heard, place: 0, rows: None } }
+    }
+
+    /// What has no room is read from the tape, whatever stands before it: the note of a day has its change's position.
+    #[test]
+    fn a_full_mailbox_says_what_it_lacks() {
+        for before in [change(6), Item { position: 7, what: What::DayBegan(0) }] {
+            let mailbox = Mailbox::new(1, None);
+            mailbox.put(before, 1, 0);
+            mailbox.put(change(7), ROWS_MAX, 0);
+            mailbox.put(change(8), 1, 0);
+            let taken = mailbox.take();
+            assert_eq!((taken.items.len(), taken.full, taken.waited), (1, Some(6), ROWS_MAX + 2));
+        }
+        let mailbox = Mailbox::new(1, None);
+        mailbox.put(change(1), 1, BYTES_MAX);
+        mailbox.put(change(2), 1, 1);
+        assert_eq!(mailbox.take().full, Some(1));
+        // One that is larger than all there is room for comes alone.
+        let mailbox = Mailbox::new(1, None);
+        mailbox.put(change(1), 2 * ROWS_MAX, 2 * BYTES_MAX);
+        assert_eq!(mailbox.take().full, None);
+    }
+}

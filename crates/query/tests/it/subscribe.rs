@@ -3,9 +3,12 @@
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tickstone_engine::EngineOptions;
-use tickstone_query::arrow::array::{Array, RecordBatch};
+use tickstone_query::arrow::array::{
+    Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
 use tickstone_query::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tickstone_query::{Database, DatabaseOptions, Outcome};
 
@@ -293,6 +296,11 @@ fn what_cannot_be_is_refused() {
         ("SUBSCRIBE TO (SELECT a.px FROM trades a JOIN trades b ON a.id = b.id)", "joins"),
         ("SUBSCRIBE TO (SELECT px FROM trades WHERE id IN (SELECT id FROM trades))", "sub-query"),
         ("SUBSCRIBE TO (SELECT ts, count(*) FROM trades SAMPLE BY 1m FILL(0))", "FILL"),
+        ("SUBSCRIBE TO (SELECT ts, count(*) FROM trades SAMPLE BY 1m LIMIT 1)", "around SAMPLE BY"),
+        (
+            "SUBSCRIBE TO (SELECT max(n) FROM (SELECT ts, count(*) AS n FROM trades SAMPLE BY 1m))",
+            "around SAMPLE BY",
+        ),
         ("SUBSCRIBE TO (SELECT * FROM trades LATEST ON ts PARTITION BY sym)", "a subscription cannot have"),
         ("SUBSCRIBE TO nothing", "nothing"),
         ("SUBSCRIBE TO trades FROM 5", "FROM NOW, FROM BEGINNING or AFTER position"),
@@ -423,6 +431,92 @@ fn the_past_comes_again_in_order_of_time_and_at_its_pace() {
             Err(error) => assert!(error.contains(said), "{sql}: {error}"),
         }
     }
+}
+
+/// Rows of trades without an order of time, of columns `ts`, `sym`, `px` and `id`.
+fn append(database: &Database, ids: std::ops::Range<i64>, symbols: i64, time: fn(i64) -> i64) {
+    let ids: Vec<i64> = ids.collect();
+    let columns: [(&str, ArrayRef); 4] = [
+        ("ts", Arc::new(TimestampNanosecondArray::from_iter_values(ids.iter().map(|id| time(*id))))),
+        ("sym", Arc::new(ids.iter().map(|id| Some(format!("S{}", id % symbols))).collect::<StringArray>())),
+        ("px", Arc::new(ids.iter().map(|id| Some(-time(*id) as f64)).collect::<Float64Array>())),
+        ("id", Arc::new(Int64Array::from(ids))),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
+    database.engine().append("trades", &batch.unwrap(), None).unwrap();
+}
+
+/// A commit is larger than a message: who leaves in its midst hears the rest of it, whatever was committed before it.
+#[test]
+fn a_large_commit_is_resumed_in_its_midst() {
+    let database = memory();
+    done(&database, TRADES);
+    done(&database, "CREATE TABLE other (ts TIMESTAMP, id BIGINT) TIMESTAMP(ts) PARTITION BY DAY");
+    for (query, all) in
+        [("SELECT id FROM trades WHERE sym = 'S0'", 70_000), ("SELECT id FROM trades", 140_000)]
+    {
+        done(&database, "TRUNCATE TABLE trades");
+        let mut first = Listener::new(&database, &format!("SUBSCRIBE TO ({query})"));
+        // Before it are commits that a listener to a symbol never hears, and one of another table.
+        let before = "INSERT INTO trades VALUES ('2024-08-08T09:00:00Z', 'B', 1, -1)";
+        (0..3).for_each(|_| done(&database, before));
+        done(&database, "INSERT INTO other VALUES ('2024-08-08T09:00:00Z', 1)");
+        append(&database, 0..140_000, 2, |id| id);
+        let (mut heard, mut position) = (Vec::new(), String::new());
+        while !position.contains('+') {
+            let told = first.next().unwrap();
+            heard.extend(told.rows.into_iter().flatten().filter(|id| id != "-1"));
+            position = told.position;
+        }
+        drop(first);
+        assert!(heard.len() < all);
+        let mut again = Listener::new(&database, &format!("SUBSCRIBE TO ({query}) AFTER '{position}'"));
+        while heard.len() < all {
+            heard.extend(again.next().unwrap().rows.into_iter().flatten());
+        }
+        let mut ids: Vec<i64> = heard.iter().map(|id| id.parse().unwrap()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!((heard.len(), ids.len()), (all, all), "{query}");
+    }
+}
+
+#[test]
+fn a_beginning_is_in_order_of_time_whatever_names_say() {
+    let database = memory();
+    done(
+        &database,
+        "CREATE TABLE trades (ts TIMESTAMP, sym SYMBOL, px DOUBLE, id BIGINT) TIMESTAMP(ts) PARTITION BY HOUR \
+         SERIES BY (sym)",
+    );
+    // More rows than are planned for one core, in parts and in memory.
+    let time = |id: i64| (id * 7_919 % 400_000) * 30_000_000;
+    append(&database, 0..300_000, 9, time);
+    done(&database, "CHECKPOINT");
+    append(&database, 300_000..400_000, 9, time);
+    done(&database, "CREATE VIEW v AS SELECT px AS price FROM trades");
+    for query in [
+        "SELECT px AS ts FROM trades",
+        "SELECT price FROM v",
+        "SELECT px FROM trades WHERE ts < now() AND id >= 0",
+    ] {
+        let mut listener = Listener::new(&database, &format!("SUBSCRIBE TO ({query}) FROM BEGINNING"));
+        let mut prices: Vec<f64> = Vec::new();
+        loop {
+            let told = listener.next().unwrap();
+            if told.event == "caught_up" {
+                break;
+            }
+            assert_eq!(told.position, "-");
+            prices.extend(told.rows.iter().map(|row| row[0].parse::<f64>().unwrap()));
+        }
+        assert_eq!(prices.len(), 400_000, "{query}");
+        assert!(prices.is_sorted_by(|a, b| a >= b), "{query}");
+    }
+    // The moment it began is what now() is for rows that come.
+    let mut listener = Listener::new(&database, "SUBSCRIBE TO (SELECT id FROM trades WHERE ts < now())");
+    append(&database, 400_000..400_001, 9, |_| 1);
+    assert_eq!(listener.line(), "insert 400000");
 }
 
 /// A small generator of numbers that differ with every run.

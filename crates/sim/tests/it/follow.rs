@@ -1,14 +1,16 @@
 //! Who follows, from wherever he begins and however often he comes back, hears what makes his rows those of the table.
 
-use crate::model::{Row, TABLE, World, assert_same, rows_of_columns, selected, table};
+use crate::crash_images;
+use crate::ledger::options;
+use crate::model::{Row, TABLE, World, assert_same, batch, random_rows, rows_of_columns, selected, table};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tickstone_engine::{
-    Difference, EngineError, FollowFrom, Follower, Happened, Heard, HeardRows, Selection, TableSnapshot,
-    difference,
+    Difference, EngineError, EngineOptions, FollowFrom, Follower, Happened, Heard, HeardRows, Selection,
+    TableSnapshot, difference,
 };
 use tickstone_model::{RowBatch, TableSchema};
-use tickstone_sim::Random;
+use tickstone_sim::{CrashDisk, Random};
 
 /// One who keeps the rows of the table by what he hears.
 struct Mirror {
@@ -189,4 +191,25 @@ fn run_all(seeds: u64, steps: usize) {
 fn who_follows_has_the_rows_of_the_table() {
     let seeds = std::env::var("FOLLOW_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     run_all(seeds.unwrap_or(40), 60);
+}
+
+/// What a load named is kept for those who come back, and goes with its table.
+#[test]
+fn files_of_a_dropped_table_are_not_kept_for_who_follows() {
+    for follows in [false, true] {
+        let disk = CrashDisk::new();
+        let engine =
+            crash_images::open(&disk, EngineOptions { tape_keep_bytes: 1 << 20, ..options() }).unwrap();
+        let follower = follows.then(|| engine.follow(FollowFrom::Now).unwrap());
+        engine.create_table(table().build().unwrap()).unwrap();
+        let mut load = engine.load(TABLE).unwrap();
+        load.append(&batch(&random_rows(&mut Random::new(1), 0, 50))).unwrap();
+        load.commit(None).unwrap();
+        let parts =
+            || disk.files().iter().filter(|(path, _)| path.extension() == Some("part".as_ref())).count();
+        assert!(parts() > 0);
+        drop(follower);
+        engine.drop_table(TABLE).unwrap();
+        assert_eq!(parts(), 0, "followed: {follows}");
+    }
 }
