@@ -452,6 +452,7 @@ ERRORS: list[tuple[str, type[psycopg.Error], str | None]] = [
     ("INSERT INTO nosuch VALUES (1)", errors.UndefinedTable, None),
     ("DROP TABLE nosuch", errors.UndefinedTable, None),
     ("TRUNCATE TABLE nosuch", errors.UndefinedTable, None),
+    ("LISTEN nosuch", errors.UndefinedTable, None),
     ("SELECT nosuch FROM trades", errors.UndefinedColumn, "nosuch"),
     ("SELECT 'zwölf 🚀', nosuch FROM trades", errors.UndefinedColumn, "nosuch"),
     ("INSERT INTO trades (ts, nosuch) VALUES ('2024-08-08', 1)", errors.UndefinedColumn, None),
@@ -493,7 +494,7 @@ def test_errors_by_their_class(db: Any, sql: str, error: type[psycopg.Error], at
 
 @pytest.mark.parametrize("sql", ["CREATE INDEX i ON trades (price)", "CREATE SEQUENCE s", "CREATE TABLE t (x SERIAL)",
                                  "ALTER TABLE trades ADD FOREIGN KEY (size) REFERENCES trades (size)",
-                                 "LISTEN channel", "PREPARE TRANSACTION 'x'",
+                                 "PREPARE TRANSACTION 'x'",
                                  "INSERT INTO trades VALUES ('2024-08-08', 'x', 1, 1) RETURNING ts"])  # fmt: skip
 def test_what_there_is_not_is_said(db: Any, sql: str) -> None:
     with pytest.raises((errors.FeatureNotSupported, errors.SyntaxError, errors.UndefinedObject)):

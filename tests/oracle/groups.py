@@ -141,7 +141,10 @@ class Groups(Sources):
                 lambda: call("sum", ["DISTINCT ", *of("real")]),
                 lambda: call("avg", of(rng.choice(["integer", "double", "real"]))),
                 lambda: ["round(", *call("avg", ["DISTINCT ", *of("integer")]), ", 6)"],
-                lambda: ["round(CAST(", *call("avg", of("decimal")), " AS DOUBLE), 4)"],
+                # Four places are kept beside those of the argument, the rest is cut off: round() of one has none.
+                lambda: [
+                    "round(CAST(", *call("avg", ["CAST(", *of("decimal"), " AS DECIMAL(30, 4))"]), " AS DOUBLE), 4)"
+                ],
                 lambda: ["round(", *call(self.spread(), of(rng.choice(["integer", "real"]))), ", 6)"],
                 lambda: ["round(", *call(rng.choice(["covar_pop", "covar_samp"]), of("integer"), of("integer")), ", 6)"],
                 lambda: [
