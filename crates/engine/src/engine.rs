@@ -6,7 +6,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::core::catalog::{Catalog, TableWriter};
 use crate::core::counters::{Counters, MaintenanceStats};
 use crate::core::memory::Memory;
-use crate::core::{Core, EngineOptions};
+use crate::core::{Core, EngineOptions, RowsOf};
 use crate::disk::{Disk, FileDisk, Reading};
 use crate::follow::{FollowFrom, Follower};
 use crate::paths::RESTORE_FILE;
@@ -317,7 +317,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`], [`EngineError::Model`] where a rule of schemas does not let it,
-    /// [`EngineError::TableExists`] where another table has the new name, [`EngineError::ReadOnly`],
+    /// [`EngineError::HasViews`] for another name of a table that materialized views read, [`EngineError::TableExists`] where another table has the new name, [`EngineError::ReadOnly`],
     /// [`EngineError::TapeStopped`].
     pub fn alter_table(&self, table: &str, change: &AlterTable) -> Result<()> {
         tables::alter(self.core("ALTER TABLE")?, table, change)
@@ -327,7 +327,8 @@ impl Engine {
     /// rows, those included that were committed meanwhile. One change: nobody sees, and no crash leaves, neither or both.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`] where one of them is not there, [`EngineError::Model`], [`EngineError::ReadOnly`],
+    /// [`EngineError::NoSuchTable`] where one of them is not there, [`EngineError::HasViews`], [`EngineError::Model`],
+    /// [`EngineError::ReadOnly`],
     /// [`EngineError::TapeStopped`].
     pub fn replace_table(&self, name: &str, with: &str) -> Result<()> {
         tables::replace(self.core("replacing a table")?, name, with)
@@ -335,10 +336,11 @@ impl Engine {
 
     /// Drops the partitions of a table that lie whole in `range`, with all their rows, and says how much
     /// that was; on stable storage when this returns. Their files go when the last snapshot that holds
-    /// them does. What was imported stays on record as imported.
+    /// them does. What was imported stays on record as imported. The materialized views over the table keep their rows.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
+    /// [`EngineError::NoSuchTable`], [`EngineError::NotTakenIn`] where a view lacks some of the rows yet, or has them in
+    /// buckets with rows that stay, [``EngineError::ReadOnly`], [`EngineError::TapeStopped`].
     pub fn drop_partitions(&self, table: &str, range: TimeRange) -> Result<Dropped> {
         tables::drop_partitions(self.core("DROP PARTITION")?, table, range)
     }
@@ -355,7 +357,7 @@ impl Engine {
     /// last snapshot that holds it does; what the disk does not let go of is tried again later.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
+    /// [`EngineError::NoSuchTable`], [`EngineError::HasViews`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
         tables::drop(self.core("DROP TABLE")?, name)
     }
@@ -376,7 +378,7 @@ impl Engine {
     /// Begins a commit of rows for one or more tables; nothing is stored or visible before
     /// [`Transaction::commit`].
     pub fn begin(&self) -> Transaction {
-        Transaction::new(self.core("INSERT").ok().cloned(), &self.shared.memory)
+        Transaction::new(self.core("INSERT").ok().cloned(), &self.shared.memory, RowsOf::Tables)
     }
 
     /// Begins a bulk load: rows go into parts directly and appear in one atomic commit.
@@ -394,7 +396,37 @@ impl Engine {
     /// [`EngineError::NoSuchTable`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`], or
     /// [`EngineError::Io`] where sealing fails.
     pub fn rewrite(&self, table: &str) -> Result<Rewrite> {
-        Rewrite::new(Arc::clone(self.core("DELETE or UPDATE")?), table)
+        Rewrite::new(Arc::clone(self.core("DELETE or UPDATE")?), table, RowsOf::Tables)
+    }
+
+    /// Begins a commit of rows of materialized views.
+    pub fn begin_of_views(&self) -> Transaction {
+        Transaction::new(self.core("REFRESH").ok().cloned(), &self.shared.memory, RowsOf::Views)
+    }
+
+    /// Begins to delete rows of a materialized view.
+    ///
+    /// # Errors
+    /// As [`Self::rewrite`].
+    pub fn rewrite_view(&self, view: &str) -> Result<Rewrite> {
+        Rewrite::new(Arc::clone(self.core("REFRESH")?), view, RowsOf::Views)
+    }
+
+    /// Says of a materialized view that its stored rows of the stretches `current` are those of its query as of position
+    /// `as_of`, and that those of `stale` are not, whatever they are. What changed in a stretch after `as_of` stays
+    /// stale, what is frozen is never.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], [`EngineError::Model`] where it is no materialized view, [`EngineError::ReadOnly`],
+    /// [`EngineError::TapeStopped`], [`EngineError::DiskFull`].
+    pub fn refresh_view(
+        &self,
+        view: &str,
+        as_of: u64,
+        current: Vec<TimeRange>,
+        stale: Vec<TimeRange>,
+    ) -> Result<()> {
+        tables::refresh(self.core("REFRESH")?, view, as_of, current, stale)
     }
 
     /// The files imported into a table.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use tickstone_model::TimeRange;
 
 /// The result of the engine's fallible functions.
 pub type Result<T> = std::result::Result<T, EngineError>;
@@ -127,6 +128,37 @@ pub enum EngineError {
     TableExists {
         /// The name asked for.
         name: String,
+    },
+    /// A materialized view reads the table.
+    #[error("materialized view '{view}' reads '{table}': drop the view first")]
+    HasViews {
+        /// The table.
+        table: String,
+        /// The view.
+        view: String,
+    },
+    /// Rows that are late for what a materialized view keeps of rows that were dropped.
+    #[error(
+        "rows of '{table}' are late for materialized view '{view}': rows of {range} were dropped, and its buckets there \
+         are frozen; nothing was stored: leave the late rows out, or drop the view"
+    )]
+    Frozen {
+        /// The table.
+        table: String,
+        /// The view.
+        view: String,
+        /// The frozen stretch.
+        range: TimeRange,
+    },
+    /// Partitions of which a materialized view would lack rows.
+    #[error("partitions of '{table}' cannot be dropped yet: materialized view '{view}' {why}")]
+    NotTakenIn {
+        /// The table.
+        table: String,
+        /// The view.
+        view: String,
+        /// "has not taken in their rows", …
+        why: &'static str,
     },
     /// Columns of a table were added or dropped after rows for it were put together.
     #[error("the columns of '{table}' were changed meanwhile; nothing was stored: try again")]
@@ -311,6 +343,7 @@ impl EngineError {
             | EngineError::TapeStopped { .. }
             | EngineError::StreamStopped { .. }
             | EngineError::SchemaChanged { .. } => ErrorKind::Retry,
+            EngineError::NotTakenIn { .. } => ErrorKind::Retry,
             EngineError::Io { .. }
             | EngineError::Damaged { .. }
             | EngineError::NewerFormat { .. }

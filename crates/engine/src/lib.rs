@@ -50,6 +50,7 @@ pub use store::manifest::ImportRecord;
 pub use store::snapshot::{
     Dropped, PartitionSnapshot, Partitions, Segment, Selection, Snapshot, TableSnapshot,
 };
+pub use store::staleness::{StaleStretch, Staleness};
 pub use tape::change::ImportSource;
 pub use write::commit::Commit;
 pub use write::load::BulkLoad;

@@ -9,6 +9,7 @@
 mod batch;
 mod column;
 mod error;
+mod materialized;
 mod nan;
 mod partition;
 mod schema;
@@ -19,6 +20,7 @@ mod ttl;
 pub use batch::{RowBatch, values_bytes};
 pub use column::{Column, ColumnType, ElementType};
 pub use error::{ModelError, Result};
+pub use materialized::MaterializedView;
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
 pub use schema::{AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};

@@ -54,6 +54,15 @@ pub(crate) struct Core {
     pub(crate) close: fn(&Core),
 }
 
+/// Which tables' rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowsOf {
+    /// Those that users write.
+    Tables,
+    /// Materialized views, by whoever keeps them current.
+    Views,
+}
+
 impl Core {
     /// The table of this name, as of now.
     ///
@@ -74,13 +83,17 @@ impl Core {
         }
     }
 
-    /// A table that has rows, not a view.
+    /// A table of this kind that has rows.
     ///
     /// # Errors
     /// [`crate::EngineError::NoSuchTable`], [`crate::EngineError::Model`].
-    pub(crate) fn table_of_rows(&self, name: &str) -> Result<Arc<TableSnapshot>> {
+    pub(crate) fn table_of_rows(&self, name: &str, of: RowsOf) -> Result<Arc<TableSnapshot>> {
         let table = self.table(name)?;
-        if table.schema.view().is_some() { Err(table.schema.wrong_kind().into()) } else { Ok(table) }
+        let is_materialized = table.schema.materialized().is_some();
+        if table.schema.view().is_some() || is_materialized != (of == RowsOf::Views) {
+            return Err(table.schema.wrong_kind().into());
+        }
+        Ok(table)
     }
 
     pub(crate) fn catalog(&self) -> MutexGuard<'_, Catalog> {

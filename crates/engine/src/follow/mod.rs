@@ -258,7 +258,7 @@ impl Follower {
             Change::Gap { .. } => {
                 return Err(EngineError::PositionGone { position: self.position, oldest: position });
             }
-            Change::Create { .. } | Change::Close => Vec::new(),
+            Change::Create { .. } | Change::Refresh { .. } | Change::Close => Vec::new(),
         };
         Ok(Heard { position, received_ns, changes })
     }

@@ -112,6 +112,9 @@ pub(super) fn change(
         Change::DropPartitions { range, .. } if !held => {
             Decision::Apply(Effect::DropPartitions { table: id, range, dropped: DroppedCell::default() })
         }
+        Change::Refresh { as_of, current, stale, .. } if !held => {
+            Decision::Apply(Effect::Refresh { table: id, as_of, current, stale })
+        }
         _ => Decision::Known,
     })
 }

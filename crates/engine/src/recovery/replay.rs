@@ -214,7 +214,8 @@ impl<P: Policy> Replay<P> {
                 | Change::Load { table, .. }
                 | Change::Rewrite { table, .. }
                 | Change::Alter { table, .. }
-                | Change::DropPartitions { table, .. } => table,
+                | Change::DropPartitions { table, .. }
+                | Change::Refresh { table, .. } => table,
             };
         let Some(table) = self.table(id, position).map(Arc::clone) else {
             self.note_unknown(id, position);

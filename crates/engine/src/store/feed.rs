@@ -244,7 +244,7 @@ impl Feed {
                 let altered = schema.iter().map(|schema| (*table, Happened::Altered(Arc::clone(schema))));
                 gone.chain(altered.map(|(table, what)| (table, Expected::Known(what)))).collect()
             }
-            Effect::Create(_) | Effect::Nothing => Vec::new(),
+            Effect::Create(_) | Effect::Refresh { .. } | Effect::Nothing => Vec::new(),
         };
         Some(Coming { position: written.position, received_ns: written.received_ns, changes })
     }

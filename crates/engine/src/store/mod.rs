@@ -8,4 +8,5 @@ pub(crate) mod manifest;
 pub(crate) mod new_part;
 pub(crate) mod publisher;
 pub(crate) mod snapshot;
+pub(crate) mod staleness;
 pub(crate) mod switch;

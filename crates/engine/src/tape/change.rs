@@ -10,7 +10,8 @@ use crate::codec::{Decoder, Encoder, Malformed};
 use crate::part::{PartName, PartSummary, PositionRange};
 use arrow_array::ArrayRef;
 use tickstone_model::{
-    ColumnType, PartitionBy, StreamSource, SyncPolicy, TableSchema, TableSchemaBuilder, TimeRange, Ttl,
+    ColumnType, MaterializedView, PartitionBy, StreamSource, SyncPolicy, TableSchema, TableSchemaBuilder,
+    TimeRange, Ttl,
 };
 
 /// A source file of a bulk load.
@@ -125,6 +126,9 @@ pub(crate) enum Change {
     DropPartitions { table: u32, range: TimeRange },
     /// A table is gone, and another has its place: from here on that is of this shape, its name included.
     Replace { table: u32, schema: TableSchema, replaced: u32 },
+    /// Of a materialized view: the stretches `current` hold the rows of its query as of position `as_of`, those of
+    /// `stale` do not, whatever they did.
+    Refresh { table: u32, as_of: u64, current: Vec<TimeRange>, stale: Vec<TimeRange> },
     /// The database was closed: everything before is on stable storage.
     Close,
     /// Frames from `first` up to this one's position are lost: a repair put them aside.
@@ -155,6 +159,7 @@ const KIND_DROP_PARTITIONS: u16 = 8;
 const KIND_REWRITE: u16 = 9;
 pub(crate) const KIND_GAP: u16 = 10;
 const KIND_REPLACE: u16 = 11;
+const KIND_REFRESH: u16 = 12;
 
 /// Property of a schema: version (`u32`), smallest id never used (`u32`), the columns' ids (`u32` each).
 const PROPERTY_IDENTITY: u16 = 1;
@@ -168,6 +173,9 @@ const PROPERTY_INDEX: u16 = 4;
 const PROPERTY_VIEW: u16 = 5;
 /// Property of a schema: the stream its rows are parsed from, as text: format, unit of times, key and name, a line each.
 const PROPERTY_SOURCE: u16 = 6;
+/// Property of a schema: what a materialized view stands for, as text: length of its buckets, whether they are aligned,
+/// the table below and the query, a line each.
+const PROPERTY_MATERIALIZED: u16 = 7;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,7 +192,7 @@ pub(crate) enum Scope {
 /// was sealed since, gives the same rows.
 pub(crate) fn scope_of(kind: u16) -> Option<Scope> {
     match kind {
-        KIND_ROWS | KIND_CREATE | KIND_CLOSE | KIND_GAP => None,
+        KIND_ROWS | KIND_CREATE | KIND_CLOSE | KIND_GAP | KIND_REFRESH => None,
         KIND_DROP | KIND_TRUNCATE | KIND_ALTER | KIND_DROP_PARTITIONS => Some(Scope::Table),
         KIND_LOAD => Some(Scope::Load),
         _ => Some(Scope::Any),
@@ -253,6 +261,13 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             out.u32(*replaced);
             KIND_REPLACE
         }
+        Change::Refresh { table, as_of, current, stale } => {
+            out.u32(*table);
+            out.u64(*as_of);
+            encode_ranges(&mut out, current);
+            encode_ranges(&mut out, stale);
+            KIND_REFRESH
+        }
         Change::Close => KIND_CLOSE,
         Change::Gap { first } => {
             out.u64(*first);
@@ -293,6 +308,12 @@ pub(crate) fn decode_change(
             table: input.u32()?,
             schema: decode_schema(&mut input)?,
             replaced: input.u32()?,
+        },
+        KIND_REFRESH => Change::Refresh {
+            table: input.u32()?,
+            as_of: input.u64()?,
+            current: decode_ranges(&mut input)?,
+            stale: decode_ranges(&mut input)?,
         },
         KIND_CLOSE => Change::Close,
         KIND_GAP => Change::Gap { first: input.u64()? },
@@ -389,6 +410,16 @@ pub(crate) fn decode_range(input: &mut Decoder<'_>) -> Result<TimeRange, Malform
     Ok(TimeRange::new(input.i64()?, input.i64()?))
 }
 
+/// Ranges of time, with their count.
+pub(crate) fn encode_ranges(out: &mut Encoder, ranges: &[TimeRange]) {
+    out.len(ranges.len());
+    ranges.iter().for_each(|range| encode_range(out, *range));
+}
+
+pub(crate) fn decode_ranges(input: &mut Decoder<'_>) -> Result<Vec<TimeRange>, Malformed> {
+    (0..input.count(16)?).map(|_| decode_range(input)).collect()
+}
+
 /// A schema with its properties.
 pub(crate) fn encode_schema(out: &mut Encoder, schema: &TableSchema) {
     encode_columns_and_clauses(out, schema);
@@ -443,6 +474,9 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
     }
     if let Some(source) = schema.source() {
         all.push((PROPERTY_SOURCE, source.encode().into_bytes()));
+    }
+    if let Some(view) = schema.materialized() {
+        all.push((PROPERTY_MATERIALIZED, view.encode().into_bytes()));
     }
     all
 }
@@ -527,6 +561,12 @@ fn decode_properties(
                 let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
                 let source = StreamSource::decode(text).ok_or("the source of a table is none")?;
                 builder.source(Some(source))
+            }
+            PROPERTY_MATERIALIZED => {
+                let text = std::str::from_utf8(one.raw(length)?).map_err(|error| error.to_string())?;
+                let view =
+                    MaterializedView::decode(text).ok_or("a materialized view that stands for nothing")?;
+                builder.materialized(Some(view))
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

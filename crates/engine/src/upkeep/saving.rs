@@ -29,11 +29,23 @@ pub(crate) fn save_manifest_or_later(core: &Core, table: u32) {
 }
 
 pub(crate) fn save_manifest_of(core: &Core, id: u32, _pause: &Pause<'_>) -> Result<()> {
-    try_save_manifest(core, id).inspect_err(|_| {
+    save_views_of(core, id).and_then(|()| try_save_manifest(core, id)).inspect_err(|_| {
         // Parts may be there that the manifest does not name, too.
         core.maintenance.unsure.store(true, Ordering::Relaxed);
         core.maintenance.touch([id]);
     })
+}
+
+/// Saves the manifests of the materialized views over a table before its own: each knows of what that one holds, so that
+/// no change which the table need not be told again is one that they were not told.
+fn save_views_of(core: &Core, id: u32) -> Result<()> {
+    let snapshot = core.publisher.snapshot();
+    let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
+    for view in snapshot.views_of(table.schema.name()) {
+        save_views_of(core, view.id)?;
+        try_save_manifest(core, view.id)?;
+    }
+    Ok(())
 }
 
 /// Saves the manifests of tables that parts left: their files go after that.

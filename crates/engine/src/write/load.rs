@@ -7,9 +7,9 @@
 
 use super::commit::{Commit, Commitment, Unnamed, acknowledge};
 use super::ingest::to_rows;
-use crate::core::Core;
 use crate::core::catalog::lock_writer;
 use crate::core::memory::Reservation;
+use crate::core::{Core, RowsOf};
 use crate::part::{Density, PositionRange};
 use crate::recent::take_rows;
 use crate::store::new_part::NewPart;
@@ -45,7 +45,7 @@ struct Waiting {
 
 impl BulkLoad {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
-        let table = core.table_of_rows(table)?.without_rows();
+        let table = core.table_of_rows(table, RowsOf::Tables)?.without_rows();
         let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Unnamed::new(&core.disk));
         let memory = core.memory.reserve_for_load();
         Ok(Self { core, table, waiting, memory, parts, written, rows: 0 })
@@ -102,7 +102,7 @@ impl BulkLoad {
     ///
     /// # Errors
     /// [`EngineError::Io`], [`EngineError::NoSuchTable`] where the table was dropped meanwhile,
-    /// [`EngineError::SchemaChanged`] where its columns were changed: nothing is stored then.
+    /// [`EngineError::SchemaChanged`] where its columns were changed, [`EngineError::Frozen`]: nothing is stored then.
     /// [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(mut self, source: Option<ImportSource>) -> Result<Commit> {
         let partitions: Vec<i64> = self.waiting.keys().copied().collect();
@@ -118,6 +118,10 @@ impl BulkLoad {
         if locked.table.schema.version() != self.table.schema.version() {
             return Err(EngineError::SchemaChanged { table: locked.table.schema.name().to_string() });
         }
+        core.publisher.snapshot().check_not_frozen(locked.table.schema.name(), |range| {
+            let times = self.parts.iter().filter_map(|part| part.times);
+            times.into_iter().any(|(first, last)| first < range.to && range.from <= last)
+        })?;
         let dedup = !self.table.schema.dedup().is_empty();
         if dedup {
             let newest = self.parts.iter().filter_map(|part| part.times).map(|times| times.1).max();

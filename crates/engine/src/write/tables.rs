@@ -7,11 +7,11 @@
 //!
 //! [`Engine`](crate::Engine) says what each does and how it fails.
 
-use crate::core::Core;
 use crate::core::catalog::{TableWriter, lock_writer};
+use crate::core::{Core, RowsOf};
 use crate::disk::checked::sync_if_there;
 use crate::paths::{TABLES_DIR, table_dir};
-use crate::store::snapshot::{Dropped, DroppedCell, Effect, TableSnapshot};
+use crate::store::snapshot::{Dropped, DroppedCell, Effect, Snapshot, TableSnapshot};
 use crate::tape::change::{Change, encode_change};
 use crate::upkeep::saving::{remove_dropped_or_later, save_manifest_or_later};
 use crate::{EngineError, Result};
@@ -25,6 +25,9 @@ pub(crate) fn create(core: &Core, schema: TableSchema) -> Result<()> {
     core.tape.check()?;
     if let Some(table) = core.publisher.snapshot().table(schema.name()) {
         return Err(EngineError::TableExists { name: table.schema.name().to_string() });
+    }
+    if let Some(view) = schema.materialized() {
+        core.table(&view.base)?;
     }
     let id = catalog.next_table;
     // Its number may have been that of a table long gone: what a power cut could bring back, or take away, of
@@ -52,6 +55,7 @@ pub(crate) fn drop(core: &Core, name: &str) -> Result<()> {
     let writer = catalog.writer(&table)?;
     let mut writer = lock_writer(&writer);
     let id = table.id;
+    check_has_no_views(core, &table)?;
     commit(core, &Change::Drop { table: id }, Effect::Drop { table: id })?;
     catalog.forget(&mut writer);
     remove_dropped_or_later(core, Arc::clone(&table.dir));
@@ -61,14 +65,15 @@ pub(crate) fn drop(core: &Core, name: &str) -> Result<()> {
 pub(crate) fn truncate(core: &Core, name: &str) -> Result<()> {
     let found = core.table(name)?;
     let table = found.id;
-    leave(core, &found, &Change::Truncate { table }, Effect::Truncate { table })
+    leave(core, &found, &Change::Truncate { table }, Effect::Truncate { table }, |_| Ok(()))
 }
 
 pub(crate) fn drop_partitions(core: &Core, name: &str, range: TimeRange) -> Result<Dropped> {
     let found = core.table(name)?;
     let (table, dropped) = (found.id, DroppedCell::default());
     let effect = Effect::DropPartitions { table, range, dropped: Arc::clone(&dropped) };
-    leave(core, &found, &Change::DropPartitions { table, range }, effect)?;
+    let check = |now: &Snapshot| now.check_taken_in(&found, range);
+    leave(core, &found, &Change::DropPartitions { table, range }, effect, check)?;
     Ok(dropped.get().copied().unwrap_or_default())
 }
 
@@ -85,6 +90,9 @@ pub(crate) fn alter(core: &Core, name: &str, change: &AlterTable) -> Result<()> 
     let schema = writer.table.schema.altered(change)?;
     if schema == *writer.table.schema {
         return Ok(());
+    }
+    if matches!(change, AlterTable::RenameTable(_)) {
+        check_has_no_views(core, &found)?;
     }
     let snapshot = core.publisher.snapshot();
     if let Some(other) = snapshot.table(schema.name()).filter(|other| other.id != found.id) {
@@ -116,6 +124,8 @@ pub(crate) fn replace(core: &Core, name: &str, with: &str) -> Result<()> {
         old_locked = lock_writer(&old_writer);
     }
     new_locked.check_there()?;
+    check_has_no_views(core, &old)?;
+    check_has_no_views(core, &new)?;
     let rename = AlterTable::RenameTable(old.schema.name().to_string());
     let schema = new_locked.table.schema.altered(&rename)?;
     let change = Change::Replace { table: new.id, schema: schema.clone(), replaced: old.id };
@@ -127,6 +137,31 @@ pub(crate) fn replace(core: &Core, name: &str, with: &str) -> Result<()> {
     Ok(())
 }
 
+pub(crate) fn refresh(
+    core: &Core,
+    name: &str,
+    as_of: u64,
+    current: Vec<TimeRange>,
+    stale: Vec<TimeRange>,
+) -> Result<()> {
+    let table = core.table_of_rows(name, RowsOf::Views)?.id;
+    let change = Change::Refresh { table, as_of, current: current.clone(), stale: stale.clone() };
+    commit(core, &change, Effect::Refresh { table, as_of, current, stale })
+}
+
+/// # Errors
+/// [`EngineError::HasViews`].
+fn check_has_no_views(core: &Core, table: &TableSnapshot) -> Result<()> {
+    let (snapshot, table) = (core.publisher.snapshot(), table.schema.name());
+    match snapshot.views_of(table).next() {
+        Some(view) => {
+            let view = view.schema.name().to_string();
+            Err(EngineError::HasViews { table: table.to_string(), view })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Commits a change of tables whose writers are locked.
 fn commit(core: &Core, change: &Change, effect: Effect) -> Result<()> {
     let (kind, payload) = encode_change(change);
@@ -135,10 +170,19 @@ fn commit(core: &Core, change: &Change, effect: Effect) -> Result<()> {
 }
 
 /// Commits a change by which rows leave a table; commits of others go on while it is written.
-fn leave(core: &Core, table: &TableSnapshot, change: &Change, effect: Effect) -> Result<()> {
+fn leave(
+    core: &Core,
+    table: &TableSnapshot,
+    change: &Change,
+    effect: Effect,
+    check: impl FnOnce(&Snapshot) -> Result<()>,
+) -> Result<()> {
     let writer = core.table_writer(table)?;
     let writer = lock_writer(&writer);
     writer.check_there()?;
+    // Rows on their way are seen.
+    core.tape.publish_all()?;
+    check(&core.publisher.snapshot())?;
     let (kind, payload) = encode_change(change);
     let ticket = core.tape.append(kind, &payload, effect, SyncPolicy::Always)?;
     std::mem::drop(writer);

@@ -2,9 +2,9 @@
 
 use super::commit::{Commit, Commitment, acknowledge};
 use super::ingest::to_rows;
-use crate::core::Core;
 use crate::core::catalog::{TableWriter, check_same_columns, lock_writer};
 use crate::core::memory::{Memory, Reservation};
+use crate::core::{Core, RowsOf};
 use crate::recent::split_by_partition;
 use crate::store::snapshot::dedup::{Keys, last_of_each};
 use crate::store::snapshot::{Effect, RowsEffect, Superseded, TableSnapshot};
@@ -24,6 +24,7 @@ pub struct Transaction {
     /// By table id, so that writer locks are taken in one order.
     tables: BTreeMap<u32, Pending>,
     memory: Reservation,
+    of: RowsOf,
 }
 
 #[derive(Debug)]
@@ -33,8 +34,8 @@ struct Pending {
 }
 
 impl Transaction {
-    pub(crate) fn new(core: Option<Arc<Core>>, memory: &Arc<Memory>) -> Self {
-        Self { core, tables: BTreeMap::new(), memory: memory.reserve() }
+    pub(crate) fn new(core: Option<Arc<Core>>, memory: &Arc<Memory>, of: RowsOf) -> Self {
+        Self { core, tables: BTreeMap::new(), memory: memory.reserve(), of }
     }
 
     fn core(&self) -> Result<&Arc<Core>> {
@@ -50,7 +51,7 @@ impl Transaction {
     /// table's columns were changed since rows were added for it: begin again.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
         let core = Arc::clone(self.core()?);
-        let table = core.table_of_rows(table)?;
+        let table = core.table_of_rows(table, self.of)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
             let bytes = self.memory.bytes() + rows.memory_bytes();
@@ -85,8 +86,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`] where a table was dropped meanwhile, [`EngineError::SchemaChanged`]
-    /// where columns of one were changed, [`EngineError::CommitTooLarge`], [`EngineError::DiskFull`]: nothing is stored
-    /// then. [`EngineError::TapeStopped`]: reopen to know.
+    /// where columns of one were changed, [`EngineError::Frozen`], [`EngineError::CommitTooLarge`],
+    /// [`EngineError::DiskFull`]: nothing is stored then. [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(self, sync: Option<SyncPolicy>) -> Result<Commit> {
         let rows = self.rows();
         let core = Arc::clone(self.core()?);
@@ -115,6 +116,7 @@ impl Transaction {
             let (table, rows) = (table.table.id, &table.rows);
             frames.push(TableRows { table, symbols, rows: rows.rows(), columns: rows.columns().to_vec() });
         }
+        check_not_frozen(&core, &prepared)?;
         let late = with_late_rows(commitment.writers(), &prepared);
         commitment.hold_still(late.iter().map(|place| &prepared[*place].table.dir))?;
         let superseded = supersede(&core, &prepared, &late)?;
@@ -146,6 +148,22 @@ struct Prepared {
 
 fn ids(frames: &[TableRows]) -> Vec<u32> {
     frames.iter().map(|frame| frame.table).collect()
+}
+
+/// # Errors
+/// [`EngineError::Frozen`] where rows are late for what a materialized view keeps of rows that were dropped.
+fn check_not_frozen(core: &Core, prepared: &[Prepared]) -> Result<()> {
+    let snapshot = core.publisher.snapshot();
+    for Prepared { table, pieces, .. } in prepared {
+        snapshot.check_not_frozen(table.schema.name(), |range| {
+            pieces.iter().any(|(_, piece)| {
+                let times = piece.times().unwrap_or_default();
+                let first = times.partition_point(|time| *time < range.from);
+                times.get(first).is_some_and(|time| *time < range.to)
+            })
+        })?;
+    }
+    Ok(())
 }
 
 /// The tables, by place, that may have rows which these replace (DEDUP UPSERT KEYS).

@@ -47,6 +47,13 @@ impl TableSchema {
         if !matches!(change, AlterTable::RenameTable(_)) && of_view != self.view.is_some() {
             return Err(self.wrong_kind());
         }
+        let of_columns = matches!(
+            change,
+            AlterTable::AddColumn(_) | AlterTable::DropColumn(_) | AlterTable::RenameColumn { .. }
+        );
+        if of_columns && self.materialized().is_some() {
+            return Err(self.wrong_kind());
+        }
         match change {
             AlterTable::AddColumn(column) => next.add_column(column.clone())?,
             AlterTable::DropColumn(name) => next.drop_column(name)?,
@@ -86,7 +93,11 @@ impl TableSchema {
 
     /// That this is no table, or no view.
     pub fn wrong_kind(&self) -> ModelError {
-        let found = if self.view.is_some() { "a view, not a table" } else { "a table, not a view" };
+        let found = match (&self.view, self.materialized()) {
+            (Some(_), _) => "a view, not a table",
+            (None, Some(_)) => "a materialized view, whose rows are those of its query",
+            (None, None) => "a table, not a view",
+        };
         ModelError::WrongKind { name: self.name.clone(), found }
     }
 

@@ -4,7 +4,7 @@ mod alter;
 
 pub use alter::AlterTable;
 
-use crate::{Column, ColumnType, ModelError, PartitionBy, Result, StreamSource, Ttl};
+use crate::{Column, ColumnType, MaterializedView, ModelError, PartitionBy, Result, StreamSource, Ttl};
 use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
 
@@ -78,6 +78,7 @@ pub struct TableSchema {
     pub(crate) indexed: Vec<usize>,
     pub(crate) view: Option<String>,
     source: Option<StreamSource>,
+    materialized: Option<MaterializedView>,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -111,6 +112,7 @@ impl TableSchema {
             indexed: Vec::new(),
             view: Some(query.into()),
             source: None,
+            materialized: None,
             stored,
             edge,
         })
@@ -172,6 +174,11 @@ impl TableSchema {
     /// The stream that its rows are parsed from as they come, where there is one.
     pub fn source(&self) -> Option<&StreamSource> {
         self.source.as_ref()
+    }
+
+    /// What it stands for, where it is a materialized view: a table whose rows are those of a query.
+    pub fn materialized(&self) -> Option<&MaterializedView> {
+        self.materialized.as_ref()
     }
 
     /// Grows by one with every change of columns, from 0.
@@ -239,6 +246,7 @@ pub struct TableSchemaBuilder {
     indexed: Vec<String>,
     view: Option<String>,
     source: Option<StreamSource>,
+    materialized: Option<MaterializedView>,
     identity: Option<Identity>,
 }
 
@@ -323,6 +331,13 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Makes it the schema of a materialized view, whose rows are those of a query.
+    #[must_use]
+    pub fn materialized(mut self, view: Option<MaterializedView>) -> Self {
+        self.materialized = view;
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -371,7 +386,7 @@ impl TableSchemaBuilder {
         let indexed = indexed_columns(columns, &self.indexed)?;
         let identity = checked_identity(self.identity, columns.len())?;
         let (stored, edge) = arrow_schemas(columns);
-        let TableSchemaBuilder { name, columns, sync, ttl, source, .. } = self;
+        let TableSchemaBuilder { name, columns, sync, ttl, source, materialized, .. } = self;
         let Identity { ids, next_id, version } = identity;
         let schema = TableSchema {
             name,
@@ -388,6 +403,7 @@ impl TableSchemaBuilder {
             indexed,
             view: None,
             source,
+            materialized,
             stored,
             edge,
         };

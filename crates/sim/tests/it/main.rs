@@ -52,3 +52,4 @@ mod stopped;
 mod streams;
 #[cfg(not(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename")))]
 mod tape_manifest;
+mod views;

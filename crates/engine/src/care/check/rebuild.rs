@@ -10,6 +10,7 @@ use crate::part::{Part, PositionRange};
 use crate::paths::{symbols_path, table_dir};
 use crate::store::history::History;
 use crate::store::manifest::{Manifest, pack};
+use crate::store::staleness::Staleness;
 use crate::tape::change::{Change, PartEntry, decode_change};
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{Segment, list_segments};
@@ -59,7 +60,10 @@ pub(crate) fn manifest(disk: &dyn Disk, id: u32) -> Result<Option<Manifest>> {
     let saved_at = created_at.max(truncated_at);
     let imports = Vec::new();
     let history = History::new(Arc::new(schema.clone()));
+    // Of a materialized view: all of it is worked out anew.
+    let staleness = schema.materialized().map(|_| Staleness::all(0)).unwrap_or_default();
     Ok(Some(Manifest {
+        staleness,
         // Only the manifest that is lost knew them: replaced rows are seen again.
         superseded: Vec::new(),
         table: id,

@@ -14,6 +14,7 @@ use crate::disk::checked::{read_checked, replace_with_copy, sync_if_there};
 use crate::part::PositionRange;
 use crate::paths::{TABLES_DIR, copy_path, table_dir};
 use crate::store::history::{History, Retirement, SchemaVersion};
+use crate::store::staleness::Staleness;
 use crate::tape::change::{
     ImportSource, PartEntry, decode_part, decode_range, decode_schema, decode_schema_without_properties,
     decode_source, encode_range, encode_schema, encode_source,
@@ -29,9 +30,11 @@ pub(crate) use pack::{CHUNK_PARTITIONS, PackedChunk, fast_since, pack, unpack};
 
 const MANIFEST_FILE: &str = "manifest";
 const MAGIC: &[u8; 8] = b"TKMANI\0\0";
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// The first version that has parts in chunks, and emptied positions beside them.
 const VERSION_CHUNKS: u32 = 4;
+/// The first version that says which stretches of a materialized view are stale.
+const VERSION_STALENESS: u32 = 5;
 
 /// A file that was imported into a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(crate) struct Manifest {
     pub(crate) history: History,
     /// Rows that later ones replaced.
     pub(crate) superseded: Vec<SupersededRows>,
+    /// Of a materialized view.
+    pub(crate) staleness: Staleness,
 }
 
 /// Rows of a part that later ones replaced (DEDUP UPSERT KEYS).
@@ -125,6 +130,7 @@ impl Manifest {
         encode_history(&mut out, &self.history);
         encode_superseded(&mut out, &self.superseded);
         encode_emptied(&mut out, &self.emptied);
+        self.staleness.encode(&mut out);
         out.finish()
     }
 
@@ -188,6 +194,7 @@ impl Manifest {
             table,
             history: History::new(Arc::new(schema.clone())),
             superseded: Vec::new(),
+            staleness: Staleness::default(),
             schema,
             created_at,
             truncated_at,
@@ -213,6 +220,9 @@ impl Manifest {
         }
         if version >= VERSION_CHUNKS {
             manifest.emptied = decode_emptied(&mut input)?;
+        }
+        if version >= VERSION_STALENESS {
+            manifest.staleness = Staleness::decode(&mut input)?;
         }
         input.finish()?;
         manifest.check_parts()?;

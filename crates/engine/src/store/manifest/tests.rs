@@ -48,6 +48,7 @@ fn altered() -> Manifest {
         parts: pack(vec![entry(0, 0), entry(0, 1), entry(5, 1)]),
         imports: Vec::new(),
         history,
+        staleness: Staleness::default(),
     }
 }
 

@@ -42,7 +42,13 @@ impl Snapshot {
 
     /// Drops the partitions of a table that lie whole in `range`.
     pub(super) fn drop_partitions(&mut self, position: u64, id: u32, range: TimeRange) -> Dropped {
-        self.tables.change(id, |table| table.retire_partitions(position, range)).unwrap_or_default()
+        let gone = self.tables.change(id, |table| {
+            let gone = table.covered(range);
+            (table.retire_partitions(position, range), gone)
+        });
+        let (dropped, gone) = gone.unwrap_or_default();
+        gone.into_iter().for_each(|range| self.freeze_views_of(id, range));
+        dropped
     }
 }
 
@@ -81,18 +87,35 @@ impl TableSnapshot {
     }
 
     /// Lets go of the partitions past the table's time to live, after the commit at `position`: those that
-    /// end that long before the newest row, or before the commit was received, whichever is earlier.
-    pub(super) fn expire(&mut self, position: u64, received_ns: i64) {
-        let Some(ttl) = self.schema.ttl() else { return };
+    /// end that long before the newest row, or before the commit was received, whichever is earlier, and whose rows
+    /// these views have taken in. The stretch that went.
+    pub(super) fn expire(
+        &mut self,
+        position: u64,
+        received_ns: i64,
+        views: &[Arc<TableSnapshot>],
+    ) -> Option<TimeRange> {
+        let ttl = self.schema.ttl()?;
         // What the manifest was told of went before; later rows in it say nothing about this commit.
         if position <= self.opened_at {
-            return;
+            return None;
         }
-        let Some((_, newest)) = self.partitions.times() else { return };
+        let (_, newest) = self.partitions.times()?;
         let horizon = ttl.before(newest.min(received_ns));
-        if self.partitions.get(0).is_some_and(|first| first.range.to <= horizon) {
-            self.retire_partitions(position, TimeRange::new(i64::MIN, horizon));
+        let horizon = views.iter().fold(horizon, |horizon, view| horizon.min(view.settled_before(horizon)));
+        if self.partitions.get(0).is_none_or(|first| first.range.to > horizon) {
+            return None;
         }
+        let range = TimeRange::new(i64::MIN, horizon);
+        let last = self.covered(range).last().map_or(horizon, |last| last.to);
+        self.retire_partitions(position, range);
+        Some(TimeRange::new(i64::MIN, last))
+    }
+
+    /// The windows of the partitions that lie whole in `range`.
+    pub(crate) fn covered(&self, range: TimeRange) -> Vec<TimeRange> {
+        let windows = self.partitions.iter().map(|partition| partition.range);
+        windows.filter(|window| range.covers(window)).collect()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::recent::Run;
 use crate::store::dictionary::Dictionary;
 use crate::store::history::History;
 use crate::store::manifest::{ImportRecord, Manifest, SupersededRows};
+use crate::store::staleness::Staleness;
 use crate::tape::change::{ImportSource, PartEntry, RewrittenPart};
 use crate::tape::writer::Written;
 use std::collections::HashSet;
@@ -51,6 +52,13 @@ pub(crate) enum Effect {
         table: u32,
         range: TimeRange,
         dropped: DroppedCell,
+    },
+    /// Of a materialized view: which stretches hold the rows of its query as of a position, and which do not.
+    Refresh {
+        table: u32,
+        as_of: u64,
+        current: Vec<TimeRange>,
+        stale: Vec<TimeRange>,
     },
     Nothing,
 }
@@ -97,6 +105,7 @@ impl TableSnapshot {
     /// An empty table.
     pub(crate) fn new(id: u32, schema: TableSchema, created_at: u64, disk: &Arc<dyn Disk>) -> Self {
         let schema = Arc::new(schema);
+        let staleness = schema.materialized().map(|_| Staleness::all(0)).unwrap_or_default();
         let mut dictionaries: Vec<Option<Arc<Dictionary>>> = vec![None; schema.columns().len()];
         schema.symbol_columns().for_each(|column| dictionaries[column] = Some(Arc::default()));
         Self {
@@ -113,6 +122,7 @@ impl TableSnapshot {
             emptied: Arc::default(),
             retired: Vec::new(),
             retired_columns: Vec::new(),
+            staleness: Arc::new(staleness),
             dir: Arc::new(TableDir::new(id, disk)),
         }
     }
@@ -140,6 +150,7 @@ impl TableSnapshot {
         };
         table.partitions = Partitions::unpacked_later(manifest.parts, unpacking);
         table.emptied = Arc::new(manifest.emptied);
+        table.staleness = Arc::new(manifest.staleness);
         for of_part in manifest.superseded {
             let range = table.schema.partition_by().partition_of(of_part.partition);
             table.partitions.change(range, |partition| {
@@ -174,6 +185,7 @@ impl TableSnapshot {
             imports: Vec::clone(&self.imports),
             history: History::clone(&self.history),
             superseded,
+            staleness: Staleness::clone(&self.staleness),
         }
     }
 
@@ -346,6 +358,9 @@ impl Snapshot {
     pub(crate) fn apply(&mut self, written: Written<Effect>) {
         let Written { position, received_ns, effect } = written;
         self.position = position;
+        if self.tables.has_views() {
+            self.mark_views(position, &effect);
+        }
         match effect {
             Effect::Rows(tables) => {
                 tables.into_iter().for_each(|rows| self.add_rows(position, received_ns, rows));
@@ -367,10 +382,8 @@ impl Snapshot {
                 });
             }
             Effect::Load { table, load } => {
-                self.tables.change(table, |table| {
-                    table.load(position, load);
-                    table.expire(position, received_ns);
-                });
+                self.tables.change(table, |table| table.load(position, load));
+                self.expire(table, position, received_ns);
             }
             Effect::Rewrite { table, parts } => {
                 self.tables
@@ -391,12 +404,16 @@ impl Snapshot {
                 // Nobody else sets it: an effect is applied once.
                 let _ = dropped.set(gone);
             }
+            Effect::Refresh { table, as_of, current, stale } => {
+                self.refresh_view(table, position, as_of, &current, &stale);
+            }
             Effect::Nothing => {}
         }
     }
 
     fn add_rows(&mut self, position: u64, received_ns: i64, rows: RowsEffect) {
-        self.tables.change(rows.table, |table| {
+        let id = rows.table;
+        self.tables.change(id, |table| {
             table.revision += u64::from(rows.new_symbols);
             table.take_out(position, rows.superseded);
             let positions = PositionRange { first: position, last: position };
@@ -404,8 +421,8 @@ impl Snapshot {
                 let run = Source::Run(Arc::new(Run::new(batch, positions)));
                 table.partitions.change(range, |partition| partition.insert(run));
             }
-            table.expire(position, received_ns);
         });
+        self.expire(id, position, received_ns);
     }
 
     /// Adds a table as it is.

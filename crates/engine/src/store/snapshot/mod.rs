@@ -20,6 +20,7 @@ mod partitions;
 mod select;
 mod tables;
 mod view;
+mod views;
 
 pub use alter::Dropped;
 pub(crate) use alter::DroppedCell;
@@ -39,6 +40,7 @@ use crate::recent::Run;
 use crate::store::dictionary::Dictionary;
 use crate::store::history::History;
 use crate::store::manifest::{ImportRecord, Manifest, fast_since};
+use crate::store::staleness::Staleness;
 use crate::tape::change::PartEntry;
 use crate::{EngineError, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +79,11 @@ impl Snapshot {
     /// All tables, by name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
         self.tables.iter()
+    }
+
+    /// The materialized views that read a table.
+    pub fn views_of(&self, table: &str) -> impl Iterator<Item = &Arc<TableSnapshot>> {
+        self.tables.views_of(table).iter().filter_map(|(_, id)| self.tables.get(*id))
     }
 
     /// The tables that have rows in memory.
@@ -125,6 +132,8 @@ pub struct TableSnapshot {
     /// Ids of dropped columns whose symbol files stay until the manifest says so.
     pub(crate) retired_columns: Vec<u32>,
     pub(crate) history: Arc<History>,
+    /// Of a materialized view.
+    pub(crate) staleness: Arc<Staleness>,
     pub(crate) dir: Arc<TableDir>,
 }
 
@@ -137,6 +146,11 @@ impl TableSnapshot {
     /// The table's number, which names its folder.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// Which stretches of time the stored rows of a materialized view do not stand for; of another table none.
+    pub fn staleness(&self) -> &Staleness {
+        &self.staleness
     }
 
     /// The table without what it holds: for those who outlive the snapshot, and must keep neither memory nor

@@ -2,7 +2,7 @@
 //! chunk with its table, whatever the number of tables.
 //!
 //! Invariants:
-//! - tables stand by id, names by name, and each table has its name once;
+//! - tables stand by id, names by name, and each table has its name once; `views` are those among them;
 //! - `hot` and `recent_bytes` are those of the tables, after every change.
 
 use super::TableSnapshot;
@@ -17,6 +17,8 @@ pub(super) struct Tables {
     chunks: Vec<Arc<Vec<Arc<TableSnapshot>>>>,
     /// By name. Only a change of the catalog copies it.
     names: Arc<Vec<(String, u32)>>,
+    /// The materialized views, by the name of the table below. Only a change of the catalog copies it.
+    views: Arc<Vec<(String, u32)>>,
     /// Ids of tables with runs, ascending.
     hot: Vec<u32>,
     recent_bytes: usize,
@@ -44,6 +46,17 @@ impl Tables {
             Err(_) => self.names.iter().find(|(other, _)| other.eq_ignore_ascii_case(name))?.1,
         };
         self.get(id)
+    }
+
+    /// The materialized views that read the table of this name.
+    pub(super) fn views_of(&self, table: &str) -> &[(String, u32)] {
+        let first = self.views.partition_point(|(base, _)| base.as_str() < table);
+        let count = self.views[first..].partition_point(|(base, _)| base == table);
+        &self.views[first..first + count]
+    }
+
+    pub(super) fn has_views(&self) -> bool {
+        !self.views.is_empty()
     }
 
     fn chunk_of(&self, id: u32) -> usize {
@@ -84,6 +97,11 @@ impl Tables {
         let (id, name) = (table.id, table.schema.name().to_string());
         let (bytes, is_hot) = (table.recent_bytes(), table.partitions.is_hot());
         let at = self.chunk_of(id);
+        if let Some(view) = table.schema.materialized() {
+            let views = Arc::make_mut(&mut self.views);
+            let place = views.partition_point(|(base, other)| (base, *other) < (&view.base, id));
+            views.insert(place, (view.base.clone(), id));
+        }
         let table = Arc::new(table);
         match self.chunks.get_mut(at) {
             Some(chunk) => {
@@ -113,6 +131,9 @@ impl Tables {
             self.chunks.remove(at);
         }
         Arc::make_mut(&mut self.names).retain(|(_, other)| *other != id);
+        if table.schema.materialized().is_some() {
+            Arc::make_mut(&mut self.views).retain(|(_, other)| *other != id);
+        }
         self.count(id, table.recent_bytes(), 0, false);
         Some(table)
     }

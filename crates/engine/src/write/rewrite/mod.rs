@@ -15,8 +15,8 @@ mod part;
 
 use super::commit::{Commitment, Unnamed, acknowledge};
 use super::ingest::intern_column;
-use crate::core::Core;
 use crate::core::catalog::{TableWriter, lock_writer};
+use crate::core::{Core, RowsOf};
 use crate::lock::lock;
 use crate::part::Density;
 use crate::store::dictionary::Dictionary;
@@ -94,8 +94,8 @@ impl Drop for Exclusive {
 }
 
 impl Rewrite {
-    pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
-        let table = core.table_of_rows(table)?;
+    pub(crate) fn new(core: Arc<Core>, table: &str, of: RowsOf) -> Result<Self> {
+        let table = core.table_of_rows(table, of)?;
         let id = table.id;
         let exclusive = Exclusive::take(core, table.without_rows())?;
         // Commits that were on their way when the table was locked are to be seen.
