@@ -317,7 +317,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`], [`EngineError::Model`] where a rule of schemas does not let it,
-    /// [`EngineError::HasViews`] for another name of a table that materialized views read, [`EngineError::TableExists`] where another table has the new name, [`EngineError::ReadOnly`],
+    /// [`EngineError::HasViews`] for another name of a table that materialized views read,
+    /// [`EngineError::TableExists`] where another table has the new name, [`EngineError::ReadOnly`],
     /// [`EngineError::TapeStopped`].
     pub fn alter_table(&self, table: &str, change: &AlterTable) -> Result<()> {
         tables::alter(self.core("ALTER TABLE")?, table, change)

@@ -9,7 +9,9 @@ pub struct MaterializedView {
     pub query: String,
     /// The table, or materialized view, that it reads.
     pub base: String,
-    /// How long its buckets are at most (ns).
+    /// How rows fall into buckets, as whoever works the query out spells it.
+    pub buckets: String,
+    /// How long buckets are at most (ns).
     pub bucket_ns: i64,
     /// Whether buckets begin at whole multiples of that since the Unix epoch, UTC.
     pub aligned: bool,
@@ -38,20 +40,22 @@ impl MaterializedView {
 
     /// As a text, which [`Self::decode`] reads.
     pub fn encode(&self) -> String {
-        format!("{}\n{}\n{}\n{}", self.bucket_ns, u8::from(self.aligned), self.base, self.query)
+        let Self { query, base, buckets, bucket_ns, aligned } = self;
+        format!("{bucket_ns}\n{}\n{buckets}\n{base}\n{query}", u8::from(*aligned))
     }
 
     /// Reads a text that [`Self::encode`] wrote.
     pub fn decode(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(4, '\n');
+        let mut parts = text.splitn(5, '\n');
         let bucket_ns = parts.next()?.parse().ok().filter(|ns| *ns > 0)?;
         let aligned = match parts.next()? {
             "0" => false,
             "1" => true,
             _ => return None,
         };
-        let (base, query) = (parts.next()?.to_string(), parts.next()?.to_string());
-        Some(Self { query, base, bucket_ns, aligned })
+        let mut text = || parts.next().map(str::to_string);
+        let (buckets, base, query) = (text()?, text()?, text()?);
+        Some(Self { query, base, buckets, bucket_ns, aligned })
     }
 }
 

@@ -94,9 +94,9 @@ pub(super) fn change(
                 }
             }
         }
-        Change::Rewrite { parts, .. } => {
+        Change::Rewrite { parts, touched, .. } => {
             match parts.iter().find(|part| !table.has_part(part.partition, &part.gone)) {
-                None => Decision::Apply(Effect::Rewrite { table: id, parts }),
+                None => Decision::Apply(Effect::Rewrite { table: id, parts, touched }),
                 Some(part) => {
                     let what = format!("it rewrites {}, which is not there", part.gone);
                     if table.opened_at > 0 {

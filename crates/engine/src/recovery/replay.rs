@@ -129,6 +129,10 @@ impl<P: Policy> Replay<P> {
         };
         let change = decode_change(frame.header.kind, frame.payload, types).map_err(damaged)?;
         let first = if let Change::Gap { first } = change { first } else { position };
+        if matches!(change, Change::Gap { .. }) {
+            // Changes of the tables below may be among those that are lost.
+            self.snapshot.mark_all_views(position);
+        }
         if let Some(previous) = self.chain
             && !self.policy.may_follow(previous, first)
         {

@@ -227,7 +227,7 @@ impl Feed {
                 let files = load.parts.iter().map(|part| (part.partition, part.file.clone())).collect();
                 vec![(*table, Expected::Load(files))]
             }
-            Effect::Rewrite { table, parts } => {
+            Effect::Rewrite { table, parts, .. } => {
                 let of = snapshot.table_by_id(*table);
                 let gone =
                     parts.iter().filter_map(|part| Some((of?.held_part(part.partition, &part.gone)?, part)));

@@ -118,8 +118,9 @@ pub(crate) enum Change {
     Truncate { table: u32 },
     /// Parts written by a bulk load join their table; their positions are this frame's.
     Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, source: Option<ImportSource> },
-    /// Parts of a table replaced by others with the same positions: DELETE and UPDATE.
-    Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart> },
+    /// Parts of a table replaced by others with the same positions: DELETE and UPDATE. Where materialized views read it,
+    /// `touched` are stretches that all changed rows are in; none where that is not known.
+    Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart>, touched: Vec<TimeRange> },
     /// A table has another shape from here on: columns, name or time to live.
     Alter { table: u32, schema: TableSchema },
     /// The partitions that lie whole in a range are gone, with all rows before this frame.
@@ -173,8 +174,8 @@ const PROPERTY_INDEX: u16 = 4;
 const PROPERTY_VIEW: u16 = 5;
 /// Property of a schema: the stream its rows are parsed from, as text: format, unit of times, key and name, a line each.
 const PROPERTY_SOURCE: u16 = 6;
-/// Property of a schema: what a materialized view stands for, as text: length of its buckets, whether they are aligned,
-/// the table below and the query, a line each.
+/// Property of a schema: what a materialized view stands for, as text: the longest length of a bucket, whether buckets are
+/// aligned, how rows fall into them, the table below and the query, a line each.
 const PROPERTY_MATERIALIZED: u16 = 7;
 
 /// What a change that does more than add rows concerns.
@@ -244,7 +245,7 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             encode_range(&mut out, *range);
             KIND_DROP_PARTITIONS
         }
-        Change::Rewrite { table, symbols, parts } => {
+        Change::Rewrite { table, symbols, parts, touched } => {
             out.u32(*table);
             encode_symbols(&mut out, symbols);
             out.len(parts.len());
@@ -252,6 +253,10 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
                 out.i64(part.partition);
                 out.text(&part.gone);
                 out.optional(part.came.as_ref(), encode_part);
+            }
+            // Frames of tables without views are as they were before there were any.
+            if !touched.is_empty() {
+                encode_ranges(&mut out, touched);
             }
             KIND_REWRITE
         }
@@ -303,6 +308,7 @@ pub(crate) fn decode_change(
             table: input.u32()?,
             symbols: decode_symbols(&mut input)?,
             parts: (0..input.count(1)?).map(|_| decode_rewritten(&mut input)).collect::<Result<_, _>>()?,
+            touched: if input.is_empty() { Vec::new() } else { decode_ranges(&mut input)? },
         },
         KIND_REPLACE => Change::Replace {
             table: input.u32()?,

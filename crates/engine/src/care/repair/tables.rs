@@ -1,4 +1,5 @@
-//! Manifests and symbol files, written anew for every table that has trouble.
+//! Manifests and symbol files, written anew for every table that has trouble, and for materialized views, which are
+//! worked out anew.
 
 use super::Job;
 use crate::Result;
@@ -11,6 +12,7 @@ use crate::store::switch::Switch;
 use crate::tape::change::PartEntry;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use tickstone_model::TimeRange;
 
 impl Job<'_> {
     /// Stages the files of every table with trouble; tables that nothing describes are strays.
@@ -20,6 +22,12 @@ impl Job<'_> {
             if let Some(table) = survey.snapshot.table_by_id(*id) {
                 self.mend_table(table, trouble, switch)?;
             }
+        }
+        // What they store may be of rows that are lost.
+        let others =
+            survey.snapshot.materialized_views().filter(|view| !survey.tables.contains_key(&view.id));
+        for view in others {
+            self.mend_table(view, &TableTrouble::default(), switch)?;
         }
         Ok(())
     }
@@ -31,6 +39,9 @@ impl Job<'_> {
         switch: &mut Switch,
     ) -> Result<()> {
         let mut manifest = table.to_manifest(self.survey.snapshot.position());
+        if table.schema.materialized().is_some() {
+            manifest.staleness.mark(TimeRange::ALL, manifest.saved_at);
+        }
         // Positions of which no row is left stay claimed: the tape may still have rows of them.
         let mut parts: Vec<PartEntry> = Vec::new();
         for part in table.passing_parts() {

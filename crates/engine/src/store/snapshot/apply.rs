@@ -37,6 +37,7 @@ pub(crate) enum Effect {
     Rewrite {
         table: u32,
         parts: Vec<RewrittenPart>,
+        touched: Vec<TimeRange>,
     },
     Alter {
         table: u32,
@@ -385,7 +386,7 @@ impl Snapshot {
                 self.tables.change(table, |table| table.load(position, load));
                 self.expire(table, position, received_ns);
             }
-            Effect::Rewrite { table, parts } => {
+            Effect::Rewrite { table, parts, .. } => {
                 self.tables
                     .change(table, |table| parts.into_iter().for_each(|part| table.rewrite_part(part)));
             }

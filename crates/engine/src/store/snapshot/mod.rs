@@ -81,6 +81,16 @@ impl Snapshot {
         self.tables.iter()
     }
 
+    /// All materialized views, by the name of what they read.
+    pub fn materialized_views(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
+        self.tables.views().iter().filter_map(|(_, id)| self.tables.get(*id))
+    }
+
+    /// Whether there is any materialized view.
+    pub fn has_materialized_views(&self) -> bool {
+        self.tables.has_views()
+    }
+
     /// The materialized views that read a table.
     pub fn views_of(&self, table: &str) -> impl Iterator<Item = &Arc<TableSnapshot>> {
         self.tables.views_of(table).iter().filter_map(|(_, id)| self.tables.get(*id))

@@ -55,6 +55,11 @@ impl Tables {
         &self.views[first..first + count]
     }
 
+    /// All materialized views, by the name of the table below.
+    pub(super) fn views(&self) -> &[(String, u32)] {
+        &self.views
+    }
+
     pub(super) fn has_views(&self) -> bool {
         !self.views.is_empty()
     }

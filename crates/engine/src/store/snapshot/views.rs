@@ -25,7 +25,12 @@ impl Snapshot {
                 let of_parts: Vec<_> = load.parts.iter().filter_map(|part| part.times).collect();
                 self.mark_ranges(*table, position, &of_parts);
             }
-            Effect::Rewrite { table, parts } => {
+            Effect::Rewrite { table, touched, .. } if !touched.is_empty() => {
+                self.mark_views_of(*table, position, &|view| {
+                    touched.iter().map(|range| view.marked_by(*range)).collect()
+                });
+            }
+            Effect::Rewrite { table, parts, .. } => {
                 let Some(found) = self.tables.get(*table) else { return };
                 let gone = parts.iter().filter_map(|part| found.part_named(part.partition, &part.gone));
                 let of_parts: Vec<_> = gone.filter_map(|part| part.entry.times).collect();
@@ -33,6 +38,16 @@ impl Snapshot {
             }
             Effect::Truncate { table } => self.empty_views_of(*table, position),
             _ => {}
+        }
+    }
+
+    /// Marks all of every view: nobody knows what changed.
+    pub(crate) fn mark_all_views(&mut self, position: u64) {
+        let views: Vec<u32> = self.tables.views().iter().map(|(_, id)| *id).collect();
+        for id in views {
+            self.change_view(id, position, |view| {
+                Arc::make_mut(&mut view.staleness).mark(TimeRange::ALL, position);
+            });
         }
     }
 
@@ -68,6 +83,12 @@ impl Snapshot {
                 view.staleness = Arc::new(Staleness::all(position));
             });
         }
+    }
+
+    /// The shortest stretch that changes of a table mark of a view over it, or over these (ns); `None` where there is none.
+    pub(crate) fn finest_grain_above(&self, table: u32) -> Option<i64> {
+        let above = self.views_above(table).into_iter().filter_map(|id| self.tables.get(id));
+        above.filter_map(|view| Some(view.schema.materialized()?.grain_ns())).min()
     }
 
     /// Numbers of the views over a table, and over these.

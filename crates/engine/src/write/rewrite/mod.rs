@@ -25,6 +25,8 @@ use crate::store::snapshot::{Effect, PartFile, Segment, Selection, TableSnapshot
 use crate::tape::change::{Change, RewrittenPart};
 use crate::upkeep::seal::seal_table;
 use crate::{EngineError, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef};
 use edit::{EditedSlice, PartEdits};
 use part::{Came, ChangedPart};
@@ -59,8 +61,37 @@ pub struct Rewrite {
     /// Files that no frame names yet.
     written: Unnamed,
     bytes: u64,
+    /// Where materialized views read the table, which stretches changed rows are in; `None` once they are too many.
+    touched: Option<Touched>,
     /// Dropped last: others wait until the files above are dealt with.
     exclusive: Exclusive,
+}
+
+/// Stretches of one length.
+#[derive(Debug)]
+struct Touched {
+    grain_ns: i64,
+    /// Where they begin, as numbers of stretches since 1970.
+    numbers: BTreeSet<i64>,
+}
+
+/// Most stretches that a rewrite tells apart.
+const TOUCHED_MAX: usize = 1 << 16;
+
+impl Touched {
+    /// As ranges of time: apart, ascending.
+    fn ranges(&self) -> Vec<TimeRange> {
+        let mut ranges: Vec<TimeRange> = Vec::new();
+        for number in &self.numbers {
+            let from = number.saturating_mul(self.grain_ns);
+            let to = from.saturating_add(self.grain_ns);
+            match ranges.last_mut() {
+                Some(last) if last.to == from => last.to = to,
+                _ => ranges.push(TimeRange::new(from, to)),
+            }
+        }
+        ranges
+    }
 }
 
 /// The right to be the only one who changes a table.
@@ -105,6 +136,8 @@ impl Rewrite {
         let table = snapshot.table_by_id(id).map(Arc::clone);
         let table = table
             .ok_or_else(|| EngineError::NoSuchTable { name: exclusive.table.schema.name().to_string() })?;
+        let grain = snapshot.finest_grain_above(id).filter(|_| table.schema.timestamp().is_some());
+        let touched = grain.map(|grain_ns| Touched { grain_ns, numbers: BTreeSet::new() });
         Ok(Self {
             table,
             parts: BTreeMap::new(),
@@ -112,6 +145,7 @@ impl Rewrite {
             mark_bytes: 0,
             written: Unnamed::new(&exclusive.core.disk),
             bytes: 0,
+            touched,
             exclusive,
         })
     }
@@ -134,6 +168,7 @@ impl Rewrite {
             return Ok(());
         }
         let place = self.place_of(segment, rows)?;
+        self.touch(segment, rows)?;
         self.change(place, |part| {
             part.delete(rows);
             Ok(())
@@ -160,7 +195,28 @@ impl Rewrite {
             return Ok(());
         }
         let place = self.place_of(segment, rows)?;
+        self.touch(segment, rows)?;
         self.change(place, |part| part.update(rows, column, &values))
+    }
+
+    /// Notes which stretches of time rows are in, for the views that read them.
+    fn touch(&mut self, segment: &Segment, rows: &[usize]) -> Result<()> {
+        let (Some(touched), Some(time)) = (&mut self.touched, self.table.schema.timestamp()) else {
+            return Ok(());
+        };
+        let ranges: Vec<_> =
+            rows.chunk_by(|a, b| *b == a + 1).map(|rows| rows[0]..rows[rows.len() - 1] + 1).collect();
+        let times = segment.read_ranges(time, &ranges)?;
+        if let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() {
+            let number = |time: &i64| time.div_euclid(touched.grain_ns);
+            touched
+                .numbers
+                .extend(times.values().chunk_by(|a, b| number(a) == number(b)).map(|of| number(&of[0])));
+        }
+        if touched.numbers.len() > TOUCHED_MAX {
+            self.touched = None;
+        }
+        Ok(())
     }
 
     /// Values in stored type; new symbols get ids.
@@ -414,8 +470,9 @@ impl Rewrite {
         self.written.sync_names()?;
         let mut commitment = Commitment::begin(&core, vec![lock(&self.exclusive.writer)]);
         let (table, symbols) = (self.table.id, commitment.new_symbols(0));
-        let change = Change::Rewrite { table, symbols, parts: rewritten.clone() };
-        let effect = Effect::Rewrite { table, parts: rewritten };
+        let touched = self.touched.as_ref().map_or_else(Vec::new, Touched::ranges);
+        let change = Change::Rewrite { table, symbols, parts: rewritten.clone(), touched: touched.clone() };
+        let effect = Effect::Rewrite { table, parts: rewritten, touched };
         let ticket = commitment.append(&change, effect, SyncPolicy::Always)?;
         self.written.named_if(|| {
             commitment.release()?;
