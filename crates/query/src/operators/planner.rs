@@ -7,7 +7,7 @@ use super::joins::exec::{AsOf, KeyExprs, Matching, TimeJoinExec, Times};
 use super::joins::node::Pairing;
 use super::late::exec::LateColumnsExec;
 use super::late::node::LateColumns;
-use super::latest::exec::LatestOnExec;
+use super::latest::exec::latest_of;
 use super::latest::node::LatestOn;
 use super::nbbo::exec::{NbboExec, QuoteColumns};
 use super::nbbo::node::Nbbo;
@@ -112,7 +112,7 @@ impl Lowering<'_> {
         } else if let Some(latest) = node.downcast_ref::<LatestOn>() {
             let schema = latest.input.schema();
             let time = self.expr(&latest.time, schema)?;
-            Arc::new(LatestOnExec::new(input(0), time, self.exprs(&latest.keys, schema)?))
+            latest_of(&input(0), &time, &self.exprs(&latest.keys, schema)?)?
         } else if let Some(late) = node.downcast_ref::<LateColumns>() {
             Arc::new(Self::late(late, input(0))?)
         } else if let Some(join) = node.downcast_ref::<AsOfJoin>() {

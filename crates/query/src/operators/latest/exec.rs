@@ -14,10 +14,12 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::union::UnionExec;
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,6 +29,48 @@ pub(crate) struct LatestOnExec {
     core: Core,
     time: Arc<dyn PhysicalExpr>,
     keys: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// LATEST ON of rows. Of each input of a UNION ALL, it is that of the newest of each: what is stored of a materialized view
+/// is looked up as that of any table.
+pub(crate) fn latest_of(
+    input: &Arc<dyn ExecutionPlan>,
+    time: &Arc<dyn PhysicalExpr>,
+    keys: &[Arc<dyn PhysicalExpr>],
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let latest = |input| Arc::new(LatestOnExec::new(input, Arc::clone(time), keys.to_vec()));
+    let Some(union) = input.downcast_ref::<UnionExec>() else {
+        return Ok(latest(Arc::clone(input)));
+    };
+    let inputs = union.inputs().iter().map(|input| match below_projection(input, time, keys) {
+        Some(below) => below,
+        None => Ok(latest(Arc::clone(input)) as Arc<dyn ExecutionPlan>),
+    });
+    Ok(latest(UnionExec::try_new(inputs.collect::<Result<_>>()?)?))
+}
+
+/// LATEST ON below a projection, where that leaves the time and the keys as they are.
+fn below_projection(
+    input: &Arc<dyn ExecutionPlan>,
+    time: &Arc<dyn PhysicalExpr>,
+    keys: &[Arc<dyn PhysicalExpr>],
+) -> Option<Result<Arc<dyn ExecutionPlan>>> {
+    let projection = input.downcast_ref::<ProjectionExec>()?;
+    let schema = projection.input().schema();
+    let below = |expr: &Arc<dyn PhysicalExpr>| {
+        let column = expr.downcast_ref::<Column>()?;
+        let mut of = Arc::clone(&projection.expr().get(column.index())?.expr);
+        // What a UNION casts to the type it has.
+        if let Some(cast) = of.downcast_ref::<CastExpr>() {
+            let same = cast.expr().data_type(&schema).ok()? == *cast.cast_type();
+            of = same.then(|| Arc::clone(cast.expr()))?;
+        }
+        of.downcast_ref::<Column>().is_some().then_some(of)
+    };
+    let (time, keys) = (below(time)?, keys.iter().map(below).collect::<Option<Vec<_>>>()?);
+    let latest = Arc::new(LatestOnExec::new(Arc::clone(projection.input()), time, keys));
+    let above = ProjectionExec::try_new(projection.expr().to_vec(), latest);
+    Some(above.map(|above| Arc::new(above) as Arc<dyn ExecutionPlan>))
 }
 
 impl LatestOnExec {

@@ -42,6 +42,14 @@ fn conditions_on_keys_go_below() {
     assert!(above.contains("x@2 > 0"), "{plan}");
 }
 
+#[test]
+fn each_input_of_a_union_gives_its_newest() {
+    let s = session().table("u", &[row(6 * SECOND, "A", 6.0, 1.0), row(SECOND, "C", 7.0, 1.0)], (1, 1));
+    let query = "SELECT * FROM (SELECT * FROM t UNION ALL SELECT * FROM u WHERE x > 0) LATEST ON ts PARTITION BY symbol";
+    s.check(query, &["00:00:01 C 7.0 1.0", "00:00:04 B 5.0 20.0", "00:00:05 - - 20.0", "00:00:06 A 6.0 1.0"]);
+    assert_eq!(s.plan(query).matches("LatestOnExec").count(), 3, "{}", s.plan(query));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
