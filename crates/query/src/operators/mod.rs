@@ -106,6 +106,12 @@ pub(crate) fn bucketing_of(plan: &LogicalPlan) -> Option<(Bucketing, Option<Stri
     Some((sampled.bucketing, column))
 }
 
+/// Of a node of SAMPLE BY, how many keys it groups by: its columns are the bucket, the keys and the aggregates.
+pub(crate) fn keys_of(plan: &LogicalPlan) -> Option<usize> {
+    let LogicalPlan::Extension(extension) = plan else { return None };
+    extension.node.as_any().downcast_ref::<SampleBy>().map(|sampled| sampled.keys.len())
+}
+
 /// Whether a node fills gaps between buckets.
 pub(crate) fn is_fill(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Fill>())
@@ -164,6 +170,7 @@ fn with_our_rules(
     }
     let place = at.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(joins::pushdown::PushFilterBelowJoin));
+    rules.insert(place, Arc::new(sample::pushdown::PushFilterBelowBuckets));
     rules.push(Arc::new(conditions::Balanced));
     rules.push(Arc::new(pairwise::GroupPairs));
     rules.push(Arc::new(eager::GroupBelowJoin));

@@ -23,6 +23,7 @@ pub(crate) mod groups;
 pub(super) mod kernel;
 pub(crate) mod node;
 pub(crate) mod plan;
+pub(super) mod pushdown;
 pub(crate) mod ranges;
 mod rewrite;
 mod rows;

@@ -31,6 +31,11 @@ pub(crate) struct SampleBy {
 }
 
 impl SampleBy {
+    /// Qualifier and field of the bucket in the output.
+    pub(super) fn output_bucket(&self) -> (Option<&TableReference>, &Arc<Field>) {
+        (self.bucket.0.as_ref(), &self.bucket.1)
+    }
+
     pub(crate) fn try_new(
         input: LogicalPlan,
         time: Expr,

@@ -303,3 +303,28 @@ fn an_aggregate_that_needs_an_order_gets_it() {
         &["A 12.0 7.0", "B 101.0 15.0"],
     );
 }
+
+#[test]
+fn conditions_on_the_bucket_reach_the_rows() {
+    let rows: Vec<Row> =
+        (0..40).map(|n| row(n * 7 * SECOND, ["A", "B"][n as usize % 2], n as f64, 1.0)).collect();
+    let s = TestSession::new().table("t", &rows, (2, 1));
+    let bars = "SELECT ts, symbol, count(*) AS n FROM t SAMPLE BY 1m";
+    for condition in [
+        "ts >= '1970-01-01T00:01:00'",
+        "ts > '1970-01-01T00:01:00'",
+        "ts < '1970-01-01T00:02:30'",
+        "ts <= '1970-01-01T00:02:00'",
+        "ts BETWEEN '1970-01-01T00:00:30' AND '1970-01-01T00:03:00'",
+    ] {
+        let above = format!("SELECT * FROM ({bars}) WHERE {condition} AND symbol = 'A' ORDER BY ts");
+        // The same without the rule: the bucket is another column there.
+        let other = format!(
+            "SELECT * FROM (SELECT ts + INTERVAL '0 second' AS ts, symbol, n FROM ({bars})) WHERE {condition} AND symbol = 'A' ORDER BY ts"
+        );
+        assert_eq!(s.rows(&above), s.rows(&other), "{condition}");
+        let plan = s.plan(&above);
+        let (above, below) = plan.split_at(plan.find("SampleByExec").expect("in the plan"));
+        assert!(!above.contains("ts@0 >") && !above.contains("ts@0 <") && below.contains("ts@0"), "{plan}");
+    }
+}
