@@ -109,6 +109,61 @@ impl Bucketing {
         Ok(bucketing)
     }
 
+    /// As a text, which [`Self::of_spelled`] reads; `None` where they do not count from 1970.
+    pub(crate) fn spelled(&self) -> Option<String> {
+        let zone = self.zone.map_or("", |zone| zone.name());
+        (self.origin == Origin::Epoch).then(|| format!("{}|{zone}|{}", self.stride, self.offset))
+    }
+
+    /// Reads a text that [`Self::spelled`] made.
+    pub(crate) fn of_spelled(text: &str) -> Option<Self> {
+        let mut parts = text.split('|');
+        let mut bucketing = Self::new(Stride::parse(parts.next()?)?);
+        if let Some(zone) = parts.next().filter(|zone| !zone.is_empty()) {
+            bucketing = bucketing.with_zone(zone.parse().ok()?);
+        }
+        Some(bucketing.with_offset(parts.next()?.parse().ok()?))
+    }
+
+    /// Whether each bucket consists of whole buckets of another kind.
+    pub(crate) fn consists_of(&self, other: &Self) -> bool {
+        const QUARTER: i64 = 900_000_000_000;
+        let whole = |of: i64, step: i64| of.rem_euclid(step) == 0;
+        let Some(step) = other.width() else {
+            // Days are what longer ones of the same calendar are made of.
+            let is_day = other.stride.unit == Unit::Day && other.stride.count == 1;
+            return is_day
+                && self.width().is_none()
+                && (self.zone, self.offset) == (other.zone, other.offset);
+        };
+        let moved = self.offset.saturating_sub(other.uniform_origin());
+        match (self.width(), self.zone) {
+            (Some(own), _) => {
+                let moved = self.uniform_origin().saturating_sub(other.uniform_origin());
+                whole(own, step) && whole(moved, step)
+            }
+            (None, None) => whole(DAY, step) && whole(moved, step),
+            // Clocks differ from UTC by quarters of an hour.
+            (None, Some(_)) => whole(QUARTER, step) && whole(moved, step),
+        }
+    }
+
+    /// How long a bucket is at most (ns), and whether all are that long and begin at multiples of it since 1970.
+    pub(crate) fn longest(&self) -> (i64, bool) {
+        match self.width() {
+            Some(step) => (step, self.uniform_origin().rem_euclid(step) == 0),
+            None => {
+                let days = match (self.stride.months(), self.stride.unit) {
+                    (Some(months), _) => months.saturating_mul(31),
+                    (None, Unit::Week) => self.stride.count.saturating_mul(7),
+                    (None, _) => self.stride.count,
+                };
+                // A clock may be put back by as much as a day.
+                (days.saturating_add(1).saturating_mul(DAY), false)
+            }
+        }
+    }
+
     /// The bucket that holds `ts`: its start and the start of the next one.
     pub(crate) fn bucket(&self, ts: i64) -> (i64, i64) {
         let start = self.start(ts);

@@ -50,6 +50,54 @@ fn zones_have_days_of_23_and_25_hours() {
 }
 
 #[test]
+fn buckets_are_spelled_and_read() {
+    for zone in [None, Some("Asia/Beirut"), Some("UTC")] {
+        for offset in [None, Some("-00:15")] {
+            for stride in ["7m", "100T", "1d", "2w", "1M", "5y"] {
+                let bucketing = Bucketing::parse(stride, zone, offset).unwrap();
+                assert_eq!(Bucketing::of_spelled(&bucketing.spelled().unwrap()), Some(bucketing));
+                let (longest, aligned) = bucketing.longest();
+                let mut start = bucketing.start(at("1999-12-01T00:00:00Z"));
+                for _ in 0..100 {
+                    let next = bucketing.next(start);
+                    assert!(next - start <= longest);
+                    assert!(!aligned || next - start == longest && start % longest == 0);
+                    start = next;
+                }
+            }
+        }
+    }
+    assert_eq!(Bucketing::parse("1m", None, None).unwrap().counted_from_first().spelled(), None);
+    assert!(Bucketing::parse("90m", None, None).unwrap().longest().1);
+    assert!(!Bucketing::parse("1w", None, None).unwrap().longest().1);
+}
+
+#[test]
+fn buckets_of_whole_buckets() {
+    let of = |stride: &str, zone| Bucketing::parse(stride, zone, None).unwrap();
+    let york = Some("America/New_York");
+    let kinds: Vec<Bucketing> = ["1s", "7s", "1m", "15m", "1h", "1d", "2d", "1w", "1M", "1y"]
+        .iter()
+        .flat_map(|stride| [of(stride, None), of(stride, york)])
+        .collect();
+    let mut pairs = 0;
+    for (outer, inner) in kinds.iter().flat_map(|outer| kinds.iter().map(move |inner| (outer, inner))) {
+        if !outer.consists_of(inner) {
+            continue;
+        }
+        pairs += 1;
+        let mut start = outer.start(at("2023-10-28T00:00:00Z"));
+        for _ in 0..40 {
+            assert_eq!(inner.start(start), start, "{outer} of {inner}");
+            start = outer.next(start);
+        }
+    }
+    assert!(pairs > 40);
+    assert!(of("1h", None).consists_of(&of("1m", None)) && of("1M", york).consists_of(&of("1d", york)));
+    assert!(!of("1m", None).consists_of(&of("7s", None)) && !of("1d", york).consists_of(&of("1d", None)));
+}
+
+#[test]
 fn a_bucket_holds_its_instant() {
     for zone in [None, Some("Asia/Beirut"), Some("America/Sao_Paulo"), Some("Australia/Lord_Howe")] {
         for stride in ["7m", "1d", "3d", "1w", "1M", "1y"] {

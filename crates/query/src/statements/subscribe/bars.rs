@@ -12,13 +12,10 @@ use crate::dialect::within_times;
 use crate::error::{Result, from_arrow};
 use crate::functions::bucket::Bucketing;
 use crate::live::{Item, What};
-use crate::operators::{bucketing_of, is_fill};
-use crate::provider::SnapshotTable;
 use crate::session::Session;
+use crate::statements::sampled::Sampled;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
-use datafusion::catalog::default_table_source::DefaultTableSource;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use futures::TryStreamExt;
@@ -48,48 +45,11 @@ impl Bars {
     /// # Errors
     /// Where its buckets cannot be told one by one.
     pub(super) fn of(plan: &LogicalPlan, session: &Session, query: &ast::Query) -> Result<Option<Self>> {
-        let (mut sampled, mut tables, mut fills, mut others) = (Vec::new(), Vec::new(), false, false);
-        plan.apply_with_subqueries(|node| {
-            sampled.extend(bucketing_of(node));
-            fills |= is_fill(node);
-            others |= matches!(
-                node,
-                LogicalPlan::Limit(_)
-                    | LogicalPlan::Window(_)
-                    | LogicalPlan::Aggregate(_)
-                    | LogicalPlan::Join(_)
-                    | LogicalPlan::Union(_)
-                    | LogicalPlan::Distinct(_)
-            );
-            if let LogicalPlan::TableScan(scan) = node {
-                let source = scan.source.downcast_ref::<DefaultTableSource>();
-                let table = source.and_then(|source| source.table_provider.downcast_ref::<SnapshotTable>());
-                tables.push(table.map(|table| table.table().without_rows()));
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        if sampled.is_empty() {
-            return Ok(None);
-        }
-        let ([Some(table)], [(bucketing, of)]) = (tables.as_slice(), sampled.as_slice()) else {
-            return Err(refused("SAMPLE BY of anything but one table, once"));
-        };
-        let schema = table.schema();
-        let Some(time) = schema.timestamp().map(|time| schema.columns()[time].name.clone()) else {
-            return Err(refused("SAMPLE BY of a table without a designated timestamp"));
-        };
-        if fills {
-            return Err(refused("FILL, or FROM … TO: bars are told as they close"));
-        }
-        if bucketing.awaits_first() || of.as_deref() != Some(time.as_str()) {
-            return Err(refused("buckets that do not count from 1970, or not the designated timestamp"));
-        }
-        if others || query.order_by.is_some() {
-            return Err(refused("ORDER BY, LIMIT, windows or other groups around SAMPLE BY"));
-        }
+        let Some(found) = Sampled::of(plan, query).map_err(refused)? else { return Ok(None) };
+        let Sampled { table, time, bucketing } = found;
         let query = Box::new(query.clone());
-        let (session, table) = (session.beside(), Arc::clone(table));
-        Ok(Some(Self { session, query, table, time, bucketing: *bucketing, newest: None }))
+        let session = session.beside();
+        Ok(Some(Self { session, query, table, time, bucketing, newest: None }))
     }
 
     pub(super) fn table(&self) -> &Arc<TableSnapshot> {
