@@ -5,6 +5,7 @@ use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
 use crate::live::Hub;
 use crate::plans::PlanCache;
+use crate::refresher::Refresher;
 use crate::running::RunningStatements;
 use crate::state;
 use crate::system::SystemCatalog;
@@ -62,6 +63,8 @@ pub struct ShownSetting {
 /// last [`Session`](crate::Session).
 #[derive(Clone)]
 pub struct Database {
+    /// Goes with the last handle but those of the thread of views, which ends then.
+    refresher: Arc<Refresher>,
     shared: Arc<Shared>,
 }
 
@@ -177,7 +180,7 @@ impl Database {
             runtime: Some(runtime),
         };
         shared.derived.start(&shared.engine)?;
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { refresher: Arc::default(), shared: Arc::new(shared) })
     }
 
     /// Lets go of this handle and waits until nothing refers to the files any more, so that the directory
@@ -221,6 +224,16 @@ impl Database {
     /// Has SHOW CONFIG show these settings after its own; once.
     pub fn show_settings(&self, settings: Vec<ShownSetting>) {
         let _ = self.shared.shown_settings.set(settings);
+    }
+
+    /// What keeps materialized views current.
+    pub(crate) fn refresher(&self) -> &Refresher {
+        &self.refresher
+    }
+
+    /// A handle that does not keep the thread of views going.
+    pub(crate) fn for_refresher(&self) -> Self {
+        Self { refresher: Arc::default(), shared: Arc::clone(&self.shared) }
     }
 
     /// What hands changes to those who subscribed.

@@ -29,6 +29,7 @@ mod operators;
 mod parameters;
 mod plans;
 mod provider;
+mod refresher;
 mod rules;
 mod run;
 mod running;

@@ -6,7 +6,7 @@ use crate::database::Database;
 use crate::dialect::{CopySource, Statement};
 use crate::error::{QueryError, Result};
 use crate::running::QueryProgress;
-use crate::session::{Outcome, Session, elsewhere};
+use crate::session::{Outcome, Reading, Session, elsewhere};
 use crate::stack::OnEnoughStack;
 use crate::statements;
 use crate::wanted::Within;
@@ -19,6 +19,8 @@ use tickstone_engine::Engine;
 impl Database {
     /// A new session: its own transaction and settings.
     pub fn session(&self) -> Session {
+        // Where no thread can be had, views are worked out by whoever reads them.
+        let _ = statements::keep_views(self);
         Session::new(self, statements::table_functions)
     }
 }
@@ -150,7 +152,10 @@ impl Session {
         self.pinned.renew();
         self.states.know(self.database.user_functions())?;
         self.states.begin();
-        self.prepare_names(&mut statement)?;
+        if self.prepare_names_told(&mut statement, Reading::Current)? {
+            // What is stored of a view differs from snapshot to snapshot: the text alone does not say what to read.
+            self.whole = None;
+        }
         match statement {
             Statement::Query(query) => self.run_query(*query).await,
             other => statements::run(self, other).await,

@@ -5,7 +5,7 @@ use super::table::column_type;
 use super::{AlterTable, Partitions, SqlError, Statement};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// ALTER TABLE t and one change; RENAME TABLE t TO u.
+/// ALTER TABLE t, or ALTER MATERIALIZED VIEW v, and one change; RENAME TABLE t TO u.
 pub(super) fn alter_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.eat(&["RENAME", "TABLE"]) {
         let table = cursor.table_name()?;
@@ -14,7 +14,9 @@ pub(super) fn alter_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.expect_end()?;
         return Ok(Statement::AlterTable { table, change });
     }
-    cursor.expect(&["ALTER", "TABLE"])?;
+    if !cursor.eat(&["ALTER", "MATERIALIZED", "VIEW"]) {
+        cursor.expect(&["ALTER", "TABLE"])?;
+    }
     let table = cursor.table_name()?;
     let change = change(cursor, &table)?;
     cursor.expect_end()?;

@@ -33,6 +33,7 @@ mod grammar;
 mod limits;
 mod listed;
 pub(crate) mod marker;
+pub(crate) mod materialized;
 mod names;
 mod outside;
 pub(crate) mod pivot;
@@ -65,11 +66,11 @@ pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
-    AlterTable, ChangeRows, CopyEnd, CopySource, CreateTable, CreateView, Partitions, Replay, Statement,
-    Subscribe, SubscribeFrom, TableStream,
+    AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Partitions,
+    Replay, Statement, Subscribe, SubscribeFrom, TableStream,
 };
-pub use view::expand_views;
-pub(crate) use view::{VIEW_DEPTH_MAX, in_order_of, order_by, within_times};
+pub use view::{FoundView, expand_views};
+pub(crate) use view::{VIEW_DEPTH_MAX, has_name, in_order_of, order_by, query_of_view, within_times};
 pub use walks::walk_statement;
 pub(crate) use walks::{walk, walk_mut};
 
@@ -110,14 +111,17 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 29] = [
+const READ_BY_HAND: [(&[&str], Read); 32] = [
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "STREAM"], stream::create),
     (&["ALTER", "STREAM"], stream::alter),
     (&["DROP", "STREAM"], stream::drop),
     (&["DROP", "VIEW"], view::drop_view),
+    (&["DROP", "MATERIALIZED"], view::drop_view),
+    (&["REFRESH"], materialized::refresh),
     (&["DROP", "TABLE"], table::drop_table),
     (&["ALTER", "TABLE"], alter::alter_table),
+    (&["ALTER", "MATERIALIZED"], alter::alter_table),
     (&["RENAME", "TABLE"], alter::alter_table),
     (&["TRUNCATE"], table::truncate),
     (&["COPY"], copy::copy),
@@ -151,6 +155,11 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
         }
         cursor.expect_end().map(|()| statement)
     };
+    for words in [&["CREATE", "MATERIALIZED"][..], &["CREATE", "OR", "REPLACE", "MATERIALIZED"]] {
+        if cursor.words(words) {
+            return materialized::create(&mut cursor, sql);
+        }
+    }
     if cursor.words(&["CREATE", "VIEW"]) || cursor.words(&["CREATE", "OR", "REPLACE", "VIEW"]) {
         return view::create_view(&mut cursor, sql);
     }
@@ -270,13 +279,8 @@ fn start(tokens: &Tokens) -> Position {
 
 fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
     let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
-    for words in [&["MERGE"][..], &["CREATE", "MATERIALIZED"]] {
-        if cursor.words(words) {
-            return Err(SqlError::new(
-                format!("{} is not supported yet", words.join(" ")),
-                cursor.position(),
-            ));
-        }
+    if cursor.words(&["MERGE"]) {
+        return Err(SqlError::new("MERGE is not supported yet", cursor.position()));
     }
     Ok(())
 }

@@ -18,12 +18,23 @@ pub enum Statement {
     CreateTable(CreateTable),
     /// CREATE [OR REPLACE] VIEW [IF NOT EXISTS] v AS query.
     CreateView(CreateView),
+    /// CREATE MATERIALIZED VIEW.
+    CreateMaterializedView(Box<CreateMaterializedView>),
+    /// REFRESH MATERIALIZED VIEW.
+    RefreshView {
+        /// The view, spelled as written.
+        name: String,
+        /// Whether all of it is worked out anew.
+        full: bool,
+    },
     /// DROP VIEW [IF EXISTS] v, ….
     DropView {
         /// The views, as written.
         names: Vec<String>,
         /// Whether a missing view is no error.
         if_exists: bool,
+        /// Whether they are materialized ones.
+        materialized: bool,
     },
     /// SHOW VIEWS.
     ShowViews,
@@ -284,7 +295,10 @@ impl Statement {
             Statement::Insert(_) => "INSERT",
             Statement::CreateTable(_) => "CREATE TABLE",
             Statement::CreateView(_) => "CREATE VIEW",
-            Statement::DropView { .. } => "DROP VIEW",
+            Statement::CreateMaterializedView(_) => "CREATE MATERIALIZED VIEW",
+            Statement::RefreshView { .. } => "REFRESH MATERIALIZED VIEW",
+            Statement::DropView { materialized: false, .. } => "DROP VIEW",
+            Statement::DropView { materialized: true, .. } => "DROP MATERIALIZED VIEW",
             Statement::CreateStream { .. } => "CREATE STREAM",
             Statement::AlterStream { .. } => "ALTER STREAM",
             Statement::DropStream { .. } => "DROP STREAM",
@@ -370,6 +384,8 @@ impl Statement {
             Statement::Insert(_)
                 | Statement::CreateTable(_)
                 | Statement::CreateView(_)
+                | Statement::CreateMaterializedView(_)
+                | Statement::RefreshView { .. }
                 | Statement::DropView { .. }
                 | Statement::CreateStream { .. }
                 | Statement::AlterStream { .. }
@@ -540,6 +556,25 @@ pub struct CreateView {
     pub text: String,
     /// The same, read.
     pub query: Box<ast::Query>,
+    /// Where the name stands, for errors about the view.
+    pub position: Position,
+}
+
+/// CREATE MATERIALIZED VIEW [IF NOT EXISTS] name AS query [PARTITION BY unit] [TTL time].
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateMaterializedView {
+    /// The view's name, spelled as written.
+    pub name: String,
+    /// Whether an existing view of that name is no error, and stays as it is.
+    pub if_not_exists: bool,
+    /// The query as it was written.
+    pub text: String,
+    /// The same, read.
+    pub query: Box<ast::Query>,
+    /// How long its partitions are.
+    pub partition_by: Option<PartitionBy>,
+    /// How long its rows are kept, as written.
+    pub ttl: Option<String>,
     /// Where the name stands, for errors about the view.
     pub position: Position,
 }

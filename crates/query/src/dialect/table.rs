@@ -174,11 +174,7 @@ fn tail_clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
         let names = cursor.names("the name of a SYMBOL column")?;
         set(&mut table.series, names, || twice("SERIES BY"))
     } else if cursor.eat(&["PARTITION", "BY"]) {
-        let at = cursor.position();
-        let unit = cursor.name("HOUR, DAY, WEEK, MONTH or YEAR")?;
-        let unit = PartitionBy::parse(&unit).map_err(|e| {
-            SqlError::new(e.to_string(), at).hint("partitions are by HOUR, DAY, WEEK, MONTH, YEAR or NONE")
-        })?;
+        let unit = partition_unit(cursor)?;
         set(&mut table.partition_by, unit, || twice("PARTITION BY"))
     } else if cursor.eat(&["TTL"]) {
         set(&mut table.ttl, super::alter::ttl(cursor)?, || twice("TTL"))
@@ -197,6 +193,15 @@ fn tail_clause(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> {
     } else {
         Err(cursor.expected("TIMESTAMP, SERIES BY, PARTITION BY, TTL, DEDUP UPSERT KEYS, INDEX or WITH"))
     }
+}
+
+/// How long partitions are, after PARTITION BY.
+pub(super) fn partition_unit(cursor: &mut Cursor<'_>) -> Result<PartitionBy> {
+    let at = cursor.position();
+    let unit = cursor.name("HOUR, DAY, WEEK, MONTH or YEAR")?;
+    PartitionBy::parse(&unit).map_err(|e| {
+        SqlError::new(e.to_string(), at).hint("partitions are by HOUR, DAY, WEEK, MONTH, YEAR or NONE")
+    })
 }
 
 /// `, INDEX`, as QuestDB has it.

@@ -5,6 +5,7 @@
 //! plan is one for the view as it is now. What is wrong within a view is said at the view's name in the statement.
 
 use super::cursor::{Cursor, Result, Tokens, statements};
+use super::materialized::StoredView;
 use super::table::table_names;
 use super::walks::walk_mut;
 use super::{CopySource, CreateView, SqlError, Statement, parse_query};
@@ -12,7 +13,7 @@ use sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, TableAlias, TableFactor, VisitMut,
     VisitorMut,
 };
-use sqlparser::tokenizer::Location;
+use sqlparser::tokenizer::{Location, Token};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use tickstone_model::format_nanos;
@@ -45,11 +46,13 @@ pub(super) fn create_view(cursor: &mut Cursor<'_>, sql: &str) -> Result<Statemen
     Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, text, query, position }))
 }
 
-/// DROP VIEW [IF EXISTS] v, ….
+/// DROP [MATERIALIZED] VIEW [IF EXISTS] v, ….
 pub(super) fn drop_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.expect(&["DROP", "VIEW"])?;
+    cursor.expect(&["DROP"])?;
+    let materialized = cursor.eat(&["MATERIALIZED"]);
+    cursor.expect(&["VIEW"])?;
     let if_exists = cursor.eat(&["IF", "EXISTS"]);
-    Ok(Statement::DropView { names: table_names(cursor)?, if_exists })
+    Ok(Statement::DropView { names: table_names(cursor)?, if_exists, materialized })
 }
 
 /// Has a query give its rows in order of a column of what it reads.
@@ -87,6 +90,21 @@ pub(crate) fn in_order_of(query: &mut Query, table: &str, time: &str) -> Result<
     place_at(query, table, &format!("SELECT * FROM {} ORDER BY {}", quoted(table), quoted(time)))
 }
 
+/// The query of a view, whose text was read before.
+///
+/// # Errors
+/// Where it is none: places in it are those of its text.
+pub(crate) fn query_of_view(text: &str) -> Result<Box<Query>> {
+    parse_query(&statements(text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: Default::default() }))
+}
+
+/// Whether a name, in any case, stands in a text of SQL.
+pub(crate) fn has_name(text: &str, name: &str) -> bool {
+    let is_it = |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name));
+    let all = statements(text).unwrap_or_default();
+    all.iter().flat_map(|of| &of.tokens).any(|token| is_it(&token.token))
+}
+
 /// Puts a query, as text, in the place of a table.
 fn place_at(query: &mut Query, table: &str, text: &str) -> Result<()> {
     let mut tokens =
@@ -113,7 +131,7 @@ impl VisitorMut for Within<'_> {
             return ControlFlow::Continue(());
         };
         let [part] = name.0.as_slice() else { return ControlFlow::Continue(()) };
-        let Some(ident) = part.as_ident().filter(|ident| ident.value == self.table) else {
+        let Some(ident) = part.as_ident().filter(|ident| ident.value.eq_ignore_ascii_case(self.table)) else {
             return ControlFlow::Continue(());
         };
         let name = Ident { value: ident.value.clone(), quote_style: Some('"'), span: ident.span };
@@ -168,8 +186,19 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Finds a view by its name in any case: its own spelling and its query.
-pub(super) type Views<'a> = dyn Fn(&str) -> Option<(String, String)> + 'a;
+/// A view.
+#[derive(Debug, Clone)]
+pub struct FoundView {
+    /// Its own spelling.
+    pub name: String,
+    /// Its query.
+    pub query: String,
+    /// What is stored of it, where it is materialized.
+    pub stored: Option<StoredView>,
+}
+
+/// Finds a view by its name in any case.
+pub(super) type Views<'a> = dyn Fn(&str) -> Option<FoundView> + 'a;
 
 /// Most views that a statement may read, those that others read counted each time (`views_read_max`): their queries are
 /// read anew at each place.
@@ -181,7 +210,8 @@ const VIEWS_READ_MAX: usize = 1_000;
 /// [`SqlError`] at the view's name, where its query is none, or views are read through each other without end.
 pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> {
     let read = Cell::new(0);
-    let mut expand = Expand { views, declared: Vec::new(), through: Vec::new(), read: &read };
+    let as_queries = matches!(statement, Statement::Subscribe(_));
+    let mut expand = Expand { views, declared: Vec::new(), through: Vec::new(), read: &read, as_queries };
     match statement {
         Statement::Query(node) | Statement::Insert(node) => expand.within(node.as_mut()),
         Statement::CreateTable(table) => {
@@ -208,6 +238,8 @@ struct Expand<'a> {
     through: Vec<String>,
     /// How many views were read so far, all together.
     read: &'a Cell<usize>,
+    /// Whether materialized views are their queries, as any others: a subscription hears what changes below.
+    as_queries: bool,
 }
 
 impl Expand<'_> {
@@ -229,7 +261,8 @@ impl Expand<'_> {
     }
 
     /// The query of a view as it stands for `ident`.
-    fn query(&self, ident: &Ident, name: &str, text: &str) -> Result<Box<Query>> {
+    fn query(&self, ident: &Ident, found: &FoundView) -> Result<Box<Query>> {
+        let (name, text) = (&found.name, &found.query);
         let position = super::cursor::position(ident.span.start).unwrap_or_default();
         let refuse = |message| Err(SqlError::new(message, position).hint("SHOW VIEWS lists their queries"));
         if self.through.iter().any(|outer| outer.eq_ignore_ascii_case(name)) {
@@ -247,8 +280,17 @@ impl Expand<'_> {
         tokens.tokens.iter_mut().for_each(|token| token.span = ident.span);
         tokens.end = position;
         let mut query = parse_query(&tokens)?;
-        let through = self.through.iter().cloned().chain([name.to_string()]).collect();
-        let mut inner = Expand { views: self.views, declared: Vec::new(), through, read: self.read };
+        if let Some(stored) = found.stored.as_ref().filter(|_| !self.as_queries) {
+            query = stored.current(query)?;
+        }
+        let through = self.through.iter().cloned().chain([name.clone()]).collect();
+        let mut inner = Expand {
+            views: self.views,
+            declared: Vec::new(),
+            through,
+            read: self.read,
+            as_queries: self.as_queries,
+        };
         inner.within(query.as_mut())?;
         Ok(query)
     }
@@ -259,9 +301,9 @@ impl Expand<'_> {
         let Some(ident) = part.as_ident().filter(|ident| !self.is_declared(&ident.value)) else {
             return Ok(());
         };
-        let Some((spelling, text)) = (self.views)(&ident.value) else { return Ok(()) };
-        let subquery = self.query(ident, &spelling, &text)?;
-        let name = Ident { value: spelling, quote_style: Some('"'), span: ident.span };
+        let Some(found) = (self.views)(&ident.value) else { return Ok(()) };
+        let subquery = self.query(ident, &found)?;
+        let name = Ident { value: found.name, quote_style: Some('"'), span: ident.span };
         let alias = alias.take().or(Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None }));
         let sample = sample.take();
         *factor = TableFactor::Derived { lateral: false, subquery, alias, sample };

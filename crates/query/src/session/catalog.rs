@@ -106,7 +106,8 @@ impl PinnedSnapshot {
             return Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema).with_numbers()));
         }
         let snapshot = self.get();
-        let Some(table) = snapshot.table(name).filter(|table| table.schema().view().is_none()) else {
+        let found = snapshot.table(name).or_else(|| super::views::stored(&snapshot, name));
+        let Some(table) = found.filter(|table| table.schema().view().is_none()) else {
             return match self.frame(name) {
                 Some(frame) => Some(Arc::new(FrameTable::new(&frame)) as _),
                 None => self.system_table(name),

@@ -10,10 +10,12 @@ mod describe;
 mod prepared;
 mod query;
 pub(crate) mod state;
+mod views;
 
 pub(crate) use catalog::PinnedSnapshot;
 pub use describe::Description;
 pub(crate) use prepared::{Prepared, elsewhere};
+pub(crate) use views::{Reading, stale_buckets, whole_buckets};
 
 use crate::database::Database;
 use crate::dialect::{self, Statement};
@@ -25,6 +27,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use state::{ShowFunctions, States};
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,19 +167,31 @@ impl Session {
     /// # Errors
     /// Where the query of a view is none, and at a call with a clause that its function does not heed.
     pub(crate) fn prepare_names(&self, statement: &mut Statement) -> Result<()> {
+        self.prepare_names_told(statement, Reading::Current).map(|_| ())
+    }
+
+    /// As [`Self::prepare_names`]; whether the statement reads a materialized view.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn prepare_names_told(&self, statement: &mut Statement, reading: Reading) -> Result<bool> {
         let snapshot = self.snapshot();
+        let materialized = Cell::new(false);
         dialect::expand_views(statement, &|name| {
-            let schema = snapshot.table(name)?.schema();
-            Some((schema.name().to_string(), schema.view()?.to_string()))
+            let found = views::found(&snapshot, name, reading)?;
+            materialized.set(materialized.get() || found.stored.is_some());
+            Some(found)
         })?;
         let tables = |name: &str| match snapshot.table(name) {
             Some(table) => Some(spelling(table)),
-            None => match self.pinned.frame(name) {
-                Some(frame) => Some(spelling_of_frame(&frame)),
-                None => self.pinned.system_columns(name),
+            None => match (self.pinned.frame(name), views::stored(&snapshot, name)) {
+                (Some(frame), _) => Some(spelling_of_frame(&frame)),
+                (None, Some(table)) => Some((name.to_string(), spelling(table).1)),
+                (None, None) => self.pinned.system_columns(name),
             },
         };
-        Ok(dialect::resolve_names(statement, &tables, &|name| self.states.callable(name))?)
+        dialect::resolve_names(statement, &tables, &|name| self.states.callable(name))?;
+        Ok(materialized.get())
     }
 
     /// As [`Self::parse`], each statement with its own part of the text, for [`Self::run_text`].

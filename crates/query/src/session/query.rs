@@ -1,8 +1,8 @@
 //! Queries: from a syntax tree to a stream.
 
 use super::{Outcome, Session};
-use crate::dialect;
-use crate::error::Result;
+use crate::dialect::{self, Statement};
+use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::FrameTable;
 use crate::plans::{
     self, KeptPlans, Known, KnownText, PlanKey, Selections, Taken, lists_that_may_merge, staying,
@@ -278,6 +278,21 @@ impl Session {
         Ok(self.start(statement).await?.1)
     }
 
+    /// The rows of a query whose names are not resolved, of the newest state, and that state's position.
+    pub(crate) async fn rows_as_of(
+        &mut self,
+        query: Box<ast::Query>,
+    ) -> Result<(u64, SendableRecordBatchStream)> {
+        self.pinned.renew();
+        self.states.know(self.database.user_functions())?;
+        self.states.begin();
+        let mut statement = Statement::Query(Box::new(ast::Statement::Query(query)));
+        self.prepare_names(&mut statement)?;
+        let position = self.snapshot().position();
+        let Statement::Query(statement) = statement else { return Err(not_a_query()) };
+        Ok((position, self.start(*statement).await?.1))
+    }
+
     /// The columns that a query yields.
     pub(crate) async fn schema_of(&mut self, statement: ast::Statement) -> Result<SchemaRef> {
         Ok(self.plan(statement).await?.0.schema())
@@ -298,6 +313,10 @@ impl Session {
         let plan = state.query_planner().create_physical_plan(&optimized, state).await?;
         Ok((plan, wide))
     }
+}
+
+fn not_a_query() -> QueryError {
+    QueryError::new(ErrorKind::Report, "a query became another statement")
 }
 
 /// What became of a statement that was to be kept.

@@ -1,5 +1,6 @@
 //! ALTER TABLE, and what partitions there are to drop.
 
+use super::materialized;
 use crate::cast::no_such_column;
 use crate::dialect::{AlterTable, Partitions};
 use crate::error::{QueryError, Result};
@@ -25,8 +26,16 @@ pub(super) async fn run(session: &mut Session, name: &str, change: AlterTable) -
             return Ok(Outcome::done(TAG));
         }
         AlterTable::AddColumn { name, column_type, .. } => Change::AddColumn(Column::new(name, column_type)),
-        AlterTable::DropColumn { name, .. } => Change::DropColumn(found(&name)?),
-        AlterTable::RenameColumn { from, to } => Change::RenameColumn { from: found(&from)?, to },
+        AlterTable::DropColumn { name, .. } => {
+            let name = found(&name)?;
+            materialized::check_unread(session, schema.name(), &name)?;
+            Change::DropColumn(name)
+        }
+        AlterTable::RenameColumn { from, to } => {
+            let from = found(&from)?;
+            materialized::check_unread(session, schema.name(), &from)?;
+            Change::RenameColumn { from, to }
+        }
         AlterTable::Rename { to } => Change::RenameTable(to),
         AlterTable::AddIndex(names) => return index(session, schema, &names, Change::AddIndex).await,
         AlterTable::DropIndex(names) => return index(session, schema, &names, Change::DropIndex).await,
@@ -60,11 +69,19 @@ async fn drop_partitions(
     table: &Arc<TableSnapshot>,
     which: Partitions,
 ) -> Result<Outcome> {
+    if let Some(of) = table.schema().materialized() {
+        let error = QueryError::from(table.schema().wrong_kind());
+        return Err(error.hint(format!("its rows go by a TTL of its own, or with those of '{}'", of.base)));
+    }
     let ranges = match which {
         Partitions::List(names) => listed(table, &names)?,
         Partitions::Where(rows) => vec![times_of(session, table, *rows).await?],
     };
     let name = table.schema().name().to_string();
+    // Views keep what they have of these rows: they take all of it in before.
+    let views: Vec<String> =
+        session.snapshot().views_of(&name).map(|view| view.schema().name().to_string()).collect();
+    materialized::take_in(session, views.into_iter()).await?;
     let dropped = session.blocking(move |engine| {
         let each = ranges.into_iter().map(|range| Ok(engine.drop_partitions(&name, range)?.rows));
         each.sum::<tickstone_engine::Result<u64>>()

@@ -10,6 +10,7 @@ use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::path::Path;
 use std::sync::Arc;
+use tickstone_engine::TableSnapshot;
 
 const TAG: &str = "COPY";
 
@@ -76,8 +77,10 @@ pub(crate) fn query_of(session: &Session, source: CopySource) -> Result<ast::Sta
         CopySource::Query(query) => return Ok(ast::Statement::Query(query)),
         CopySource::Table { name, columns } => (name, columns),
     };
-    let view =
-        session.snapshot().table(&name).filter(|table| table.schema().view().is_some()).map(Arc::clone);
+    let is_view = |table: &&Arc<TableSnapshot>| {
+        table.schema().view().is_some() || table.schema().materialized().is_some()
+    };
+    let view = session.snapshot().table(&name).filter(is_view).map(Arc::clone);
     let table = view.map_or_else(|| super::table(session, &name), Ok)?;
     let schema = table.schema();
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));

@@ -99,7 +99,7 @@ fn laid_out(create: CreateTable, source: &Layout, columns: &[(String, ColumnType
 }
 
 /// Names and types of a query's columns; a name that a table would have twice is told apart.
-fn query_columns(schema: &SchemaRef) -> Result<Vec<(String, ColumnType)>> {
+pub(super) fn query_columns(schema: &SchemaRef) -> Result<Vec<(String, ColumnType)>> {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let column = |(field, name): (&Arc<Field>, String)| {
         let column_type = ColumnType::from_arrow(field.data_type()).ok_or_else(|| {

@@ -200,7 +200,7 @@ impl Target {
     }
 
     /// Rows that came, as rows of the table; `before` counts those that came earlier.
-    fn rows(&self, batch: &RecordBatch, before: u64) -> Result<RecordBatch> {
+    pub(super) fn rows(&self, batch: &RecordBatch, before: u64) -> Result<RecordBatch> {
         let columns = self.columns.iter().zip(&self.sources).map(|(column, source)| match source {
             Some(source) => cast(batch.column(*source), column, before),
             None => Ok(new_null_array(&column.column_type.edge_type(), batch.num_rows())),

@@ -7,9 +7,11 @@ mod conflict;
 mod copy;
 mod create;
 mod insert;
+mod materialized;
 mod metrics;
 pub(crate) mod prepare;
 mod queries;
+mod sampled;
 mod show;
 mod streams;
 mod subscribe;
@@ -23,6 +25,7 @@ use tickstone_engine::Engine;
 use tickstone_model::SyncPolicy;
 
 pub(crate) use copy::query_of;
+pub(crate) use materialized::keep_views;
 pub(crate) use show::table_functions;
 
 /// Carries out any statement but a query.
@@ -37,7 +40,11 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Insert(insert) => insert::run(session, *insert).await,
         Statement::CreateTable(create) => create::run(session, create).await,
         Statement::CreateView(view) => view::create(session, view).await,
-        Statement::DropView { names, if_exists } => view::drop_views(session, names, if_exists).await,
+        Statement::CreateMaterializedView(view) => materialized::create(session, *view).await,
+        Statement::RefreshView { name, full } => materialized::refresh(session, &name, full).await,
+        Statement::DropView { names, if_exists, materialized } => {
+            view::drop_views(session, names, if_exists, materialized).await
+        }
         Statement::ShowViews => show::views(session),
         Statement::ShowStreams => show::streams(session),
         Statement::CreateStream { name, if_not_exists, options } => {
@@ -113,6 +120,8 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
         statement,
         Statement::CreateTable(_)
             | Statement::CreateView(_)
+            | Statement::CreateMaterializedView(_)
+            | Statement::RefreshView { .. }
             | Statement::DropView { .. }
             | Statement::CreateStream { .. }
             | Statement::AlterStream { .. }
@@ -146,7 +155,7 @@ async fn drop_tables(session: &Session, names: Vec<String>, if_exists: bool) -> 
     let snapshot = session.snapshot();
     for name in &names {
         if snapshot.table(name).is_some() || !if_exists {
-            table(session, name)?;
+            plain_table(session, name)?;
         }
     }
     let found = names.iter().filter_map(|name| snapshot.table(name));
@@ -156,7 +165,7 @@ async fn drop_tables(session: &Session, names: Vec<String>, if_exists: bool) -> 
 }
 
 async fn truncate(session: &Session, names: Vec<String>) -> Result<Outcome> {
-    let names = names.iter().map(|name| Ok(table(session, name)?.schema().name().to_string()));
+    let names = names.iter().map(|name| Ok(plain_table(session, name)?.schema().name().to_string()));
     let names = names.collect::<Result<Vec<String>>>()?;
     session.blocking(move |engine| names.iter().try_for_each(|name| engine.truncate_table(name))).await?;
     Ok(Outcome::done("TRUNCATE"))
@@ -258,7 +267,19 @@ fn set(session: &mut Session, name: &str, value: &str) -> Result<Outcome> {
     Ok(Outcome::done("SET"))
 }
 
-/// The table of a name in the snapshot of the statement; a view is none.
+/// The table of a name in the snapshot of the statement, whose rows are its own: no view, materialized or not.
+fn plain_table(session: &Session, name: &str) -> Result<std::sync::Arc<tickstone_engine::TableSnapshot>> {
+    let table = table(session, name)?;
+    if table.schema().materialized().is_some() {
+        let error = crate::error::QueryError::from(table.schema().wrong_kind());
+        return Err(
+            error.hint("DROP MATERIALIZED VIEW drops it, REFRESH MATERIALIZED VIEW … FULL works it out anew")
+        );
+    }
+    Ok(table)
+}
+
+/// The table of a name in the snapshot of the statement; a view that is not materialized is none.
 fn table(session: &Session, name: &str) -> Result<std::sync::Arc<tickstone_engine::TableSnapshot>> {
     match session.snapshot().table(name) {
         Some(table) if table.schema().view().is_some() => {

@@ -6,11 +6,13 @@ use super::config::config_batch;
 use super::metrics::metrics_batch;
 use super::queries::queries_batch;
 use super::streams::{StreamFunction, streams_batch};
+use crate::database::Database;
 use crate::designated::{is_designated, series_ordinal};
 use crate::error::{Result, type_name};
 use crate::functions::user::Function;
+use crate::refresher::Refreshed;
 use crate::running::QueryProgress;
-use crate::session::{Outcome, PinnedSnapshot, Session};
+use crate::session::{Outcome, PinnedSnapshot, Session, stale_buckets};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
 };
@@ -24,7 +26,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Snapshot, TableSnapshot};
-use tickstone_model::{ColumnType, TableSchema};
+use tickstone_model::{ColumnType, MaterializedView, TableSchema};
 
 /// SHOW TABLES.
 pub(super) fn tables(session: &Session) -> Result<Outcome> {
@@ -33,7 +35,7 @@ pub(super) fn tables(session: &Session) -> Result<Outcome> {
 
 /// SHOW VIEWS.
 pub(super) fn views(session: &Session) -> Result<Outcome> {
-    shown(views_batch(&session.snapshot())?)
+    shown(views_batch(&session.snapshot(), session.database())?)
 }
 
 /// SHOW STREAMS.
@@ -42,12 +44,38 @@ pub(super) fn streams(session: &Session) -> Result<Outcome> {
 }
 
 /// Rows of `views()` and SHOW VIEWS.
-fn views_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
-    let views: Vec<(&str, &str)> =
-        snapshot.tables().filter_map(|table| Some((table.schema().name(), table.schema().view()?))).collect();
+fn views_batch(snapshot: &Snapshot, database: &Database) -> PlanResult<RecordBatch> {
+    let is_view = |table: &&Arc<TableSnapshot>| {
+        table.schema().view().is_some() || table.schema().materialized().is_some()
+    };
+    let views: Vec<&Arc<TableSnapshot>> = snapshot.tables().filter(is_view).collect();
+    let each = || views.iter().map(|view| (view, view.schema().materialized()));
+    let query = |view: &TableSnapshot| match view.schema().materialized() {
+        Some(of) => Some(of.query.clone()),
+        None => view.schema().view().map(str::to_string),
+    };
+    let stale = |view: &TableSnapshot, of: &MaterializedView| stale_buckets(view, of);
+    let kept: Vec<_> =
+        each().map(|(view, of)| of.map(|_| database.refresher().shared().of(view.id()))).collect();
+    let of_kept =
+        |count: fn(&Refreshed) -> u64| counts_or_null(kept.iter().map(|kept| kept.as_ref().map(count)));
     batch(vec![
-        ("view", strings(views.iter().map(|(name, _)| Some(*name)))),
-        ("query", strings(views.iter().map(|(_, query)| Some(*query)))),
+        ("view", strings(views.iter().map(|view| Some(view.schema().name())))),
+        ("query", strings(views.iter().map(|view| query(view)))),
+        ("base", strings(each().map(|(_, of)| of.map(|of| of.base.as_str())))),
+        ("rows", counts_or_null(each().map(|(view, of)| of.map(|_| view.rows())))),
+        ("stale", counts_or_null(each().map(|(view, of)| of.map(|of| stale(view, of).len() as u64)))),
+        (
+            "stale_from",
+            instants(
+                each().map(|(view, of)| Some(stale(view, of?).first()?.from).filter(|from| *from > i64::MIN)),
+            ),
+        ),
+        ("frozen_to", instants(views.iter().map(|view| Some(view.staleness().frozen().last()?.to)))),
+        ("refreshes", of_kept(|kept| kept.stretches)),
+        ("refreshed_rows", of_kept(|kept| kept.rows)),
+        ("refresh_ms", of_kept(|kept| u64::try_from(kept.took.as_millis()).unwrap_or(u64::MAX))),
+        ("failure", strings(kept.iter().map(|kept| kept.as_ref().and_then(|kept| kept.failure.clone())))),
     ])
 }
 
@@ -204,6 +232,10 @@ pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
 }
 
+fn counts_or_null(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(values.collect::<UInt64Array>())
+}
+
 pub(super) fn instants(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.collect::<TimestampNanosecondArray>())
 }
@@ -337,7 +369,7 @@ impl TableFunctionImpl for ShowFunction {
         };
         let batch = match self.kind {
             Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot)?,
-            Kind::Views if args.exprs().is_empty() => views_batch(&snapshot)?,
+            Kind::Views if args.exprs().is_empty() => views_batch(&snapshot, self.pinned.database())?,
             Kind::Streams if args.exprs().is_empty() => streams_batch(self.pinned.database())?,
             Kind::Queries if args.exprs().is_empty() => queries_batch(self.pinned.database())?,
             Kind::Metrics if args.exprs().is_empty() => metrics_batch(self.pinned.database())?,

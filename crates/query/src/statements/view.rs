@@ -1,4 +1,4 @@
-//! CREATE VIEW, DROP VIEW, and what a view's columns are.
+//! CREATE VIEW, DROP [MATERIALIZED] VIEW, and what a view's columns are.
 
 use crate::dialect::{self, CreateView, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
@@ -41,14 +41,27 @@ pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Ou
     Ok(Outcome::done(TAG))
 }
 
-pub(super) async fn drop_views(session: &Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
+pub(super) async fn drop_views(
+    session: &Session,
+    names: Vec<String>,
+    if_exists: bool,
+    materialized: bool,
+) -> Result<Outcome> {
     let snapshot = session.snapshot();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
         match snapshot.table(&name).map(|table| table.schema()) {
-            Some(schema) if schema.view().is_some() => found.push(schema.name().to_string()),
+            Some(schema) if schema.view().is_some() && !materialized => found.push(schema.name().to_string()),
+            Some(schema) if schema.materialized().is_some() && materialized => {
+                found.push(schema.name().to_string());
+            }
             Some(schema) => {
-                return Err(QueryError::from(schema.wrong_kind()).hint("DROP TABLE drops a table"));
+                let hint = match (schema.view(), schema.materialized()) {
+                    (Some(_), _) => "DROP VIEW drops a view",
+                    (None, Some(_)) => "DROP MATERIALIZED VIEW drops it",
+                    (None, None) => "DROP TABLE drops a table",
+                };
+                return Err(QueryError::from(schema.wrong_kind()).hint(hint));
             }
             None if if_exists => {}
             None => {
@@ -58,7 +71,7 @@ pub(super) async fn drop_views(session: &Session, names: Vec<String>, if_exists:
         }
     }
     session.blocking(move |engine| found.iter().try_for_each(|name| engine.drop_table(name))).await?;
-    Ok(Outcome::done("DROP VIEW"))
+    Ok(Outcome::done(if materialized { "DROP MATERIALIZED VIEW" } else { "DROP VIEW" }))
 }
 
 /// The columns of a view.

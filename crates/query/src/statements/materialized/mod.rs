@@ -1,0 +1,238 @@
+//! CREATE MATERIALIZED VIEW, REFRESH, and the thread that keeps views current.
+//!
+//! ```text
+//! stretches that a view lacks ─► whole buckets ─► its query over their rows ─► rows stored ─► the view says: as of then
+//! ```
+//!
+//! Invariants:
+//! - a query of a view never waits for any of this: what is not stored it works out itself;
+//! - rows of a stretch count once the view says so, after all of them are stored: whatever ends the work, it begins anew.
+
+mod refresh;
+
+use super::create::query_columns;
+use super::sampled::Sampled;
+use crate::database::Database;
+use crate::dialect::materialized::partitions_of;
+use crate::dialect::{self, CreateMaterializedView, Statement};
+use crate::error::{ErrorKind, QueryError, Result};
+use crate::functions::bucket::Bucketing;
+use crate::operators::keys_of;
+use crate::session::{Outcome, Reading, Session};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use refresh::Work;
+pub(crate) use refresh::keep_views;
+use sqlparser::ast;
+use tickstone_engine::EngineError;
+use tickstone_model::{ColumnType, MaterializedView, TableSchema, TimeRange, Ttl};
+
+/// CREATE MATERIALIZED VIEW.
+pub(super) async fn create(session: &mut Session, create: CreateMaterializedView) -> Result<Outcome> {
+    const TAG: &str = "CREATE MATERIALIZED VIEW";
+    if let Some(found) = session.snapshot().table(&create.name) {
+        if create.if_not_exists && found.schema().materialized().is_some() {
+            return Ok(Outcome::done(TAG));
+        }
+        let error = QueryError::from(EngineError::TableExists { name: found.schema().name().to_string() });
+        let hint = "CREATE MATERIALIZED VIEW IF NOT EXISTS keeps one as it is";
+        return Err(error.at(create.position).hint(hint));
+    }
+    let schema = schema_of(session, &create).await?;
+    session.blocking(move |engine| engine.create_table(schema)).await?;
+    keep_views(session.database())?;
+    Ok(Outcome::done(TAG))
+}
+
+/// What a materialized view cannot have.
+fn refused(what: &str) -> QueryError {
+    QueryError::request(format!("a materialized view cannot have {what}")).hint(
+        "it is SELECT ts, keys, aggregates FROM t [WHERE …] SAMPLE BY …, of one table or materialized view",
+    )
+}
+
+async fn schema_of(session: &mut Session, create: &CreateMaterializedView) -> Result<TableSchema> {
+    let mut statement = Statement::Query(Box::new(ast::Statement::Query(create.query.clone())));
+    let reads = dialect::tables_read(&statement);
+    session.prepare_names_told(&mut statement, Reading::Stored)?;
+    let query = match statement {
+        Statement::Query(query) => match *query {
+            ast::Statement::Query(query) => query,
+            _ => return Err(refused("another statement than a query")),
+        },
+        _ => return Err(refused("another statement than a query")),
+    };
+    let (plan, columns) = session.analyzed(ast::Statement::Query(query.clone())).await?;
+    let sampled = Sampled::of(&plan, &query).map_err(refused)?;
+    let sampled = sampled.ok_or_else(|| refused("a query without SAMPLE BY"))?;
+    let base = sampled.table.schema();
+    if query.with.is_some() || !reads.iter().all(|name| name.eq_ignore_ascii_case(base.name())) {
+        return Err(refused("WITH, or a view that is not materialized: write their queries out"));
+    }
+    check_calls(session.database(), &plan)?;
+    let bucketing = sampled.bucketing;
+    let (bucket_ns, aligned) = bucketing.longest();
+    let buckets = bucketing.spelled().ok_or_else(|| refused("buckets that do not count from 1970"))?;
+    if let Some(below) = base.materialized() {
+        let below_it = Bucketing::of_spelled(&below.buckets);
+        if !below_it.is_some_and(|below| bucketing.consists_of(&below)) {
+            return Err(refused("buckets that are not whole buckets of the view below"));
+        }
+    }
+    let (names, base) = (query_columns(&columns)?, base.name().to_string());
+    let of = MaterializedView { query: create.text.clone(), base, buckets, bucket_ns, aligned };
+    // A row that is worked out has the query's own names.
+    let renamed = names.iter().zip(columns.fields()).find(|((name, _), field)| name != field.name());
+    if let Some((_, field)) = renamed {
+        return Err(refused(&format!(
+            "two columns of one name, '{}': give one another, AS name",
+            field.name()
+        )));
+    }
+    let (time, keys) = time_and_keys(&plan)?;
+    let mut builder = TableSchema::builder(&create.name).materialized(Some(of));
+    for (name, column_type) in &names {
+        builder = builder.column(name, *column_type);
+    }
+    for key in &keys {
+        let (name, column_type) = &names[*key];
+        if matches!(column_type, ColumnType::Float32 | ColumnType::Float64 | ColumnType::Array(_)) {
+            let what =
+                format!("a key of type {column_type}, such as '{name}': its rows are told apart by them");
+            return Err(refused(&what));
+        }
+    }
+    let symbols = keys.iter().filter(|key| names[**key].1 == ColumnType::Symbol);
+    let ttl = create.ttl.as_deref().map(Ttl::parse).transpose();
+    let builder = builder
+        .timestamp(&names[time].0)
+        .series(symbols.map(|key| names[*key].0.clone()))
+        .dedup(std::iter::once(&time).chain(&keys).map(|index| names[*index].0.clone()))
+        .partition_by(create.partition_by.unwrap_or_else(|| partitions_of(bucket_ns)))
+        .ttl(ttl.map_err(|error| QueryError::from(error).at(create.position))?);
+    builder.build().map_err(|error| QueryError::from(error).at(create.position))
+}
+
+/// A view says the same tomorrow, and in another process.
+fn check_calls(database: &Database, plan: &LogicalPlan) -> Result<()> {
+    let own: Vec<String> = database.functions().iter().map(|function| function.name().to_string()).collect();
+    let mut found = None;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                let (name, lasts) = match expr {
+                    Expr::ScalarFunction(call) => {
+                        (call.func.name(), call.func.signature().volatility == Volatility::Immutable)
+                    }
+                    Expr::AggregateFunction(call) => (call.func.name(), true),
+                    _ => return Ok(TreeNodeRecursion::Continue),
+                };
+                if !lasts || own.iter().any(|own| own == name) {
+                    found.get_or_insert_with(|| name.to_string());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    match found {
+        Some(name) => {
+            let why = "what it gives is not in the rows alone, or not there in another process";
+            Err(refused(&format!("a call of {name}: {why}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The columns of the output that are the buckets' starts, and the keys.
+fn time_and_keys(plan: &LogicalPlan) -> Result<(usize, Vec<usize>)> {
+    let origins: Vec<Option<usize>> = (0..plan.schema().fields().len()).map(|at| origin(plan, at)).collect();
+    let place = |of: usize| origins.iter().position(|origin| *origin == Some(of));
+    let Some(time) = place(0) else {
+        return Err(refused("a query that does not select the designated timestamp"));
+    };
+    let keys: Option<Vec<usize>> = (1..=keys_below(plan)).map(place).collect();
+    let keys = keys.ok_or_else(|| refused("keys that are not selected as they are"))?;
+    Ok((time, keys))
+}
+
+/// The column of SAMPLE BY that a column of the output is, where it is one as it is.
+fn origin(plan: &LogicalPlan, at: usize) -> Option<usize> {
+    if keys_of(plan).is_some() {
+        return Some(at);
+    }
+    match plan {
+        LogicalPlan::Projection(projection) => match projection.expr.get(at)?.clone().unalias() {
+            Expr::Column(column) => {
+                origin(&projection.input, projection.input.schema().maybe_index_of_column(&column)?)
+            }
+            _ => None,
+        },
+        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::SubqueryAlias(_) => {
+            origin(plan.inputs().first()?, at)
+        }
+        _ => None,
+    }
+}
+
+fn keys_below(plan: &LogicalPlan) -> usize {
+    keys_of(plan).unwrap_or_else(|| plan.inputs().first().map_or(0, |input| keys_below(input)))
+}
+
+/// REFRESH MATERIALIZED VIEW.
+pub(super) async fn refresh(session: &Session, name: &str, full: bool) -> Result<Outcome> {
+    let snapshot = session.snapshot();
+    let table = super::table(session, name)?;
+    let Some(of) = table.schema().materialized() else {
+        let error = QueryError::from(table.schema().wrong_kind());
+        return Err(error.hint("SHOW VIEWS lists the materialized views"));
+    };
+    let name = table.schema().name().to_string();
+    if full {
+        let name = name.clone();
+        session
+            .blocking(move |engine| engine.refresh_view(&name, 0, Vec::new(), vec![TimeRange::ALL]))
+            .await?;
+    }
+    // Those below first.
+    let mut chain = vec![name];
+    let mut base = of.base.clone();
+    while let Some(of) = snapshot.table(&base).and_then(|table| table.schema().materialized()) {
+        chain.push(std::mem::replace(&mut base, of.base.clone()));
+    }
+    let rows = take_in(session, chain.into_iter().rev()).await?;
+    Ok(Outcome::rows("REFRESH MATERIALIZED VIEW", rows))
+}
+
+/// Has views take in what they lack now; how many rows were stored.
+pub(super) async fn take_in(session: &Session, views: impl Iterator<Item = String>) -> Result<u64> {
+    let mut work = Work::new(session.database());
+    let mut rows = 0;
+    for view in views {
+        let snapshot = session.engine().snapshot();
+        let Some(table) = snapshot.table(&view) else { continue };
+        rows += work.settle(&snapshot, table, |_| true).await?;
+    }
+    Ok(rows)
+}
+
+/// Refuses what would take a column from a view.
+///
+/// # Errors
+/// Where a materialized view reads it.
+pub(super) fn check_unread(session: &Session, table: &str, column: &str) -> Result<()> {
+    let snapshot = session.snapshot();
+    for view in snapshot.views_of(table) {
+        let Some(of) = view.schema().materialized() else { continue };
+        if dialect::has_name(&of.query, column) {
+            let name = view.schema().name();
+            let message = format!("materialized view '{name}' reads column '{column}' of '{table}'");
+            return Err(QueryError::request(message).hint(format!("DROP MATERIALIZED VIEW {name} first")));
+        }
+    }
+    Ok(())
+}
+
+/// What a query that ended early gives.
+fn stopped() -> QueryError {
+    QueryError::new(ErrorKind::Retry, "the database was closed")
+}

@@ -1,0 +1,274 @@
+//! How what a view lacks becomes rows of it.
+
+use super::stopped;
+use crate::database::Database;
+use crate::dialect::{query_of_view, within_times};
+use crate::error::{QueryError, Result};
+use crate::functions::bucket::Bucketing;
+use crate::refresher::Refreshing;
+use crate::session::{Session, stale_buckets, whole_buckets};
+use crate::statements::insert::Target;
+use crate::statements::table_functions;
+use datafusion::arrow::array::RecordBatch;
+use futures::TryStreamExt;
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tickstone_engine::{Engine, Selection, Snapshot, StaleStretch, TableSnapshot};
+use tickstone_model::{MaterializedView, TimeRange};
+
+/// How often the thread looks for what views lack.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a bucket is left alone after its last change.
+const QUIET: Duration = Duration::from_millis(500);
+/// How long after a failure a view is tried again, at first and at most.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// Rows of the table below that are read for one storing of rows, as far as partitions tell.
+const STEP_ROWS: u64 = 8 << 20;
+
+/// Rows that are stored in one commit.
+const COMMIT_ROWS: u64 = 1 << 18;
+
+/// Starts the thread that keeps views current, where there are any and none runs.
+///
+/// # Errors
+/// Where the system has no thread left.
+pub(crate) fn keep_views(database: &Database) -> Result<()> {
+    let refresher = database.refresher();
+    let engine = database.engine();
+    if refresher.is_started() || engine.is_read_only() || !engine.snapshot().has_materialized_views() {
+        return Ok(());
+    }
+    let own = database.for_refresher();
+    refresher.start(move |refreshing| keep(&own, &refreshing))
+}
+
+fn keep(database: &Database, refreshing: &Arc<Refreshing>) {
+    let mut work =
+        Work { session: Session::new(database, table_functions), refreshing: Arc::clone(refreshing) };
+    let mut seen: VecDeque<(Instant, u64)> = VecDeque::new();
+    let mut failed: HashMap<u32, (Instant, Duration)> = HashMap::new();
+    while !refreshing.is_stopping() {
+        let snapshot = database.engine().snapshot();
+        let now = Instant::now();
+        seen.push_back((now, snapshot.position()));
+        while seen.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= QUIET) {
+            seen.pop_front();
+        }
+        let quiet =
+            seen.front().filter(|(at, _)| now.duration_since(*at) >= QUIET).map(|(_, position)| *position);
+        for view in by_depth(&snapshot) {
+            let id = view.id();
+            let waits = failed.get(&id).is_some_and(|(until, _)| *until > now);
+            let is_due = |stretch: &StaleStretch| quiet.is_some_and(|quiet| stretch.position <= quiet);
+            if waits || refreshing.is_stopping() || !view.staleness().stale().iter().any(is_due) {
+                continue;
+            }
+            let settled = work.settle(&snapshot, view, is_due);
+            let done = catch_unwind(AssertUnwindSafe(|| database.runtime().block_on(settled)));
+            let failure = match done {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("a defect ended it; the log has where".to_string()),
+            };
+            match &failure {
+                None => drop(failed.remove(&id)),
+                Some(_) => {
+                    let pause = failed.get(&id).map_or(RETRY.0, |(_, pause)| RETRY.1.min(*pause * 2));
+                    failed.insert(id, (Instant::now() + pause, pause));
+                }
+            }
+            refreshing.note(id, |noted| noted.failure = failure);
+        }
+        let ids: Vec<u32> = snapshot.materialized_views().map(|view| view.id()).collect();
+        refreshing.forget(|id| ids.contains(&id));
+        drop(snapshot);
+        refreshing.wait(TICK);
+    }
+}
+
+/// All materialized views, each after the one it reads.
+fn by_depth(snapshot: &Snapshot) -> Vec<&Arc<TableSnapshot>> {
+    let depth = |view: &Arc<TableSnapshot>| chain(snapshot, view).len();
+    let mut views: Vec<_> = snapshot.materialized_views().collect();
+    views.sort_by_key(|view| depth(view));
+    views
+}
+
+/// A view, those below it, and the table below all.
+fn chain<'a>(snapshot: &'a Snapshot, view: &'a Arc<TableSnapshot>) -> Vec<&'a Arc<TableSnapshot>> {
+    let mut chain = vec![view];
+    while let Some(below) =
+        chain.last().and_then(|last| last.schema().materialized()).and_then(|of| snapshot.table(&of.base))
+    {
+        chain.push(below);
+    }
+    chain
+}
+
+/// Whoever refreshes views.
+pub(super) struct Work {
+    session: Session,
+    refreshing: Arc<Refreshing>,
+}
+
+impl Work {
+    pub(super) fn new(database: &Database) -> Self {
+        let refreshing = Arc::clone(database.refresher().shared());
+        Self { session: Session::new(database, table_functions), refreshing }
+    }
+
+    /// Has a view take in the stretches that are due, but for the buckets in which others are: these are worked out
+    /// once they are due as well. How many rows were stored.
+    ///
+    /// # Errors
+    /// Those of the query, and of storing.
+    pub(super) async fn settle(
+        &mut self,
+        snapshot: &Snapshot,
+        view: &Arc<TableSnapshot>,
+        is_due: impl Fn(&StaleStretch) -> bool,
+    ) -> Result<u64> {
+        let (Some(of), mut stored) = (view.schema().materialized(), 0) else { return Ok(0) };
+        let Some(bucketing) = Bucketing::of_spelled(&of.buckets) else {
+            return Err(QueryError::request(format!("its buckets '{}' are not known here", of.buckets)));
+        };
+        for range in due(view, of, &bucketing, is_due) {
+            for step in steps(snapshot, view, &bucketing, range) {
+                let refreshing = Arc::clone(&self.refreshing);
+                let alone = refreshing.alone().await;
+                let begun = Instant::now();
+                let rows = self.store(snapshot, view, of, step).await?;
+                drop(alone);
+                stored += rows;
+                self.refreshing.note(view.id(), |noted| {
+                    noted.stretches += 1;
+                    noted.rows += rows;
+                    noted.took += begun.elapsed();
+                });
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Stores the rows of a stretch of whole buckets; how many.
+    async fn store(
+        &mut self,
+        snapshot: &Snapshot,
+        view: &Arc<TableSnapshot>,
+        of: &MaterializedView,
+        range: TimeRange,
+    ) -> Result<u64> {
+        let base = snapshot.table(&of.base).map(|base| base.schema());
+        let time = base.and_then(|base| Some(&base.columns()[base.timestamp()?].name));
+        let Some(time) = time else { return Ok(0) };
+        let mut query = query_of_view(&of.query)?;
+        within_times(&mut query, &of.base, time, (range.from, range.to))?;
+        let (as_of, mut stream) = self.session.rows_as_of(query).await?;
+        let target = Target::all_columns(view.schema());
+        let (mut batches, mut rows) = (Vec::new(), 0);
+        while let Some(batch) = stream.try_next().await? {
+            if self.refreshing.is_stopping() {
+                return Err(stopped());
+            }
+            let batch = target.rows(&batch, rows)?;
+            rows += batch.num_rows() as u64;
+            batches.push(batch);
+        }
+        self.session.let_go();
+        let name = view.schema().name().to_string();
+        self.session.blocking(move |engine| write(engine, &name, range, &batches, rows, as_of)).await?;
+        Ok(rows)
+    }
+}
+
+/// The stretches of whole buckets that are due and have nothing else that the view lacks.
+fn due(
+    view: &TableSnapshot,
+    of: &MaterializedView,
+    bucketing: &Bucketing,
+    is_due: impl Fn(&StaleStretch) -> bool,
+) -> Vec<TimeRange> {
+    let others = view.staleness().stale().iter().filter(|stretch| !is_due(stretch));
+    let others: Vec<TimeRange> = others.map(|stretch| whole_buckets(bucketing, stretch.range)).collect();
+    let mut due = Vec::new();
+    for stretch in stale_buckets(view, of) {
+        let mut from = stretch.from;
+        for other in others.iter().filter(|other| other.overlaps(&stretch)) {
+            due.push(TimeRange::new(from, other.from));
+            from = other.to;
+        }
+        due.push(TimeRange::new(from, stretch.to));
+    }
+    due.retain(|range| !range.is_empty());
+    due
+}
+
+/// A stretch of whole buckets, cut where many rows are below it.
+fn steps(
+    snapshot: &Snapshot,
+    view: &Arc<TableSnapshot>,
+    bucketing: &Bucketing,
+    range: TimeRange,
+) -> Vec<TimeRange> {
+    let chain = chain(snapshot, view);
+    let Some(table) = chain.last() else { return vec![range] };
+    let (mut steps, mut from, mut rows) = (Vec::new(), range.from, 0);
+    for partition in table.partitions().iter().filter(|partition| partition.range().overlaps(&range)) {
+        rows += partition.rows();
+        let to = bucketing.bucket(partition.range().to.saturating_sub(1)).1;
+        if rows >= STEP_ROWS && from < to && to < range.to {
+            steps.push(TimeRange::new(from, to));
+            (from, rows) = (to, 0);
+        }
+    }
+    steps.push(TimeRange::new(from, range.to));
+    steps
+}
+
+/// Has a view hold these rows in a range, and no others, which are those of its query as of a position.
+fn write(
+    engine: &Engine,
+    view: &str,
+    range: TimeRange,
+    batches: &[RecordBatch],
+    rows: u64,
+    as_of: u64,
+) -> tickstone_engine::Result<()> {
+    // Nobody believes them before all are there: they need not be one commit.
+    let append = || {
+        let mut commit = engine.begin_of_views();
+        for batch in batches {
+            commit.append(view, batch)?;
+            if commit.rows() >= COMMIT_ROWS {
+                std::mem::replace(&mut commit, engine.begin_of_views()).commit(None)?;
+            }
+        }
+        commit.commit(None)
+    };
+    append()?;
+    let of = |snapshot: &Snapshot| snapshot.table(view).map(Arc::clone);
+    let selection = Selection { time: range, ..Selection::default() };
+    let stored = |table: &TableSnapshot| {
+        let segments = table.select(&selection)?;
+        let of_segment =
+            |rows: &[std::ops::Range<usize>]| rows.iter().map(|rows| rows.len() as u64).sum::<u64>();
+        Ok::<_, tickstone_engine::EngineError>(
+            segments.iter().map(|segment| of_segment(segment.rows())).sum(),
+        )
+    };
+    let held: u64 = of(&engine.snapshot()).map_or(Ok(rows), |table| stored(&table))?;
+    if held != rows {
+        // Some keys have no rows any more.
+        let mut rewrite = engine.rewrite_view(view)?;
+        let table = Arc::clone(rewrite.table());
+        for segment in table.select(&selection)? {
+            let numbers: Vec<usize> = segment.rows().iter().cloned().flatten().collect();
+            rewrite.delete(&segment, &numbers)?;
+        }
+        rewrite.commit()?;
+        append()?;
+    }
+    engine.refresh_view(view, as_of, vec![range], Vec::new())
+}
