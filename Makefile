@@ -84,6 +84,7 @@ soak: build python-dev ## long forms of tests: SEEDS=20000 of the simulator, SEC
 	@CARGO="$(CARGO)" sh scripts/soak.sh simulator $(or $(SEEDS),20000)
 	@CARGO="$(CARGO)" sh scripts/soak.sh readers $(or $(SECONDS),300)
 	@CARGO="$(CARGO)" sh scripts/soak.sh followers $(or $(FOLLOWERS),1000)
+	@CARGO="$(CARGO)" sh scripts/soak.sh views $(or $(VIEWS),1000)
 	@TICKSTONE="$(abspath $(BIN))" VENV="$(VENV)" sh scripts/soak.sh statements $(or $(STATEMENTS),100000)
 
 fuzz: ## every decoder on made-up bytes under AddressSanitizer, TIME=600 seconds each; needs nightly and cargo-fuzz

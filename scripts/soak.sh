@@ -1,9 +1,10 @@
 #!/bin/sh
-# The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, followers 1000, statements 100000
+# The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, followers 1000, views 1000, statements 100000
 #
 # simulator: so many seeds, from where it ended the last time; readers: so many seconds of processes that read beside
-# one that writes; followers: so many seeds of those who follow a table, a tenth of them of subscriptions; statements: so many random ones against DuckDB (after `make python-dev`), with a new seed each time;
-# the last one is in build/soak/statement, should it end the process.
+# one that writes; followers: so many seeds of those who follow a table, a tenth of them of subscriptions; views: so many
+# of materialized views, a twentieth of them in SQL; statements: so many random ones against DuckDB (after
+# `make python-dev`), with a new seed each time; the last one is in build/soak/statement, should it end the process.
 #
 # What was run is remembered in build/soak, which is in no repository: it begins elsewhere on each machine. A seed
 # that failed is where the next run begins.
@@ -48,6 +49,11 @@ followers() {
 	SUBSCRIBE_SEEDS=$(($1 / 10 + 1)) "$cargo" test --locked -p tickstone-query --test it subscribe::
 }
 
+views() {
+	VIEW_SEEDS=$1 "$cargo" test --locked -p tickstone-sim --test it views::
+	MATERIALIZED_SEEDS=$(($1 / 20 + 1)) "$cargo" test --locked -p tickstone-query --test it materialized::
+}
+
 statements() {
 	mkdir -p "$state"
 	TICKSTONE_LAST="$PWD/$state/statement" TICKSTONE_STATEMENTS=$1 "${VENV:-.venv}/bin/python" -m pytest -s tests/oracle/test_statements.py
@@ -57,9 +63,10 @@ case "${1:-}" in
 simulator) simulator "${2:-20000}" ;;
 readers) readers "${2:-300}" ;;
 followers) followers "${2:-1000}" ;;
+views) views "${2:-1000}" ;;
 statements) statements "${2:-100000}" ;;
 *)
-	echo "usage: sh scripts/soak.sh simulator [SEEDS] | readers [SECONDS] | followers [SEEDS] | statements [NUMBER]" >&2
+	echo "usage: sh scripts/soak.sh simulator [SEEDS] | readers [SECONDS] | followers [SEEDS] | views [SEEDS] | statements [NUMBER]" >&2
 	exit 2
 	;;
 esac

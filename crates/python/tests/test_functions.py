@@ -164,7 +164,7 @@ def test_many_rows_in_many_batches(trades: tickstone.Database) -> None:
 def test_they_stand_in_views_joins_and_prepared_statements(trades: tickstone.Database) -> None:
     trades.sql("CREATE VIEW bars AS SELECT ts, symbol, spread_of(price) AS r FROM trades SAMPLE BY 1h")
     assert trades.sql("SELECT max(r) > 0 FROM bars").fetchone() == (True,)
-    assert [name for name, _ in trades.sql("SHOW VIEWS").fetchall()] == ["bars"]
+    assert [name for name, *_ in trades.sql("SHOW VIEWS").fetchall()] == ["bars"]
     trades.sql("PREPARE above AS SELECT count(*) FROM trades WHERE widths(price, 101) > $1")
     below = trades.sql("SELECT count(*) FROM trades WHERE price < 101 / 1.01").fetchone()
     assert trades.sql("EXECUTE above (0.01)").fetchone() == below

@@ -6,6 +6,7 @@
 mod clauses;
 mod database;
 mod describe;
+mod materialized;
 mod memory;
 mod nesting;
 mod numbers;

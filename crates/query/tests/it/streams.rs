@@ -194,7 +194,7 @@ fn each_document_is_parsed_once_whatever_is_closed_between() {
             append(&database, &documents.iter().map(String::as_bytes).collect::<Vec<_>>());
             match below(3) {
                 0 => {
-                    drop(database);
+                    assert!(database.close(Duration::from_secs(20)));
                     database = open();
                 }
                 1 => std::thread::sleep(Duration::from_millis(below(30))),
