@@ -52,6 +52,11 @@ pub(super) const PAGES: &[Page] = &[
     page!("table-sample", "a part of a table by chance", ["TABLESAMPLE"]),
     page!("create-table", "tables, types, the designated timestamp, the series key, partitions", ["TYPES"]),
     page!("views", "queries with a name", ["VIEWS", "SHOW VIEWS"]),
+    page!(
+        "materialized-views",
+        "bars that are stored and stay current",
+        ["MATERIALIZED VIEWS", "CREATE MATERIALIZED VIEW", "REFRESH"]
+    ),
     page!("explain", "how a query runs and what it reads", ["EXPLAIN", "EXPLAIN ANALYZE"]),
     page!("queries", "what runs now", ["SHOW QUERIES"]),
     page!("metrics", "what the database counts, and its settings", ["SHOW METRICS", "SHOW CONFIG"]),

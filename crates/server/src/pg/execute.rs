@@ -188,9 +188,11 @@ impl Connection {
     fn what_is_there(&self, statement: &Statement) -> Vec<(&'static str, Fault)> {
         let snapshot = self.shared.database.engine().snapshot();
         let is_there = |name: &str| snapshot.table(name).is_some();
+        let there_already =
+            |name: &str| ("NOTICE", Fault::new("42P07", format!("'{name}' is there already, passed over")));
         match statement {
             Statement::DropTable { names, if_exists: true }
-            | Statement::DropView { names, if_exists: true } => {
+            | Statement::DropView { names, if_exists: true, .. } => {
                 let missing = names.iter().filter(|name| !is_there(name));
                 let notice = |name| Fault::new("00000", format!("'{name}' does not exist, passed over"));
                 missing.map(|name| ("NOTICE", notice(name))).collect()
@@ -199,8 +201,10 @@ impl Connection {
             | Statement::CreateView(CreateView { name, if_not_exists: true, .. })
                 if is_there(name) =>
             {
-                let what = format!("'{name}' is there already, passed over");
-                vec![("NOTICE", Fault::new("42P07", what))]
+                vec![there_already(name)]
+            }
+            Statement::CreateMaterializedView(view) if view.if_not_exists && is_there(&view.name) => {
+                vec![there_already(&view.name)]
             }
             _ => Vec::new(),
         }

@@ -4,10 +4,15 @@ use sqlparser::keywords::ALL_KEYWORDS;
 use std::fmt::Write;
 use tickstone_model::{SyncPolicy, TableSchema};
 
-/// CREATE TABLE or CREATE VIEW, without a semicolon.
+/// CREATE TABLE, CREATE VIEW or CREATE MATERIALIZED VIEW, without a semicolon.
 pub(in crate::mcp) fn statement(schema: &TableSchema) -> String {
     if let Some(query) = schema.view() {
         return format!("CREATE VIEW {} AS {query}", name(schema.name()));
+    }
+    if let Some(of) = schema.materialized() {
+        let ttl = schema.ttl().map_or_else(String::new, |ttl| format!(" TTL {ttl}"));
+        let (name, query, unit) = (name(schema.name()), &of.query, schema.partition_by());
+        return format!("CREATE MATERIALIZED VIEW {name} AS ({query}) PARTITION BY {unit}{ttl}");
     }
     let columns = schema.columns();
     let one = |index: usize| name(&columns[index].name);
