@@ -174,8 +174,8 @@ const PROPERTY_INDEX: u16 = 4;
 const PROPERTY_VIEW: u16 = 5;
 /// Property of a schema: the stream its rows are parsed from, as text: format, unit of times, key and name, a line each.
 const PROPERTY_SOURCE: u16 = 6;
-/// Property of a schema: what a materialized view stands for, as text: the longest length of a bucket, whether buckets are
-/// aligned, how rows fall into them, the table below and the query, a line each.
+/// Property of a schema: what a materialized view stands for, as text: the longest length of a bucket, where one
+/// begins if all are that long, how rows fall into them, the table below and the query, a line each.
 const PROPERTY_MATERIALIZED: u16 = 7;
 
 /// What a change that does more than add rows concerns.

@@ -22,7 +22,7 @@ const WIDE: &str = "wide";
 
 fn view(name: &str, base: &str, bucket_ns: i64) -> TableSchema {
     let (query, base, buckets) = ("a query".to_string(), base.to_string(), "of some length".to_string());
-    let of = MaterializedView { query, base, buckets, bucket_ns, aligned: true };
+    let of = MaterializedView { query, base, buckets, bucket_ns, origin_ns: Some(0) };
     TableSchema::builder(name)
         .column("ts", ColumnType::Timestamp)
         .column("symbol", ColumnType::Symbol)

@@ -71,17 +71,20 @@ fn very_many_stretches_become_fewer() {
 
 #[test]
 fn times_mark_buckets() {
-    let view = |bucket_ns, aligned| MaterializedView {
+    let view = |bucket_ns, origin_ns| MaterializedView {
         query: String::new(),
         base: String::new(),
         buckets: String::new(),
         bucket_ns,
-        aligned,
+        origin_ns,
     };
-    let marked = marked_by_times(&view(10, true), &[-11, -10, 3, 9, 10, 35]);
+    let marked = marked_by_times(&view(10, Some(0)), &[-11, -10, 3, 9, 10, 35]);
     assert_eq!(marked, [range(-20, 20), range(30, 40)]);
-    assert_eq!(marked_by_times(&view(640, false), &[5, 100]), [range(0, 10), range(100, 110)]);
-    assert_eq!(view(640, false).buckets_of(range(0, 10)), range(-640, 650));
-    assert_eq!(view(10, true).buckets_of(range(1, 20)), range(0, 20));
-    assert_eq!(view(10, true).buckets_of(TimeRange::ALL), TimeRange::new(i64::MIN, i64::MAX));
+    assert_eq!(marked_by_times(&view(640, None), &[5, 100]), [range(0, 10), range(100, 110)]);
+    assert_eq!(view(640, None).buckets_of(range(0, 10)), range(-640, 650));
+    assert_eq!(view(10, Some(0)).buckets_of(range(1, 20)), range(0, 20));
+    assert_eq!(view(10, Some(0)).buckets_of(TimeRange::ALL), TimeRange::new(i64::MIN, i64::MAX));
+    assert_eq!(view(10, Some(3)).buckets_of(range(3, 14)), range(3, 23));
+    assert_eq!(view(640, None).frozen_by(range(1, 20)), range(1, 20));
+    assert_eq!(view(10, Some(-3)).frozen_by(range(1, 17)), range(-3, 17));
 }
