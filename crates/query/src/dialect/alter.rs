@@ -12,15 +12,16 @@ pub(super) fn alter_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.expect(&["TO"])?;
         let change = AlterTable::Rename { to: cursor.table_name()? };
         cursor.expect_end()?;
-        return Ok(Statement::AlterTable { table, change });
+        return Ok(Statement::AlterTable { table, change, of_view: false });
     }
-    if !cursor.eat(&["ALTER", "MATERIALIZED", "VIEW"]) {
+    let of_view = cursor.eat(&["ALTER", "MATERIALIZED", "VIEW"]);
+    if !of_view {
         cursor.expect(&["ALTER", "TABLE"])?;
     }
     let table = cursor.table_name()?;
     let change = change(cursor, &table)?;
     cursor.expect_end()?;
-    Ok(Statement::AlterTable { table, change })
+    Ok(Statement::AlterTable { table, change, of_view })
 }
 
 fn change(cursor: &mut Cursor<'_>, table: &str) -> Result<AlterTable> {

@@ -174,8 +174,8 @@ pub(super) fn refresh(cursor: &mut Cursor<'_>) -> Result<Statement> {
 pub(crate) fn partitions_of(bucket_ns: i64) -> PartitionBy {
     const SECOND: i64 = 1_000_000_000;
     match bucket_ns {
-        ..=SECOND => PartitionBy::Day,
-        ..=600_000_000_000 => PartitionBy::Month,
+        of if of <= SECOND => PartitionBy::Day,
+        of if of <= 600 * SECOND => PartitionBy::Month,
         _ => PartitionBy::Year,
     }
 }

@@ -85,6 +85,8 @@ pub enum Statement {
         table: String,
         /// What changes.
         change: AlterTable,
+        /// Whether the statement says that it is a materialized view.
+        of_view: bool,
     },
     /// DELETE FROM t …, UPDATE t SET ….
     Change(Box<ChangeRows>),

@@ -148,10 +148,10 @@ impl Bucketing {
         }
     }
 
-    /// How long a bucket is at most (ns), and whether all are that long and begin at multiples of it since 1970.
-    pub(crate) fn longest(&self) -> (i64, bool) {
+    /// How long a bucket is at most (ns), and where one begins (ns since 1970) if all are that long.
+    pub(crate) fn longest(&self) -> (i64, Option<i64>) {
         match self.width() {
-            Some(step) => (step, self.uniform_origin().rem_euclid(step) == 0),
+            Some(step) => (step, Some(self.uniform_origin().rem_euclid(step))),
             None => {
                 let days = match (self.stride.months(), self.stride.unit) {
                     (Some(months), _) => months.saturating_mul(31),
@@ -159,7 +159,7 @@ impl Bucketing {
                     (None, _) => self.stride.count,
                 };
                 // A clock may be put back by as much as a day.
-                (days.saturating_add(1).saturating_mul(DAY), false)
+                (days.saturating_add(1).saturating_mul(DAY), None)
             }
         }
     }

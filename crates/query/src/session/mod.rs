@@ -15,7 +15,7 @@ mod views;
 pub(crate) use catalog::PinnedSnapshot;
 pub use describe::Description;
 pub(crate) use prepared::{Prepared, elsewhere};
-pub(crate) use views::{Reading, stale_buckets, whole_buckets};
+pub(crate) use views::{Reading, frozen_buckets, stale_buckets, whole_buckets};
 
 use crate::database::Database;
 use crate::dialect::{self, Statement};

@@ -68,7 +68,27 @@ pub(crate) fn stale_buckets(view: &TableSnapshot, of: &MaterializedView) -> Vec<
             _ => stretches.push(whole),
         }
     }
-    stretches
+    without(stretches, &frozen_buckets(view, &bucketing))
+}
+
+/// The stretches of whole buckets some of whose rows were dropped: what is stored of them stays.
+pub(crate) fn frozen_buckets(view: &TableSnapshot, bucketing: &Bucketing) -> Vec<TimeRange> {
+    view.staleness().frozen().iter().map(|range| whole_buckets(bucketing, *range)).collect()
+}
+
+/// What of some stretches is in none of others.
+fn without(stretches: Vec<TimeRange>, others: &[TimeRange]) -> Vec<TimeRange> {
+    let mut left = Vec::with_capacity(stretches.len());
+    for stretch in stretches {
+        let mut from = stretch.from;
+        for other in others.iter().filter(|other| other.overlaps(&stretch)) {
+            left.push(TimeRange::new(from, other.from));
+            from = from.max(other.to);
+        }
+        left.push(TimeRange::new(from, stretch.to));
+    }
+    left.retain(|range| !range.is_empty());
+    left
 }
 
 /// The buckets that a stretch is in.

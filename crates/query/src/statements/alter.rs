@@ -12,9 +12,17 @@ use tickstone_model::{AlterTable as Change, Column, TableSchema, TimeRange, Ttl}
 
 const TAG: &str = "ALTER TABLE";
 
-pub(super) async fn run(session: &mut Session, name: &str, change: AlterTable) -> Result<Outcome> {
+pub(super) async fn run(
+    session: &mut Session,
+    name: &str,
+    change: AlterTable,
+    of_view: bool,
+) -> Result<Outcome> {
     let table = super::table(session, name)?;
     let schema = table.schema();
+    if of_view && schema.materialized().is_none() {
+        return Err(QueryError::from(schema.wrong_kind()).hint("ALTER TABLE changes a table"));
+    }
     let existing = |name: &str| schema.column_index(name).map(|index| schema.columns()[index].name.clone());
     let found = |name: &str| existing(name).ok_or_else(|| no_such_column(schema, name));
     let change = match change {
@@ -82,6 +90,7 @@ async fn drop_partitions(
     let views: Vec<String> =
         session.snapshot().views_of(&name).map(|view| view.schema().name().to_string()).collect();
     materialized::take_in(session, views.into_iter()).await?;
+    materialized::check_whole_buckets(session, &name, &ranges)?;
     let dropped = session.blocking(move |engine| {
         let each = ranges.into_iter().map(|range| Ok(engine.drop_partitions(&name, range)?.rows));
         each.sum::<tickstone_engine::Result<u64>>()

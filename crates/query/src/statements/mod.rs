@@ -56,7 +56,9 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Replay(replay) => subscribe::replay(session, *replay).await,
         Statement::ShowFunctions { like } => show::functions(session, like.as_deref()),
         Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
-        Statement::AlterTable { table, change } => alter::run(session, &table, change).await,
+        Statement::AlterTable { table, change, of_view } => {
+            alter::run(session, &table, change, of_view).await
+        }
         Statement::Change(change) => change::run(session, *change).await,
         Statement::Truncate { names } => truncate(session, names).await,
         Statement::Begin { read_only } => begin(session, read_only),

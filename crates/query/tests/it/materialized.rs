@@ -312,6 +312,100 @@ fn bars_outlive_the_rows_below() {
     assert_eq!(rows(&database, "SELECT ts, n FROM bars ORDER BY ts").len(), 5);
 }
 
+/// Buckets that do not end where partitions do: those that lost rows are frozen, their neighbours go on.
+#[test]
+fn only_buckets_that_lost_rows_are_frozen() {
+    let zoned = "1d ALIGN TO CALENDAR TIME ZONE 'America/New_York'";
+    for stride in ["1d", "7h", "1w", "3d", "1d ALIGN TO CALENDAR WITH OFFSET '09:30'", zoned, "1M"] {
+        let database = memory();
+        done(&database, TRADES);
+        let query = format!("SELECT ts, sum(id) AS v, count(*) AS n FROM trades SAMPLE BY {stride}");
+        done(&database, &format!("CREATE MATERIALIZED VIEW v AS {query}"));
+        let days: Vec<String> = (0..70)
+            .flat_map(|day| (0..4).map(move |n| (day, 6 * n)))
+            .map(|(day, hour)| format!("('{}T{hour:02}:30:00', 'A', 1, 1)", date(day)))
+            .collect();
+        done(&database, &format!("INSERT INTO trades VALUES {}", days.join(", ")));
+        let whole = rows(&database, "SELECT * FROM v ORDER BY ts");
+        done(&database, "ALTER TABLE trades DROP PARTITION LIST '2024-01-20'");
+        // Changes of what is left, one by one: a bar that lost no row is the query's.
+        let lost: Vec<String> = {
+            let left = rows(&database, &format!("SELECT * FROM ({query}) ORDER BY ts"));
+            let at = |row: &String| row.split(' ').next().unwrap().to_string();
+            let kept: Vec<&String> = whole.iter().filter(|row| left.contains(row)).collect();
+            whole.iter().filter(|row| !kept.contains(row)).map(at).collect()
+        };
+        assert!(!lost.is_empty() && lost.len() <= 5, "{stride}: {lost:?}");
+        for day in (10..32).chain([50, 69]) {
+            done(&database, &format!("UPDATE trades SET id = id + 1 WHERE ts = '{}T06:30:00'", date(day)));
+            if day != 19 {
+                let late = asked(
+                    &database,
+                    &format!("INSERT INTO trades VALUES ('{}T07:00:00', 'B', 1, 5)", date(day)),
+                );
+                let frozen = lost.iter().any(|at| late.is_err() && near(at, day, stride));
+                assert!(late.is_ok() || frozen, "{stride}: {day} {:?}", late.err());
+            }
+            let pick = |sql: &str| {
+                let all = rows(&database, sql).into_iter();
+                all.filter(|row| !lost.iter().any(|at| row.starts_with(at.as_str()))).collect::<Vec<_>>()
+            };
+            let found = pick("SELECT * FROM v ORDER BY ts");
+            assert_eq!(found, pick(&format!("SELECT * FROM ({query}) ORDER BY ts")), "{stride}, day {day}");
+        }
+        done(&database, "REFRESH MATERIALIZED VIEW v FULL");
+        wait_until_current(&database, "v");
+        let of_lost = |rows: Vec<String>| {
+            rows.into_iter()
+                .filter(|row| lost.iter().any(|at| row.starts_with(at.as_str())))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of_lost(rows(&database, "SELECT * FROM v ORDER BY ts")), of_lost(whole), "{stride}");
+    }
+}
+
+/// The date of a day of 2024, from 0.
+fn date(day: u32) -> String {
+    let (month, of_month) =
+        [(1, 0), (2, 31), (3, 60)].into_iter().rev().find(|(_, before)| day >= *before).unwrap();
+    format!("2024-{month:02}-{:02}", day - of_month + 1)
+}
+
+/// Whether a day may be in a bucket that begins on a date.
+fn near(at: &str, day: u32, stride: &str) -> bool {
+    let begins = (0..70).find(|other| at.starts_with(&date(*other))).unwrap_or(0);
+    let days = match stride {
+        "1w" => 7,
+        "3d" => 3,
+        _ => 2,
+    };
+    (begins..begins + days).contains(&day)
+}
+
+/// A time to live of a view below another one: a late row stops neither.
+#[test]
+fn views_over_views_with_a_time_to_live() {
+    let database = memory();
+    done(&database, TRADES);
+    done(
+        &database,
+        "CREATE MATERIALIZED VIEW hours AS SELECT ts, sym, sum(id) AS v FROM trades SAMPLE BY 1h PARTITION BY DAY TTL 2 DAYS",
+    );
+    done(&database, "CREATE MATERIALIZED VIEW days AS SELECT ts, sym, sum(v) AS v FROM hours SAMPLE BY 1d");
+    for day in [1, 2, 3, 9, 10] {
+        done(&database, &format!("INSERT INTO trades VALUES ('2024-01-{day:02}T01:00:00', 'A', 1, {day})"));
+        done(&database, "REFRESH MATERIALIZED VIEW days");
+    }
+    done(&database, "INSERT INTO trades VALUES ('2024-01-01T05:00:00', 'A', 1, 5)");
+    done(&database, "REFRESH MATERIALIZED VIEW hours");
+    done(&database, "INSERT INTO trades VALUES ('2024-01-11T01:00:00', 'A', 1, 11)");
+    done(&database, "REFRESH MATERIALIZED VIEW days FULL");
+    done(&database, "REFRESH MATERIALIZED VIEW hours FULL");
+    let days = rows(&database, "SELECT v FROM days ORDER BY ts");
+    assert_eq!(days, ["1", "2", "3", "9", "10", "11"]);
+    assert_eq!(rows(&database, "SELECT count(*) FROM views() WHERE failure IS NOT NULL"), ["0"]);
+}
+
 #[test]
 fn what_a_view_cannot_be_is_told() {
     let database = memory();
@@ -327,7 +421,7 @@ fn what_a_view_cannot_be_is_told() {
         ("SELECT sym, count(*) AS n FROM trades SAMPLE BY 1m", "does not select the designated timestamp"),
         ("SELECT ts, count(*) AS n FROM trades SAMPLE BY 1m LIMIT 3", "LIMIT"),
         ("SELECT ts, count(*) AS n FROM trades SAMPLE BY 1m FILL(NULL)", "FILL"),
-        ("SELECT ts, count(*) AS n FROM trades WHERE ts < now() SAMPLE BY 1m", "a call of now"),
+        ("SELECT ts, count(*) AS n FROM trades WHERE ts < now() SAMPLE BY 1m", "cannot have now:"),
         ("SELECT ts, px, count(*) AS n FROM trades SAMPLE BY 1m", "a key of type DOUBLE"),
         ("SELECT ts, count(*) AS n FROM some SAMPLE BY 1m", "a view that is not materialized"),
         (
@@ -346,6 +440,7 @@ fn what_a_view_cannot_be_is_told() {
         ("SELECT ts, sum(n) AS n FROM sevens SAMPLE BY 1m", "whole buckets of the view below"),
         ("SELECT ts, count(*) AS n FROM trades SAMPLE BY 1m ALIGN TO FIRST OBSERVATION", "count from 1970"),
         ("SELECT ts, nosuch FROM trades SAMPLE BY 1m", "nosuch"),
+        ("SELECT ts, count(*) AS n FROM trades WHERE id = $1 SAMPLE BY 1m", "cannot have $1"),
         ("SELECT ts, sum(id) AS a, max(id) AS A FROM trades SAMPLE BY 1m", "two columns of one name"),
         ("SELECT ts, count(*) AS n FROM v SAMPLE BY 1m", "'v'"),
     ] {
@@ -382,6 +477,7 @@ fn what_a_view_cannot_be_is_told() {
         ("ALTER TABLE trades RENAME COLUMN sym TO s", "'sevens' reads column 'sym'"),
         ("ALTER TABLE sevens ADD COLUMN x INT", "a materialized view"),
         ("ALTER MATERIALIZED VIEW sevens DROP PARTITION LIST '2024-08-01'", "a materialized view"),
+        ("ALTER MATERIALIZED VIEW trades SET TTL 1d", "a table, not a view"),
         ("REFRESH MATERIALIZED VIEW trades", "a table"),
         ("REFRESH MATERIALIZED VIEW nosuch", "does not exist"),
     ] {

@@ -18,7 +18,7 @@ use crate::dialect::{self, CreateMaterializedView, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::functions::bucket::Bucketing;
 use crate::operators::keys_of;
-use crate::session::{Outcome, Reading, Session};
+use crate::session::{Outcome, Reading, Session, whole_buckets};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use refresh::Work;
@@ -71,7 +71,7 @@ async fn schema_of(session: &mut Session, create: &CreateMaterializedView) -> Re
     }
     check_calls(session.database(), &plan)?;
     let bucketing = sampled.bucketing;
-    let (bucket_ns, aligned) = bucketing.longest();
+    let (bucket_ns, origin_ns) = bucketing.longest();
     let buckets = bucketing.spelled().ok_or_else(|| refused("buckets that do not count from 1970"))?;
     if let Some(below) = base.materialized() {
         let below_it = Bucketing::of_spelled(&below.buckets);
@@ -80,7 +80,7 @@ async fn schema_of(session: &mut Session, create: &CreateMaterializedView) -> Re
         }
     }
     let (names, base) = (query_columns(&columns)?, base.name().to_string());
-    let of = MaterializedView { query: create.text.clone(), base, buckets, bucket_ns, aligned };
+    let of = MaterializedView { query: create.text.clone(), base, buckets, bucket_ns, origin_ns };
     // A row that is worked out has the query's own names.
     let renamed = names.iter().zip(columns.fields()).find(|((name, _), field)| name != field.name());
     if let Some((_, field)) = renamed {
@@ -125,6 +125,7 @@ fn check_calls(database: &Database, plan: &LogicalPlan) -> Result<()> {
                         (call.func.name(), call.func.signature().volatility == Volatility::Immutable)
                     }
                     Expr::AggregateFunction(call) => (call.func.name(), true),
+                    Expr::Placeholder(of) => (of.id.as_str(), false),
                     _ => return Ok(TreeNodeRecursion::Continue),
                 };
                 if !lasts || own.iter().any(|own| own == name) {
@@ -137,7 +138,7 @@ fn check_calls(database: &Database, plan: &LogicalPlan) -> Result<()> {
     match found {
         Some(name) => {
             let why = "what it gives is not in the rows alone, or not there in another process";
-            Err(refused(&format!("a call of {name}: {why}")))
+            Err(refused(&format!("{name}: {why}")))
         }
         None => Ok(()),
     }
@@ -180,7 +181,15 @@ fn keys_below(plan: &LogicalPlan) -> usize {
 
 /// REFRESH MATERIALIZED VIEW.
 pub(super) async fn refresh(session: &Session, name: &str, full: bool) -> Result<Outcome> {
+    if session.engine().is_read_only() {
+        let error = EngineError::ReadOnly { action: "REFRESH MATERIALIZED VIEW" };
+        return Err(error.into());
+    }
     let snapshot = session.snapshot();
+    if snapshot.table(name).is_none() {
+        let error = QueryError::request(format!("materialized view '{name}' does not exist"));
+        return Err(error.hint("SHOW VIEWS lists the views"));
+    }
     let table = super::table(session, name)?;
     let Some(of) = table.schema().materialized() else {
         let error = QueryError::from(table.schema().wrong_kind());
@@ -215,6 +224,35 @@ pub(super) async fn take_in(session: &Session, views: impl Iterator<Item = Strin
     Ok(rows)
 }
 
+/// Refuses to drop partitions with some rows of a bucket that goes by a calendar, while others may still come.
+///
+/// # Errors
+/// [`EngineError::NotTakenIn`]. Buckets of one length are the engine's to look at.
+pub(super) fn check_whole_buckets(session: &Session, name: &str, ranges: &[TimeRange]) -> Result<()> {
+    let snapshot = session.engine().snapshot();
+    let Some(table) = snapshot.table(name) else { return Ok(()) };
+    let newest = table.partitions().times().map_or(i64::MIN, |(_, newest)| newest);
+    for view in snapshot.views_of(name) {
+        let of = view.schema().materialized().filter(|of| of.origin_ns.is_none());
+        let Some(bucketing) = of.and_then(|of| Bucketing::of_spelled(&of.buckets)) else { continue };
+        let gone = table.partitions().iter().map(|partition| partition.range());
+        for gone in gone.filter(|gone| ranges.iter().any(|range| range.covers(gone))) {
+            let buckets = whole_buckets(&bucketing, gone);
+            let refuse = |why| {
+                let (table, view) = (name.to_string(), view.schema().name().to_string());
+                Err(EngineError::NotTakenIn { table, view, why }.into())
+            };
+            if view.staleness().is_stale_in(buckets) {
+                return refuse("has not taken in their rows; REFRESH MATERIALIZED VIEW waits until it has");
+            }
+            if newest < buckets.to && !ranges.iter().any(|range| range.covers(&buckets)) {
+                return refuse("has buckets of theirs that are not over yet");
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Refuses what would take a column from a view.
 ///
 /// # Errors
@@ -226,7 +264,7 @@ pub(super) fn check_unread(session: &Session, table: &str, column: &str) -> Resu
         if dialect::has_name(&of.query, column) {
             let name = view.schema().name();
             let message = format!("materialized view '{name}' reads column '{column}' of '{table}'");
-            return Err(QueryError::request(message).hint(format!("DROP MATERIALIZED VIEW {name} first")));
+            return Err(QueryError::request(message).hint(format!("DROP MATERIALIZED VIEW \"{name}\" first")));
         }
     }
     Ok(())

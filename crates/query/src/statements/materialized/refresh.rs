@@ -6,7 +6,7 @@ use crate::dialect::{query_of_view, within_times};
 use crate::error::{QueryError, Result};
 use crate::functions::bucket::Bucketing;
 use crate::refresher::Refreshing;
-use crate::session::{Session, stale_buckets, whole_buckets};
+use crate::session::{Session, frozen_buckets, stale_buckets, whole_buckets};
 use crate::statements::insert::Target;
 use crate::statements::table_functions;
 use datafusion::arrow::array::RecordBatch;
@@ -134,6 +134,7 @@ impl Work {
         let Some(bucketing) = Bucketing::of_spelled(&of.buckets) else {
             return Err(QueryError::request(format!("its buckets '{}' are not known here", of.buckets)));
         };
+        self.pass_frozen(snapshot, view, &bucketing).await?;
         for range in due(view, of, &bucketing, is_due) {
             for step in steps(snapshot, view, &bucketing, range) {
                 let refreshing = Arc::clone(&self.refreshing);
@@ -150,6 +151,24 @@ impl Work {
             }
         }
         Ok(stored)
+    }
+
+    /// Lets go of what is marked in buckets that are frozen, of which other rows are still below.
+    async fn pass_frozen(
+        &self,
+        snapshot: &Snapshot,
+        view: &TableSnapshot,
+        bucketing: &Bucketing,
+    ) -> Result<()> {
+        let stale = view.staleness().stale();
+        let frozen = frozen_buckets(view, bucketing);
+        let meets = |frozen: &TimeRange| stale.iter().any(|stretch| stretch.range.overlaps(frozen));
+        let passed: Vec<TimeRange> = frozen.into_iter().filter(meets).collect();
+        if passed.is_empty() {
+            return Ok(());
+        }
+        let (name, as_of) = (view.schema().name().to_string(), snapshot.position());
+        self.session.blocking(move |engine| engine.refresh_view(&name, as_of, passed, Vec::new())).await
     }
 
     /// Stores the rows of a stretch of whole buckets; how many.
