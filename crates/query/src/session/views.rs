@@ -31,7 +31,10 @@ pub(super) fn found(snapshot: &Snapshot, name: &str, reading: Reading) -> Option
     let query = of.query.clone();
     let base = snapshot.table(&of.base)?.schema();
     let stale = match reading {
-        Reading::Current => beyond_rows(few(stale_buckets(table, of)), table),
+        Reading::Current => {
+            let free = |gap| table.staleness().frozen_in(gap).is_none();
+            beyond_rows(few(stale_buckets(table, of), free), table)
+        }
         Reading::Stored => Vec::new(),
     };
     let stored = StoredView {
@@ -108,13 +111,30 @@ fn beyond_rows(mut stretches: Vec<TimeRange>, view: &TableSnapshot) -> Vec<TimeR
     stretches
 }
 
-/// The same stretches, those with the smallest gaps between them as one where they are many.
-fn few(mut stretches: Vec<TimeRange>) -> Vec<TimeRange> {
+/// The same stretches, those with the smallest gaps between them as one where they are many; but not over a gap that is not
+/// `free`: what is frozen there is no more in the table below.
+fn few(mut stretches: Vec<TimeRange>, free: impl Fn(TimeRange) -> bool) -> Vec<TimeRange> {
     while stretches.len() > STRETCHES_MAX {
-        let gap = |pair: &[TimeRange]| pair[1].from.saturating_sub(pair[0].to);
-        let gaps = stretches.windows(2).map(gap).enumerate();
-        let Some((at, _)) = gaps.min_by_key(|(_, gap)| *gap) else { break };
+        let gap = |pair: &[TimeRange]| TimeRange::new(pair[0].to, pair[1].from);
+        let gaps = stretches.windows(2).map(gap).enumerate().filter(|(_, gap)| free(*gap));
+        let Some((at, _)) = gaps.min_by_key(|(_, gap)| gap.to.saturating_sub(gap.from)) else { break };
         stretches[at].to = stretches.remove(at + 1).to;
     }
     stretches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frozen_stretches_are_not_joined_over() {
+        let stretches: Vec<TimeRange> = (0..40).map(|at| TimeRange::new(10 * at, 10 * at + 5)).collect();
+        let frozen = [TimeRange::new(105, 110), TimeRange::new(305, 310)];
+        let free = |gap: TimeRange| frozen.iter().all(|frozen| !frozen.overlaps(&gap));
+        let joined = few(stretches.clone(), free);
+        assert_eq!(joined.len(), STRETCHES_MAX);
+        assert!(joined.iter().all(|range| free(*range)), "{joined:?}");
+        assert_eq!(few(stretches.clone(), |_| false), stretches);
+    }
 }
