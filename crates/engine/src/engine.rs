@@ -341,7 +341,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`], [`EngineError::NotTakenIn`] where a view lacks some of the rows yet, or has them in
-    /// buckets with rows that stay, [``EngineError::ReadOnly`], [`EngineError::TapeStopped`].
+    /// buckets with rows that stay, [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
     pub fn drop_partitions(&self, table: &str, range: TimeRange) -> Result<Dropped> {
         tables::drop_partitions(self.core("DROP PARTITION")?, table, range)
     }
