@@ -74,7 +74,7 @@ test-rust: setup ## Rust tests, SQL tests included
 test-planted: ## bugs planted in the engine, which the simulator must find
 	@for bug in planted-early-acknowledgement planted-unsynced-rename; do \
 		echo "==> $$bug"; \
-		$(CARGO) test --locked -p tickstone-sim --features $$bug --test it planted || exit 1; \
+		$(CARGO) test --locked -p tickstone-sim --features $$bug --test planted || exit 1; \
 	done
 
 simulate: ## the simulator for an hour, in release; ARGS="--seeds 1.. --minutes 600" for longer

@@ -1,5 +1,7 @@
 //! Built with a bug in the engine: the simulator must find it (`make test-planted`).
 
+#![cfg(any(feature = "planted-early-acknowledgement", feature = "planted-unsynced-rename"))]
+
 use tickstone_sim::{RunOptions, run};
 
 /// Seeds within which the bug must show.
