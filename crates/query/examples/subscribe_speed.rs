@@ -22,6 +22,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const SYMBOLS: usize = 100;
 const COMMIT_ROWS: usize = 1_000;
 const RATE: usize = 100_000;
+/// How often what is with subscribers and what is without is measured.
+const TURNS: usize = 21;
 const START: i64 = 1_723_107_600_000_000_000;
 
 fn run(database: &Database, sql: &str) {
@@ -174,26 +176,33 @@ fn main() {
     ];
     for (what, queries) in kinds {
         for rate in [RATE, 0] {
-            let (mut without, mut with) = (Vec::new(), Vec::new());
-            for _ in 0..5 {
-                let (mut took, _, reached) = desk.write(seconds / 3.0, rate);
-                without.push(if rate > 0 { median(&mut took) } else { reached });
+            // The disk's speed drifts: each turn is compared with the one beside it.
+            let (mut without, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..TURNS {
+                let measured = |(mut took, _, reached): (Vec<f64>, _, f64)| match rate {
+                    0 => reached,
+                    _ => median(&mut took),
+                };
+                let alone = measured(desk.write(seconds / 8.0, rate));
                 let (stop, heard) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
                 desk.subscribe(queries.clone(), &stop, &heard);
-                let (mut took, _, reached) = desk.write(seconds / 3.0, rate);
-                with.push(if rate > 0 { median(&mut took) } else { reached });
+                let beside = measured(desk.write(seconds / 8.0, rate));
                 stop.store(true, Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(500));
+                std::thread::sleep(Duration::from_millis(300));
+                (without.push(alone), with.push(beside), ratios.push(beside / alone));
             }
             let (without, with) = (median(&mut without), median(&mut with));
+            let more = (median(&mut ratios) - 1.0) * 100.0;
+            let (low, high) = (part(&ratios, 0.25), part(&ratios, 0.75));
+            let spread = format!(
+                "{more:+.1} %, half of the turns {:+.1} to {:+.1}",
+                (low - 1.0) * 100.0,
+                (high - 1.0) * 100.0
+            );
             match rate {
-                0 => println!(
-                    "{what}: unpaced {with:.0} rows/s, {without:.0} without ({:+.1} %)",
-                    (with / without - 1.0) * 100.0
-                ),
+                0 => println!("{what}: unpaced {with:.0} rows/s, {without:.0} without ({spread})"),
                 _ => println!(
-                    "{what}: a commit takes {with:.3} ms at {rate} rows/s, {without:.3} without ({:+.1} %)",
-                    (with / without - 1.0) * 100.0
+                    "{what}: a commit takes {with:.3} ms at {rate} rows/s, {without:.3} without ({spread})"
                 ),
             }
         }
