@@ -228,6 +228,7 @@ const NODES: &[Node] = &[
     kept("LateColumnsExec"),
     kept("LatestOnExec"),
     tireless(kept("NbboExec")),
+    kept("NumberedExec"),
     passing("OnceExec"),
     tireless(kept("PairGroupsExec")),
     tireless(kept("PartitionAggregatesExec")),

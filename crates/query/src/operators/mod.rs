@@ -20,6 +20,7 @@
 //!
 //! Enter at [`install`], which the session calls once.
 
+mod arrival;
 mod asof;
 mod below;
 mod conditions;
@@ -218,6 +219,7 @@ fn with_our_physical_rules(
     }
     rules.push(Arc::new(window::alike::KEYS_ALIKE));
     rules.push(Arc::new(window::rule::SORTED_WINDOWS));
+    rules.push(Arc::new(arrival::ORDER_OF_ARRIVAL));
     rules.push(Arc::new(filters::FiltersInScans));
     rules.push(Arc::new(sort::RADIX_SORTS));
     rules.push(Arc::new(pieces::IN_PIECES));
