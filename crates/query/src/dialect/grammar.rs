@@ -7,9 +7,9 @@
 use super::cursor::{Result, parser_error};
 use super::{Position, SqlError};
 use sqlparser::ast::Expr;
-use sqlparser::dialect::{Dialect, GenericDialect};
+use sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use sqlparser::parser::{Parser, ParserError};
-use sqlparser::tokenizer::TokenWithSpan;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::any::TypeId;
 use std::cell::Cell;
 
@@ -71,6 +71,23 @@ impl Dialect for Grammar {
     fn parse_prefix(&self, _parser: &mut Parser) -> Option<std::result::Result<Expr, ParserError>> {
         self.steps.set(self.steps.get() + 1);
         self.is_spent().then_some(Err(ParserError::RecursionLimitExceeded))
+    }
+
+    /// As in PostgreSQL: a power comes before products, `->` and `->>` before comparisons.
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<std::result::Result<u8, ParserError>> {
+        match parser.peek_token_ref().token {
+            Token::Caret => Some(Ok(GenericDialect.prec_value(Precedence::MulDivModOp) + 5)),
+            Token::Arrow | Token::LongArrow => Some(Ok(GenericDialect.prec_value(Precedence::PlusMinus) - 1)),
+            _ => None,
+        }
+    }
+
+    fn supports_order_by_all(&self) -> bool {
+        true
+    }
+
+    fn supports_trailing_commas(&self) -> bool {
+        true
     }
 
     fn is_delimited_identifier_start(&self, ch: char) -> bool {

@@ -25,6 +25,7 @@ mod columns;
 mod connection;
 mod copy;
 mod cursor;
+mod defined;
 pub(crate) mod digits;
 mod distinct;
 mod exclude;
@@ -290,6 +291,22 @@ fn join_words(tokens: &mut Vec<TokenWithSpan>) {
     outside::join_words(tokens);
     distinct::join_words(tokens);
     sample::join_words(tokens);
+    join_stars(tokens);
+}
+
+/// `a ** b` as `a ^ b`.
+fn join_stars(tokens: &mut Vec<TokenWithSpan>) {
+    let mut at = 0;
+    while at + 1 < tokens.len() {
+        let (first, second) = (&tokens[at], &tokens[at + 1]);
+        let adjoin =
+            first.token == Token::Mul && second.token == Token::Mul && first.span.end == second.span.start;
+        if adjoin {
+            tokens[at].token = Token::Caret;
+            tokens.remove(at + 1);
+        }
+        at += 1;
+    }
 }
 
 /// A query on its own, such as the one in CREATE TABLE … AS (…).

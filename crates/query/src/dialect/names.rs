@@ -21,8 +21,8 @@ use std::ops::ControlFlow;
 /// Finds a table by its name in any case: its own spelling, and its columns'.
 pub(super) type Catalog<'a> = dyn Fn(&str) -> Option<(String, Vec<String>)> + 'a;
 
-/// Gives every unquoted name of a statement the spelling of what it refers to, and keeps the digits of its numbers
-/// ([`super::digits`]).
+/// Puts what calls stand for in their places ([`super::defined`]), gives every unquoted name of a statement the spelling
+/// of what it refers to, and keeps the digits of its numbers ([`super::digits`]).
 ///
 /// `catalog` says what tables there are, `callables` what functions.
 ///
@@ -44,6 +44,7 @@ pub fn resolve_names(
         Statement::Change(change) => names.resolve(change.query.as_mut()),
         Statement::Subscribe(subscribe) => names.resolve(subscribe.query.as_mut()),
         Statement::Replay(replay) => names.resolve(replay.query.as_mut()),
+        Statement::Inspect(inspect) => names.resolve(inspect.query.as_mut()),
         Statement::AlterTable { change: AlterTable::DropPartitions(Partitions::Where(query)), .. } => {
             names.resolve(query.as_mut())
         }
@@ -59,6 +60,7 @@ struct Names<'a> {
 
 impl Names<'_> {
     fn resolve(&self, node: &mut impl VisitMut) -> Result<()> {
+        super::defined::expand(node, self.callables)?;
         let mut spellings = Spellings::default();
         let mut work = Work::new(self.callables);
         // The first visitor never breaks off.

@@ -30,7 +30,11 @@ pub(crate) fn unique(names: &[&str], is_folded: bool) -> Vec<String> {
     each.collect()
 }
 
-fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+/// The name, or the first `name_1`, `name_2`, … where it is taken.
+pub(super) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(name) {
+        return name.to_string();
+    }
     let numbered = (1_usize..).map(|number| format!("{name}_{number}"));
     numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default()
 }

@@ -7,16 +7,19 @@
 //! - `millisecond`, `microsecond`, `nanosecond`: the seconds of the minute with their fraction, in that unit;
 //! - `epoch`: all of it in seconds, the nearest double; a year of an interval has 365.25 days, a month beside it 30.
 //!
-//! Of all other types it is DataFusion's, which makes a field of a duration by way of 32 bits of nanoseconds.
+//! Of all other types it is DataFusion's, which makes a field of a duration by way of 32 bits of nanoseconds, with a few
+//! fields of instants that it lacks ([`CalendarField`]).
 
 use super::whole::mean;
+use chrono::{DateTime, Datelike};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array};
 use datafusion::arrow::compute::kernels::cast_utils::IntervalUnit as Unit;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
     DurationSecondType, FieldRef, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit,
-    IntervalYearMonthType, TimeUnit,
+    IntervalYearMonthType, TimeUnit, TimestampNanosecondType,
 };
+
 use datafusion::common::{ScalarValue, exec_err};
 use datafusion::error::Result;
 use datafusion::functions::datetime::date_part;
@@ -76,10 +79,18 @@ impl ScalarUDFImpl for DatePart {
         let [ColumnarValue::Scalar(field), of] = args.args.as_slice() else {
             return self.theirs.invoke_with_args(args);
         };
+        let name = field.try_as_str().flatten().unwrap_or_default();
         if !matches!(of.data_type(), DataType::Duration(_) | DataType::Interval(_)) {
+            if let Some(field) = CalendarField::of(name) {
+                return field.of_value(of);
+            }
+            let usual = usual_name(name).map(|name| ColumnarValue::Scalar(ScalarValue::from(name)));
+            let args = match usual {
+                Some(field) => ScalarFunctionArgs { args: vec![field, of.clone()], ..args },
+                None => args,
+            };
             return self.theirs.invoke_with_args(args);
         }
-        let name = field.try_as_str().flatten().unwrap_or_default();
         let Some(field) = Field::of(name) else {
             return exec_err!("a difference of times has no field '{}'", name.to_lowercase());
         };
@@ -109,6 +120,77 @@ impl ExprPlanner for ExtractFields {
     fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         let function = Arc::new(ScalarUDF::from(DatePart::default()));
         Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+    }
+}
+
+/// The name that DataFusion has for a field with several.
+fn usual_name(name: &str) -> Option<&'static str> {
+    Some(match name.to_lowercase().as_str() {
+        "dayofweek" | "weekday" => "dow",
+        "dayofmonth" => "day",
+        "dayofyear" => "doy",
+        "weekofyear" => "week",
+        _ => return None,
+    })
+}
+
+/// A field of an instant that DataFusion does not know.
+#[derive(Debug, Clone, Copy)]
+enum CalendarField {
+    /// From 1, Monday, to 7.
+    IsoDayOfWeek,
+    Decade,
+    Century,
+    Millennium,
+    /// 1 after Christ, 0 before.
+    Era,
+    IsoYear,
+    /// The ISO year and its week, as in 202452.
+    YearWeek,
+}
+
+impl CalendarField {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name.to_lowercase().as_str() {
+            "isodow" => CalendarField::IsoDayOfWeek,
+            "decade" | "decades" => CalendarField::Decade,
+            "century" | "centuries" => CalendarField::Century,
+            "millennium" | "millennia" => CalendarField::Millennium,
+            "era" => CalendarField::Era,
+            "isoyear" => CalendarField::IsoYear,
+            "yearweek" => CalendarField::YearWeek,
+            _ => return None,
+        })
+    }
+
+    fn of_value(self, value: &ColumnarValue) -> Result<ColumnarValue> {
+        let instant = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        let times = value.cast_to(&instant, None)?;
+        let field = |times: &ArrayRef| -> ArrayRef {
+            let times = times.as_primitive::<TimestampNanosecondType>().iter();
+            Arc::new(times.map(|ns| ns.map(|ns| self.of_time(ns))).collect::<Int32Array>())
+        };
+        Ok(match times {
+            ColumnarValue::Array(times) => ColumnarValue::Array(field(&times)),
+            ColumnarValue::Scalar(time) => {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&field(&time.to_array()?), 0)?)
+            }
+        })
+    }
+
+    fn of_time(self, ns: i64) -> i32 {
+        let date = DateTime::from_timestamp_nanos(ns).date_naive();
+        let year = date.year();
+        let week = date.iso_week();
+        match self {
+            CalendarField::IsoDayOfWeek => date.weekday().number_from_monday() as i32,
+            CalendarField::Decade => year.div_euclid(10),
+            CalendarField::Century => (year - 1).div_euclid(100) + 1,
+            CalendarField::Millennium => (year - 1).div_euclid(1_000) + 1,
+            CalendarField::Era => i32::from(year > 0),
+            CalendarField::IsoYear => week.year(),
+            CalendarField::YearWeek => week.year() * 100 + week.week() as i32,
+        }
     }
 }
 

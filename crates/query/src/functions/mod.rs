@@ -4,9 +4,10 @@
 //! checked for overflow ([`checked`]); aggregates by time (first and last, ohlc and candle, twap, realized_vol), sum and
 //! avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits, min and max where
 //! NaN counts, corr and quantiles that keep their digits, regr_r2 of equal values; the scalars of a quote, a book and of
-//! instants, the fields and the median of differences of times; the window functions of returns and indicators; what
-//! functions are in windows ([`windowed`]); functions of the user's own ([`user`]). Each file's header has the
-//! definitions. Never touches storage.
+//! instants, the fields and the median of differences of times; functions of one row that other databases have
+//! ([`rowwise`]), aggregates that need all values of a group ([`gather`]), and what is another function in other words
+//! ([`defined`]); the window functions of returns and indicators; what functions are in windows ([`windowed`]);
+//! functions of the user's own ([`user`]). Each file's header has the definitions. Never touches storage.
 //!
 //! Enter at [`install`].
 
@@ -18,10 +19,12 @@ mod checked;
 mod correlation;
 mod count_distinct;
 mod date_part;
+mod defined;
 pub(crate) mod documents;
 mod exact;
 mod extreme;
 pub(crate) mod first_last;
+mod gather;
 pub(crate) mod generate_series;
 pub(crate) mod growth;
 pub(crate) mod indicators;
@@ -37,9 +40,11 @@ pub(crate) mod order_key;
 mod pick;
 mod places;
 mod plain;
+mod product;
 pub(crate) mod quantile;
 mod quote;
 mod regression;
+mod rowwise;
 mod slow;
 pub(crate) mod stride;
 mod time_bucket;
@@ -50,7 +55,9 @@ pub(crate) mod whole;
 pub(crate) mod windowed;
 
 pub(crate) use date_part::ExtractFields;
+pub(crate) use defined::{DEFINED, Defined, Is, defined};
 pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
+pub(crate) use rowwise::{TRUNC_LONG, is_long, times_interval};
 pub(crate) use wall_time::AT_TIME_ZONE;
 
 use datafusion::execution::SessionStateBuilder;
@@ -90,11 +97,19 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
         .chain(books)
         .chain(places)
         .map(Arc::new)
+        .chain(rowwise::all())
         .collect()
 }
 
 fn aggregates() -> Vec<Arc<AggregateUDF>> {
-    let plain = [ksum::KSUM, moments::SKEWNESS, moments::KURTOSIS, by_time::twap(), by_time::realized_vol()];
+    let plain = [
+        ksum::KSUM,
+        product::PRODUCT,
+        moments::SKEWNESS,
+        moments::KURTOSIS,
+        by_time::twap(),
+        by_time::realized_vol(),
+    ];
     let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
     let all: [AggregateUDF; 20] = [
         whole::WholeSum::sum().into(),
@@ -118,7 +133,8 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         quantile::Quantile::default().into(),
         approx_percentile_cont_udaf().as_ref().clone().with_aliases(["approx_quantile"]),
     ];
-    all.into_iter().chain(plain).map(Arc::new).collect()
+    let gathered = gather::Gather::all().map(AggregateUDF::from);
+    all.into_iter().chain(plain).chain(gathered).map(Arc::new).collect()
 }
 
 /// `arg_min(x, key)`.

@@ -1,8 +1,8 @@
 //! `ts AT TIME ZONE 'zone'`, which the dialect reads as `at_time_zone(ts, zone)`: what the clocks of a zone showed at
 //! an instant, as a TIMESTAMP of that wall time. A zone is a name of the IANA database or an offset (`+02:00`).
 //!
-//! Every TIMESTAMP is an instant in UTC, so this is the one way there is: an instant that a wall time stands for is
-//! written with its offset ('2024-08-08T09:30-04:00').
+//! Every TIMESTAMP is an instant in UTC, so AT TIME ZONE goes this one way; the other way, from a wall time to the
+//! instant, goes `to_utc(ts, zone)`, and a literal has its offset ('2024-08-08T09:30-04:00').
 
 use chrono::{Offset, TimeZone};
 use datafusion::arrow::array::timezone::Tz;
@@ -67,13 +67,13 @@ impl ScalarUDFImpl for WallTime {
         let times = times.as_primitive::<TimestampNanosecondType>();
         let wall: ArrayRef = match zones {
             ColumnarValue::Scalar(zone) => match zone.try_as_str().flatten() {
-                Some(zone) => Arc::new(of_zone(times, &parsed(zone)?)?),
+                Some(zone) => Arc::new(of_zone(times, &zone_of(zone)?)?),
                 None => Arc::new(TimestampNanosecondArray::new_null(rows)),
             },
             ColumnarValue::Array(zones) => {
                 let zones = zones.as_string::<i32>();
                 let each = times.iter().zip(zones).map(|(time, zone)| match (time, zone) {
-                    (Some(time), Some(zone)) => wall_time(time, &parsed(zone)?).map(Some),
+                    (Some(time), Some(zone)) => wall_time(time, &zone_of(zone)?).map(Some),
                     _ => Ok(None),
                 });
                 Arc::new(each.collect::<Result<TimestampNanosecondArray>>()?)
@@ -86,7 +86,11 @@ impl ScalarUDFImpl for WallTime {
     }
 }
 
-fn parsed(zone: &str) -> Result<Tz> {
+/// The zone of a name.
+///
+/// # Errors
+/// Where there is none of the name.
+pub(super) fn zone_of(zone: &str) -> Result<Tz> {
     zone.parse().map_err(|_| {
         exec_datafusion_err!(
             "there is no time zone '{zone}'; names are those of the IANA database, such as Europe/Berlin"

@@ -8,7 +8,7 @@
 use crate::texts::{UUID_BYTES, no_uuid, uuids_as_text};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder};
 use datafusion::arrow::compute::cast as cast_array;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -21,7 +21,8 @@ use datafusion::logical_expr::{
 use std::sync::{Arc, LazyLock};
 use tickstone_wire::parse_uuid;
 
-/// Types of statements that planning does not know: `UUID`, and PostgreSQL's of its catalog, `oid` and `name`.
+/// Types of statements that planning does not know: `UUID`, PostgreSQL's of its catalog, `oid` and `name`, and the names
+/// that DuckDB has for ours.
 #[derive(Debug)]
 pub(crate) struct OtherTypes;
 
@@ -29,14 +30,23 @@ impl TypePlanner for OtherTypes {
     fn plan_type_field(&self, sql_type: &sqlparser::ast::DataType) -> Result<Option<FieldRef>> {
         let data_type = match sql_type {
             sqlparser::ast::DataType::Uuid => DataType::FixedSizeBinary(UUID_BYTES),
-            sqlparser::ast::DataType::Custom(name, _) => {
-                match name.to_string().trim_matches('"').to_ascii_lowercase().as_str() {
-                    "oid" => DataType::UInt32,
-                    "name" => DataType::Utf8,
-                    _ => return Ok(None),
+            other => match other.to_string().trim_matches('"').to_ascii_lowercase().as_str() {
+                "oid" | "uinteger" => DataType::UInt32,
+                "name" | "bpchar" => DataType::Utf8,
+                "hugeint" | "uhugeint" => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
+                "ubigint" => DataType::UInt64,
+                "usmallint" => DataType::UInt16,
+                "utinyint" => DataType::UInt8,
+                "long" => DataType::Int64,
+                "short" => DataType::Int16,
+                "int1" => DataType::Int8,
+                "logical" => DataType::Boolean,
+                "blob" => DataType::Binary,
+                "datetime" | "timestamp_s" | "timestamp_ms" | "timestamp_us" | "timestamp_ns" => {
+                    DataType::Timestamp(TimeUnit::Nanosecond, None)
                 }
-            }
-            _ => return Ok(None),
+                _ => return Ok(None),
+            },
         };
         Ok(Some(Arc::new(Field::new("", data_type, true))))
     }

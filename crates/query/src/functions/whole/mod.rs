@@ -21,8 +21,8 @@ use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int64Type,
 };
 use datafusion::common::types::{
-    NativeType, logical_float64, logical_int8, logical_int16, logical_int32, logical_int64, logical_uint8,
-    logical_uint16, logical_uint32, logical_uint64,
+    NativeType, logical_boolean, logical_float64, logical_int8, logical_int16, logical_int32, logical_int64,
+    logical_uint8, logical_uint16, logical_uint32, logical_uint64,
 };
 use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::error::Result;
@@ -52,8 +52,8 @@ pub(crate) struct WholeSum {
 impl WholeSum {
     pub(super) fn sum() -> Self {
         let theirs = sum_udaf();
-        let signature = theirs.signature().clone();
-        Self { theirs, mean: false, signature }
+        let signatures = vec![theirs.signature().type_signature.clone(), of_booleans()];
+        Self { theirs, mean: false, signature: Signature::one_of(signatures, Volatility::Immutable) }
     }
 
     pub(super) fn avg() -> Self {
@@ -80,6 +80,7 @@ impl WholeSum {
                 NativeType::Int64,
                 vec![of(logical_int8()), of(logical_int16()), of(logical_int32())],
             ),
+            of_booleans(),
         ];
         let signature = Signature::one_of(signatures, Volatility::Immutable);
         Self { theirs: avg_udaf(), mean: true, signature }
@@ -89,6 +90,15 @@ impl WholeSum {
     fn room(&self, of: Option<&DataType>) -> Option<DataType> {
         of.filter(|_| !self.mean).and_then(wide::room)
     }
+}
+
+/// Conditions are counted: a true one is 1.
+fn of_booleans() -> TypeSignature {
+    TypeSignature::Coercible(vec![Coercion::new_implicit(
+        TypeSignatureClass::Native(logical_int64()),
+        vec![TypeSignatureClass::Native(logical_boolean())],
+        NativeType::Int64,
+    )])
 }
 
 /// Whether sums of this type are ours.

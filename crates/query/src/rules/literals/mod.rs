@@ -8,6 +8,7 @@
 //! brackets it names an interval ([`crate::texts::interval`]). Numbers beside a DECIMAL keep their digits
 //! ([`decimal`]).
 
+use crate::functions::times_interval;
 use crate::rules::uuids;
 use crate::texts::{UUID_BYTES, no_uuid, parse_bytes, parse_instant};
 use chrono::NaiveDate;
@@ -17,7 +18,7 @@ use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err}
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, cast, lit};
 use sqlparser::ast::BinaryOperator;
 use tickstone_wire::parse_uuid;
 
@@ -89,8 +90,8 @@ fn places_as_wanted(mut call: ScalarFunction) -> Transformed<Expr> {
     if changed { Transformed::yes(call) } else { Transformed::no(call) }
 }
 
-/// Reads texts that are compared with a UUID, and writes UUIDs that are put together with texts, while a statement is
-/// planned: the planner asks for the types of both sides then.
+/// Reads texts that are compared with a UUID, and writes UUIDs that are put together with texts, and multiplies
+/// intervals, while a statement is planned: the planner asks for the types of both sides then.
 #[derive(Debug)]
 pub(crate) struct UuidLiterals;
 
@@ -99,6 +100,22 @@ impl ExprPlanner for UuidLiterals {
         use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
         let is_uuid = |expr: &Expr| matches!(wanted(expr, schema), Some(Wanted::Uuid));
         let RawBinaryExpr { op, mut left, mut right } = expr;
+        if matches!(op, BinaryOperator::Multiply | BinaryOperator::Divide) {
+            let is_interval = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Interval(_)));
+            match (is_interval(&left), is_interval(&right), &op) {
+                (true, false, BinaryOperator::Multiply) => {
+                    return Ok(PlannerResult::Planned(times_interval(left, right)));
+                }
+                (false, true, BinaryOperator::Multiply) => {
+                    return Ok(PlannerResult::Planned(times_interval(right, left)));
+                }
+                (true, false, _) => {
+                    let part = cast(lit(1.0), DataType::Float64) / cast(right, DataType::Float64);
+                    return Ok(PlannerResult::Planned(times_interval(left, part)));
+                }
+                _ => {}
+            }
+        }
         if op == BinaryOperator::StringConcat {
             let text = |expr: Expr| if is_uuid(&expr) { uuids::written(expr) } else { expr };
             (left, right) = (text(left), text(right));

@@ -1,0 +1,414 @@
+//! Calls and operators that stand for others ([`crate::functions::defined`]), as what they stand for.
+//!
+//! ```text
+//! count_if(x)                    ->  count(CASE WHEN x THEN 1 END) AS "count_if(x)", in a list of columns
+//! a ^ b, a ** b                  ->  power(CAST(a AS DOUBLE), b)
+//! a // b                         ->  a / b
+//! date_trunc('century', ts)      ->  __trunc_long('century', ts)
+//! ~a                             ->  -1 - a
+//! j -> path, j ->> path          ->  json_extract(j, path), json_extract_string(j, path)
+//! list_filter(l, x -> x > 1)     ->  the same with a lambda
+//! struct_pack(a := 1)            ->  named_struct('a', 1)
+//! {'a': 1}.a                     ->  get_field({'a': 1}, 'a')
+//! ```
+
+use super::calls::{CallableKind, Callables};
+use super::cursor::{Result, parser_error};
+use super::marker::{call, place, simple_name};
+use super::repeated::free_name;
+use super::walks::{each_expr, has_expr, walk_mut};
+use super::{Position, SqlError};
+use crate::functions::{Is, TRUNC_LONG, defined, is_long};
+use sqlparser::ast::{
+    AccessExpr, BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax,
+    OneOrManyWithParens, Select, SelectItem, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+
+/// Functions whose arguments may be lambdas.
+const OF_LAMBDAS: [&str; 9] = [
+    "array_transform",
+    "list_transform",
+    "array_filter",
+    "list_filter",
+    "array_any_match",
+    "list_any_match",
+    "any_match",
+    "array_first",
+    "list_first",
+];
+
+/// Puts what calls and operators stand for in their places.
+///
+/// # Errors
+/// [`SqlError`] at a call with a wrong number of arguments, or with a clause that what it stands for has not.
+pub(super) fn expand(node: &mut impl VisitMut, callables: &Callables<'_>) -> Result<()> {
+    place_lambdas(node);
+    match walk_mut(node, &mut Expand { callables }) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Expand<'a> {
+    callables: &'a Callables<'a>,
+}
+
+impl VisitorMut for Expand<'_> {
+    type Break = SqlError;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        let mut given: Vec<String> = Vec::new();
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && has_expr(expr, &|expr| self.stands_for_other(expr))
+            {
+                let name = free_name(&expr.to_string(), |name| given.iter().any(|other| other == name));
+                given.push(name.clone());
+                let alias = Ident::with_quote('"', name);
+                let expr = std::mem::replace(expr, Expr::value(Value::Null));
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        sign_the_base(expr);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match self.mend(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+impl Expand<'_> {
+    /// Whether an expression is one that is put in other words, and would have another name then.
+    fn stands_for_other(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::BinaryOp { op, .. } => matches!(
+                op,
+                BinaryOperator::BitwiseXor
+                    | BinaryOperator::DuckIntegerDivide
+                    | BinaryOperator::Arrow
+                    | BinaryOperator::LongArrow
+            ),
+            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, .. } => true,
+            Expr::CompoundFieldAccess { root, .. } => is_made(root),
+            Expr::Function(function) => {
+                self.definition(function).is_some()
+                    || is_struct_pack(function)
+                    || long_unit(function).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// What a call stands for, where its name is none of the session's own functions.
+    fn definition(&self, function: &Function) -> Option<&'static [crate::functions::Defined]> {
+        let name = simple_name(&function.name)?.to_lowercase();
+        let found = defined(&name);
+        (!found.is_empty() && (self.callables)(&name).is_none()).then_some(found)
+    }
+
+    fn mend(&self, expr: &mut Expr) -> Result<()> {
+        let taken = |expr: &mut Box<Expr>| std::mem::replace(expr.as_mut(), Expr::value(Value::Null));
+        match expr {
+            Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor, right } => {
+                *expr = power(taken(left), taken(right));
+            }
+            Expr::BinaryOp { op: op @ BinaryOperator::DuckIntegerDivide, .. } => *op = BinaryOperator::Divide,
+            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
+                let minus_one = Expr::value(Value::Number("-1".to_string(), false));
+                let left = Box::new(Expr::Nested(Box::new(minus_one)));
+                let right = Box::new(Expr::Nested(Box::new(taken(inner))));
+                *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Minus, right }));
+            }
+            Expr::BinaryOp { left, op: op @ (BinaryOperator::Arrow | BinaryOperator::LongArrow), right } => {
+                let name = match op {
+                    BinaryOperator::Arrow => "json_extract",
+                    _ => "json_extract_string",
+                };
+                *expr = call(name, vec![taken(left), taken(right)]);
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                if let (true, [AccessExpr::Dot(Expr::Identifier(field))]) =
+                    (is_made(root), access_chain.as_slice())
+                {
+                    let field = Expr::value(Value::SingleQuotedString(field.value.clone()));
+                    *expr = call("get_field", vec![taken(root), field]);
+                }
+            }
+            Expr::Function(function) => {
+                if let Some(made) = self.call(function)? {
+                    *expr = made;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A call in other words.
+    fn call(&self, function: &mut Function) -> Result<Option<Expr>> {
+        if is_struct_pack(function) {
+            return Ok(struct_pack(function));
+        }
+        if let Some(unit) = unit_of_trunc(function)
+            && let Some(one) = one_unit(unit)
+        {
+            *unit = one.to_string();
+        }
+        if long_unit(function).is_some() {
+            function.name = vec![Ident { value: TRUNC_LONG.to_string(), ..ident(function) }].into();
+            return Ok(None);
+        }
+        let Some(found) = self.definition(function) else { return Ok(None) };
+        let count = match &function.args {
+            FunctionArguments::List(list) => list.args.len(),
+            _ => 0,
+        };
+        let (mut counts, mut other) = (Vec::new(), None);
+        for definition in found {
+            match definition.is {
+                Is::Of(arguments, expression) if arguments == count => {
+                    return self.body(function, expression).map(Some);
+                }
+                Is::Of(arguments, _) => counts.push(arguments),
+                Is::Named(name) => other = Some(name),
+            }
+        }
+        if let Some(name) = other {
+            function.name = vec![Ident { value: name.to_string(), ..ident(function) }].into();
+            return self.call(function);
+        }
+        let wanted = counts.first().copied().unwrap_or_default();
+        let s = if wanted == 1 { "" } else { "s" };
+        let message = format!("{} takes {wanted} argument{s}, not {count}", found[0].name);
+        Err(SqlError::new(message, place(&function.name)))
+    }
+
+    /// An expression of the arguments of a call.
+    fn body(&self, function: &mut Function, expression: &'static str) -> Result<Expr> {
+        let name = simple_name(&function.name).unwrap_or_default().to_lowercase();
+        let at = place(&function.name);
+        let refuse = |clause: &str| Err(SqlError::new(format!("{name} takes no {clause}"), at));
+        let mut args = Vec::new();
+        if let FunctionArguments::List(list) = &mut function.args {
+            if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+                return refuse("DISTINCT");
+            }
+            if !list.clauses.is_empty() {
+                return refuse("ORDER BY or IGNORE NULLS");
+            }
+            for arg in list.args.drain(..) {
+                match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) => args.push(arg),
+                    other => {
+                        return Err(SqlError::new(
+                            format!("{name} does not take '{other}' as an argument"),
+                            at,
+                        ));
+                    }
+                }
+            }
+        }
+        if !function.within_group.is_empty() {
+            return refuse("WITHIN GROUP");
+        }
+        let mut made = parsed(expression)?;
+        let (filter, over) = (function.filter.take(), function.over.take());
+        let mut aggregates = 0;
+        each_expr(&mut made, &mut |expr| match expr {
+            Expr::Function(inner) => {
+                let of = simple_name(&inner.name).and_then(|name| (self.callables)(name));
+                if of.is_some_and(|of| of.kind == CallableKind::Aggregate) {
+                    aggregates += 1;
+                    (inner.filter, inner.over) = (filter.clone(), over.clone());
+                }
+            }
+            Expr::Identifier(parameter) => {
+                let number =
+                    parameter.value.strip_prefix("__").and_then(|number| number.parse::<usize>().ok());
+                if let Some(arg) = number.and_then(|number| args.get(number - 1)) {
+                    *expr = Expr::Nested(Box::new(arg.clone()));
+                }
+            }
+            _ => {}
+        });
+        match aggregates {
+            0 if filter.is_some() => refuse("FILTER: it is a function of one row"),
+            0 if over.is_some() => refuse("OVER: it is a function of one row"),
+            _ => Ok(Expr::Nested(Box::new(made))),
+        }
+    }
+}
+
+/// Whether an expression makes a struct, and is no column.
+fn is_made(expr: &Expr) -> bool {
+    matches!(expr, Expr::Dictionary(_) | Expr::Function(_))
+}
+
+fn ident(function: &Function) -> Ident {
+    let first = function.name.0.last().and_then(|part| part.as_ident());
+    first.cloned().unwrap_or_else(|| Ident::new(""))
+}
+
+/// The tree of an expression; each is read once.
+fn parsed(expression: &'static str) -> Result<Expr> {
+    static READ: Mutex<Option<HashMap<&'static str, Expr>>> = Mutex::new(None);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = read.get_or_insert_default();
+    if let Some(expr) = read.get(expression) {
+        return Ok(expr.clone());
+    }
+    let made = Parser::new(&GenericDialect {}).try_with_sql(expression);
+    let made =
+        made.and_then(|mut parser| parser.parse_expr()).map_err(|e| parser_error(e, Position::default()))?;
+    read.insert(expression, made.clone());
+    Ok(made)
+}
+
+fn power(base: Expr, exponent: Expr) -> Expr {
+    let base = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(base),
+        data_type: DataType::DoublePrecision,
+        array: false,
+        format: None,
+    };
+    call("power", vec![base, exponent])
+}
+
+/// `-a ^ b` as `(-a) ^ b`: a sign before a power is its base's, as in PostgreSQL and DuckDB.
+fn sign_the_base(expr: &mut Expr) {
+    let Expr::UnaryOp { op: UnaryOperator::Minus, expr: power } = expr else { return };
+    let is_power = |expr: &Expr| matches!(expr, Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. });
+    if !is_power(power) {
+        return;
+    }
+    let mut power = std::mem::replace(power.as_mut(), Expr::value(Value::Null));
+    let mut base = &mut power;
+    while is_power(base) {
+        let Expr::BinaryOp { left, .. } = base else { return };
+        base = left;
+    }
+    let inner = std::mem::replace(base, Expr::value(Value::Null));
+    *base = Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(inner) };
+    *expr = power;
+}
+
+/// The unit of a `date_trunc`.
+fn unit_of_trunc(function: &mut Function) -> Option<&mut String> {
+    let is_trunc = ["date_trunc", "datetrunc"]
+        .iter()
+        .any(|name| simple_name(&function.name).is_some_and(|called| called.eq_ignore_ascii_case(name)));
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    match list.args.first_mut()? {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) if is_trunc => match &mut value.value
+        {
+            Value::SingleQuotedString(unit) => Some(unit),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The unit of a `date_trunc` that is longer than a year, which DataFusion does not know.
+fn long_unit(function: &Function) -> Option<String> {
+    unit_of_trunc(&mut function.clone()).filter(|unit| is_long(unit)).cloned()
+}
+
+/// The one name that DataFusion has for a unit.
+fn one_unit(unit: &str) -> Option<&'static str> {
+    let unit = unit.to_lowercase();
+    let singular = unit.strip_suffix('s').unwrap_or(&unit);
+    let known =
+        ["microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"];
+    known.into_iter().find(|known| *known == singular)
+}
+
+fn is_struct_pack(function: &Function) -> bool {
+    simple_name(&function.name).is_some_and(|name| name.eq_ignore_ascii_case("struct_pack"))
+}
+
+/// `struct_pack(a := 1, b := 2)`.
+fn struct_pack(function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let mut args = Vec::new();
+    for arg in &list.args {
+        let (name, value) = match arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name.value.clone(), value),
+            FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            } => (name.value.clone(), value),
+            _ => return None,
+        };
+        args.extend([Expr::value(Value::SingleQuotedString(name)), value.clone()]);
+    }
+    Some(call("named_struct", args))
+}
+
+/// Makes lambdas of the arguments that are written so. The arrow is read as the operator of JSON first, which binds
+/// its right side more tightly: `x -> x > 1` comes as `(x -> x) > 1`, and is all that follows the arrow.
+fn place_lambdas(node: &mut impl VisitMut) {
+    each_expr(node, &mut |expr| {
+        let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else { return };
+        let is_one = |name: &str| OF_LAMBDAS.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if !simple_name(name).is_some_and(is_one) {
+            return;
+        }
+        for arg in &mut list.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(body)) = arg
+                && let Some(params) = take_parameters(body)
+            {
+                let body = Box::new(std::mem::replace(body, Expr::value(Value::Null)));
+                let lambda = LambdaFunction { params, body, syntax: LambdaSyntax::Arrow };
+                *arg = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(lambda)));
+            }
+        }
+    });
+}
+
+/// Takes what stands before an arrow at the very beginning of an expression out of it, where it is a name or several
+/// in brackets.
+fn take_parameters(expr: &mut Expr) -> Option<OneOrManyWithParens<LambdaFunctionParameter>> {
+    let parameter = |expr: &Expr| match expr {
+        Expr::Identifier(name) => Some(LambdaFunctionParameter { name: name.clone(), data_type: None }),
+        _ => None,
+    };
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::Arrow, right } => {
+            let params = match left.as_ref() {
+                Expr::Tuple(names) => {
+                    OneOrManyWithParens::Many(names.iter().map(parameter).collect::<Option<_>>()?)
+                }
+                Expr::Nested(name) => OneOrManyWithParens::One(parameter(name)?),
+                name => OneOrManyWithParens::One(parameter(name)?),
+            };
+            let body = std::mem::replace(right.as_mut(), Expr::value(Value::Null));
+            *expr = body;
+            Some(params)
+        }
+        Expr::BinaryOp { left: first, .. }
+        | Expr::Like { expr: first, .. }
+        | Expr::ILike { expr: first, .. }
+        | Expr::Between { expr: first, .. }
+        | Expr::InList { expr: first, .. }
+        | Expr::IsNull(first)
+        | Expr::IsNotNull(first)
+        | Expr::Cast { kind: CastKind::DoubleColon, expr: first, .. } => take_parameters(first),
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! Functions of numbers.
+
+use super::{Rowwise, valid_rows};
+use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::datatypes::{
+    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+};
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, ScalarUDF};
+use std::sync::Arc;
+
+const DAY_NS: f64 = 86_400e9;
+
+pub(super) const ALL: &[Rowwise] = &[
+    Rowwise {
+        name: "sign",
+        usage: "sign(x)",
+        about: "-1, 0 or 1: the sign of a number; 0 of NaN",
+        takes: one_number,
+        gives: |_| DataType::Int64,
+        value: |args| {
+            let sign = |x: f64| i64::from(x > 0.0) - i64::from(x < 0.0);
+            Ok(Arc::new(doubles(args).map(|x| x.map(sign)).collect::<Int64Array>()))
+        },
+    },
+    Rowwise {
+        name: "isinf",
+        usage: "isinf(x)",
+        about: "whether a number is infinite",
+        takes: one_number,
+        gives: |_| DataType::Boolean,
+        value: |args| Ok(Arc::new(doubles(args).map(|x| x.map(f64::is_infinite)).collect::<BooleanArray>())),
+    },
+    Rowwise {
+        name: "isfinite",
+        usage: "isfinite(x)",
+        about: "whether a number is neither infinite nor NaN",
+        takes: one_number,
+        gives: |_| DataType::Boolean,
+        value: |args| Ok(Arc::new(doubles(args).map(|x| x.map(f64::is_finite)).collect::<BooleanArray>())),
+    },
+    Rowwise {
+        name: "bit_count",
+        usage: "bit_count(n)",
+        about: "how many bits of a whole number are set",
+        takes: |types| match types {
+            [of] if of.is_integer() || of.is_null() => Some(vec![DataType::Int64]),
+            _ => None,
+        },
+        gives: |_| DataType::Int64,
+        value: |args| {
+            let bits = args[0].as_primitive::<Int64Type>().iter();
+            Ok(Arc::new(bits.map(|n| n.map(|n| i64::from(n.count_ones()))).collect::<Int64Array>()))
+        },
+    },
+    Rowwise {
+        name: TIMES,
+        usage: "__times(interval, n)",
+        about: "an INTERVAL as often as a number says",
+        takes: |types| match types {
+            [DataType::Interval(_) | DataType::Null, n] if n.is_numeric() || n.is_null() => {
+                Some(vec![DataType::Interval(IntervalUnit::MonthDayNano), DataType::Float64])
+            }
+            _ => None,
+        },
+        gives: |_| DataType::Interval(IntervalUnit::MonthDayNano),
+        value: |args| {
+            let intervals = args[0].as_primitive::<IntervalMonthDayNanoType>();
+            let numbers = args[1].as_primitive::<Float64Type>();
+            let rows = valid_rows(args)
+                .map(|row| row.map(|row| multiplied(intervals.value(row), numbers.value(row))).transpose());
+            Ok(Arc::new(rows.collect::<Result<IntervalMonthDayNanoArray>>()?))
+        },
+    },
+];
+
+const TIMES: &str = "__times";
+
+/// The call that multiplies an interval by a number.
+pub(crate) fn times(interval: Expr, number: Expr) -> Expr {
+    let of = ALL.iter().find(|of| of.name == TIMES).expect("it is in the table");
+    ScalarUDF::from(super::Function::new(of)).call(vec![interval, number])
+}
+
+fn one_number(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [of] if of.is_numeric() || of.is_null() => Some(vec![DataType::Float64]),
+        _ => None,
+    }
+}
+
+fn doubles(args: &[ArrayRef]) -> impl Iterator<Item = Option<f64>> {
+    args[0].as_primitive::<Float64Type>().iter()
+}
+
+/// An interval by a number: months and days that do not come out whole go on as days and time, a month of 30 days, as
+/// in PostgreSQL.
+fn multiplied(of: IntervalMonthDayNano, by: f64) -> Result<IntervalMonthDayNano> {
+    let too_long = || exec_datafusion_err!("the interval is longer than INTERVAL can hold");
+    let whole =
+        |x: f64, most: f64| (x.is_finite() && x.abs() <= most).then_some(x.trunc()).ok_or_else(too_long);
+    let months = f64::from(of.months) * by;
+    let whole_months = whole(months, f64::from(i32::MAX))?;
+    let days = f64::from(of.days) * by + (months - whole_months) * 30.0;
+    let whole_days = whole(days, f64::from(i32::MAX))?;
+    let rest = (days - whole_days) * DAY_NS;
+    let nanos = match (by.fract() == 0.0, rest == 0.0) {
+        // No digit of a whole multiple is lost.
+        (true, true) if by.abs() < 9e15 => of.nanoseconds.checked_mul(by as i64).ok_or_else(too_long)?,
+        _ => whole((of.nanoseconds as f64 * by + rest).round(), 9.2e18)? as i64,
+    };
+    Ok(IntervalMonthDayNano::new(whole_months as i32, whole_days as i32, nanos))
+}

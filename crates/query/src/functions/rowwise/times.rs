@@ -1,0 +1,475 @@
+//! Functions of instants. All are of UTC but for the argument of `to_utc`.
+//!
+//! Formats are those of `strftime` in C, with DuckDB's `%f` (6 digits of the second), `%g` (3) and `%n` (9).
+
+use super::super::wall_time::zone_of;
+use super::{Rowwise, is_text, valid_rows};
+use chrono::format::{Item, Parsed, StrftimeItems, parse};
+use chrono::{
+    DateTime, Datelike, Days, LocalResult, Months, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone,
+    Weekday,
+};
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, StringBuilder, TimestampNanosecondArray,
+};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
+use datafusion::common::{exec_datafusion_err, exec_err};
+use datafusion::error::{DataFusionError, Result};
+use std::fmt::Write;
+use std::sync::Arc;
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
+const INSTANT: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
+
+pub(super) const ALL: &[Rowwise] = &[
+    Rowwise {
+        name: "strftime",
+        usage: "strftime(ts, format)",
+        about: "an instant as a text of a format: strftime(ts, '%Y-%m-%d %H:%M:%S.%f')",
+        takes: |types| match types {
+            [of, format] if is_time(of) && is_text(format) => Some(vec![INSTANT, DataType::Utf8]),
+            [format, of] if is_text(format) && is_time(of) => Some(vec![DataType::Utf8, INSTANT]),
+            _ => None,
+        },
+        gives: |_| DataType::Utf8,
+        value: formatted,
+    },
+    Rowwise {
+        name: "strptime",
+        usage: "strptime(text, format)",
+        about: "the instant that a text of a format names; what the format lacks is that of 1900-01-01T00:00",
+        takes: two_texts,
+        gives: |_| INSTANT,
+        value: |args| {
+            let instants = valid_rows(args).map(|row| row.map(|row| parsed(args, row)).transpose());
+            Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
+        },
+    },
+    Rowwise {
+        name: "try_strptime",
+        usage: "try_strptime(text, format)",
+        about: "as strptime, NULL where the text is not of the format",
+        takes: two_texts,
+        gives: |_| INSTANT,
+        value: |args| {
+            let instants = valid_rows(args).map(|row| row.and_then(|row| parsed(args, row).ok()));
+            Ok(Arc::new(instants.collect::<TimestampNanosecondArray>()))
+        },
+    },
+    Rowwise {
+        name: "date_diff",
+        usage: "date_diff(unit, from, to)",
+        about: "how many boundaries of a unit (year, quarter, month, week, day, hour, … nanosecond) lie between two instants",
+        takes: unit_and_times,
+        gives: |_| DataType::Int64,
+        value: |args| between(args, Unit::boundaries),
+    },
+    Rowwise {
+        name: "date_sub",
+        usage: "date_sub(unit, from, to)",
+        about: "how many whole units lie between two instants",
+        takes: unit_and_times,
+        gives: |_| DataType::Int64,
+        value: |args| between(args, Unit::whole),
+    },
+    Rowwise {
+        name: "make_timestamp",
+        usage: "make_timestamp(year, month, day, hour, minute, second) or make_timestamp(microseconds)",
+        about: "the instant of a date and a time of day, or of microseconds since 1970",
+        takes: |types| match types {
+            [us] if us.is_integer() || us.is_null() => Some(vec![DataType::Int64]),
+            [whole @ .., second] if whole.len() == 5 && second.is_numeric() => {
+                let mut takes = vec![DataType::Int64; 5];
+                takes.push(DataType::Float64);
+                whole.iter().all(|of| of.is_integer() || of.is_null()).then_some(takes)
+            }
+            _ => None,
+        },
+        gives: |_| INSTANT,
+        value: |args| {
+            let number = |at: usize, row: usize| args[at].as_primitive::<Int64Type>().value(row);
+            let made = |row: usize| match args {
+                [_] => number(0, row).checked_mul(1_000).ok_or_else(outside),
+                _ => {
+                    let fields = [0, 1, 2, 3, 4].map(|at| number(at, row));
+                    of_fields(fields, args[5].as_primitive::<Float64Type>().value(row))
+                }
+            };
+            let instants = valid_rows(args).map(|row| row.map(made).transpose());
+            Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
+        },
+    },
+    Rowwise {
+        name: "epoch_ms",
+        usage: "epoch_ms(ts) or epoch_ms(n)",
+        about: "whole milliseconds since 1970, rounded down; of a number the instant",
+        takes: time_or_number,
+        gives: the_other,
+        value: |args| since_epoch(args, 1_000_000),
+    },
+    Rowwise {
+        name: "epoch_us",
+        usage: "epoch_us(ts) or epoch_us(n)",
+        about: "whole microseconds since 1970, rounded down; of a number the instant",
+        takes: time_or_number,
+        gives: the_other,
+        value: |args| since_epoch(args, 1_000),
+    },
+    Rowwise {
+        name: "epoch_ns",
+        usage: "epoch_ns(ts) or epoch_ns(n)",
+        about: "nanoseconds since 1970; of a number the instant",
+        takes: time_or_number,
+        gives: the_other,
+        value: |args| since_epoch(args, 1),
+    },
+    Rowwise {
+        name: "to_utc",
+        usage: "to_utc(ts, zone)",
+        about: "the instant at which the clocks of a zone showed a wall time; of two the first, in a gap as the offset before it has it",
+        takes: |types| match types {
+            [of, zone] if (is_time(of) || is_text(of)) && is_text(zone) => {
+                Some(vec![INSTANT, DataType::Utf8])
+            }
+            _ => None,
+        },
+        gives: |_| INSTANT,
+        value: |args| {
+            let (times, zones) =
+                (args[0].as_primitive::<TimestampNanosecondType>(), args[1].as_string::<i32>());
+            let mut zone: Option<(&str, Tz)> = None;
+            let mut one = |row: usize| {
+                let name = zones.value(row);
+                let known = match zone {
+                    Some((known, of)) if known == name => of,
+                    _ => zone.insert((name, zone_of(name)?)).1,
+                };
+                of_wall_time(times.value(row), &known)
+            };
+            let instants = valid_rows(args).map(|row| row.map(&mut one).transpose());
+            Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
+        },
+    },
+    Rowwise {
+        name: TRUNC_LONG,
+        usage: "date_trunc(unit, ts)",
+        about: "the start of the decade, century, millennium or ISO year that an instant is in",
+        takes: |types| match types {
+            [unit, of] if is_text(unit) && (is_time(of) || is_text(of)) => {
+                Some(vec![DataType::Utf8, INSTANT])
+            }
+            _ => None,
+        },
+        gives: |_| INSTANT,
+        value: |args| {
+            let (units, times) =
+                (args[0].as_string::<i32>(), args[1].as_primitive::<TimestampNanosecondType>());
+            let starts = valid_rows(args)
+                .map(|row| row.map(|row| start_of(units.value(row), times.value(row))).transpose());
+            Ok(Arc::new(starts.collect::<Result<TimestampNanosecondArray>>()?))
+        },
+    },
+];
+
+/// `date_trunc` to units longer than a year.
+pub(crate) const TRUNC_LONG: &str = "__trunc_long";
+
+/// Whether a unit is one of those.
+pub(crate) fn is_long(unit: &str) -> bool {
+    let unit = unit.to_lowercase();
+    unit == "isoyear" || matches!(Unit::of(&unit), Some(Unit::Months(months)) if months > 12)
+}
+
+/// The start of a unit that an instant is in: centuries from the years 1800, 1900, …, as in DuckDB.
+fn start_of(unit: &str, ns: i64) -> Result<i64> {
+    let date = DateTime::from_timestamp_nanos(ns).date_naive();
+    let start = match Unit::of(unit) {
+        Some(Unit::Months(months)) => {
+            let years = i32::try_from(months / 12).unwrap_or(1);
+            NaiveDate::from_ymd_opt(date.year().div_euclid(years) * years, 1, 1)
+        }
+        _ => NaiveDate::from_isoywd_opt(date.iso_week().year(), 1, Weekday::Mon),
+    };
+    let start = start.and_then(|start| start.and_time(NaiveTime::MIN).and_utc().timestamp_nanos_opt());
+    start.ok_or_else(outside)
+}
+
+fn outside() -> DataFusionError {
+    exec_datafusion_err!("the instant lies outside the years 1677 to 2262")
+}
+
+fn is_time(of: &DataType) -> bool {
+    matches!(of, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64)
+}
+
+fn two_texts(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [text, format] if is_text(text) && is_text(format) => Some(vec![DataType::Utf8; 2]),
+        _ => None,
+    }
+}
+
+fn unit_and_times(types: &[DataType]) -> Option<Vec<DataType>> {
+    let is_instant = |of: &DataType| is_time(of) || is_text(of);
+    match types {
+        [unit, from, to] if is_text(unit) && is_instant(from) && is_instant(to) => {
+            Some(vec![DataType::Utf8, INSTANT, INSTANT])
+        }
+        _ => None,
+    }
+}
+
+fn time_or_number(types: &[DataType]) -> Option<Vec<DataType>> {
+    match types {
+        [of] if is_time(of) => Some(vec![INSTANT]),
+        [of] if of.is_integer() || of.is_null() => Some(vec![DataType::Int64]),
+        _ => None,
+    }
+}
+
+fn the_other(types: &[DataType]) -> DataType {
+    match types {
+        [of] if is_time(of) => DataType::Int64,
+        _ => INSTANT,
+    }
+}
+
+fn since_epoch(args: &[ArrayRef], unit_ns: i64) -> Result<ArrayRef> {
+    if let Some(times) = args[0].as_primitive_opt::<TimestampNanosecondType>() {
+        let since = times.iter().map(|ns| ns.map(|ns| ns.div_euclid(unit_ns)));
+        return Ok(Arc::new(since.collect::<Int64Array>()));
+    }
+    let numbers = args[0].as_primitive::<Int64Type>().iter();
+    let instants = numbers.map(|n| n.map(|n| n.checked_mul(unit_ns).ok_or_else(outside)).transpose());
+    Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
+}
+
+/// A format in the words of chrono.
+fn translated(format: &str, reading: bool) -> String {
+    let mut made = String::with_capacity(format.len());
+    let mut rest = format.chars();
+    while let Some(c) = rest.next() {
+        if c != '%' {
+            made.push(c);
+            continue;
+        }
+        match rest.next() {
+            // Digits after a point, however many there are.
+            Some('f' | 'g' | 'n') if reading && made.ends_with('.') => {
+                made.pop();
+                made.push_str("%.f");
+            }
+            Some('f') => made.push_str("%6f"),
+            Some('g') => made.push_str("%3f"),
+            Some('n') => made.push_str("%9f"),
+            Some('c') => made.push_str("%Y-%m-%d %H:%M:%S"),
+            Some('x') => made.push_str("%Y-%m-%d"),
+            Some('X') => made.push_str("%H:%M:%S"),
+            Some(other) => made.extend(['%', other]),
+            None => made.push('%'),
+        }
+    }
+    made
+}
+
+fn formatted(args: &[ArrayRef]) -> Result<ArrayRef> {
+    // Both orders are usual.
+    let (times, formats) = match args[0].data_type() {
+        DataType::Utf8 => (&args[1], &args[0]),
+        _ => (&args[0], &args[1]),
+    };
+    let (times, formats) = (times.as_primitive::<TimestampNanosecondType>(), formats.as_string::<i32>());
+    let mut made = StringBuilder::with_capacity(times.len(), times.len() * 20);
+    let (mut last, mut text): (Option<(&str, String)>, _) = (None, String::new());
+    for row in valid_rows(args) {
+        let Some(row) = row else {
+            made.append_null();
+            continue;
+        };
+        let format = formats.value(row);
+        let known = match last.take() {
+            Some((known, of)) if known == format => last.insert((known, of)),
+            _ => last.insert((format, translated(format, false))),
+        };
+        let items = StrftimeItems::new(&known.1);
+        if items.clone().any(|item| item == Item::Error) {
+            return exec_err!("'{format}' is no format of strftime, such as '%Y-%m-%d %H:%M:%S.%f'");
+        }
+        text.clear();
+        let time = DateTime::from_timestamp_nanos(times.value(row));
+        write!(text, "{}", time.format_with_items(items))
+            .map_err(|_| exec_datafusion_err!("'{format}' asks for what an instant does not have"))?;
+        made.append_value(&text);
+    }
+    Ok(Arc::new(made.finish()))
+}
+
+fn parsed(args: &[ArrayRef], row: usize) -> Result<i64> {
+    let (text, format) = (args[0].as_string::<i32>().value(row), args[1].as_string::<i32>().value(row));
+    let refused = |what: &dyn std::fmt::Display| {
+        exec_datafusion_err!("'{text}' is not of the format '{format}': {what}")
+    };
+    let translated = translated(format, true);
+    let items = StrftimeItems::new(&translated);
+    if items.clone().any(|item| item == Item::Error) {
+        return exec_err!("'{format}' is no format of strptime, such as '%Y-%m-%d %H:%M:%S.%f'");
+    }
+    let mut found = Parsed::new();
+    parse(&mut found, text, items).map_err(|error| refused(&error))?;
+    if found.timestamp().is_none() {
+        let named = found.ordinal().is_some()
+            || found.isoyear().is_some()
+            || found.isoweek().is_some()
+            || found.week_from_mon().is_some()
+            || found.week_from_sun().is_some();
+        if !named {
+            if found.year().is_none() && found.year_mod_100().is_none() {
+                found.set_year(1900).map_err(|error| refused(&error))?;
+            }
+            if found.month().is_none() {
+                found.set_month(1).map_err(|error| refused(&error))?;
+            }
+            if found.day().is_none() && found.weekday().is_none() {
+                found.set_day(1).map_err(|error| refused(&error))?;
+            }
+        }
+        match (found.hour_div_12(), found.hour_mod_12()) {
+            (None, None) => found.set_hour(0).map_err(|error| refused(&error))?,
+            (None, Some(_)) => found.set_ampm(false).map_err(|error| refused(&error))?,
+            _ => {}
+        }
+        if found.minute().is_none() {
+            found.set_minute(0).map_err(|error| refused(&error))?;
+        }
+    }
+    let offset = found.offset().unwrap_or(0);
+    let time = found.to_naive_datetime_with_offset(offset).map_err(|error| refused(&error))?;
+    let utc = time - chrono::TimeDelta::seconds(i64::from(offset));
+    utc.and_utc().timestamp_nanos_opt().ok_or_else(outside)
+}
+
+/// The instant of `[year, month, day, hour, minute]` and seconds.
+fn of_fields([year, month, day, hour, minute]: [i64; 5], second: f64) -> Result<i64> {
+    let no_date = || exec_datafusion_err!("{year:04}-{month:02}-{day:02} is no date");
+    let no_time = || exec_datafusion_err!("{hour:02}:{minute:02}:{second} is no time of day");
+    let unsigned = |n: i64| u32::try_from(n).ok();
+    let date = i32::try_from(year)
+        .ok()
+        .zip(unsigned(month).zip(unsigned(day)))
+        .and_then(|(year, (month, day))| NaiveDate::from_ymd_opt(year, month, day))
+        .ok_or_else(no_date)?;
+    if !(0.0..60.0).contains(&second) {
+        return Err(no_time());
+    }
+    let time = unsigned(hour)
+        .zip(unsigned(minute))
+        .and_then(|(hour, minute)| NaiveTime::from_hms_opt(hour, minute, 0))
+        .ok_or_else(no_time)?;
+    let start = date.and_time(time).and_utc().timestamp_nanos_opt().ok_or_else(outside)?;
+    start.checked_add((second * SECOND as f64).round() as i64).ok_or_else(outside)
+}
+
+fn of_wall_time(wall: i64, zone: &Tz) -> Result<i64> {
+    let local = DateTime::from_timestamp_nanos(wall).naive_utc();
+    let before = || {
+        let earlier = local.checked_sub_days(Days::new(1)).unwrap_or(NaiveDateTime::MIN);
+        zone.offset_from_local_datetime(&earlier).earliest().map(|offset| offset.fix())
+    };
+    let offset = match zone.offset_from_local_datetime(&local) {
+        LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => Some(offset.fix()),
+        LocalResult::None => before(),
+    };
+    let seconds = offset.map_or(0, |offset| offset.local_minus_utc());
+    wall.checked_sub(i64::from(seconds) * SECOND).ok_or_else(outside)
+}
+
+/// A unit of time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Unit {
+    /// So many nanoseconds; the first begins so many before 1970.
+    Fixed(i64, i64),
+    Months(i64),
+}
+
+impl Unit {
+    /// The unit of this name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        const HOUR: i64 = 3_600 * SECOND;
+        let name = name.to_lowercase();
+        Some(match name.as_str() {
+            "nanosecond" | "nanoseconds" | "ns" => Unit::Fixed(1, 0),
+            "microsecond" | "microseconds" | "us" | "usec" | "usecs" => Unit::Fixed(1_000, 0),
+            "millisecond" | "milliseconds" | "ms" | "msec" | "msecs" => Unit::Fixed(1_000_000, 0),
+            "second" | "seconds" | "sec" | "secs" | "s" => Unit::Fixed(SECOND, 0),
+            "minute" | "minutes" | "min" | "mins" | "m" => Unit::Fixed(60 * SECOND, 0),
+            "hour" | "hours" | "hr" | "hrs" | "h" => Unit::Fixed(HOUR, 0),
+            "day" | "days" | "d" | "dayofmonth" => Unit::Fixed(DAY, 0),
+            // 1970 began on a Thursday.
+            "week" | "weeks" | "w" | "weekofyear" => Unit::Fixed(7 * DAY, 3 * DAY),
+            "month" | "months" | "mon" | "mons" => Unit::Months(1),
+            "quarter" | "quarters" => Unit::Months(3),
+            "year" | "years" | "yr" | "yrs" | "y" => Unit::Months(12),
+            "decade" | "decades" | "dec" | "decs" => Unit::Months(120),
+            "century" | "centuries" | "cent" | "c" => Unit::Months(1_200),
+            "millennium" | "millennia" | "mil" | "mils" => Unit::Months(12_000),
+            _ => return None,
+        })
+    }
+
+    /// Boundaries after `from`, up to `to`.
+    fn boundaries(self, from: i64, to: i64) -> i64 {
+        let place = |ns: i64| match self {
+            Unit::Fixed(length, before) => {
+                (i128::from(ns) + i128::from(before)).div_euclid(length.into()) as i64
+            }
+            Unit::Months(months) => months_of(ns).div_euclid(months),
+        };
+        place(to).saturating_sub(place(from))
+    }
+
+    /// Whole units from one to the other.
+    fn whole(self, from: i64, to: i64) -> i64 {
+        if from > to {
+            return -self.whole(to, from);
+        }
+        match self {
+            Unit::Fixed(length, _) => {
+                i64::try_from((i128::from(to) - i128::from(from)) / i128::from(length)).unwrap_or(i64::MAX)
+            }
+            Unit::Months(months) => {
+                let (start, end) = (DateTime::from_timestamp_nanos(from), DateTime::from_timestamp_nanos(to));
+                let between = months_of(to) - months_of(from);
+                let reached =
+                    u32::try_from(between).ok().and_then(|n| start.checked_add_months(Months::new(n)));
+                let whole = match reached {
+                    Some(reached) if reached <= end => between,
+                    _ => between - 1,
+                };
+                whole / months
+            }
+        }
+    }
+}
+
+/// Months since the year 0.
+fn months_of(ns: i64) -> i64 {
+    let time = DateTime::from_timestamp_nanos(ns);
+    i64::from(time.year()) * 12 + i64::from(time.month0())
+}
+
+fn between(args: &[ArrayRef], count: fn(Unit, i64, i64) -> i64) -> Result<ArrayRef> {
+    let units = args[0].as_string::<i32>();
+    let [from, to] = [1, 2].map(|at| args[at].as_primitive::<TimestampNanosecondType>());
+    let one = |row: usize| match Unit::of(units.value(row)) {
+        Some(unit) => Ok(count(unit, from.value(row), to.value(row))),
+        None => exec_err!(
+            "there is no unit '{}': units are year, quarter, month, week, day, hour, minute, second, millisecond, microsecond and nanosecond",
+            units.value(row)
+        ),
+    };
+    let counts = valid_rows(args).map(|row| row.map(one).transpose());
+    Ok(Arc::new(counts.collect::<Result<Int64Array>>()?))
+}
