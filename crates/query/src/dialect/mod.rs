@@ -55,6 +55,7 @@ mod table;
 mod using;
 mod view;
 mod walks;
+mod windows;
 mod work;
 mod zone;
 
@@ -220,6 +221,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     }
     outside::mend(&mut parsed);
     syntax::check_statement(&mut parsed, &tokens.tokens)?;
+    windows::place(&mut parsed);
     distinct::place(&mut parsed);
     zone::place(&mut parsed);
     slips::mend(&mut parsed)?;
@@ -324,6 +326,7 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
     }
     outside::mend(query.as_mut());
     syntax::check_query(&mut query, &tokens.tokens)?;
+    windows::place(query.as_mut());
     distinct::place(query.as_mut());
     zone::place(query.as_mut());
     slips::mend(query.as_mut())?;
