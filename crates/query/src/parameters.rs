@@ -155,6 +155,7 @@ impl<'a> Binder<'a> {
                 Statement::Change(change) => self.bind(change.query.as_mut())?,
                 Statement::Subscribe(subscribe) => self.bind(subscribe.query.as_mut())?,
                 Statement::Replay(replay) => self.bind(replay.query.as_mut())?,
+                Statement::Inspect(inspect) => self.bind(inspect.query.as_mut())?,
                 Statement::AlterTable {
                     change: AlterTable::DropPartitions(Partitions::Where(query)),
                     ..

@@ -1,18 +1,20 @@
 //! What the lists of SELECTs give, and where they are meant: one visitor for all that goes by the columns of FROM.
 //!
-//! For each SELECT, after those inside: joins by USING and NATURAL ([`super::using`]), then columns of one name
-//! ([`super::repeated`]); for each query then what its ORDER BY means.
+//! For each SELECT, after those inside: joins by USING and NATURAL ([`super::using`]), items that stand for others
+//! ([`super::items`]), then columns of one name ([`super::repeated`]); for each query then what its ORDER BY means.
 
 use super::columns::Columns;
 use super::cursor::Result;
+use super::from_first::BY_NAME;
+use super::marker::{place as place_of, simple_name};
 use super::names::Catalog;
 use super::using::Keys;
 use super::walks::has_expr;
 use super::walks::walk_mut;
-use super::{SqlError, repeated, using};
+use super::{SqlError, items, repeated, using};
 use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Value, VisitMut,
-    VisitorMut,
+    Expr, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
+    TableFactor, Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -49,6 +51,23 @@ impl Listed<'_> {
             // It never breaks off then.
             let _ = walk_mut(node, self);
             self.meant = None;
+        }
+    }
+
+    /// ORDER BY ALL as the places of all columns, where it is known how many there are.
+    fn order_all(&self, query: &mut Query) {
+        let all = match query.order_by.as_ref().map(|order| &order.kind) {
+            Some(OrderByKind::All(options)) => options.clone(),
+            _ => return,
+        };
+        let Some(columns) = self.columns.of_query(query) else { return };
+        let place = |place: usize| OrderByExpr {
+            expr: Expr::value(Value::Number(place.to_string(), false)),
+            options: all.clone(),
+            with_fill: None,
+        };
+        if let Some(order) = &mut query.order_by {
+            order.kind = OrderByKind::Expressions((1..=columns.len()).map(place).collect());
         }
     }
 
@@ -92,6 +111,24 @@ fn has_window(expr: &Expr) -> bool {
 impl VisitorMut for Listed<'_> {
     type Break = SqlError;
 
+    fn post_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<SqlError> {
+        if let Statement::Insert(insert) = statement
+            && matches!(insert.columns.as_slice(), [name] if simple_name(name) == Some(BY_NAME))
+        {
+            let known = insert.source.as_ref().and_then(|query| self.columns.of_query(query));
+            let Some(known) = known else {
+                let error = SqlError::new(
+                    "BY NAME: the columns of this query are not known before it is planned",
+                    place_of(&insert.table),
+                );
+                return ControlFlow::Break(error.hint("name them: INSERT INTO t (a, b) SELECT …"));
+            };
+            let names = known.into_iter().map(|column| vec![Ident::with_quote('"', column.name)].into());
+            insert.columns = names.collect();
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         match &mut self.meant {
             Some(meant) => meant.depth += 1,
@@ -109,6 +146,7 @@ impl VisitorMut for Listed<'_> {
             return ControlFlow::Continue(());
         }
         let keys = self.keys.pop().unwrap_or_default();
+        self.order_all(query);
         self.order(query, keys);
         if self.columns.is_declared(query) {
             repeated::write_out(&self.columns, query);
@@ -126,6 +164,9 @@ impl VisitorMut for Listed<'_> {
             Err(error) => return ControlFlow::Break(error),
         };
         self.mean(select, &keys);
+        if let Err(error) = items::write_out(&self.columns, select) {
+            return ControlFlow::Break(error);
+        }
         repeated::rename(&self.columns, select, &keys);
         if let Some(of_query) = self.keys.last_mut() {
             *of_query = keys;

@@ -30,7 +30,9 @@ pub(crate) mod digits;
 mod distinct;
 mod exclude;
 mod fby;
+mod from_first;
 mod grammar;
+mod items;
 mod limits;
 mod listed;
 pub(crate) mod marker;
@@ -68,8 +70,8 @@ pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
-    AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Partitions,
-    Replay, Statement, Subscribe, SubscribeFrom, TableStream,
+    AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Inspect,
+    Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,
 };
 pub use view::{FoundView, expand_views};
 pub(crate) use view::{VIEW_DEPTH_MAX, has_name, in_order_of, order_by, query_of_view, within_times};
@@ -113,7 +115,7 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 32] = [
+const READ_BY_HAND: [(&[&str], Read); 33] = [
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "STREAM"], stream::create),
     (&["ALTER", "STREAM"], stream::alter),
@@ -135,6 +137,7 @@ const READ_BY_HAND: [(&[&str], Read); 32] = [
     (&["CANCEL"], cancel::cancel),
     (&["DESCRIBE"], show::describe),
     (&["DESC"], show::describe),
+    (&["SUMMARIZE"], show::summarize),
     (&["BEGIN"], connection::begin),
     (&["START", "TRANSACTION"], connection::begin),
     (&["DECLARE"], connection::declare),
@@ -294,6 +297,8 @@ fn join_words(tokens: &mut Vec<TokenWithSpan>) {
     distinct::join_words(tokens);
     sample::join_words(tokens);
     join_stars(tokens);
+    from_first::join_words(tokens);
+    from_first::name_columns(tokens);
 }
 
 /// `a ** b` as `a ^ b`.

@@ -21,6 +21,7 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
         Statement::Change(change) => walk(&change.query, &mut names),
         Statement::Subscribe(subscribe) => walk(&subscribe.query, &mut names),
         Statement::Replay(replay) => walk(&replay.query, &mut names),
+        Statement::Inspect(inspect) => walk(&inspect.query, &mut names),
         _ => ControlFlow::Continue(()),
     };
     names.0

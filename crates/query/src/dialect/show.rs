@@ -1,7 +1,9 @@
-//! SHOW and DESCRIBE.
+//! SHOW, DESCRIBE and SUMMARIZE.
 
-use super::cursor::{Cursor, Result};
-use super::{SqlError, Statement};
+use super::cursor::{Cursor, Result, Tokens};
+use super::subscribe::{query_of, quoted};
+use super::{Inspect, SqlError, Statement, parse_query};
+use sqlparser::ast::Query;
 use sqlparser::tokenizer::Token;
 
 /// SHOW TABLES, SHOW COLUMNS FROM t and the like; `None` for those that the parser reads.
@@ -42,12 +44,11 @@ fn of_table(cursor: &mut Cursor<'_>) -> Result<String> {
     Ok(table)
 }
 
-/// DESCRIBE t, DESC t.
+/// DESCRIBE t, DESC t, DESCRIBE query.
 pub(super) fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip(1);
-    if cursor.words(&["SELECT"]) || cursor.words(&["WITH"]) || cursor.peek() == Some(&Token::LParen) {
-        return Err(SqlError::new("DESCRIBE is of a table, not of a query", cursor.position())
-            .hint("CREATE VIEW v AS the query, then DESCRIBE v; EXPLAIN shows how it is answered"));
+    if begins_query(cursor) {
+        return Ok(Statement::Inspect(Box::new(Inspect { query: rest(cursor)?, summarizes: false })));
     }
     if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
         cursor.skip(1);
@@ -55,4 +56,31 @@ pub(super) fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let table = cursor.table_name()?;
     cursor.expect_end()?;
     Ok(Statement::ShowColumns { table })
+}
+
+/// SUMMARIZE t, SUMMARIZE query.
+pub(super) fn summarize(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.skip(1);
+    let query = if begins_query(cursor) {
+        rest(cursor)?
+    } else {
+        if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
+            cursor.skip(1);
+        }
+        let position = cursor.position();
+        let table = cursor.table_name()?;
+        cursor.expect_end()?;
+        query_of(&format!("SELECT * FROM {}", quoted(&table)), position)?
+    };
+    Ok(Statement::Inspect(Box::new(Inspect { query, summarizes: true })))
+}
+
+fn begins_query(cursor: &Cursor<'_>) -> bool {
+    let words = ["SELECT", "WITH", "FROM", "VALUES"];
+    words.iter().any(|word| cursor.words(&[word])) || cursor.peek() == Some(&Token::LParen)
+}
+
+/// The query that the rest of the statement is.
+fn rest(cursor: &mut Cursor<'_>) -> Result<Box<Query>> {
+    parse_query(&Tokens { tokens: cursor.rest().to_vec(), end: cursor.end() })
 }

@@ -205,6 +205,8 @@ pub enum Statement {
         /// The table, as written.
         table: String,
     },
+    /// DESCRIBE query, SUMMARIZE query, SUMMARIZE t.
+    Inspect(Box<Inspect>),
     /// SHOW COLUMNS FROM t, DESCRIBE t.
     ShowColumns {
         /// The table, as written.
@@ -332,6 +334,8 @@ impl Statement {
             Statement::Deallocate { .. } => "DEALLOCATE",
             Statement::Set { .. } => "SET",
             Statement::CancelQuery { .. } => "CANCEL QUERY",
+            Statement::Inspect(inspect) if inspect.summarizes => "SUMMARIZE",
+            Statement::Inspect(_) => "DESCRIBE",
             Statement::ShowTables
             | Statement::ShowViews
             | Statement::ShowStreams
@@ -354,7 +358,11 @@ impl Statement {
 
     /// Whether it gives rows and changes nothing.
     pub fn gives_rows(&self) -> bool {
-        matches!(self, Statement::Query(_) | Statement::Subscribe(_) | Statement::Replay(_)) || self.shows()
+        let asks = matches!(
+            self,
+            Statement::Query(_) | Statement::Inspect(_) | Statement::Subscribe(_) | Statement::Replay(_)
+        );
+        asks || self.shows()
     }
 
     /// Whether it shows what is there, without a query.
@@ -405,6 +413,7 @@ impl Statement {
         matches!(
             self,
             Statement::Query(_)
+                | Statement::Inspect(_)
                 | Statement::Execute { .. }
                 | Statement::Insert(_)
                 | Statement::CreateTable(_)
@@ -415,6 +424,15 @@ impl Statement {
                 | Statement::Replay(_)
         )
     }
+}
+
+/// DESCRIBE or SUMMARIZE of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inspect {
+    /// The query.
+    pub query: Box<ast::Query>,
+    /// Whether it is read, and its columns summed up.
+    pub summarizes: bool,
 }
 
 /// One change of a table.

@@ -85,12 +85,12 @@ pub(super) fn replay(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::Replay(Box::new(Replay { query, from, to, speed, position })))
 }
 
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The query of a text that stands for something at a position: what is wrong in it is wrong there.
-fn query_of(text: &str, position: super::Position) -> Result<Box<sqlparser::ast::Query>> {
+pub(super) fn query_of(text: &str, position: super::Position) -> Result<Box<sqlparser::ast::Query>> {
     let mut tokens = super::cursor::statements(text)?
         .pop()
         .ok_or_else(|| SqlError::new("expected the name of a table", position))?;

@@ -226,6 +226,7 @@ pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> 
         Statement::Change(change) => expand.within(change.query.as_mut()),
         Statement::Subscribe(subscribe) => expand.within(subscribe.query.as_mut()),
         Statement::Replay(replay) => expand.within(replay.query.as_mut()),
+        Statement::Inspect(inspect) => expand.within(inspect.query.as_mut()),
         _ => Ok(()),
     }
 }

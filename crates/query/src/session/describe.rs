@@ -110,6 +110,7 @@ impl Session {
                 let query = ast::Statement::Query(subscribe.query);
                 Ok(live::message_schema(&without_nulls(&self.columns_of(query).await?)))
             }
+            Statement::Inspect(inspect) => Ok(inspected_schema(inspect.summarizes)),
             Statement::Replay(replay) => {
                 let query = ast::Statement::Query(replay.query);
                 Ok(live::message_schema(&without_nulls(&self.columns_of(query).await?)))
@@ -344,4 +345,34 @@ fn note_plan(plan: &LogicalPlan, types: &mut Types) {
             })
         })
     });
+}
+
+/// The columns of what DESCRIBE or SUMMARIZE of a query gives.
+pub(crate) fn inspected_schema(summarizes: bool) -> SchemaRef {
+    let field = |name: &str, of: DataType| Field::new(name, of, true);
+    let text = |name: &str| field(name, DataType::Utf8);
+    let fields = match summarizes {
+        true => vec![
+            text("column"),
+            text("type"),
+            text("min"),
+            text("max"),
+            field("approx_unique", DataType::Int64),
+            field("avg", DataType::Float64),
+            field("std", DataType::Float64),
+            field("q25", DataType::Float64),
+            field("q50", DataType::Float64),
+            field("q75", DataType::Float64),
+            field("count", DataType::Int64),
+            field("null_percentage", DataType::Float64),
+        ],
+        false => vec![
+            text("column"),
+            text("type"),
+            field("designated", DataType::Boolean),
+            field("series", DataType::Boolean),
+            field("nullable", DataType::Boolean),
+        ],
+    };
+    Arc::new(Schema::new(fields))
 }

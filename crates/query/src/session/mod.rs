@@ -14,6 +14,7 @@ mod views;
 
 pub(crate) use catalog::PinnedSnapshot;
 pub use describe::Description;
+pub(crate) use describe::inspected_schema;
 pub(crate) use prepared::{Prepared, elsewhere};
 pub(crate) use views::{Reading, frozen_buckets, stale_buckets, whole_buckets};
 

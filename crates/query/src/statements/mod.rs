@@ -7,6 +7,7 @@ mod conflict;
 mod copy;
 mod create;
 mod insert;
+mod inspect;
 mod materialized;
 mod metrics;
 pub(crate) mod prepare;
@@ -107,6 +108,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::ShowConfig => show::config(session),
         Statement::CancelQuery { id } => cancel(session, id),
         Statement::ShowPartitions { table } => show::partitions(session, &table),
+        Statement::Inspect(inspect) => inspect::run(session, *inspect).await,
         Statement::ShowColumns { table } => show::columns(session, &table).await,
         Statement::Set { name, value } => set(session, &name, &value),
         Statement::Prepare { name, statement } => prepare::prepare(session, name, *statement),

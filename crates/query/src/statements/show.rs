@@ -192,7 +192,7 @@ pub(super) async fn columns(session: &mut Session, name: &str) -> Result<Outcome
     shown(batch)
 }
 
-fn columns_of_view(schema: &Schema) -> PlanResult<RecordBatch> {
+pub(super) fn columns_of_view(schema: &Schema) -> PlanResult<RecordBatch> {
     let fields = || schema.fields().iter();
     let type_of = |field: &FieldRef| match ColumnType::from_arrow(field.data_type()) {
         Some(column_type) => column_type.to_string(),
@@ -211,7 +211,7 @@ fn flags(values: impl Iterator<Item = bool>) -> BooleanArray {
     values.map(Some).collect()
 }
 
-fn shown(batch: RecordBatch) -> Result<Outcome> {
+pub(super) fn shown(batch: RecordBatch) -> Result<Outcome> {
     let schema = batch.schema();
     let batches = futures::stream::iter([Ok(batch)]);
     let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));

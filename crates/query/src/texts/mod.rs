@@ -21,9 +21,15 @@ use tickstone_wire::{parse_hex, parse_iso};
 /// Bytes of a UUID, whose type in plans is FixedSizeBinary of so many.
 pub(crate) const UUID_BYTES: i32 = 16;
 
-/// Nanoseconds since the epoch of an ISO 8601 time, date, month (`2024-08`) or year (`2024`).
+/// Nanoseconds since the epoch of an ISO 8601 time, date, month (`2024-08`) or year (`2024`); `infinity` and `-infinity`
+/// are the last and the first instant that there is.
 pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     let text = text.trim();
+    match text.to_ascii_lowercase().as_str() {
+        "infinity" | "inf" | "+infinity" => return Some(i64::MAX),
+        "-infinity" | "-inf" => return Some(i64::MIN),
+        _ => {}
+    }
     let completed = match text.len() {
         4 => format!("{text}-01-01"),
         7 => format!("{text}-01"),

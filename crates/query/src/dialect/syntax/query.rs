@@ -246,12 +246,11 @@ impl Walk<'_> {
             opt_exclude: _,
             opt_except: _,
             opt_replace,
-            opt_rename,
+            opt_rename: _,
             opt_alias,
         } = options;
         self.near = position(wildcard_token.0.span.start).unwrap_or(self.near);
         self.never(opt_ilike.is_some(), "ILIKE after *", "name the columns")?;
-        self.never(opt_rename.is_some(), "RENAME after *", "write SELECT * EXCLUDE (a), a AS b")?;
         self.never(opt_alias.is_some(), "AS after *", "")?;
         let Some(replace) = opt_replace else { return Ok(()) };
         replace.items.iter_mut().try_for_each(|item| self.expr(&mut item.expr))

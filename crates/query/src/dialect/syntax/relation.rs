@@ -19,7 +19,14 @@ impl Walk<'_> {
         self.never(*global, "GLOBAL", "leave it out: there is one node")?;
         self.factor(relation)?;
         match join_operator {
-            JoinOperator::Join(constraint)
+            JoinOperator::Semi(constraint) => *join_operator = JoinOperator::LeftSemi(constraint.clone()),
+            JoinOperator::Anti(constraint) => *join_operator = JoinOperator::LeftAnti(constraint.clone()),
+            _ => {}
+        }
+        match join_operator {
+            JoinOperator::Semi(constraint)
+            | JoinOperator::Anti(constraint)
+            | JoinOperator::Join(constraint)
             | JoinOperator::Inner(constraint)
             | JoinOperator::Left(constraint)
             | JoinOperator::LeftOuter(constraint)
@@ -33,12 +40,6 @@ impl Walk<'_> {
             JoinOperator::CrossJoin(JoinConstraint::None) => Ok(()),
             JoinOperator::CrossJoin(_) => {
                 Err(self.refused("CROSS JOIN with a condition", "write JOIN … ON …"))
-            }
-            JoinOperator::Semi(_) => {
-                Err(self.refused("SEMI JOIN", "write LEFT SEMI JOIN, or WHERE EXISTS (…)"))
-            }
-            JoinOperator::Anti(_) => {
-                Err(self.refused("ANTI JOIN", "write LEFT ANTI JOIN, or WHERE NOT EXISTS (…)"))
             }
             JoinOperator::CrossApply => Err(self.refused("CROSS APPLY", "write CROSS JOIN LATERAL (…)")),
             JoinOperator::OuterApply => {
