@@ -1,5 +1,6 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
+use crate::aside;
 use crate::derived::Derived;
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
@@ -120,6 +121,7 @@ impl Database {
     /// Where another process writes it, its files are damaged, or the disk fails.
     pub fn open(path: impl AsRef<Path>, options: DatabaseOptions) -> Result<Self> {
         let engine = Engine::open(path.as_ref(), options.engine.clone())?;
+        aside::sweep(&engine)?;
         Self::over(engine, &options)
     }
 

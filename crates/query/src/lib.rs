@@ -10,6 +10,7 @@
 
 pub mod append;
 mod arrays;
+mod aside;
 mod cast;
 mod database;
 mod derived;
@@ -46,6 +47,7 @@ mod texts;
 mod together;
 mod wanted;
 
+pub use aside::{Aside, sweep as sweep_asides};
 pub use database::{Database, DatabaseOptions, ShownSetting};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;

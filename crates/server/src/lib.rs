@@ -15,7 +15,6 @@
 //!
 //! Never knows how rows are stored or statements planned. Enter at [`Server`].
 
-mod aside;
 mod connection;
 mod files;
 mod flight;
@@ -105,7 +104,14 @@ impl Server {
         database.engine().streams().set_memory(settings.bytes("stream_memory"));
         let age = settings.time("tape_keep_age").unwrap_or(Duration::MAX);
         database.engine().keep_tape(settings.bytes("tape_keep_bytes") as u64, age);
-        aside::sweep(database.engine());
+        match tickstone_query::sweep_asides(database.engine()) {
+            Ok(names) => {
+                names
+                    .iter()
+                    .for_each(|name| warn!(table = name, "an upload was cut short: its rows are dropped"));
+            }
+            Err(error) => warn!(%error, "what came of an upload could not be dropped"),
+        }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)

@@ -528,6 +528,8 @@ pub struct CreateTable {
     pub name: String,
     /// Whether an existing table of that name is no error.
     pub if_not_exists: bool,
+    /// Whether it takes the place of an existing table of that name.
+    pub replaces: bool,
     /// Names and types; empty where a query gives them.
     pub columns: Vec<(String, ColumnType)>,
     /// TIMESTAMP(column).

@@ -5,15 +5,22 @@ use super::{CreateTable, SqlError, Statement, TableStream};
 use sqlparser::tokenizer::Token;
 use tickstone_model::{ColumnType, ModelError, PartitionBy, StreamFormat, SyncPolicy};
 
-/// CREATE TABLE [IF NOT EXISTS] t (…) | AS (SELECT …), then the tail clauses in any order.
+/// CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t (…) | AS (SELECT …), then the tail clauses in any order.
 pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
-    cursor.expect(&["CREATE", "TABLE"])?;
+    cursor.expect(&["CREATE"])?;
+    let replaces = cursor.eat(&["OR", "REPLACE"]);
+    cursor.expect(&["TABLE"])?;
+    let position = cursor.position();
     let if_not_exists = cursor.eat(&["IF", "NOT", "EXISTS"]);
+    if replaces && if_not_exists {
+        return Err(SqlError::new("OR REPLACE and IF NOT EXISTS do not go together", position));
+    }
     let time_position = cursor.position();
     let name = cursor.table_name()?;
     let mut table = CreateTable {
         name,
         if_not_exists,
+        replaces,
         columns: Vec::new(),
         timestamp: None,
         series: None,

@@ -1,6 +1,7 @@
 //! CREATE TABLE, with or without a query that fills it.
 
 use super::insert::{Target, store};
+use crate::aside::Aside;
 use crate::derived;
 use crate::designated::Layout;
 use crate::dialect::{CreateTable, TableStream, unique_names};
@@ -17,12 +18,44 @@ const TAG: &str = "CREATE TABLE";
 
 pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Outcome> {
     if session.snapshot().table(&create.name).is_some() {
+        if create.replaces {
+            return replace(session, create).await;
+        }
         if create.if_not_exists {
             return Ok(Outcome::done(TAG));
         }
         let error = QueryError::from(EngineError::TableExists { name: create.name });
-        return Err(error.at(create.time_position).hint("CREATE TABLE IF NOT EXISTS keeps it as it is"));
+        return Err(error
+            .at(create.time_position)
+            .hint("CREATE OR REPLACE TABLE takes its place, CREATE TABLE IF NOT EXISTS keeps it"));
     }
+    made(session, create).await
+}
+
+/// Makes the table beside the one of its name, and puts it in its place once it is whole.
+async fn replace(session: &mut Session, create: CreateTable) -> Result<Outcome> {
+    let name = create.name.clone();
+    let (is_view, is_materialized) = match session.snapshot().table(&name) {
+        Some(found) => (found.schema().view().is_some(), found.schema().materialized().is_some()),
+        None => (false, false),
+    };
+    if is_view || is_materialized {
+        let error = QueryError::request(format!("'{name}' is a view")).at(create.time_position);
+        let drop = if is_view { "DROP VIEW" } else { "DROP MATERIALIZED VIEW" };
+        return Err(error.hint(format!("{drop} {name} first")));
+    }
+    if create.stream.is_some() {
+        let error = QueryError::request("a table that is parsed from a stream takes no other's place");
+        return Err(error.at(create.time_position).hint(format!("DROP TABLE {name} first")));
+    }
+    let aside = Aside::new(session.engine());
+    let beside = CreateTable { name: aside.name().to_string(), replaces: false, ..create };
+    let outcome = made(session, beside).await?;
+    session.blocking(move |_| aside.take_place(&name)).await?;
+    Ok(outcome)
+}
+
+async fn made(session: &mut Session, create: CreateTable) -> Result<Outcome> {
     if let Some(stream) = create.stream.clone() {
         return create_from(session, create, stream).await;
     }

@@ -5,7 +5,6 @@ use super::failure::{defect, in_arrow, not_supported, status, unreadable, wrong}
 use super::service::Inner;
 use super::sessions::{Session, Within};
 use super::updates::add;
-use crate::aside::Aside;
 use crate::metrics::Counter;
 use arrow_flight::FlightData;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use tickstone_client::protocol::INGEST_OPTIONS;
 use tickstone_engine::EngineError;
 use tickstone_model::{PartitionBy, SyncPolicy};
+use tickstone_query::Aside;
 use tickstone_query::append::{AppendRequest, append};
 use tickstone_query::arrow::array::{RecordBatch, RecordBatchOptions};
 use tickstone_query::arrow::datatypes::{Field, Schema, SchemaRef};

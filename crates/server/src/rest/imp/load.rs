@@ -7,7 +7,6 @@ use super::mend::{Mended, Mending, mend};
 use super::report::{Column, Report};
 use super::spool::{TemporaryFile, Upload};
 use super::wishes::{Atomicity, Wishes};
-use crate::aside::Aside;
 use axum::http::StatusCode;
 use std::fs::File;
 use std::io::Read;
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tickstone_engine::Engine;
 use tickstone_model::TableSchema;
+use tickstone_query::Aside;
 use tickstone_query::import::{
     BadRows, FileFormat, FileReport, ImportError, ImportRequest, Progress, import,
 };

@@ -1,33 +1,32 @@
-//! Tables that take another's place once they are whole: uploads that replace a table.
+//! Tables that take another's place once they are whole: CREATE OR REPLACE TABLE, and uploads that replace a table.
 //!
 //! The rows go into a table beside it, which is dropped where they cannot be stored. What a kill leaves of such tables
-//! goes when the server starts.
+//! goes when the database is opened.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tickstone_engine::{Engine, EngineError};
 use tickstone_model::AlterTable;
-use tracing::warn;
 
 /// What the names of such tables begin with; a number follows.
 const BEGINNING: &str = "upload~";
 
 /// A table beside the one whose place it is to take.
 #[derive(Debug)]
-pub(crate) struct Aside<'a> {
-    engine: &'a Engine,
+pub struct Aside {
+    engine: Engine,
     name: String,
 }
 
-impl<'a> Aside<'a> {
+impl Aside {
     /// A name that no table has.
-    pub(crate) fn new(engine: &'a Engine) -> Self {
+    pub fn new(engine: &Engine) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let name = format!("{BEGINNING}{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        Self { engine, name }
+        Self { engine: engine.clone(), name }
     }
 
     /// Its name until then.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -35,7 +34,7 @@ impl<'a> Aside<'a> {
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`] where no row made this one, and those of the tape.
-    pub(crate) fn take_place(self, table: &str) -> Result<(), EngineError> {
+    pub fn take_place(self, table: &str) -> Result<(), EngineError> {
         match self.engine.replace_table(table, &self.name) {
             Err(EngineError::NoSuchTable { name }) if name != self.name => {
                 self.engine.alter_table(&self.name, &AlterTable::RenameTable(table.to_string()))
@@ -45,21 +44,23 @@ impl<'a> Aside<'a> {
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for Aside {
     fn drop(&mut self) {
-        // One that took its place, or was never made, has this name no more.
-        if self.engine.snapshot().table(&self.name).is_some()
-            && let Err(error) = self.engine.drop_table(&self.name)
-        {
-            warn!(table = self.name, %error, "what came of an upload could not be dropped");
+        // One that took its place, or was never made, has this name no more. One that cannot be dropped now goes when
+        // the database is opened again.
+        if self.engine.snapshot().table(&self.name).is_some() {
+            let _ = self.engine.drop_table(&self.name);
         }
     }
 }
 
-/// Drops the tables of uploads that ended with an earlier process.
-pub(crate) fn sweep(engine: &Engine) {
+/// Drops the tables that were to take another's place when their process ended; gives their names.
+///
+/// # Errors
+/// Those of dropping a table.
+pub fn sweep(engine: &Engine) -> Result<Vec<String>, EngineError> {
     if engine.is_read_only() {
-        return;
+        return Ok(Vec::new());
     }
     let is_left = |name: &str| {
         let number = name.strip_prefix(BEGINNING);
@@ -67,10 +68,6 @@ pub(crate) fn sweep(engine: &Engine) {
     };
     let snapshot = engine.snapshot();
     let names = snapshot.tables().map(|table| table.schema().name()).filter(|name| is_left(name));
-    for name in names {
-        match engine.drop_table(name) {
-            Ok(()) => warn!(table = name, "an upload was cut short: its rows are dropped"),
-            Err(error) => warn!(table = name, %error, "what came of an upload could not be dropped"),
-        }
-    }
+    let dropped = names.map(|name| engine.drop_table(name).map(|()| name.to_string()));
+    dropped.collect()
 }
