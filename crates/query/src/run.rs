@@ -106,7 +106,7 @@ impl Session {
             Ok(None) => Ok(None),
             Err(error) => {
                 entered.failed();
-                Err(self.states.functions.explained(error))
+                Err(self.explained(error))
             }
         }
     }
@@ -119,7 +119,7 @@ impl Session {
         let wanted = self.running.as_ref().map(|running| Arc::clone(running.wanted()));
         // A defect in planning must not take the program down that holds the session.
         let done = Within::new(wanted, self.carry_out(statement)).await.unwrap_or_else(Err);
-        done.map_err(|error| self.states.functions.explained(error)).map_err(|error| match &name {
+        done.map_err(|error| self.explained(error)).map_err(|error| match &name {
             Some(name) => elsewhere(error, name),
             None => error,
         })

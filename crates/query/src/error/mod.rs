@@ -348,7 +348,7 @@ fn of_schema(error: SchemaError) -> QueryError {
             if let Some(span) = field.spans().first() {
                 made = made.at(Position { line: span.start.line, column: span.start.column });
             }
-            let hint = match nearest(&field.name, &valid_fields) {
+            let hint = match nearest(&field.name, valid_fields.iter().map(|column| column.name.as_str())) {
                 Some(name) => Some(format!("did you mean '{name}'?")),
                 None if valid_fields.is_empty() => None,
                 None if field.relation.is_some() => Some(format!("columns are {}", listed(&valid_fields))),
@@ -387,27 +387,31 @@ fn listed(columns: &[Column]) -> String {
     names.join(", ")
 }
 
-/// The column most like a name that is none, where one is like enough.
-fn nearest<'a>(name: &str, columns: &'a [Column]) -> Option<&'a str> {
+/// The name most like one that is none, where one is like enough.
+pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let folded = name.to_lowercase();
-    let distance = |column: &'a Column| (edits(&folded, &column.name.to_lowercase()), column.name.as_str());
-    let (edits, nearest) = columns.iter().map(distance).min()?;
+    let (edits, nearest) = names.map(|other| (edits(&folded, &other.to_lowercase()), other)).min()?;
     (edits <= 1 + name.chars().count() / 4).then_some(nearest)
 }
 
-/// Insertions, removals and exchanges that turn one text into the other (Levenshtein).
+/// Insertions, removals and exchanges, also of neighbours with one another, that turn one text into the other: the
+/// restricted distance of Damerau and Levenshtein.
 pub(crate) fn edits(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &b) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=to.len()).collect()];
+    for i in 1..=from.len() {
+        let mut row = vec![i];
+        for j in 1..=to.len() {
+            let exchanged = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
+            let mut least = exchanged.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[to.len()]
+    rows[from.len()][to.len()]
 }
 
 /// Adds what a diagnostic knows and the error does not.
@@ -447,6 +451,11 @@ impl QueryError {
     /// The name that is no function, where this is what it says.
     pub(crate) fn unknown_function(&self) -> Option<&str> {
         self.message.strip_prefix("function '")?.strip_suffix("' does not exist")
+    }
+
+    /// The name that is no table, where this is what it says.
+    pub(crate) fn unknown_table(&self) -> Option<&str> {
+        self.message.strip_prefix("table '")?.strip_suffix("' does not exist")
     }
 
     /// The same, where the name is that of a window function after all.

@@ -41,7 +41,9 @@ fn a_diagnostic_gives_the_place() {
 
 #[test]
 fn edits_count_insertions_removals_and_exchanges() {
-    for (from, to, wanted) in [("", "abc", 3), ("abc", "abc", 0), ("kitten", "sitting", 3), ("ab", "ba", 2)] {
+    for (from, to, wanted) in
+        [("", "abc", 3), ("abc", "abc", 0), ("kitten", "sitting", 3), ("ab", "ba", 1), ("cuont", "count", 1)]
+    {
         assert_eq!(edits(from, to), wanted, "{from} -> {to}");
         assert_eq!(edits(to, from), wanted, "{to} -> {from}");
     }

@@ -3,11 +3,11 @@
 //!
 //! Reads messages, for that is all that planning gives; one that is not recognised stays as it is.
 
-use super::{QueryError, SqlState, edits};
+use super::{QueryError, SqlState};
 use crate::facts::is_of_windows;
 
 /// Functions of other systems, and what does the same here.
-const ELSEWHERE: [(&str, &str); 33] = [
+const ELSEWHERE: [(&str, &str); 30] = [
     ("tostartofsecond", "time_bucket('1s', ts)"),
     ("tostartofminute", "time_bucket('1m', ts)"),
     ("tostartoffiveminutes", "time_bucket('5m', ts)"),
@@ -18,8 +18,6 @@ const ELSEWHERE: [(&str, &str); 33] = [
     ("time_bucket_gapfill", "SELECT … FROM t SAMPLE BY 5m FILL(PREV)"),
     ("locf", "SAMPLE BY 5m FILL(PREV), or fills(x) OVER (ORDER BY ts)"),
     ("interpolate", "SAMPLE BY 5m FILL(LINEAR)"),
-    ("argmax", "arg_max(x, by)"),
-    ("argmin", "arg_min(x, by)"),
     ("wavg", "vwap(price, size)"),
     ("avgweighted", "vwap(price, size)"),
     ("std", "stddev(x)"),
@@ -33,7 +31,6 @@ const ELSEWHERE: [(&str, &str); 33] = [
     ("uniqexact", "count(DISTINCT x)"),
     ("nunique", "count(DISTINCT x)"),
     ("sumif", "sum(x) FILTER (WHERE condition)"),
-    ("countif", "count(*) FILTER (WHERE condition)"),
     ("grouparray", "array_agg(x)"),
     ("lastvalue", "last(x)"),
     ("deltas", "delta(x) OVER (ORDER BY ts)"),
@@ -147,12 +144,8 @@ fn unknown_function(message: &str) -> Option<QueryError> {
     if is_of_windows(name) {
         return Some(over_window(name));
     }
-    let near = between(message, "Did you mean '", "'");
-    let near = near.filter(|near| edits(&folded, &near.to_lowercase()) <= 1 + folded.chars().count() / 4);
-    Some(made.hint(match near {
-        Some(near) => format!("did you mean '{near}'?"),
-        None => "SHOW FUNCTIONS lists them".to_string(),
-    }))
+    // The session, which knows all functions, names the one that was meant.
+    Some(made.hint("SHOW FUNCTIONS lists them"))
 }
 
 /// A window function was called as another.

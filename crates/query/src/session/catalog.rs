@@ -79,6 +79,11 @@ impl PinnedSnapshot {
         *self.frames.write().unwrap_or_else(PoisonError::into_inner) = frames;
     }
 
+    pub(crate) fn frame_names(&self) -> Vec<String> {
+        let frames = self.frames.read().unwrap_or_else(PoisonError::into_inner);
+        frames.iter().map(|frame| frame.name().to_string()).collect()
+    }
+
     /// The frame of this name (exact case first, then any case).
     pub(crate) fn frame(&self, name: &str) -> Option<Arc<Frame>> {
         let frames = self.frames.read().unwrap_or_else(PoisonError::into_inner);

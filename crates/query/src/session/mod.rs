@@ -7,6 +7,7 @@
 
 mod catalog;
 mod describe;
+mod explained;
 mod prepared;
 mod query;
 pub(crate) mod state;
@@ -19,7 +20,7 @@ pub(crate) use prepared::{Prepared, elsewhere};
 pub(crate) use views::{Reading, frozen_buckets, stale_buckets, whole_buckets};
 
 use crate::database::Database;
-use crate::dialect::{self, Statement};
+use crate::dialect::{self, Callable, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
 use crate::running::{QueryProgress, Running, SessionMemory};
@@ -191,7 +192,7 @@ impl Session {
                 (None, None) => self.pinned.system_columns(name),
             },
         };
-        dialect::resolve_names(statement, &tables, &|name| self.states.callable(name))?;
+        dialect::resolve_names(statement, &tables, &|name| self.callable(name))?;
         Ok(materialized.get())
     }
 
@@ -287,6 +288,11 @@ impl Session {
     /// What its queries are planned with.
     pub(crate) fn state(&self) -> &SessionState {
         &self.states.narrow
+    }
+
+    /// What kind of function a name (in lower case) is of.
+    pub(crate) fn callable(&self, name: &str) -> Option<Callable> {
+        self.states.callable(name)
     }
 
     /// The statement under way, where it is one that SHOW QUERIES lists.

@@ -8,8 +8,10 @@ use super::queries::queries_batch;
 use super::streams::{StreamFunction, streams_batch};
 use crate::database::Database;
 use crate::designated::{is_designated, series_ordinal};
+use crate::dialect::CallableKind;
 use crate::error::{Result, type_name};
 use crate::functions::user::Function;
+use crate::functions::{DEFINED, Defined, Is};
 use crate::refresher::Refreshed;
 use crate::running::QueryProgress;
 use crate::session::{Outcome, PinnedSnapshot, Session, stale_buckets};
@@ -95,6 +97,11 @@ pub(super) fn functions(session: &Session, like: Option<&str>) -> Result<Outcome
         .filter(|(name, ..)| !own.contains(*name) && !name.starts_with("__"))
         .map(|(name, kind, documentation)| ShownFunction::built_in(name, kind, documentation))
         .collect();
+    let known = |name: &str| session.callable(name).map(|of| of.kind);
+    built_in.extend(
+        DEFINED.iter().filter(|of| known(of.name).is_none()).map(|of| ShownFunction::defined(of, &known)),
+    );
+    built_in.dedup_by(|a, b| a.name == b.name && a.description == b.description);
     built_in.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
     shown_functions.append(&mut built_in);
     let batch = functions_batch(&shown_functions)?;
@@ -137,6 +144,36 @@ impl ShownFunction {
         });
         let description = documentation.and_then(|of| of.description.lines().next()).map(str::to_string);
         Self { name: name.to_string(), kind, origin: "built-in", arguments, returns: None, description }
+    }
+}
+
+impl ShownFunction {
+    fn defined(of: &Defined, known: &dyn Fn(&str) -> Option<CallableKind>) -> Self {
+        let word = |name: &str| match known(name) {
+            Some(CallableKind::Aggregate) => "aggregate",
+            Some(CallableKind::Window) => "window",
+            _ => "scalar",
+        };
+        let (kind, arguments, description) = match of.is {
+            Is::Named(name) => (word(name), None, format!("{name} by another name")),
+            Is::Of(count, expression) => {
+                let first = expression.split('(').next().unwrap_or_default();
+                let names = ["a", "b", "c"];
+                let mut shown = expression.to_string();
+                for (number, name) in names.iter().enumerate() {
+                    shown = shown.replace(&format!("__{}", number + 1), name);
+                }
+                (word(first), Some(format!("({})", names[..count].join(", "))), shown)
+            }
+        };
+        Self {
+            name: of.name.to_string(),
+            kind,
+            origin: "built-in",
+            arguments,
+            returns: None,
+            description: Some(description),
+        }
     }
 }
 

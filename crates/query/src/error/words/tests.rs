@@ -13,10 +13,6 @@ fn functions_of_other_systems_are_answered_with_ours() {
         "function 'tostartofminute' does not exist\nhint: write time_bucket('1m', ts)",
     );
     check(
-        "Invalid function 'sume'.\nDid you mean 'sum'?",
-        "function 'sume' does not exist\nhint: did you mean 'sum'?",
-    );
-    check(
         "Invalid function 'frobnicate'.\nDid you mean 'translate'?",
         "function 'frobnicate' does not exist\nhint: SHOW FUNCTIONS lists them",
     );

@@ -1,0 +1,36 @@
+//! What an error says beyond what planning knew: the name that was meant.
+
+use super::Session;
+use crate::error::{QueryError, nearest};
+use crate::functions::DEFINED;
+
+impl Session {
+    /// The error, said better where it is about a name that is not there.
+    pub(crate) fn explained(&self, error: QueryError) -> QueryError {
+        let error = self.states.functions.explained(error);
+        let hinted = error.hint.as_deref().is_some_and(|hint| hint.starts_with("write "));
+        let function =
+            error.unknown_function().filter(|_| !hinted).and_then(|name| self.nearest_function(name));
+        let meant = function.or_else(|| error.unknown_table().and_then(|name| self.nearest_table(name)));
+        match meant {
+            Some(name) => error.hint(format!("did you mean '{name}'?")),
+            None => error,
+        }
+    }
+
+    fn nearest_function(&self, name: &str) -> Option<String> {
+        let state = self.state();
+        let scalars = state.scalar_functions().keys().chain(state.higher_order_functions().keys());
+        let others = state.aggregate_functions().keys().chain(state.window_functions().keys());
+        let built_in = scalars.chain(others).map(String::as_str);
+        let names = built_in.chain(DEFINED.iter().map(|of| of.name)).filter(|name| !name.starts_with("__"));
+        nearest(name, names).map(str::to_string)
+    }
+
+    fn nearest_table(&self, name: &str) -> Option<String> {
+        let snapshot = self.snapshot();
+        let tables = snapshot.tables().map(|table| table.schema().name());
+        let frames = self.pinned.frame_names();
+        nearest(name, tables.chain(frames.iter().map(String::as_str))).map(str::to_string)
+    }
+}
