@@ -9,7 +9,16 @@ HEAD = """# Reference
 
 Made from the docstrings by `UPDATE_DOCS=1 .venv/bin/python -m pytest tests/docs`; a test keeps it true.
 """
-MODULES = ["tickstone", "tickstone.errors", "tickstone.dbapi", "tickstone.plot", "tickstone.testing", "tickstone.testing.strategies"]
+MODULES = [
+    "tickstone",
+    "tickstone.errors",
+    "tickstone.dbapi",
+    "tickstone.magics",
+    "tickstone.plot",
+    "tickstone.sqlalchemy_dialect",
+    "tickstone.testing",
+    "tickstone.testing.strategies",
+]
 # Special methods that are part of the interface, apart from those every class has.
 SPECIAL = {"__arrow_c_stream__", "__arrow_c_schema__", "__aiter__", "__iter__", "__next__", "__len__", "__enter__", "__exit__"}
 

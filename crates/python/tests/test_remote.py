@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -19,6 +19,8 @@ import pandas
 import polars as pl
 import pyarrow as pa
 import pytest
+import sqlalchemy
+import sqlalchemy.dialects
 
 import tickstone
 from tickstone import dbapi
@@ -375,3 +377,40 @@ def test_dbapi(url: str, remote: tickstone.Database) -> None:
         connection.commit()
         cursor.execute("SELECT sum(x) FROM d")
         assert cursor.fetchall() == [(10,)]
+
+
+CHAINS: list[Callable[[tickstone.Table], tickstone.Relation]] = [
+    lambda t: t.filter("price > 20").aggregate("symbol, sum(size) AS v").order("v DESC").limit(1),
+    lambda t: t.sample("1m", "sum(size) AS size").order("ts", "symbol"),
+    lambda t: t._database.sql("SELECT ts, symbol, size FROM trades").sample("1m", "sum(size) AS s", "symbol").order("ts", "symbol"),
+    lambda t: t.asof_join(t.filter("size > 100"), "symbol").order("ts"),
+    lambda t: t._database.sql("SELECT * FROM trades WHERE size > $1", [490]).join(t, "size").order("size"),
+    lambda t: t.join(trades(20), "size", "semi").order("size"),
+    lambda t: t.describe(),
+]
+
+
+@pytest.mark.parametrize("at", range(len(CHAINS)))
+def test_chains_give_the_same(both: list[tickstone.Database], at: int) -> None:
+    here, there = (CHAINS[at](db.table("trades")) for db in both)
+    assert there.sql == here.sql and there.fetchall() == here.fetchall() and len(there) == len(here)
+    assert there.df().equals(here.df()) and there.shape == here.shape and there.description == here.description
+
+
+def test_sqlalchemy(url: str, remote: tickstone.Database) -> None:
+    sqlalchemy.dialects.registry.register("tickstone", "tickstone.sqlalchemy_dialect", "TickstoneDialect")
+    engine = sqlalchemy.create_engine(url)
+    remote.append("trades", trades(50), timestamp="ts", series="symbol", create=True)
+    assert sqlalchemy.inspect(engine).get_table_names() == ["trades"]
+    table = sqlalchemy.Table("trades", sqlalchemy.MetaData(), autoload_with=engine)
+    with engine.begin() as connection:
+        connection.execute(table.insert(), [{"ts": "2030-01-01", "size": 1000 + at} for at in range(3)])
+    query = sqlalchemy.select(table.c.size).where(table.c.size > 48).order_by(table.c.size)
+    assert pandas.read_sql(query, engine)["size"].tolist() == [49, 1000, 1001, 1002]
+    engine.dispose()
+    assert remote.sql("SELECT count(*) FROM trades").fetchone() == (53,)
+
+
+def test_hints(remote: tickstone.Database) -> None:
+    with pytest.raises(AttributeError, match="'RemoteDatabase' object has no attribute 'cursor': here it is"):
+        remote.cursor()  # type: ignore[attr-defined]

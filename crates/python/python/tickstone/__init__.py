@@ -14,6 +14,8 @@ else with the Arrow PyCapsule interface. Timestamps are nanoseconds since the Un
 are half-open.
 """
 
+from typing import Any
+
 from tickstone._tickstone import __version__
 from tickstone.database import (
     Database,
@@ -27,6 +29,7 @@ from tickstone.database import (
 )
 from tickstone.errors import ClosedError, Error, ForkedError, SqlError, StorageError
 from tickstone.relation import Relation
+from tickstone.rows import Rows
 from tickstone.scalars import Interval
 from tickstone.subscription import Change, Subscription
 from tickstone.table import Table
@@ -43,6 +46,7 @@ __all__ = [
     "Interval",
     "Relation",
     "RemoteDatabase",
+    "Rows",
     "SqlError",
     "StorageError",
     "Subscription",
@@ -52,3 +56,10 @@ __all__ = [
     "connect",
     "open",
 ]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Gives a notebook `%tick` and `%%tick`: `%load_ext tickstone`. See `tickstone.magics`."""
+    from tickstone.magics import load_ipython_extension as load
+
+    load(shell)

@@ -13,9 +13,11 @@ from tickstone import _tickstone
 from tickstone.errors import ClosedError, Error, StorageError
 from tickstone.frames import as_stream, caller, is_rows, lookup, rows_with_names
 from tickstone.functions import Kind, NullHandling, Type, adapted, arrow_type
+from tickstone.hints import ON_DATABASE, unknown
 from tickstone.imports import FileReport, ImportProgress, ImportReport, ProgressTeller
 from tickstone.parameters import Parameters, parameters_of
 from tickstone.relation import Relation
+from tickstone.rows import Rows
 from tickstone.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -184,6 +186,11 @@ class Database:
             session = self._local.session = self._handle.session()
         return session
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown(self, name, ON_DATABASE)
+
     # SQL.
 
     def sql(self, query: str, params: Parameters = None, **named: Any) -> Relation:
@@ -211,12 +218,20 @@ class Database:
         """
         return self._run(self._session(), query, parameters_of(params, named), caller(), {})
 
+    def execute(self, query: str, params: Parameters = None) -> Relation:
+        """The same as `sql`: what it gives has `fetchone()`, `fetchall()`, `df()` and the others."""
+        return self.sql(query, params)
+
+    def query(self, query: str, params: Parameters = None) -> Relation:
+        """The same as `sql`."""
+        return self.sql(query, params)
+
     def _run(
         self,
         session: Session,
         query: str,
         params: Parameters,
-        scope: FrameType | None,
+        scope: FrameType | Mapping[str, object] | None,
         frames: Frames,
     ) -> Relation:
         """Runs statements that see `frames`, the registered ones and the variables of `scope`."""
@@ -240,7 +255,7 @@ class Database:
         return Subscription(self, sql, statement.query(list(frames)).messages(), since)
 
     def _frames(
-        self, statement: Statement, scope: FrameType | None, frames: Frames
+        self, statement: Statement, scope: FrameType | Mapping[str, object] | None, frames: Frames
     ) -> list[_tickstone.Frame]:
         """The frames that a statement names."""
         found = []
@@ -481,7 +496,7 @@ class Database:
 
     def export(
         self,
-        query_or_table: str | Relation,
+        query_or_table: str | Rows,
         path: StrPath,
         *,
         format: Literal["csv", "json", "ndjson", "parquet", "arrow"] | None = None,
@@ -491,7 +506,7 @@ class Database:
         all; how many rows.
 
         Args:
-            query_or_table: the name of a table, the text of a query, or a relation.
+            query_or_table: the name of a table, the text of a query, a relation or a table.
             path: the file.
             format: by the name's ending if None.
             compression: of CSV, JSON and NDJSON; by a further ending .gz or .zst if None. Parquet is packed
@@ -506,19 +521,18 @@ class Database:
         packed = {".gz": "gzip", ".zst": "zstd"}.get(ending)
         if compression is not None and packed is not None and packed != compression:
             raise Error(f"the name ends in {ending} and compression is '{compression}'", hint="leave one of them out")
-        if isinstance(query_or_table, Relation):
-            rows = query_or_table._need_query().export(target, format, compression)
+        if isinstance(query_or_table, Rows):
+            rows = query_or_table
         elif self._handle.describe(query_or_table) is not None:
-            rows = self.table(query_or_table)._in_time()._need_query().export(target, format, compression)
+            rows = self.table(query_or_table)
         else:
-            made = self._run(self._session(), query_or_table, None, caller(), {})
-            rows = made._need_query().export(target, format, compression)
-        return rows
+            rows = self._run(self._session(), query_or_table, None, caller(), {})
+        return rows._export(target, format, compression)
 
     # Tables.
 
     def table(self, name: str) -> Table:
-        """A table, for the common questions without SQL.
+        """A table or a view, for the common questions without SQL.
 
         Raises:
             Error: where there is none of this name.
@@ -529,7 +543,17 @@ class Database:
         if described is None:
             known = ", ".join(self.tables())
             raise Error(f"table '{name}' does not exist", hint=f"the tables are {known}" if known else None)
+        if not described["columns"]:
+            return Table._of_view(self, described)
         return Table(self, described)
+
+    def view(self, name: str) -> Relation:
+        """The rows of a view or a table, as a relation.
+
+        Raises:
+            Error: where there is none of this name.
+        """
+        return self.table(name).select()
 
     def tables(self) -> list[str]:
         """Names of the tables."""
@@ -607,6 +631,10 @@ class Transaction:
     def sql(self, query: str, params: Parameters = None, **named: Any) -> Relation:
         """A statement of the transaction, an INSERT as a rule. Queries do not see its rows before the commit."""
         return self._database._run(self._open(), query, parameters_of(params, named), caller(), {})
+
+    def execute(self, query: str, params: Parameters = None) -> Relation:
+        """The same as `sql`."""
+        return self.sql(query, params)
 
     def commit(self) -> None:
         """Stores all rows. The transaction has ended then."""

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tickstone
 from tickstone import errors
+from tickstone.rows import Column
 
 if TYPE_CHECKING:
     from typing import Self
@@ -78,7 +79,6 @@ threadsafety = 2
 paramstyle = "named"
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
-Column: TypeAlias = tuple[str, str, None, None, int | None, int | None, bool | None]
 
 # Most parameters of one INSERT that `executemany` makes of many.
 PARAMETERS_MAX = 2_000
@@ -481,8 +481,10 @@ class Cursor:
             return self._relation.arrow()
 
     def close(self) -> None:
-        """Closes the cursor; again does nothing."""
+        """Closes the cursor; again does nothing. `rowcount` stays what it was."""
+        rowcount = self._rowcount
         self._reset()
+        self._rowcount = rowcount
         self._closed = True
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:
@@ -514,10 +516,7 @@ class Cursor:
         self._relation = relation
         self._rows = itertools.chain(first, rows)
         self._rownumber = 0
-        self._description = [
-            (name, kind, None, None, *precision_and_scale(kind), None)
-            for name, kind in zip(relation.columns, relation.types, strict=True)
-        ]
+        self._description = relation.description
 
     def _transaction_statement(self, keyword: str) -> None:
         if keyword == "COMMIT":
@@ -543,12 +542,6 @@ def first_keyword(sql: str) -> str:
     """The first word of a statement in capitals, after spaces and comments; empty if there is none."""
     found = re.match(r"(?:\s|;|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]*)", sql, re.DOTALL)
     return found[1].upper() if found else ""
-
-
-def precision_and_scale(sql_type: str) -> tuple[int | None, int | None]:
-    """Digits of a DECIMAL, and those after the point."""
-    found = re.fullmatch(r"DECIMAL\s*\(\s*(\d+)\s*,\s*(-?\d+)\s*\)", sql_type.strip(), re.IGNORECASE)
-    return (int(found[1]), int(found[2])) if found else (None, None)
 
 
 def checked(parameters: Parameters | None) -> Parameters | None:

@@ -161,14 +161,15 @@ def caller() -> FrameType | None:
     return frame
 
 
-def lookup(name: str, frame: FrameType | None) -> object | None:
-    """The frame that a variable of this name holds where `frame` runs: a local, then a global of it.
+def lookup(name: str, frame: FrameType | Mapping[str, object] | None) -> object | None:
+    """The frame that a variable of this name holds where `frame` runs: a local, then a global of it. Or the one of this
+    name among some variables.
 
     As in any Python code, a local of an enclosing function is seen where the function that runs uses it.
     """
     if frame is None:
         return None
-    scopes: tuple[Mapping[str, object], ...] = (frame.f_locals, frame.f_globals)
+    scopes = (frame.f_locals, frame.f_globals) if isinstance(frame, FrameType) else (frame,)
     for variables in scopes:
         value = variables.get(name)
         if value is not None and is_frame(value):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import html
+import inspect
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from tickstone import _tickstone
 from tickstone._tickstone import Stream
+from tickstone.chain import Select
 from tickstone.errors import Error
 from tickstone.progress import query_teller
+from tickstone.rows import Rows
+from tickstone.texts import bracketed, last_statement, placeholders
 
 if TYPE_CHECKING:
     import numpy
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
     from tickstone.database import Database, Query
     from tickstone.plot import Kind
     from tickstone.subscription import Events, Slow, Subscription
+    from tickstone.texts import Parameters
 
 __all__ = ["Relation"]
 
@@ -30,17 +37,25 @@ _SHOWN_ROWS = 10
 # Rows that become Python objects at a time while a relation is iterated.
 _BATCH_ROWS = 65_536
 _ALL_ROWS = 2**63 - 1
+# The timestamps that are designated ones where a query does not mark any.
+_TIMES = ("ts", "timestamp", "time")
 
 
-class Relation:
-    """The rows of a query, not read yet.
+class Relation(Rows):
+    """The rows of a query, not read yet. What is in `Rows` it can do as well.
 
     Each method that reads rows runs the query, over what the database holds at that moment; `cache()` keeps
     the rows of one run. A statement that gives no rows has run already: it has no columns, and `rowcount` says
-    how many rows it changed.
+    how many rows it changed. Counting its rows (`len()`, `count()`, `shape`) is a run, too.
 
     Symbols are `dictionary<uint32, string>` in Arrow, timestamps `timestamp[ns]` in UTC without a zone.
     """
+
+    # What its query was made with.
+    _params: Parameters = None
+    _frames: Mapping[str, _tickstone.Frame] = {}
+    # The query as one that can be added to, if it was made as such.
+    _chain: Select | None = None
 
     def __init__(self, database: Database, sql: str, query: Query | None, rowcount: int = -1) -> None:
         self._database = database
@@ -243,11 +258,35 @@ class Relation:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         """The rows as tuples; runs the query."""
-        if self._query is None:
-            return
-        stream = self._stream()
-        while rows := stream.rows(_BATCH_ROWS):
-            yield from rows
+        ahead: list[list[tuple[Any, ...]]] = []
+        rows = self._tuples(ahead)
+        self._cursors.begun = (weakref.ref(rows), ahead)
+        return rows
+
+    def _tuples(self, ahead: list[list[tuple[Any, ...]]]) -> Generator[tuple[Any, ...]]:
+        if ahead:
+            yield from ahead.pop()
+        elif self._query is not None:
+            stream = self._stream()
+            while rows := stream.rows(_BATCH_ROWS):
+                yield from rows
+
+    def count(self) -> int:
+        """How many rows there are now, by a query that counts them; of a statement without rows 0."""
+        if self._cached is not None:
+            return len(self._cached)
+        return super().count() if self._query is not None else 0
+
+    def __len__(self) -> int:
+        """The same as `count()`."""
+        # `list(relation)` asks for the length of what it is about to go through: that is one run, not two.
+        begun: tuple[Any, list[list[tuple[Any, ...]]]] = getattr(self._cursors, "begun", (lambda: None, []))
+        rows, ahead = begun[0](), begun[1]
+        if rows is None or inspect.getgeneratorstate(rows) != inspect.GEN_CREATED or self._query is None:
+            return self.count()
+        if not ahead:
+            ahead.append(self._stream().rows(_ALL_ROWS))
+        return len(ahead[0])
 
     def cache(self) -> Relation:
         """Runs the query once and keeps its rows: reading them does not run it again. Needs pyarrow."""
@@ -283,7 +322,7 @@ class Relation:
         Raises:
             SqlError: where the query can be none of a subscription, or the position is held no more.
         """
-        from tickstone.subscription import bracketed, statement
+        from tickstone.subscription import statement
 
         self._need_query()
         return self._listen(statement(bracketed(self._sql), since, events, slow, queue, heartbeat), since)
@@ -371,6 +410,35 @@ class Relation:
         lines += [line(row) for row in texts]
         lines.append("… more rows" if more else f"({len(texts)} row{'' if len(texts) == 1 else 's'})")
         return "\n".join(lines)
+
+    # Adding to it.
+
+    def _select(self) -> Select:
+        """Its query, as text where that can stand within another, else its rows as they are now."""
+        query = self._need_query()
+        if self._cached is None and not isinstance(query, _tickstone.Batch):
+            if self._chain is not None:
+                return self._chain.with_(params=self._params, frames=self._frames)
+            text = last_statement(self._sql)
+            if text is not None and placeholders(text) == placeholders(self._sql):
+                return Select(bracketed(text), self._params, self._frames)
+        frame = self._framed(self, "kept")
+        return Select(frame.name, frames={frame.name: frame})
+
+    def _timestamp(self) -> str | None:
+        times = [name for name, type_ in self._columns() if type_ == "TIMESTAMP"]
+        try:
+            marked = [field.name for field in self.schema if b"tickstone.timestamp" in (field.metadata or {})]
+        except ImportError:
+            marked = []
+        named = [name for wanted in _TIMES for name in times if name.lower() == wanted]
+        return next(iter(marked or named or times), None)
+
+    def _export(self, path: str, format_: str | None, compression: str | None) -> int:
+        query = self._need_query()
+        if self._cached is not None:
+            query = self._make(self._select())._need_query()
+        return query.export(path, format_, compression)
 
     # Running it.
 

@@ -333,12 +333,6 @@ def statement(
     return " ".join(parts)
 
 
-def bracketed(query: str) -> str:
-    """A query in brackets; a comment at its end does not swallow the second one."""
-    query = query.rstrip().rstrip(";")
-    return f"({query}\n)" if "--" in query else f"({query})"
-
-
 def _text(name: str, value: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is a text, not {type(value).__name__}")

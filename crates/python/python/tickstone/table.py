@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tickstone import _tickstone
+from tickstone.chain import Select
 from tickstone.errors import Error
-from tickstone.frames import as_stream
 from tickstone.relation import Relation
+from tickstone.rows import Rows
+from tickstone.texts import bracketed, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
     from tickstone.database import Database
     from tickstone.plot import Kind
     from tickstone.subscription import Events, Slow, Subscription
+    from tickstone.texts import Time
 
 __all__ = ["Table"]
 
-Time: TypeAlias = str | datetime.datetime | datetime.date | int
 
-
-class Table:
-    """A table of a database, as it is when a question is asked.
+class Table(Rows):
+    """A table of a database, as it is when a question is asked, or a view. What is in `Rows` it can do as well.
 
     Of rows with equal times, those of one series stay in the order they came. Those of different series may
     change theirs once they are sealed into a part, and with it what is first or last among them, for
@@ -42,6 +42,23 @@ class Table:
     def __init__(self, database: Database, described: _tickstone.Described) -> None:
         self._database = database
         self._described = described
+        self._is_view = False
+
+    @classmethod
+    def _of_view(cls, database: Database, described: _tickstone.Described) -> Table:
+        """A view as one: its columns are those of its query."""
+        columns = database._run(database._session(), f"DESCRIBE {quoted(described['name'])}", None, None, {}).fetchall()
+        view = cls(
+            database,
+            {
+                **described,
+                "columns": [(column[0], column[1]) for column in columns],
+                "timestamp": next((column[0] for column in columns if column[2]), None),
+                "series": [column[0] for column in columns if column[3]],
+            },
+        )
+        view._is_view = True
+        return view
 
     # What it is.
 
@@ -87,10 +104,14 @@ class Table:
         fields. Needs pyarrow."""
         import pyarrow
 
+        if self._is_view:
+            return self.select().schema
         return pyarrow.schema(_SchemaOf(self._database._handle.table_schema(self.name)))
 
     def count(self) -> int:
         """How many rows it has now."""
+        if self._is_view:
+            return super().count()
         described = self._database._handle.describe(self.name)
         if described is None:
             raise Error(f"table '{self.name}' does not exist")
@@ -135,23 +156,14 @@ class Table:
             Error: where the table has no designated timestamp.
             SqlError: where a column or a length is none.
         """
-        ts, keys = self._need_time(), self._keys(by)
         size = size if size is not None else self._size_column()
-        rows = [f"first({_quoted(price)}) AS open", f"max({_quoted(price)}) AS high"]
-        rows += [f"min({_quoted(price)}) AS low", f"last({_quoted(price)}) AS close"]
+        rows = [f"first({quoted(price)}) AS open", f"max({quoted(price)}) AS high"]
+        rows += [f"min({quoted(price)}) AS low", f"last({quoted(price)}) AS close"]
         if size is not None:
-            rows.append(f"sum({_quoted(size)}) AS volume")
-            rows.append(f"vwap({_quoted(price)}, {_quoted(size)}) AS vwap")
+            rows.append(f"sum({quoted(size)}) AS volume")
+            rows.append(f"vwap({quoted(price)}, {quoted(size)}) AS vwap")
         rows.append("count(*) AS count")
-        columns = ", ".join([_quoted(ts), *map(_quoted, keys), *rows])
-        sample = f"SAMPLE BY {_stride(every)}"
-        if start is not None and end is not None and fill is not None:
-            sample += f" FROM {_time(start)} TO {_time(end)}"
-        if fill is not None:
-            sample += f" FILL({_fill(fill)})"
-        if tz is not None:
-            sample += f" ALIGN TO CALENDAR TIME ZONE {_text(tz)}"
-        return self._ask(f"SELECT {columns} FROM {self._sql_name()}{self._within(start, end)} {sample}")
+        return self.sample(every, rows, by, fill=fill, start=start, end=end, tz=tz)
 
     def asof(
         self,
@@ -171,25 +183,7 @@ class Table:
         Raises:
             SqlError: where one side has no time or no such column.
         """
-        keys = self._keys(on)
-        frames: dict[str, _tickstone.Frame] = {}
-        if isinstance(other, str):
-            other = self._database.table(other)
-        if isinstance(other, Table):
-            right, columns = other._sql_name(), other.columns
-        else:
-            name = "other"
-            while self._database._handle.describe(name) is not None:
-                name += "_"
-            frames[name] = _tickstone.Frame(name, as_stream(other))
-            right, columns = _quoted(name), frames[name].columns()
-        taken = {column.lower() for column in self.columns}
-        folded = {key.lower() for key in keys}
-        picked = [f"r.{_quoted(column)}{_renamed(column, taken)}" for column in columns if column.lower() not in folded]
-        join = f" ON ({', '.join(map(_quoted, keys))})" if keys else ""
-        within = f" TOLERANCE {_stride(tolerance)}" if tolerance is not None else ""
-        what = ", ".join(["l.*", *picked])
-        return self._ask(f"SELECT {what} FROM {self._sql_name()} l ASOF JOIN {right} r{join}{within}", frames)
+        return self.asof_join(other, on, tolerance=tolerance)
 
     def latest(self, by: str | Sequence[str] | None = None) -> Relation:
         """The last row of each key: of the series key, or of the columns `by`.
@@ -197,34 +191,23 @@ class Table:
         Raises:
             Error: where the table has no designated timestamp, or neither `by` nor a series key.
         """
-        keys = self._keys(by)
+        keys = self._keys(by, "latest(by=…)")
         if not keys:
             raise Error(f"table '{self.name}' has no series key", hint="name the columns of a key: latest(by=…)")
-        ts = _quoted(self._need_time())
-        return self._ask(
-            f"SELECT * FROM {self._sql_name()} LATEST ON {ts} PARTITION BY {', '.join(map(_quoted, keys))}"
-        )
+        latest = f" LATEST ON {quoted(self._need_time())} PARTITION BY {', '.join(map(quoted, keys))}"
+        return self._make(self._select().with_(grouped=latest))
 
     def between(self, start: Time | None, end: Time | None) -> Relation:
         """The rows from `start` (inclusive) to `end` (exclusive), in order of time; None leaves a side open.
 
         Times are text, datetimes (without a zone: UTC) or nanoseconds since the Unix epoch.
         """
-        ts = _quoted(self._need_time())
-        return self._ask(f"SELECT * FROM {self._sql_name()}{self._within(start, end)} ORDER BY {ts}")
-
-    def where(self, condition: str) -> Relation:
-        """The rows for which a condition in SQL holds: `table.where("price > 100 AND side = 'buy'")`."""
-        return self._ask(f"SELECT * FROM {self._sql_name()} WHERE {condition}")
-
-    def select(self, *expressions: str) -> Relation:
-        """Columns or expressions in SQL of all rows: `table.select("ts", "price * size AS value")`."""
-        what = ", ".join(expressions) if expressions else "*"
-        return self._ask(f"SELECT {what} FROM {self._sql_name()}")
+        order = f" ORDER BY {quoted(self._need_time())}"
+        return self._make(self._select().with_(where=tuple(self._within(start, end)), order=order))
 
     def head(self, n: int = 10) -> Relation:
         """The first `n` rows, in order of time."""
-        return self._ask(f"{self._in_time_sql()} LIMIT {int(n)}")
+        return self._in_time().limit(n)
 
     # Hearing what comes.
 
@@ -250,12 +233,12 @@ class Table:
         Raises:
             SqlError: where a column or the condition is wrong, or the position is held no more.
         """
-        from tickstone.subscription import bracketed, statement
+        from tickstone.subscription import statement
 
-        what = self._sql_name()
+        what = quoted(self.name)
         if columns is not None or where is not None:
             named = [columns] if isinstance(columns, str) else list(columns or ["*"])
-            picked = ", ".join(_quoted(name) if name in self.columns else name for name in named)
+            picked = ", ".join(map(self._column, named))
             what = bracketed(f"SELECT {picked} FROM {what}{f' WHERE {where}' if where is not None else ''}")
         return self._database._subscribe(statement(what, since, events, slow, queue, heartbeat), since)
 
@@ -303,40 +286,22 @@ class Table:
 
     # Writing the SQL.
 
-    def _ask(self, sql: str, frames: dict[str, _tickstone.Frame] | None = None) -> Relation:
-        return self._database._run(self._database._session(), sql, None, None, frames or {})
+    def _select(self) -> Select:
+        return Select(quoted(self.name), series=tuple(self.series))
 
-    def _in_time_sql(self) -> str:
-        order = f" ORDER BY {_quoted(self.timestamp)}" if self.timestamp is not None else ""
-        return f"SELECT * FROM {self._sql_name()}{order}"
-
-    def _in_time(self) -> Relation:
-        return self._ask(self._in_time_sql())
-
-    def _sql_name(self) -> str:
-        return _quoted(self.name)
-
-    def _need_time(self) -> str:
-        if self.timestamp is None:
-            raise Error(f"table '{self.name}' has no designated timestamp")
+    def _timestamp(self) -> str | None:
         return self.timestamp
 
-    def _keys(self, by: str | Sequence[str] | None) -> list[str]:
-        if by is None:
-            return self.series
-        return [by] if isinstance(by, str) else list(by)
+    def _export(self, path: str, format_: str | None, compression: str | None) -> int:
+        return self._in_time()._export(path, format_, compression)
+
+    def _in_time(self) -> Relation:
+        order = f" ORDER BY {quoted(self.timestamp)}" if self.timestamp is not None else ""
+        return self._make(self._select().with_(order=order))
 
     def _size_column(self) -> str | None:
         names = {name.lower(): name for name in self.columns}
         return next((names[name] for name in ("size", "amount", "quantity", "qty") if name in names), None)
-
-    def _within(self, start: Time | None, end: Time | None) -> str:
-        bounds = []
-        if start is not None:
-            bounds.append(f"{_quoted(self._need_time())} >= {_time(start)}")
-        if end is not None:
-            bounds.append(f"{_quoted(self._need_time())} < {_time(end)}")
-        return f" WHERE {' AND '.join(bounds)}" if bounds else ""
 
 
 class _SchemaOf:
@@ -347,55 +312,3 @@ class _SchemaOf:
 
     def __arrow_c_schema__(self) -> object:
         return self._capsule
-
-
-def _quoted(name: str) -> str:
-    """A name as SQL takes it exactly."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _renamed(column: str, taken: set[str]) -> str:
-    """What gives a column another name where its own is taken; the new one is taken then."""
-    name = column
-    while name.lower() in taken:
-        name += "_right"
-    taken.add(name.lower())
-    return f" AS {_quoted(name)}" if name != column else ""
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _stride(text: str) -> str:
-    """A length of time such as "5m": letters and digits only, so that it stays one word."""
-    if not text.isalnum() or not text.isascii():
-        raise ValueError(f"{text!r} is no length of time: write it as 100ms, 1s, 5m, 1h or 1d")
-    return text
-
-
-def _fill(fill: str | float) -> str:
-    words = {"prev": "PREV", "null": "NULL", "linear": "LINEAR", "none": "NONE"}
-    word = words.get(str(fill).lower())
-    if word is None:
-        float(fill)
-        word = str(fill)
-    return word
-
-
-def _time(time: Time) -> str:
-    """A time as SQL has it, to the nanosecond."""
-    if isinstance(time, str):
-        return _text(time)
-    if isinstance(time, datetime.datetime):
-        nanoseconds = getattr(time, "nanosecond", 0)
-        if time.tzinfo is not None:
-            time = time.astimezone(datetime.timezone.utc)
-        return _text(f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond:06d}{nanoseconds:03d}Z")
-    if isinstance(time, datetime.date):
-        return _text(f"{time:%Y-%m-%d}T00:00:00Z")
-    if hasattr(time, "astype"):
-        time = int(time.astype("datetime64[ns]").astype("int64"))
-    seconds, nanoseconds = divmod(int(time), 1_000_000_000)
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-    return _text(f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z")
