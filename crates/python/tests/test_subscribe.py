@@ -388,8 +388,8 @@ def test_two_readers_are_refused(db: tickstone.Database) -> None:
                 mine = error
         refused.set()
         feeder.join(PATIENCE_S)
-        error = mine or waiting.raised
-        assert isinstance(error, tickstone.Error) and "being read already" in error.message
+        refusal = mine or waiting.raised
+        assert isinstance(refusal, tickstone.Error) and "being read already" in refusal.message
     waiting.ended()
 
 

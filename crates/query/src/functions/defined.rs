@@ -28,7 +28,7 @@ const fn of(name: &'static str, arguments: usize, expression: &'static str) -> D
 }
 
 /// All of them, by name.
-pub(crate) const DEFINED: &[Defined] = &[
+pub(crate) static DEFINED: &[Defined] = &[
     named("approx_count_distinct", "approx_distinct"),
     named("arbitrary", "any_value"),
     named("argmax", "arg_max"),

@@ -16,15 +16,16 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::equivalence::ProjectionMapping;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ fn numbered(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let inputs = plan.children().into_iter().map(numbered).collect::<Result<Vec<_>>>()?;
         return Arc::clone(plan).replace_children(inputs, recompute());
     }
-    Ok(Arc::new(NumberedExec::new(Arc::clone(plan))))
+    Ok(Arc::new(NumberedExec::new(Arc::clone(plan))?))
 }
 
 /// The rows of its input, each with its place among them.
@@ -83,14 +84,17 @@ pub(super) struct NumberedExec {
 }
 
 impl NumberedExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+    fn new(input: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let schema = input.schema();
+        let places: Vec<usize> = (0..schema.fields().len()).collect();
+        let same = ProjectionMapping::from_indices(&places, &schema)?;
         let number = Arc::new(Field::new("__arrival", DataType::UInt64, false));
         let fields: Vec<Arc<Field>> = schema.fields().iter().cloned().chain([number]).collect();
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let outputs = input.properties().partitioning.partition_count();
-        let properties = known(EquivalenceProperties::new(schema), outputs, input.properties().emission_type);
-        Self { core: Core::new([input], properties) }
+        let equivalences = input.equivalence_properties().project(&same, schema);
+        let properties = known(equivalences, outputs, input.properties().emission_type);
+        Ok(Self { core: Core::new([input], properties) })
     }
 }
 
@@ -110,7 +114,7 @@ impl Operator for NumberedExec {
             ChildrenPropertiesMode::Keep => self,
             ChildrenPropertiesMode::Recompute => {
                 let [input] = self.core.inputs;
-                Self::new(input)
+                Self::new(input)?
             }
         }))
     }
