@@ -224,8 +224,8 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         return Err(advice::advise(cursor.expected("the end of the statement"), tokens));
     }
     outside::mend(&mut parsed);
-    syntax::check_statement(&mut parsed, &tokens.tokens)?;
     windows::place(&mut parsed);
+    syntax::check_statement(&mut parsed, &tokens.tokens)?;
     distinct::place(&mut parsed);
     zone::place(&mut parsed);
     slips::mend(&mut parsed)?;
@@ -331,8 +331,8 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
         return Err(cursor.expected("the end of the query"));
     }
     outside::mend(query.as_mut());
-    syntax::check_query(&mut query, &tokens.tokens)?;
     windows::place(query.as_mut());
+    syntax::check_query(&mut query, &tokens.tokens)?;
     distinct::place(query.as_mut());
     zone::place(query.as_mut());
     slips::mend(query.as_mut())?;

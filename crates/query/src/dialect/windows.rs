@@ -36,6 +36,8 @@ impl VisitorMut for Place {
             if let Some(condition) = &mut select.qualify {
                 let _ = walk_mut(condition, &mut windows);
             }
+            // They stand where they are meant.
+            select.named_window.clear();
         }
         ControlFlow::Continue(())
     }
