@@ -189,7 +189,9 @@ fn main() {
                 let beside = measured(desk.write(seconds / 8.0, rate));
                 stop.store(true, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(300));
-                (without.push(alone), with.push(beside), ratios.push(beside / alone));
+                without.push(alone);
+                with.push(beside);
+                ratios.push(beside / alone);
             }
             let (without, with) = (median(&mut without), median(&mut with));
             let more = (median(&mut ratios) - 1.0) * 100.0;

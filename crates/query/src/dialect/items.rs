@@ -40,7 +40,7 @@ pub(super) fn write_out(columns: &Columns<'_>, select: &mut Select) -> Result<()
             }
         }
     }
-    let in_where = select.selection.as_ref().and_then(|expr| first_columns(expr));
+    let in_where = select.selection.as_ref().and_then(first_columns);
     if let Some(at) = in_where {
         let error = SqlError::new("COLUMNS stands in the list of a SELECT", at);
         return Err(error.hint("name the columns of the condition"));

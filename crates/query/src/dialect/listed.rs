@@ -57,13 +57,13 @@ impl Listed<'_> {
     /// ORDER BY ALL as the places of all columns, where it is known how many there are.
     fn order_all(&self, query: &mut Query) {
         let all = match query.order_by.as_ref().map(|order| &order.kind) {
-            Some(OrderByKind::All(options)) => options.clone(),
+            Some(OrderByKind::All(options)) => *options,
             _ => return,
         };
         let Some(columns) = self.columns.of_query(query) else { return };
         let place = |place: usize| OrderByExpr {
             expr: Expr::value(Value::Number(place.to_string(), false)),
-            options: all.clone(),
+            options: all,
             with_fill: None,
         };
         if let Some(order) = &mut query.order_by {

@@ -253,6 +253,7 @@ macro_rules! operator {
                     apply_expression_roots(self.exprs(), f)
                 }
 
+                #[allow(clippy::needless_update, reason = "an operator may be no more than its core")]
                 fn replace_children(
                     self: Arc<Self>,
                     children: Vec<Arc<dyn ExecutionPlan>>,

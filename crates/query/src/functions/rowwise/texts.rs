@@ -127,7 +127,7 @@ fn asked<'l>(
     row: usize,
     last: &'l mut Option<(String, Regex)>,
 ) -> Result<(&'l Regex, usize)> {
-    if row % 1_024 == 0 {
+    if row.is_multiple_of(1_024) {
         wanted::look()?;
     }
     let text = args[1].as_string::<i32>().value(row);
