@@ -51,7 +51,7 @@ pub use store::snapshot::{
     Dropped, PartitionSnapshot, Partitions, Segment, Selection, Snapshot, TableSnapshot,
 };
 pub use store::staleness::{StaleStretch, Staleness};
-pub use tape::change::ImportSource;
+pub use tape::change::{ImportSource, LoadedFile};
 pub use write::commit::Commit;
 pub use write::load::BulkLoad;
 pub use write::rewrite::{Rewrite, Rewritten};

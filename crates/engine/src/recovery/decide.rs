@@ -82,14 +82,14 @@ pub(super) fn change(
         Change::Load { .. } | Change::Rewrite { .. } if held || table.truncated_at > position => {
             Decision::Known
         }
-        Change::Load { parts, source, .. } if table.schema.dedup().is_empty() => {
-            Decision::Apply(Effect::Load { table: id, load: LoadEffect::plain(parts, source) })
+        Change::Load { parts, files, .. } if table.schema.dedup().is_empty() => {
+            Decision::Apply(Effect::Load { table: id, load: LoadEffect::plain(parts, files) })
         }
-        Change::Load { parts, source, .. } => {
-            match LoadEffect::superseding(table, parts.clone(), source.clone()) {
+        Change::Load { parts, files, .. } => {
+            match LoadEffect::superseding(table, parts.clone(), files.clone()) {
                 Ok(load) => Decision::Apply(Effect::Load { table: id, load }),
                 Err(error) => {
-                    let load = LoadEffect::plain(parts, source);
+                    let load = LoadEffect::plain(parts, files);
                     Decision::Unread(Effect::Load { table: id, load }, error.to_string())
                 }
             }

@@ -25,6 +25,15 @@ pub struct ImportSource {
     pub hash: u64,
 }
 
+/// A file of a bulk load, and the rows that it brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedFile {
+    /// The file.
+    pub source: ImportSource,
+    /// Rows of it.
+    pub rows: u64,
+}
+
 /// Strings that got the ids `first_id`, `first_id + 1`, … of a SYMBOL column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewSymbols {
@@ -117,7 +126,7 @@ pub(crate) enum Change {
     /// All rows before this frame are gone.
     Truncate { table: u32 },
     /// Parts written by a bulk load join their table; their positions are this frame's.
-    Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, source: Option<ImportSource> },
+    Load { table: u32, symbols: Vec<NewSymbols>, parts: Vec<PartEntry>, files: Vec<LoadedFile> },
     /// Parts of a table replaced by others with the same positions: DELETE and UPDATE. Where materialized views read it,
     /// `touched` are stretches that all changed rows are in; none where that is not known.
     Rewrite { table: u32, symbols: Vec<NewSymbols>, parts: Vec<RewrittenPart>, touched: Vec<TimeRange> },
@@ -227,12 +236,12 @@ pub(crate) fn encode_change(change: &Change) -> (u16, Vec<u8>) {
             out.u32(*table);
             KIND_TRUNCATE
         }
-        Change::Load { table, symbols, parts, source } => {
+        Change::Load { table, symbols, parts, files } => {
             out.u32(*table);
             encode_symbols(&mut out, symbols);
             out.len(parts.len());
             parts.iter().for_each(|part| encode_part(&mut out, part));
-            out.optional(source.as_ref(), encode_source);
+            encode_files(&mut out, files);
             KIND_LOAD
         }
         Change::Alter { table, schema } => {
@@ -297,8 +306,10 @@ pub(crate) fn decode_change(
         KIND_TRUNCATE => Change::Truncate { table: input.u32()? },
         KIND_LOAD => {
             let (table, symbols) = (input.u32()?, decode_symbols(&mut input)?);
-            let parts = (0..input.count(1)?).map(|_| decode_part(&mut input)).collect::<Result<_, _>>()?;
-            Change::Load { table, symbols, parts, source: input.optional(decode_source)? }
+            let parts: Vec<PartEntry> =
+                (0..input.count(1)?).map(|_| decode_part(&mut input)).collect::<Result<_, _>>()?;
+            let files = decode_files(&mut input, parts.iter().map(|part| part.rows).sum())?;
+            Change::Load { table, symbols, parts, files }
         }
         KIND_ALTER => Change::Alter { table: input.u32()?, schema: decode_schema(&mut input)? },
         KIND_DROP_PARTITIONS => {
@@ -394,6 +405,37 @@ pub(crate) fn decode_part(input: &mut Decoder<'_>) -> Result<PartEntry, Malforme
 fn decode_rewritten(input: &mut Decoder<'_>) -> Result<RewrittenPart, Malformed> {
     let (partition, gone) = (input.i64()?, input.text()?.to_string());
     Ok(RewrittenPart { partition, gone, came: input.optional(decode_part)? })
+}
+
+/// No file, one (which brought all rows), or several.
+fn encode_files(out: &mut Encoder, files: &[LoadedFile]) {
+    match files {
+        [] => out.u8(0),
+        [only] => {
+            out.u8(1);
+            encode_source(out, &only.source);
+        }
+        several => {
+            out.u8(2);
+            out.len(several.len());
+            for file in several {
+                encode_source(out, &file.source);
+                out.u64(file.rows);
+            }
+        }
+    }
+}
+
+fn decode_files(input: &mut Decoder<'_>, rows: u64) -> Result<Vec<LoadedFile>, Malformed> {
+    match input.u8()? {
+        0 => Ok(Vec::new()),
+        1 => Ok(vec![LoadedFile { source: decode_source(input)?, rows }]),
+        2 => {
+            let files = input.count(1)?;
+            (0..files).map(|_| Ok(LoadedFile { source: decode_source(input)?, rows: input.u64()? })).collect()
+        }
+        _ => Err("the files of a load are none".into()),
+    }
 }
 
 pub(crate) fn encode_source(out: &mut Encoder, source: &ImportSource) {

@@ -15,7 +15,7 @@ use crate::recent::take_rows;
 use crate::store::new_part::NewPart;
 use crate::store::snapshot::dedup::last_of_each;
 use crate::store::snapshot::{Effect, LoadEffect, TableSnapshot};
-use crate::tape::change::{Change, ImportSource, PartEntry};
+use crate::tape::change::{Change, ImportSource, LoadedFile, PartEntry};
 use crate::upkeep::maintenance::wait_for_memory;
 use crate::{EngineError, Result};
 use arrow_array::{RecordBatch, UInt32Array};
@@ -97,16 +97,29 @@ impl BulkLoad {
         Ok(())
     }
 
-    /// Writes what waits, makes the parts stable and commits them in one frame; `source` is
+    /// As [`Self::commit_files`], of rows that are all of one file, or of none.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn commit(self, source: Option<ImportSource>) -> Result<Commit> {
+        let rows = self.rows;
+        self.commit_files(source.map(|source| LoadedFile { source, rows }).into_iter().collect())
+    }
+
+    /// Writes what waits, makes the parts stable and commits them in one frame; the files that the rows are of are
     /// remembered with the table.
     ///
     /// # Errors
     /// [`EngineError::Io`], [`EngineError::NoSuchTable`] where the table was dropped meanwhile,
     /// [`EngineError::SchemaChanged`] where its columns were changed, [`EngineError::Frozen`]: nothing is stored then.
     /// [`EngineError::TapeStopped`]: reopen to know.
-    pub fn commit(mut self, source: Option<ImportSource>) -> Result<Commit> {
+    pub fn commit_files(mut self, mut files: Vec<LoadedFile>) -> Result<Commit> {
         let partitions: Vec<i64> = self.waiting.keys().copied().collect();
         partitions.into_iter().try_for_each(|partition| self.write_part(partition))?;
+        if let [only] = files.as_mut_slice() {
+            // Of rows with one key only the last is stored.
+            only.rows = self.parts.iter().map(|part| part.rows).sum();
+        }
         self.written.sync_names()?;
         let core = Arc::clone(&self.core);
         let writer = core.table_writer(&self.table)?;
@@ -129,14 +142,14 @@ impl BulkLoad {
         }
         let (table, symbols) = (self.table.id, commitment.new_symbols(0));
         let (parts, rows) = (self.parts.clone(), self.rows);
-        let change = Change::Load { table, symbols, parts: parts.clone(), source: source.clone() };
+        let change = Change::Load { table, symbols, parts: parts.clone(), files: files.clone() };
         commitment.hold_still(dedup.then_some(&self.table.dir))?;
         let load = if dedup {
             let snapshot = core.publisher.snapshot();
             let now = snapshot.table_by_id(table).unwrap_or(&self.table);
-            LoadEffect::superseding(now, parts, source)?
+            LoadEffect::superseding(now, parts, files)?
         } else {
-            LoadEffect::plain(parts, source)
+            LoadEffect::plain(parts, files)
         };
         let ticket = commitment.append(&change, Effect::Load { table, load }, SyncPolicy::Always)?;
         self.written.named_if(|| {

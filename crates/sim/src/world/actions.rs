@@ -8,7 +8,7 @@ use crate::generate::{batch_of, some_spec};
 use crate::shape::{ModelTable, Row, TableSpec};
 use crate::table::record_batch;
 use std::sync::Arc;
-use tickstone_engine::{Engine, EngineError, ImportSource};
+use tickstone_engine::{Engine, EngineError, ImportSource, LoadedFile};
 use tickstone_model::SyncPolicy;
 
 /// A step of an actor.
@@ -343,14 +343,15 @@ impl World {
         let altered = now.as_ref().is_some_and(|now| now.version != spec.version);
         let gone = now.is_none();
         let table = now.unwrap_or(spec).name;
-        let source = random.one_in(2).then(|| ImportSource {
-            name: "x.csv".to_string(),
-            bytes: 1,
-            hash: random.next_u64(),
-        });
+        let hash = if random.one_in(2) { Some(random.next_u64()) } else { None };
+        // One to three files, or none.
+        let file =
+            |hash| LoadedFile { source: ImportSource { name: "x.csv".to_string(), bytes: 1, hash }, rows: 1 };
+        let files =
+            hash.map_or_else(Vec::new, |hash| (0..=hash % 3).map(|number| file(hash ^ number)).collect());
         let change = Change::Rows { tables: vec![(table, rows)], at_ns: self.commit_time() };
         let refused = |error: &EngineError| (gone && no_table(error)) || (altered && other_columns(error));
-        let run = |_: &Engine, _: &_| load.commit(source).map(|_| ());
+        let run = |_: &Engine, _: &_| load.commit_files(files).map(|_| ());
         self.change(change, SyncPolicy::Always, refused, gone || altered, run)
     }
 

@@ -11,7 +11,7 @@ use crate::store::dictionary::Dictionary;
 use crate::store::history::History;
 use crate::store::manifest::{ImportRecord, Manifest, SupersededRows};
 use crate::store::staleness::Staleness;
-use crate::tape::change::{ImportSource, PartEntry, RewrittenPart};
+use crate::tape::change::{LoadedFile, PartEntry, RewrittenPart};
 use crate::tape::writer::Written;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl Superseded {
 #[derive(Debug)]
 pub(crate) struct LoadEffect {
     pub(crate) parts: Vec<PartEntry>,
-    pub(crate) source: Option<ImportSource>,
+    pub(crate) files: Vec<LoadedFile>,
     /// What they replace in the table.
     pub(crate) superseded: Vec<Superseded>,
     /// Rows of the load's own parts, by their places, that its later parts replace.
@@ -266,7 +266,6 @@ impl TableSnapshot {
     fn load(&mut self, position: u64, load: LoadEffect) {
         self.revision += 1;
         self.take_out(position, load.superseded);
-        let rows = load.parts.iter().map(|part| part.rows).sum();
         let positions = PositionRange { first: position, last: position };
         let schema_version = self.schema.version();
         let mut own = load.own;
@@ -278,8 +277,9 @@ impl TableSnapshot {
                 self.take_out(position, vec![Superseded { parts, ..Superseded::new(range) }]);
             }
         }
-        if let Some(source) = load.source {
-            Arc::make_mut(&mut self.imports).push(ImportRecord { source, rows, position });
+        if !load.files.is_empty() {
+            let record = |LoadedFile { source, rows }| ImportRecord { source, rows, position };
+            Arc::make_mut(&mut self.imports).extend(load.files.into_iter().map(record));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::recent::{Run, take_rows};
 use crate::store::snapshot::{
     LoadEffect, PartFile, PartView, PartitionSnapshot, Source, Superseded, TableSnapshot,
 };
-use crate::tape::change::{ImportSource, PartEntry};
+use crate::tape::change::{LoadedFile, PartEntry};
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -366,8 +366,8 @@ impl TableSnapshot {
 
 impl LoadEffect {
     /// That of a load which replaces no rows.
-    pub(crate) fn plain(parts: Vec<PartEntry>, source: Option<ImportSource>) -> Self {
-        Self { parts, source, superseded: Vec::new(), own: Vec::new() }
+    pub(crate) fn plain(parts: Vec<PartEntry>, files: Vec<LoadedFile>) -> Self {
+        Self { parts, files, superseded: Vec::new(), own: Vec::new() }
     }
 
     /// Parts that join a table, with what they replace in it and in each other, in their order.
@@ -377,7 +377,7 @@ impl LoadEffect {
     pub(crate) fn superseding(
         table: &TableSnapshot,
         parts: Vec<PartEntry>,
-        source: Option<ImportSource>,
+        files: Vec<LoadedFile>,
     ) -> Result<Self> {
         let mut own = Vec::new();
         let mut superseded: BTreeMap<TimeRange, Found> = BTreeMap::new();
@@ -398,7 +398,7 @@ impl LoadEffect {
         }
         let finished = superseded.into_iter().map(|(partition, found)| found.finish(partition));
         let superseded = finished.collect::<Result<_>>()?;
-        Ok(Self { parts, source, superseded, own })
+        Ok(Self { parts, files, superseded, own })
     }
 }
 
