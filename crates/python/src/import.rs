@@ -30,7 +30,7 @@ pub(crate) struct ImportOptions {
     pub(crate) again: bool,
 }
 
-/// Imports files one after the other, each in a commit of its own. `progress` is called with (path, file,
+/// Imports files one after the other; see [`import_files`]. `progress` is called with (path, file,
 /// files, bytes_read, bytes_total, rows), and raises to stop.
 pub(crate) fn import<'py>(
     py: Python<'py>,
@@ -116,6 +116,7 @@ fn as_dict<'py>(py: Python<'py>, report: &ImportReport) -> PyResult<Bound<'py, P
     dict.set_item("created", report.created)?;
     let files = report.files.iter().map(|file| file_dict(py, file)).collect::<PyResult<Vec<_>>>()?;
     dict.set_item("files", PyList::new(py, files)?)?;
+    dict.set_item("known", PyList::new(py, &report.known)?)?;
     Ok(dict)
 }
 

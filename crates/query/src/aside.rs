@@ -58,7 +58,7 @@ impl Drop for Aside {
 ///
 /// # Errors
 /// Those of dropping a table.
-pub fn sweep(engine: &Engine) -> Result<Vec<String>, EngineError> {
+pub(crate) fn sweep(engine: &Engine) -> Result<Vec<String>, EngineError> {
     if engine.is_read_only() {
         return Ok(Vec::new());
     }

@@ -5,6 +5,7 @@ use crate::derived::Derived;
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
 use crate::live::Hub;
+use crate::paths::Allowed;
 use crate::plans::PlanCache;
 use crate::refresher::Refresher;
 use crate::running::RunningStatements;
@@ -83,6 +84,9 @@ struct Shared {
     hub: Arc<Hub>,
     system: OnceLock<Arc<dyn SystemCatalog>>,
     shown_settings: OnceLock<Vec<ShownSetting>>,
+    files: OnceLock<Allowed>,
+    /// Names of tables that were dropped when it was opened: they were to take another's place when their process ended.
+    swept: Vec<String>,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -121,7 +125,6 @@ impl Database {
     /// Where another process writes it, its files are damaged, or the disk fails.
     pub fn open(path: impl AsRef<Path>, options: DatabaseOptions) -> Result<Self> {
         let engine = Engine::open(path.as_ref(), options.engine.clone())?;
-        aside::sweep(&engine)?;
         Self::over(engine, &options)
     }
 
@@ -166,6 +169,7 @@ impl Database {
         let state = state::base(threads, memory_bytes)?;
         let (options, schemas) = (options.clone(), MarkedSchemas::default());
         let (plans, functions) = (PlanCache::default(), UserFunctions::default());
+        let swept = aside::sweep(&engine)?;
         let (running, system, shown_settings) = (Arc::default(), OnceLock::new(), OnceLock::new());
         let shared = Shared {
             engine,
@@ -179,6 +183,8 @@ impl Database {
             hub: Arc::default(),
             system,
             shown_settings,
+            files: OnceLock::new(),
+            swept,
             runtime: Some(runtime),
         };
         shared.derived.start(&shared.engine)?;
@@ -226,6 +232,22 @@ impl Database {
     /// Has SHOW CONFIG show these settings after its own; once.
     pub fn show_settings(&self, settings: Vec<ShownSetting>) {
         let _ = self.shared.shown_settings.set(settings);
+    }
+
+    /// Has statements name only these files; once. Without, they may name any that the process can reach.
+    pub fn allow_files(&self, allowed: Allowed) {
+        let _ = self.shared.files.set(allowed);
+    }
+
+    /// The names of tables that were to take another's place (CREATE OR REPLACE TABLE, an upload) when the process that
+    /// made them ended: their rows went when the database was opened.
+    pub fn swept(&self) -> &[String] {
+        &self.shared.swept
+    }
+
+    /// Which files statements may name.
+    pub(crate) fn files(&self) -> Allowed {
+        self.shared.files.get().cloned().unwrap_or_default()
     }
 
     /// What keeps materialized views current.

@@ -28,6 +28,7 @@ mod live;
 mod named;
 mod operators;
 mod parameters;
+pub mod paths;
 mod plans;
 mod provider;
 mod refresher;
@@ -47,7 +48,7 @@ mod texts;
 mod together;
 mod wanted;
 
-pub use aside::{Aside, sweep as sweep_asides};
+pub use aside::Aside;
 pub use database::{Database, DatabaseOptions, ShownSetting};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;

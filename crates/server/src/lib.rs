@@ -16,7 +16,6 @@
 //! Never knows how rows are stored or statements planned. Enter at [`Server`].
 
 mod connection;
-mod files;
 mod flight;
 mod http;
 mod ilp;
@@ -101,16 +100,15 @@ impl Server {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
         }
         database.show_settings(settings.shown());
+        database.allow_files(settings.allowed_files());
         database.engine().streams().set_memory(settings.bytes("stream_memory"));
         let age = settings.time("tape_keep_age").unwrap_or(Duration::MAX);
         database.engine().keep_tape(settings.bytes("tape_keep_bytes") as u64, age);
-        match tickstone_query::sweep_asides(database.engine()) {
-            Ok(names) => {
-                names
-                    .iter()
-                    .for_each(|name| warn!(table = name, "an upload was cut short: its rows are dropped"));
-            }
-            Err(error) => warn!(%error, "what came of an upload could not be dropped"),
+        for table in database.swept() {
+            warn!(
+                table,
+                "what was to take a table's place was not whole when its process ended: its rows are dropped"
+            );
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()

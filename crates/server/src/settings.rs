@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
+use tickstone_query::paths::Allowed;
 use tickstone_query::{ShownSetting, parse_size};
 use tracing::warn;
 
@@ -225,7 +226,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "files",
         kind: Kind::Text,
         default: "",
-        about: "the directory that statements may name files in (COPY … FROM 'file'); none where it is empty",
+        about: "the directory that statements may name files in (COPY, FROM 'file'); none where it is empty",
     },
     Setting {
         name: "auto_create_tables",
@@ -394,6 +395,14 @@ impl Settings {
 
     pub(crate) fn text(&self, name: &str) -> &str {
         self.values.get(name).map_or("", |(value, _)| value)
+    }
+
+    /// Which files statements may name: those of one directory, or none.
+    pub(crate) fn allowed_files(&self) -> Allowed {
+        match self.text("files") {
+            "" => Allowed::Nothing,
+            directory => Allowed::Below(directory.into()),
+        }
     }
 
     pub(crate) fn switch(&self, name: &str) -> bool {

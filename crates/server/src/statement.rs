@@ -4,7 +4,6 @@
 //!
 //! Invariant: a statement ends when whoever asked is gone: dropping what waits for its [`Answer`], or its rows, cancels it.
 
-use crate::files;
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use futures::StreamExt;
@@ -145,11 +144,10 @@ impl Conversation {
         &self,
         shared: &Arc<Shared>,
         text: Arc<str>,
-        mut statement: Statement,
+        statement: Statement,
         timeout: Option<Duration>,
     ) -> Result<Answer, QueryError> {
         shared.metrics.add(Counter::Statements, 1);
-        files::permit(&shared.settings, &mut statement)?;
         let (tell, told) = oneshot::channel();
         let (send, batches) = mpsc::channel(BATCHES_WAITING);
         let (session, patience) = (Arc::clone(&self.session), self.patience);

@@ -8,7 +8,7 @@ use crate::sql;
 use crate::units;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tickstone_query::export::{self, Format};
+use tickstone_query::export::{self, Format, Layout};
 use tickstone_query::import::Compression;
 use tickstone_query::{Database, Outcome};
 
@@ -83,15 +83,16 @@ fn write(database: &Database, sql: &str, file: &Path, format: Option<Format>) ->
         (true, Some(format)) => (format, Compression::None),
         (false, format) => export::detect(file, format)?,
     };
+    let target = Layout::new(target.0, target.1);
     let work = async {
         let Outcome::Rows { stream, .. } = session.run(statement).await? else {
             return Ok(None);
         };
         if to_stdout {
-            export::write(stream, target.0, target.1, &mut Output::new()).await?;
+            export::write(stream, &target, &mut Output::new()).await?;
             return Ok(None);
         }
-        export::write_file(stream, file, target.0, target.1).await.map(Some)
+        export::write_file(stream, file, &target).await.map(Some)
     };
     let written = database.runtime().block_on(async {
         tokio::select! {

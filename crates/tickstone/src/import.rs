@@ -20,7 +20,8 @@ Examples:
   tickstone import --table trades --on-bad-row collect=bad.csv trades.csv
 
 Each file is one atomic commit: it is there whole or not at all, and is not imported a second time
-unless --again is given. Types, the timestamp's unit, delimiter and header are found from the file;
+unless --again is given. A folder or a pattern ('data/**/*.parquet') is one commit of all its files but
+those that the table has; folders named key=value in it are columns. Types, the timestamp's unit, delimiter and header are found from the file;
 a table that is missing is made. TIMESTAMP_S, _MS, _US and _NS say the unit of whole numbers.";
 
 /// Import files into a table.
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     /// The table; made where it is missing
     #[arg(long, value_name = "T")]
     table: String,
-    /// The files: csv, ndjson (both also .gz, .zst), parquet, arrow
+    /// Files, patterns of them and folders: csv, ndjson (both also .gz, .zst), parquet, arrow
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The designated timestamp of a new table
@@ -143,6 +144,9 @@ pub(crate) fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
+/// Files told of one by one.
+const FILES_TOLD_MAX: usize = 50;
+
 /// The progress bar, drawn on standard error where that is a terminal.
 struct Bar {
     bar: ProgressBar,
@@ -186,8 +190,14 @@ fn print(report: &ImportReport) {
     if let (true, Some(file)) = (report.created, report.files.first()) {
         println!("{}", created(&report.table, file));
     }
-    for file in &report.files {
+    for file in report.files.iter().take(FILES_TOLD_MAX) {
         println!("{}", imported(file));
+    }
+    if let Some(more) = report.files.len().checked_sub(FILES_TOLD_MAX + 1) {
+        println!("… and {} more files", more + 1);
+    }
+    if !report.known.is_empty() {
+        println!("{} of its files are in the table already and were left out", report.known.len());
     }
     if report.files.len() > 1 {
         println!("{} in all", units::rows(report.rows()));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["FileReport", "ImportProgress", "ImportReport", "ProgressTeller"]
@@ -36,7 +36,7 @@ class FileReport:
     rows: int
     #: Its size on disk.
     bytes: int
-    #: From opening to commit.
+    #: From opening to the end of its rows; of the last file of a commit, to its commit.
     seconds: float
     #: Rows left out, and the first of them: line and reason.
     bad_rows: int
@@ -52,11 +52,13 @@ class FileReport:
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did: whether it made the table, and one report a file."""
+    """What an import did: whether it made the table, one report a file, and which files of patterns and folders the
+    table had already."""
 
     table: str
     created: bool
     files: list[FileReport]
+    known: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
@@ -72,7 +74,7 @@ class ImportReport:
     def of(cls, report: dict[str, Any]) -> ImportReport:
         """The report that the engine gave."""
         files = [FileReport(**{**file, "path": str(file["path"])}) for file in report["files"]]
-        return cls(report["table"], report["created"], files)
+        return cls(report["table"], report["created"], files, [str(path) for path in report["known"]])
 
 
 class ProgressTeller:

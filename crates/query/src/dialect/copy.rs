@@ -59,7 +59,7 @@ fn options(cursor: &mut Cursor<'_>, end: &CopyEnd) -> Result<Vec<(String, String
     }
     let announced = cursor.eat(&["WITH"]) || cursor.eat(&["OPTIONS"]);
     if cursor.eat_token(&Token::LParen) {
-        options.extend(cursor.list(bracketed_option)?);
+        options.extend(cursor.list(bracketed_options)?.into_iter().flatten());
     } else if *end == CopyEnd::Client {
         while let Some(option) = bare_option(cursor)? {
             options.push(option);
@@ -83,6 +83,19 @@ pub(super) fn bracketed_option(cursor: &mut Cursor<'_>) -> Result<(String, Strin
         _ => cursor.scalar()?,
     };
     Ok((name, value))
+}
+
+/// As [`bracketed_option`], and `name (value, …)`, which is one option a value.
+fn bracketed_options(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>> {
+    let is_list = match cursor.ahead(1) {
+        Some(Token::LParen) => 1,
+        Some(Token::Eq) if cursor.ahead(2) == Some(&Token::LParen) => 2,
+        _ => return Ok(vec![bracketed_option(cursor)?]),
+    };
+    let name = cursor.scalar()?.to_lowercase();
+    cursor.skip(is_list);
+    let values = cursor.list(Cursor::scalar)?;
+    Ok(values.into_iter().map(|value| (name.clone(), value)).collect())
 }
 
 fn bare_option(cursor: &mut Cursor<'_>) -> Result<Option<(String, String)>> {

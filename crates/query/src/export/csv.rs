@@ -1,6 +1,7 @@
 //! CSV with a header: NULL is an empty field, the empty string and no bytes a quoted one, and a field is quoted
 //! where it holds a comma, a quote or a line end, so that an import reads back what was written.
 
+use super::layout::Layout;
 use crate::texts::{Cells, TimeStyle};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
@@ -14,18 +15,23 @@ pub(crate) struct CsvWriter<W> {
     cell: String,
     /// Which columns are of text or bytes: only there nothing between quotes is a value.
     text: Vec<bool>,
+    delimiter: char,
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// A writer that has written the header.
-    pub(crate) fn new(out: W, schema: &SchemaRef) -> Result<Self, crate::QueryError> {
+    /// A writer that has written the header, where there is one.
+    pub(crate) fn new(out: W, schema: &SchemaRef, layout: &Layout) -> Result<Self, crate::QueryError> {
         let text = schema.fields().iter().map(|field| is_text(field.data_type())).collect();
-        let mut writer = Self { out, line: String::new(), cell: String::new(), text };
+        let delimiter = char::from(layout.delimiter);
+        let mut writer = Self { out, line: String::new(), cell: String::new(), text, delimiter };
+        if !layout.header {
+            return Ok(writer);
+        }
         for (index, field) in schema.fields().iter().enumerate() {
             if index > 0 {
-                writer.line.push(',');
+                writer.line.push(delimiter);
             }
-            push_quoted(&mut writer.line, field.name(), true);
+            push_quoted(&mut writer.line, field.name(), true, delimiter);
         }
         writer.line.push('\n');
         writer.out.write_all(writer.line.as_bytes()).map_err(super::write_error)?;
@@ -40,7 +46,7 @@ impl<W: Write> CsvWriter<W> {
         for row in 0..batch.num_rows() {
             for (index, column) in cells.iter().enumerate() {
                 if index > 0 {
-                    self.line.push(',');
+                    self.line.push(self.delimiter);
                 }
                 if column.is_null(row) {
                     continue;
@@ -48,7 +54,7 @@ impl<W: Write> CsvWriter<W> {
                 self.cell.clear();
                 column.write(row, &mut self.cell);
                 let is_text = self.text.get(index).copied().unwrap_or(false);
-                push_quoted(&mut self.line, &self.cell, is_text);
+                push_quoted(&mut self.line, &self.cell, is_text, self.delimiter);
             }
             // A line of one NULL would be empty, and skipped when read.
             if cells.len() == 1 && self.line.ends_with('\n') | self.line.is_empty() {
@@ -78,9 +84,8 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-fn push_quoted(line: &mut String, cell: &str, is_text: bool) {
-    let quoted =
-        cell.bytes().any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r')) || (is_text && cell.is_empty());
+fn push_quoted(line: &mut String, cell: &str, is_text: bool, delimiter: char) {
+    let quoted = cell.contains([delimiter, '"', '\n', '\r']) || (is_text && cell.is_empty());
     if !quoted {
         line.push_str(cell);
         return;

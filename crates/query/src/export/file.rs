@@ -1,7 +1,9 @@
 //! Rows into a file that is there whole or not at all.
 
+use super::folders::write_folders;
+use super::layout::Layout;
 use super::{Format, write, write_error};
-use crate::import::Compression;
+use crate::paths::{Compression, endings};
 use crate::{QueryError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use std::fs::{self, File};
@@ -24,13 +26,8 @@ pub struct Written {
 /// # Errors
 /// Where neither tells the format, or where Parquet or Arrow would be packed a second time.
 pub fn detect(path: &Path, given: Option<Format>) -> Result<(Format, Compression)> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let (stem, mut ending) = name.rsplit_once('.').unwrap_or((&name, ""));
-    let compression = Compression::of_ending(ending);
-    if compression != Compression::None {
-        ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
-    }
-    let Some(format) = given.or_else(|| Format::parse(ending)) else {
+    let (ending, compression) = endings(path);
+    let Some(format) = given.or_else(|| Format::parse(&ending)) else {
         return Err(QueryError::request(format!("cannot tell a format from the name {}", path.display()))
             .hint(format!("end it in {}, or say the format", Format::NAMES)));
     };
@@ -45,49 +42,66 @@ pub fn detect(path: &Path, given: Option<Format>) -> Result<(Format, Compression
 ///
 /// # Errors
 /// The stream's and those of the disk; a file of that name stays as it was.
-pub async fn write_file(
-    stream: SendableRecordBatchStream,
-    path: &Path,
-    format: Format,
-    compression: Compression,
-) -> Result<Written> {
-    let temporary = TemporaryFile::beside(path);
+pub async fn write_file(stream: SendableRecordBatchStream, path: &Path, layout: &Layout) -> Result<Written> {
+    if !layout.partition_by.is_empty() {
+        return write_folders(stream, path, layout).await;
+    }
+    let temporary = TemporaryPath::beside(path);
     let file = File::create(&temporary.path).map_err(|error| cannot_create(path, &error))?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
-    let rows = write(stream, format, compression, &mut out).await?;
+    let rows = write(stream, layout, &mut out).await?;
     out.flush().map_err(write_error)?;
     let bytes = out.get_ref().metadata().map_err(write_error)?.len();
-    fs::rename(&temporary.path, path).map_err(|error| cannot_create(path, &error))?;
-    temporary.keep();
+    temporary.take_the_place_of(path)?;
     Ok(Written { rows, bytes })
 }
 
-fn cannot_create(path: &Path, error: &std::io::Error) -> QueryError {
+pub(super) fn cannot_create(path: &Path, error: &std::io::Error) -> QueryError {
     QueryError::request(format!("cannot write {}: {error}", path.display()))
 }
 
-/// A file that goes when it is not kept.
-struct TemporaryFile {
+/// A file or a folder that goes when it is not kept.
+pub(super) struct TemporaryPath {
     path: PathBuf,
     kept: bool,
 }
 
-impl TemporaryFile {
-    fn beside(path: &Path) -> Self {
+impl TemporaryPath {
+    pub(super) fn beside(path: &Path) -> Self {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Self { path: path.with_file_name(format!(".{name}.{}.tmp", std::process::id())), kept: false }
     }
 
-    fn keep(mut self) {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives it the name that it was made for; a folder of that name goes.
+    pub(super) fn take_the_place_of(mut self, path: &Path) -> Result<()> {
+        let failed = |error: std::io::Error| cannot_create(path, &error);
+        if self.path.is_dir() && path.symlink_metadata().is_ok() {
+            // A folder takes the place of an empty one alone.
+            let gone = Self::beside(&path.with_extension("replaced"));
+            fs::rename(path, &gone.path).map_err(failed)?;
+            if let Err(error) = fs::rename(&self.path, path) {
+                // What was there is there again, if nothing else came between.
+                fs::rename(&gone.path, path).map_err(failed)?;
+                return Err(failed(error));
+            }
+        } else {
+            fs::rename(&self.path, path).map_err(failed)?;
+        }
         self.kept = true;
+        Ok(())
     }
 }
 
-impl Drop for TemporaryFile {
+impl Drop for TemporaryPath {
     fn drop(&mut self) {
         if !self.kept {
             // The error that kept it from being finished is on its way to the caller.
-            let _ = fs::remove_file(&self.path);
+            let _ =
+                if self.path.is_dir() { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
         }
     }
 }

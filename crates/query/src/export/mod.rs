@@ -8,11 +8,14 @@
 
 mod csv;
 mod file;
+mod folders;
+mod layout;
 
 pub use crate::texts::{Cells, TimeStyle};
 pub use file::{Written, detect, write_file};
+pub use layout::{Layout, Pages};
 
-use crate::import::Compression;
+use crate::paths::Compression;
 use crate::texts::{holds_uuids, uuids_as_text};
 use crate::{ErrorKind, QueryError, Result};
 use arrow_array::{Array, ArrayRef, RecordBatch};
@@ -23,8 +26,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use flate2::write::GzEncoder;
 use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression as PageCompression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -61,6 +64,23 @@ impl Format {
             _ => return None,
         })
     }
+
+    /// The ending of its files.
+    fn ending(self) -> &'static str {
+        match self {
+            Format::Csv => "csv",
+            Format::Json => "json",
+            Format::Ndjson => "ndjson",
+            Format::Parquet => "parquet",
+            Format::Arrow => "arrow",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.ending())
+    }
 }
 
 /// Writes the rows of `stream` to `out`; how many there were.
@@ -69,12 +89,11 @@ impl Format {
 /// The stream's, or where `out` takes no more: what was written so far stays in it.
 pub async fn write(
     mut stream: SendableRecordBatchStream,
-    format: Format,
-    compression: Compression,
+    layout: &Layout,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     let schema = stream.schema();
-    let mut encoder = Encoder::new(format, &schema, Packer::new(compression, out)?)?;
+    let mut encoder = Encoder::new(layout, &schema, Packer::new(layout.compression, Box::new(out))?)?;
     let mut rows = 0;
     while let Some(batch) = stream.next().await {
         let batch = batch?;
@@ -95,17 +114,19 @@ enum Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    fn new(format: Format, schema: &SchemaRef, out: Packer<'a>) -> Result<Self> {
+    fn new(layout: &Layout, schema: &SchemaRef, out: Packer<'a>) -> Result<Self> {
         let json = || {
             JsonOptions::new().with_explicit_nulls(true).with_timestamp_format(TIMESTAMP_PATTERN.to_string())
         };
-        Ok(match format {
-            Format::Csv => Encoder::Csv(csv::CsvWriter::new(out, schema)?),
+        Ok(match layout.format {
+            Format::Csv => Encoder::Csv(csv::CsvWriter::new(out, schema, layout)?),
             Format::Json => Encoder::Json(json().build(out)),
             Format::Ndjson => Encoder::Ndjson(json().build(out)),
             Format::Parquet => {
-                let pages = PageCompression::ZSTD(ZstdLevel::default());
-                let properties = WriterProperties::builder().set_compression(pages).build();
+                let properties = WriterProperties::builder()
+                    .set_compression(layout.pages.codec())
+                    .set_max_row_group_row_count(Some(layout.row_group_rows))
+                    .build();
                 let writer = ArrowWriter::try_new(out, Arc::clone(schema), Some(properties));
                 Encoder::Parquet(Box::new(writer.map_err(parquet_error)?))
             }
@@ -143,13 +164,13 @@ impl<'a> Encoder<'a> {
 
 /// Output, packed.
 enum Packer<'a> {
-    None(&'a mut (dyn Write + Send)),
-    Gzip(GzEncoder<&'a mut (dyn Write + Send)>),
-    Zstd(zstd::Encoder<'a, &'a mut (dyn Write + Send)>),
+    None(Box<dyn Write + Send + 'a>),
+    Gzip(GzEncoder<Box<dyn Write + Send + 'a>>),
+    Zstd(zstd::Encoder<'a, Box<dyn Write + Send + 'a>>),
 }
 
 impl<'a> Packer<'a> {
-    fn new(compression: Compression, out: &'a mut (dyn Write + Send)) -> Result<Self> {
+    fn new(compression: Compression, out: Box<dyn Write + Send + 'a>) -> Result<Self> {
         Ok(match compression {
             Compression::None => Packer::None(out),
             Compression::Gzip => Packer::Gzip(GzEncoder::new(out, flate2::Compression::default())),
@@ -158,7 +179,7 @@ impl<'a> Packer<'a> {
     }
 
     fn finish(self) -> Result<()> {
-        let out = match self {
+        let mut out = match self {
             Packer::None(out) => out,
             Packer::Gzip(encoder) => encoder.finish().map_err(write_error)?,
             Packer::Zstd(encoder) => encoder.finish().map_err(write_error)?,

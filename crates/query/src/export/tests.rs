@@ -19,8 +19,8 @@ fn stream() -> SendableRecordBatchStream {
 
 fn written(format: Format, compression: Compression) -> Vec<u8> {
     let mut out = Vec::new();
-    let rows =
-        futures::executor::block_on(write(stream(), format, compression, &mut out)).expect("to memory");
+    let rows = futures::executor::block_on(write(stream(), &Layout::new(format, compression), &mut out))
+        .expect("to memory");
     assert_eq!(rows, 3);
     out
 }

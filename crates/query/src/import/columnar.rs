@@ -31,7 +31,31 @@ const BATCHES_AHEAD: usize = 2;
 /// Rows looked at for the cardinality of text.
 const SAMPLE_ROWS: usize = 10_000;
 
-type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
+pub(crate) type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
+
+/// An Arrow file, file or stream, opened.
+pub(crate) struct ArrowFile {
+    schema: SchemaRef,
+    batches: Batches,
+}
+
+impl ArrowFile {
+    /// Opens a file.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let (schema, batches) = open(path, FileFormat::Arrow, BATCH_ROWS_MAX)?;
+        Ok(Self { schema, batches })
+    }
+
+    /// Its columns.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Its rows, once.
+    pub(crate) fn batches(self) -> Batches {
+        self.batches
+    }
+}
 
 /// A columnar file, opened and sampled.
 pub(crate) struct ColumnarFile {
@@ -68,7 +92,7 @@ impl ColumnarFile {
     /// Reads all of it into `load`.
     pub(crate) fn load(
         &mut self,
-        import: &mut FileImport<'_>,
+        import: &mut FileImport<'_, '_>,
         shape: &Shape,
         load: &mut BulkLoad,
     ) -> Result<Loaded> {
@@ -204,7 +228,7 @@ fn sample(name: &str, values: &ArrayRef) -> Result<ColumnSample> {
 }
 
 /// Casts to the column's edge type; a value that does not fit is an error, never a NULL.
-fn cast_column(
+pub(crate) fn cast_column(
     array: &ArrayRef,
     wanted: ColumnType,
     time: TimeFormat,

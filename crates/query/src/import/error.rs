@@ -231,6 +231,20 @@ pub enum ImportError {
         /// What is wrong.
         what: &'static str,
     },
+    /// A file that lacks a column which the others that are read with it have.
+    #[error("{} has no column '{column}'", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+    },
+    /// Whoever took the rows could not go on.
+    #[error(transparent)]
+    Plan(#[from] datafusion::common::DataFusionError),
+    /// Files that may not be named, or are not there.
+    #[error("{0}")]
+    Paths(Box<QueryError>),
     /// Arrow refused a batch.
     #[error(transparent)]
     Arrow(#[from] arrow_schema::ArrowError),
@@ -241,11 +255,12 @@ impl ImportError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             ImportError::Engine(error) => error.kind(),
+            ImportError::Paths(error) => error.kind,
             ImportError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 ErrorKind::FreeSpace
             }
             ImportError::Cancelled => ErrorKind::Retry,
-            ImportError::Arrow(_) => ErrorKind::Report,
+            ImportError::Arrow(_) | ImportError::Plan(_) => ErrorKind::Report,
             _ => ErrorKind::FixRequest,
         }
     }
@@ -294,8 +309,17 @@ impl ImportError {
     }
 }
 
+impl From<QueryError> for ImportError {
+    fn from(error: QueryError) -> Self {
+        ImportError::Paths(Box::new(error))
+    }
+}
+
 impl From<ImportError> for QueryError {
     fn from(error: ImportError) -> Self {
+        if let ImportError::Paths(error) = error {
+            return *error;
+        }
         let made = QueryError::new(error.kind(), error.to_string());
         match error.hint() {
             Some(hint) => made.hint(hint),

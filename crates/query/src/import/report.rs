@@ -32,6 +32,8 @@ pub struct ImportReport {
     pub created: bool,
     /// One report a file, in order.
     pub files: Vec<FileReport>,
+    /// Files of a pattern or a folder that the table has already; they were left out.
+    pub known: Vec<PathBuf>,
 }
 
 impl ImportReport {
@@ -64,7 +66,7 @@ pub struct FileReport {
     pub rows: u64,
     /// Its size on disk in bytes.
     pub bytes: u64,
-    /// From opening to commit.
+    /// From opening to the end of its rows; of the last file of a commit, to its commit.
     pub elapsed: Duration,
     /// Rows left out.
     pub bad_rows: u64,

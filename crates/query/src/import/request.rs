@@ -1,7 +1,7 @@
 //! What to import, and how.
 
 use super::{ImportError, Result};
-use std::fmt;
+use crate::paths::{Allowed, Compression, FileFormat};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,8 +16,14 @@ const MEMORY_BUDGET_BYTES: usize = 256 << 20;
 pub struct ImportRequest {
     /// The table; made from the first file where it is missing.
     pub table: String,
-    /// The files, each a commit of its own.
+    /// The files. Each that is named by itself is a commit of its own; those that a pattern (`*`, `?`, `[…]`, `**`) or a
+    /// folder stands for are one.
     pub paths: Vec<PathBuf>,
+    /// Which files may be named.
+    pub allowed: Allowed,
+    /// Whether `key=value` folders above a file are columns of its rows; `None`: where a pattern or a folder named it, and
+    /// the table is new or has columns of these names.
+    pub hive: Option<bool>,
     /// Their format; `None`: by each name's ending.
     pub format: Option<FileFormat>,
     /// The designated timestamp of a new table; `None`: by name and type.
@@ -54,6 +60,8 @@ impl ImportRequest {
         Self {
             table: table.into(),
             paths: paths.into_iter().map(Into::into).collect(),
+            allowed: Allowed::All,
+            hive: None,
             format: None,
             timestamp: None,
             series: None,
@@ -90,6 +98,7 @@ impl ImportRequest {
             "format" => self.format = Some(FileFormat::parse(value).ok_or_else(|| wrong(FileFormat::NAMES))?),
             "header" => self.header = Some(truth()?),
             "again" => self.again = truth()?,
+            "hive_partitioning" => self.hive = Some(truth()?),
             "delimiter" | "delim" | "sep" => {
                 self.delimiter = Some(parse_delimiter(value).ok_or_else(|| wrong("one ASCII character"))?);
             }
@@ -97,7 +106,11 @@ impl ImportRequest {
             "on_bad_row" => {
                 self.on_bad_row = BadRows::parse(value).ok_or_else(|| wrong("fail, skip or collect=FILE"))?;
             }
-            _ => return Err(wrong("format, header, delimiter, timestamp, on_bad_row, again")),
+            _ => {
+                return Err(wrong(
+                    "format, header, delimiter, timestamp, on_bad_row, hive_partitioning, again",
+                ));
+            }
         }
         Ok(())
     }
@@ -138,78 +151,10 @@ impl BadRows {
     }
 }
 
-/// What a file's bytes mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum FileFormat {
-    /// Delimited text.
-    Csv,
-    /// One JSON object a line.
-    Ndjson,
-    /// Apache Parquet.
-    Parquet,
-    /// Arrow IPC, file or stream.
-    Arrow,
-}
-
-impl FileFormat {
-    /// The names [`Self::parse`] knows.
-    pub const NAMES: &'static str = "csv, ndjson, parquet or arrow";
-
-    /// The format of this name or file ending.
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name.to_ascii_lowercase().as_str() {
-            "csv" | "tsv" | "txt" | "psv" => FileFormat::Csv,
-            "ndjson" | "jsonl" | "json" => FileFormat::Ndjson,
-            "parquet" | "pq" => FileFormat::Parquet,
-            "arrow" | "ipc" | "feather" | "arrows" => FileFormat::Arrow,
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for FileFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FileFormat::Csv => "csv",
-            FileFormat::Ndjson => "ndjson",
-            FileFormat::Parquet => "parquet",
-            FileFormat::Arrow => "arrow",
-        })
-    }
-}
-
-/// What a text file is packed with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Compression {
-    /// Nothing.
-    #[default]
-    None,
-    /// gzip, any number of members.
-    Gzip,
-    /// zstd, any number of frames.
-    Zstd,
-}
-
-impl Compression {
-    /// The compression of a file ending.
-    pub fn of_ending(ending: &str) -> Self {
-        match ending.to_ascii_lowercase().as_str() {
-            "gz" | "gzip" => Compression::Gzip,
-            "zst" | "zstd" => Compression::Zstd,
-            _ => Compression::None,
-        }
-    }
-}
-
 /// Format and compression of a file by its name's endings.
 pub(crate) fn detect(path: &Path, given: Option<FileFormat>) -> Result<(FileFormat, Compression)> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let (stem, mut ending) = name.rsplit_once('.').unwrap_or((&name, ""));
-    let compression = Compression::of_ending(ending);
-    if compression != Compression::None {
-        ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
-    }
-    match given.or_else(|| FileFormat::parse(ending)) {
+    let (named, compression) = FileFormat::of_name(path);
+    match given.or(named) {
         Some(format @ (FileFormat::Parquet | FileFormat::Arrow)) if compression != Compression::None => {
             Err(ImportError::PackedColumnar { path: path.to_path_buf(), format })
         }

@@ -1,6 +1,10 @@
 //! Which column of a file fills which column of the table, and what a new table looks like.
 
+use super::columnar::cast_column;
 use super::{ColumnReport, ImportError, ImportRequest, Result};
+use crate::paths::KeyColumn;
+use arrow_array::{ArrayRef, StringArray, UInt32Array};
+use arrow_select::take::take;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,9 +65,82 @@ pub(crate) struct Shape {
     names: Vec<String>,
     inferred: Vec<bool>,
     field_count: usize,
+    /// For each table column the value that its file's path gives it, as one row.
+    constants: Vec<Option<ArrayRef>>,
+}
+
+/// What the path of a file says of its rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Keys<'a> {
+    /// Columns and their values for the file.
+    pub(crate) keys: Vec<(&'a KeyColumn, Option<&'a str>)>,
+    /// Whether they were asked for, so that a table must have a place for each.
+    pub(crate) asked: bool,
 }
 
 impl Shape {
+    /// As [`Self::of`], of a file whose path says more of its rows. A column that the file has itself counts before that.
+    pub(crate) fn with_keys(
+        file: &FileFields,
+        keys: &Keys<'_>,
+        existing: Option<&TableSchema>,
+        request: &ImportRequest,
+        path: &Path,
+    ) -> Result<Self> {
+        let has_place =
+            |name: &str| existing.is_none_or(|table| keys.asked || table.column_index(name).is_some());
+        let wanted =
+            |(key, _): &&(&KeyColumn, Option<&str>)| find(file, &key.name).is_none() && has_place(&key.name);
+        let keys: Vec<_> = keys.keys.iter().filter(wanted).collect();
+        if keys.is_empty() {
+            return Self::of(file, existing, request, path);
+        }
+        let own = file.fields.len();
+        let mut all = FileFields { fields: file.fields.clone(), named: true };
+        for (key, _) in &keys {
+            let inferred = Inferred {
+                column_type: key.column_type,
+                time: TimeFormat::Iso,
+                seen: true,
+                mostly_time: false,
+            };
+            all.fields.push(FileField {
+                name: key.name.clone(),
+                inferred,
+                time: TimeFormat::Iso,
+                role: Role::Plain,
+            });
+        }
+        let mut shape = Self::of(&all, existing, request, path)?;
+        shape.field_count = own;
+        for (index, source) in shape.sources.iter_mut().enumerate() {
+            let Some(place) = source.and_then(|source| source.checked_sub(own)) else { continue };
+            *source = None;
+            let column = &shape.table.columns()[index];
+            let text: ArrayRef = Arc::new(StringArray::from(vec![keys[place].1]));
+            let value = cast_column(&text, column.column_type, TimeFormat::Iso).map_err(|error| {
+                ImportError::Cast {
+                    path: path.to_path_buf(),
+                    column: column.name.clone(),
+                    wanted: column.column_type,
+                    reason: error.to_string(),
+                }
+            })?;
+            shape.constants[index] = Some(value);
+        }
+        Ok(shape)
+    }
+
+    /// The columns of some rows, those that the path says in their places.
+    pub(crate) fn with_constants(&self, mut columns: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        for (column, constant) in columns.iter_mut().zip(&self.constants) {
+            if let Some(value) = constant {
+                *column = take(value, &UInt32Array::from(vec![0; column.len()]), None)?;
+            }
+        }
+        Ok(columns)
+    }
+
     /// Matches the fields of a file with the table, or makes the table from them.
     pub(crate) fn of(
         file: &FileFields,
@@ -182,6 +259,7 @@ impl Shape {
             times: sources.iter().map(time).collect(),
             names: table.columns().iter().zip(&sources).map(name).collect(),
             field_count: file.fields.len(),
+            constants: vec![None; table.columns().len()],
             table,
             sources,
             inferred,
@@ -190,19 +268,24 @@ impl Shape {
 
     /// The plan for a text parser.
     pub(crate) fn plan(&self) -> Plan {
+        self.plan_of(&(0..self.sources.len()).collect::<Vec<_>>(), true)
+    }
+
+    /// The plan for a text parser of some columns alone; whether a row without a time is a bad one.
+    pub(crate) fn plan_of(&self, columns: &[usize], timed: bool) -> Plan {
         let mut fields = vec![None; self.field_count];
-        for (column, source) in self.sources.iter().enumerate() {
-            if let Some(field) = source.and_then(|source| fields.get_mut(source)) {
-                *field = Some(column);
+        for (place, column) in columns.iter().enumerate() {
+            if let Some(field) = self.sources[*column].and_then(|source| fields.get_mut(source)) {
+                *field = Some(place);
             }
         }
-        let columns = self.table.columns().iter().enumerate().map(|(index, column)| ColumnPlan {
+        let plan = |&index: &usize| ColumnPlan {
             source: self.names[index].clone(),
-            column_type: column.column_type,
+            column_type: self.table.columns()[index].column_type,
             time: self.times[index],
-            required: self.table.timestamp() == Some(index),
-        });
-        Plan { columns: columns.collect(), fields }
+            required: timed && self.table.timestamp() == Some(index),
+        };
+        Plan { columns: columns.iter().map(plan).collect(), fields }
     }
 
     /// What each column was taken as.

@@ -4,15 +4,15 @@ use super::pipeline::{self, ChunkSource, Parsed, TextParser};
 use super::shape::{FileField, FileFields, Shape};
 use super::source::{RawFile, ReadState};
 use super::{
-    BadRowCollector, BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest,
-    Loaded, Result, append, encoding,
+    BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest, Loaded, Result,
+    append, encoding,
 };
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::BulkLoad;
 use tickstone_wire::infer::ColumnSample;
-use tickstone_wire::{BadRow, RECORD_BYTES_MAX, csv, ndjson};
+use tickstone_wire::{BadRow, Plan, RECORD_BYTES_MAX, csv, ndjson};
 
 /// Bytes and rows looked at to infer types.
 const SAMPLE_BYTES: usize = 1 << 20;
@@ -47,6 +47,16 @@ enum Layout {
 }
 
 impl TextFile {
+    /// As [`Self::open`], of the file at a path.
+    pub(crate) fn open_at(
+        path: &Path,
+        format: FileFormat,
+        compression: Compression,
+        request: &ImportRequest,
+    ) -> Result<Self> {
+        Self::open(RawFile::open(path)?, format, compression, request)
+    }
+
     /// Opens a file and looks at its first rows.
     pub(crate) fn open(
         raw: RawFile,
@@ -104,41 +114,23 @@ impl TextFile {
     /// Reads all of it into `load`.
     pub(crate) fn load(
         &mut self,
-        import: &mut FileImport<'_>,
+        import: &mut FileImport<'_, '_>,
         shape: &Shape,
         load: &mut BulkLoad,
-        collector: &mut BadRowCollector,
     ) -> Result<Loaded> {
-        let request = import.request();
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = request.threads.unwrap_or(cores).max(1);
-        let buffers = threads + 2;
-        let chunk_bytes = request.memory_budget_bytes / (buffers * CHUNK_MEMORY_FACTOR);
-        self.records.chunk_bytes = chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        let plan = Arc::new(shape.plan());
-        let parser = |_| match self.layout {
-            Layout::Csv { delimiter } => TextParser::Csv(csv::Parser::new(Arc::clone(&plan), delimiter)),
-            Layout::Ndjson => TextParser::Ndjson(ndjson::Parser::new(Arc::clone(&plan))),
-        };
-        let parsers = (0..threads).map(parser).collect();
-        let fail = request.on_bad_row == BadRows::Fail;
         let mut loaded = Loaded { rows: 0, bad_rows: 0, examples: Vec::new(), ignored: Vec::new(), hash: 0 };
-        let mut lines = self.lines_before;
-        pipeline::run(&mut self.records, parsers, buffers, fail, |parsed: &mut Parsed| {
+        let (header, state, bytes) = (self.header.clone(), Arc::clone(&self.state), self.bytes);
+        self.read(shape.plan(), &Reading::of(import.request()), &mut |parsed, lines| {
             let chunk = &mut parsed.chunk;
             for bad in &chunk.bad {
-                if fail {
-                    return Err(bad_row(import.path(), lines, bad));
-                }
                 let record = parsed.bytes.get(bad.record.clone()).unwrap_or_default();
-                collector.collect(&self.header, record)?;
+                import.collect(&header, record)?;
                 if loaded.examples.len() < EXAMPLES_MAX {
                     loaded.examples.push(BadRowExample { line: lines + bad.line + 1, what: describe(bad) });
                 }
             }
             loaded.bad_rows += chunk.bad.len() as u64;
             loaded.rows += chunk.rows as u64;
-            lines += chunk.lines;
             for key in std::mem::take(&mut chunk.ignored) {
                 if !loaded.ignored.contains(&key) {
                     loaded.ignored.push(key);
@@ -147,10 +139,59 @@ impl TextFile {
             if chunk.rows > 0 {
                 append(load, shape, std::mem::take(&mut chunk.columns))?;
             }
-            import.step(self.state.bytes(), self.bytes, loaded.rows)
+            import.step(state.bytes(), bytes, loaded.rows)
         })?;
         loaded.hash = self.state.hash();
         Ok(loaded)
+    }
+
+    /// Parses all of it by a plan, and hands each chunk on in the file's order, with the number of lines before it.
+    pub(crate) fn read(&mut self, plan: Plan, reading: &Reading, take: &mut Take<'_>) -> Result<()> {
+        let buffers = reading.threads + 2;
+        let chunk_bytes = reading.memory_bytes / (buffers * CHUNK_MEMORY_FACTOR);
+        self.records.chunk_bytes = chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+        let plan = Arc::new(plan);
+        let parser = |_| match self.layout {
+            Layout::Csv { delimiter } => TextParser::Csv(csv::Parser::new(Arc::clone(&plan), delimiter)),
+            Layout::Ndjson => TextParser::Ndjson(ndjson::Parser::new(Arc::clone(&plan))),
+        };
+        let parsers = (0..reading.threads).map(parser).collect();
+        let path = self.records.path.clone();
+        let mut lines = self.lines_before;
+        pipeline::run(&mut self.records, parsers, buffers, reading.stop_at_bad, |parsed: &mut Parsed| {
+            if let (Some(bad), true) = (parsed.chunk.bad.first(), reading.stop_at_bad) {
+                return Err(bad_row(&path, lines, bad));
+            }
+            let before = lines;
+            lines += parsed.chunk.lines;
+            take(parsed, before)
+        })
+    }
+}
+
+/// Takes a chunk, and how many lines of the file are before it.
+pub(crate) type Take<'a> = dyn FnMut(&mut Parsed, u64) -> Result<()> + 'a;
+
+/// How a text file is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// Threads that parse.
+    threads: usize,
+    /// Most memory for chunks under way, in bytes.
+    memory_bytes: usize,
+    /// Whether a bad row ends it.
+    stop_at_bad: bool,
+}
+
+impl Reading {
+    /// As a request says.
+    pub(crate) fn of(request: &ImportRequest) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            threads: request.threads.unwrap_or(cores).max(1),
+            memory_bytes: request.memory_budget_bytes,
+            stop_at_bad: request.on_bad_row == BadRows::Fail,
+        }
     }
 }
 

@@ -4,11 +4,10 @@
 
 use crate::dialect::{self, CopySource, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
-use crate::export::{self, Format};
-use crate::import::{self, ImportError, ImportRequest};
+use crate::export;
+use crate::import::{self, BadRows, ImportError, ImportRequest};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
-use std::path::Path;
 use std::sync::Arc;
 use tickstone_engine::TableSnapshot;
 
@@ -27,10 +26,14 @@ pub(super) struct Source {
 pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
     let table = super::table(session, &source.table)?;
     let mut request = ImportRequest::new(table.schema().name(), [source.path]);
+    request.allowed = session.database().files();
     request.columns = source.columns;
     request.cancelled = session.running().map(|running| running.wanted().flag());
     for (name, value) in &source.options {
         request.set_option(name, value)?;
+    }
+    if let BadRows::Collect(path) = &mut request.on_bad_row {
+        *path = request.allowed.place(&path.to_string_lossy())?;
     }
     let database = session.database().clone();
     let imported = session.database().runtime().spawn_blocking(move || {
@@ -49,25 +52,18 @@ pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
     Ok(Outcome::rows(TAG, report.rows()))
 }
 
-/// Writes a table, in order of time, or the rows of a query to a file, which is there whole or not at all.
+/// Writes a table, in order of time, or the rows of a query to a file or a folder of files, which is there whole or not
+/// at all.
 pub(super) async fn to(
     session: &mut Session,
     source: CopySource,
     path: String,
     options: Vec<(String, String)>,
 ) -> Result<Outcome> {
-    let mut given = None;
-    for (name, value) in options {
-        let format = Format::parse(&value).filter(|_| name == "format");
-        given = Some(format.ok_or_else(|| {
-            QueryError::request(format!("COPY … TO has no option {name} = '{value}'"))
-                .hint(format!("format may be {}", Format::NAMES))
-        })?);
-    }
-    let path = Path::new(&path);
-    let (format, compression) = export::detect(path, given)?;
+    let path = session.database().files().place(&path)?;
+    let layout = export::Layout::of(&path, &options)?;
     let (_, stream) = session.start(query_of(session, source)?).await?;
-    let written = export::write_file(stream, path, format, compression).await?;
+    let written = export::write_file(stream, &path, &layout).await?;
     Ok(Outcome::rows(TAG, written.rows))
 }
 

@@ -52,6 +52,7 @@ impl Service {
     /// One over a database, for one client.
     pub fn new(database: Database, settings: Settings) -> Self {
         database.show_settings(settings.shown());
+        database.allow_files(settings.allowed_files());
         Self { shared: Arc::new(Shared::new(database, settings, true)) }
     }
 

@@ -2,7 +2,6 @@
 //! whoever reads.
 
 use super::exec::Asked;
-use crate::files;
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::statement::one;
@@ -13,7 +12,7 @@ use futures::stream;
 use std::io::{self, Write};
 use std::sync::Arc;
 use tickstone_query::arrow::datatypes::{DataType, IntervalUnit, Schema};
-use tickstone_query::export::{self, Format};
+use tickstone_query::export::{self, Format, Layout};
 use tickstone_query::import::Compression;
 use tickstone_query::{ErrorKind, Outcome, QueryError, dialect, type_name};
 use tokio::sync::mpsc::{self, Sender};
@@ -36,7 +35,7 @@ pub(super) async fn body(shared: &Arc<Shared>, asked: &Asked) -> Result<Body, Re
         shared.metrics.add(Counter::StatementsFailed, 1);
         asked.failed(&error)
     };
-    let (text, statement) = bound(shared, asked).map_err(failed)?;
+    let (text, statement) = bound(asked).map_err(failed)?;
     let (send, mut pieces) = mpsc::channel::<Piece>(PIECES_WAITING);
     let writing = Writing { shared: Arc::clone(shared), send };
     let runtime = shared.database.runtime().handle().clone();
@@ -52,12 +51,11 @@ pub(super) async fn body(shared: &Arc<Shared>, asked: &Asked) -> Result<Body, Re
 }
 
 /// The one statement that is asked for, its placeholders filled.
-fn bound(shared: &Shared, asked: &Asked) -> Result<(Arc<str>, dialect::Statement), QueryError> {
+fn bound(asked: &Asked) -> Result<(Arc<str>, dialect::Statement), QueryError> {
     let (text, statement) = one(dialect::parse_with_texts(&asked.query)?)?;
     let mut statement = [statement];
     asked.parameters.bind(&mut statement)?;
-    let [mut statement] = statement;
-    files::permit(&shared.settings, &mut statement)?;
+    let [statement] = statement;
     Ok((text, statement))
 }
 
@@ -99,7 +97,7 @@ impl Writing {
         };
         check(&schema)?;
         let mut out = Pieces { send: self.send.clone(), bytes: Vec::with_capacity(PIECE_BYTES) };
-        let rows = export::write(stream, Format::Parquet, Compression::None, &mut out).await?;
+        let rows = export::write(stream, &Layout::new(Format::Parquet, Compression::None), &mut out).await?;
         self.shared.metrics.add(Counter::StatementRows, rows);
         out.hand_over().map_err(|_| QueryError::request("the client is gone"))
     }

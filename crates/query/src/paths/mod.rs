@@ -1,0 +1,225 @@
+//! Which files a text names: one file, a pattern (`*`, `?`, `[…]`, `**`), a folder; and which of them may be read.
+//!
+//! A folder stands for all files below it whose names end as those of a known format, but for hidden ones. Files come
+//! sorted by path, each once. What a path says of the rows in its file (`…/symbol=AAPL/date=2024-11-04/x.parquet`, as Hive
+//! lays folders out) is its [`DataFile::keys`].
+//!
+//! Enter at [`Allowed::found`] to read, [`Allowed::place`] to write.
+
+mod format;
+mod keys;
+
+pub(crate) use format::endings;
+pub use format::{Compression, FileFormat};
+pub(crate) use keys::{KeyColumn, NULL_KEY, key_columns};
+
+use crate::error::{QueryError, SqlState};
+use percent_encoding::percent_decode_str;
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+type Result<T> = std::result::Result<T, QueryError>;
+
+/// Most files that one text may name.
+const FILES_MAX: usize = 1_000_000;
+
+/// Which files a session's statements may name.
+#[derive(Debug, Clone, Default)]
+pub enum Allowed {
+    /// Any; relative paths are of the process.
+    #[default]
+    All,
+    /// Those of this directory; relative paths are of it. Links that lead out of it are not followed.
+    Below(PathBuf),
+    /// None.
+    Nothing,
+}
+
+/// A file to read, and what its path says.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DataFile {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// The `key=value` folders it is in, from the outermost; values decoded. Of one key the innermost counts.
+    pub(crate) keys: Vec<(String, String)>,
+}
+
+impl DataFile {
+    fn at(path: PathBuf) -> Self {
+        let mut keys: Vec<(String, String)> = Vec::new();
+        let folders = path.parent().into_iter().flat_map(Path::components);
+        let folders = folders.filter_map(|part| match part {
+            Component::Normal(name) => name.to_str()?.split_once('='),
+            _ => None,
+        });
+        for (key, value) in folders.filter(|(key, _)| !key.is_empty()) {
+            let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
+            keys.retain(|(known, _)| !known.eq_ignore_ascii_case(key));
+            keys.push((key.to_string(), value));
+        }
+        Self { path, keys }
+    }
+}
+
+impl Allowed {
+    /// Where a file that is named to be written, or to be read whatever it is called, may be.
+    ///
+    /// # Errors
+    /// Where it may not be named.
+    pub fn place(&self, path: &str) -> Result<PathBuf> {
+        refuse_address(path)?;
+        let directory = match self {
+            Allowed::All if path.is_empty() => return Err(no_name()),
+            Allowed::All => return Ok(PathBuf::from(path)),
+            Allowed::Below(directory) => directory,
+            Allowed::Nothing => {
+                let error = QueryError::request(
+                    "a statement that names a file of the server is not run for a client",
+                );
+                return Err(error.state(SqlState::NotSupported).hint(
+                    "send rows over the wire (COPY … FROM STDIN, /imp), or allow a directory: files = '/srv/exchange'",
+                ));
+            }
+        };
+        match inside(directory, Path::new(path)) {
+            Some(found) if !is_plain(&found) => {
+                let what = format!("'{path}' is a pipe, a socket or a device, not a file");
+                Err(QueryError::request(what).hint("name a regular file"))
+            }
+            Some(found) => Ok(found),
+            None => {
+                let directory = directory.display();
+                let what = format!("'{path}' is not in '{directory}', the directory that files may be in");
+                Err(QueryError::request(what).hint("name it from there, without '..'"))
+            }
+        }
+    }
+
+    /// The files that some texts name, at least one.
+    ///
+    /// # Errors
+    /// Where a text names none, where a folder cannot be read, and those of [`Self::place`].
+    pub(crate) fn found<P: AsRef<Path>>(&self, patterns: &[P]) -> Result<Vec<DataFile>> {
+        let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
+        for pattern in patterns {
+            for path in self.paths_of(&pattern.as_ref().to_string_lossy())? {
+                if seen.insert(path.clone()) {
+                    files.push(DataFile::at(path));
+                }
+                if files.len() > FILES_MAX {
+                    return Err(QueryError::request(format!("more than {FILES_MAX} files are named")));
+                }
+            }
+        }
+        match files.is_empty() {
+            true => Err(QueryError::request("no file is named")),
+            false => Ok(files),
+        }
+    }
+
+    /// The files that one text names, sorted.
+    fn paths_of(&self, pattern: &str) -> Result<Vec<PathBuf>> {
+        let place = self.place(pattern)?;
+        // What is there by this very name is meant, whatever characters are in it.
+        if place.is_dir() {
+            let within = glob::Pattern::escape(&place.to_string_lossy());
+            let mut files = self.matching(&format!("{within}/**/*"), pattern)?;
+            files.retain(|path| FileFormat::of_name(path).0.is_some());
+            return match files.is_empty() {
+                true => Err(QueryError::request(format!("folder '{pattern}' has no file of rows in it"))
+                    .hint("their names end in .csv, .parquet, .arrow, .ndjson, .json, …, maybe with .gz or .zst")),
+                false => Ok(files),
+            };
+        }
+        if !is_pattern(pattern) || place.exists() {
+            return Ok(vec![place]);
+        }
+        let mut place = place.to_string_lossy().into_owned();
+        if place.ends_with("**") {
+            // By itself it would be folders alone.
+            place.push_str("/*");
+        }
+        let files = self.matching(&place, pattern)?;
+        match files.is_empty() {
+            true => Err(QueryError::request(format!("no file matches '{pattern}'"))
+                .hint("* is any part of a name, ** any folders, ? one character, [ab] one of some")),
+            false => Ok(files),
+        }
+    }
+
+    fn matching(&self, pattern: &str, told: &str) -> Result<Vec<PathBuf>> {
+        let options = glob::MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: true,
+        };
+        let found = glob::glob_with(pattern, options)
+            .map_err(|error| QueryError::request(format!("'{told}' is no pattern: {}", error.msg)))?;
+        let mut files = Vec::new();
+        for path in found {
+            let path = path.map_err(|error| {
+                QueryError::request(format!("cannot read {}: {}", error.path().display(), error.error()))
+            })?;
+            if !path.is_file() {
+                continue;
+            }
+            if let Allowed::Below(_) = self {
+                // A link that a pattern meets may lead out of the directory.
+                self.place(&path.to_string_lossy())?;
+            }
+            files.push(path);
+        }
+        files.sort();
+        Ok(files)
+    }
+}
+
+/// Whether a path stands for several files: a folder, or a pattern that is no file's name.
+pub(crate) fn is_several(path: &Path) -> bool {
+    path.is_dir() || is_pattern(&path.to_string_lossy()) && !path.exists()
+}
+
+/// Whether a text is a pattern, not the name of one file.
+pub(crate) fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+fn no_name() -> QueryError {
+    QueryError::request("the name of a file is empty")
+}
+
+fn refuse_address(path: &str) -> Result<()> {
+    let scheme = path.split_once("://").map(|(scheme, _)| scheme);
+    match scheme.filter(|scheme| scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+        Some(scheme) => {
+            Err(QueryError::request(format!("'{path}' is an address, and files are read from disk"))
+                .hint(format!("copy what is behind {scheme}:// to a disk, or mount it")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A path in a directory; `None` where it leads out of it, also through a link.
+fn inside(directory: &Path, path: &Path) -> Option<PathBuf> {
+    let plain = |part: Component<'_>| !matches!(part, Component::ParentDir);
+    if path.as_os_str().is_empty() || !path.components().all(plain) {
+        return None;
+    }
+    let directory = directory.canonicalize().ok()?;
+    let path = directory.join(path);
+    // What is there already says where it really is; the rest of the path is new.
+    let there = path.ancestors().find(|part| part.symlink_metadata().is_ok())?;
+    let new = path.strip_prefix(there).ok()?;
+    let real = there.canonicalize().ok()?;
+    let found = if new.as_os_str().is_empty() { real.clone() } else { real.join(new) };
+    real.starts_with(&directory).then_some(found)
+}
+
+/// Whether what is at a path can be read without waiting for whoever writes it, or is not there yet. What a directory is
+/// good for, the statement knows.
+fn is_plain(path: &Path) -> bool {
+    path.metadata().map_or(true, |found| found.is_file() || found.is_dir())
+}
+
+#[cfg(test)]
+mod tests;
