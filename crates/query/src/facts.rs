@@ -227,6 +227,7 @@ const NODES: &[Node] = &[
     tireless(kept("AsOfJoinExec")),
     kept("BarsExec"),
     tireless(kept("FillExec")),
+    passing("FilesExec"),
     passing("FrameExec"),
     kept("GiveWayExec"),
     kept("GroupByExec"),

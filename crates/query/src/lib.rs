@@ -24,6 +24,7 @@ mod functions;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod import;
+mod in_place;
 mod live;
 mod named;
 mod operators;

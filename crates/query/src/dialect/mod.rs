@@ -30,6 +30,7 @@ pub(crate) mod digits;
 mod distinct;
 mod exclude;
 mod fby;
+mod files;
 mod from_first;
 mod grammar;
 mod items;
@@ -65,6 +66,7 @@ pub use crate::error::{Position, SqlError};
 pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub(crate) use callable::is_callable;
 pub use calls::{Callable, CallableKind};
+pub(crate) use files::{FileCall, OptionValue, place_files};
 pub use names::resolve_names;
 pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
@@ -229,7 +231,6 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     distinct::place(&mut parsed);
     zone::place(&mut parsed);
     slips::mend(&mut parsed)?;
-    select_something(&mut parsed, start(tokens))?;
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
@@ -248,20 +249,6 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         }
         _ => Err(SqlError::new("this statement is not supported", start(tokens)).hint(instead(tokens))),
     }
-}
-
-/// `FROM t` alone selects all its columns; SELECT without columns is a slip.
-fn select_something(parsed: &mut ast::Statement, position: Position) -> Result<(), SqlError> {
-    let ast::Statement::Query(query) = parsed else { return Ok(()) };
-    let ast::SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
-    if !select.projection.is_empty() {
-        return Ok(());
-    }
-    if select.flavor != ast::SelectFlavor::FromFirstNoSelect {
-        return Err(SqlError::new("SELECT names no column", position).hint("write SELECT * FROM t"));
-    }
-    select.projection = vec![ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
-    Ok(())
 }
 
 /// What does the work of a statement that other databases have.

@@ -1,6 +1,7 @@
 //! SHOW, DESCRIBE and SUMMARIZE.
 
 use super::cursor::{Cursor, Result, Tokens};
+use super::files::is_file;
 use super::subscribe::{query_of, quoted};
 use super::{Inspect, SqlError, Statement, parse_query};
 use sqlparser::ast::Query;
@@ -50,6 +51,9 @@ pub(super) fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if begins_query(cursor) {
         return Ok(Statement::Inspect(Box::new(Inspect { query: rest(cursor)?, summarizes: false })));
     }
+    if let Some(query) = of_file(cursor)? {
+        return Ok(Statement::Inspect(Box::new(Inspect { query, summarizes: false })));
+    }
     if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
         cursor.skip(1);
     }
@@ -58,11 +62,25 @@ pub(super) fn describe(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::ShowColumns { table })
 }
 
+/// The rows of a file, where it is named in the place of a table.
+fn of_file(cursor: &mut Cursor<'_>) -> Result<Option<Box<Query>>> {
+    let Some(Token::SingleQuotedString(name)) = cursor.peek().cloned() else { return Ok(None) };
+    if !is_file(&name) {
+        return Ok(None);
+    }
+    let position = cursor.position();
+    cursor.skip(1);
+    cursor.expect_end()?;
+    query_of(&format!("SELECT * FROM '{}'", name.replace('\'', "''")), position).map(Some)
+}
+
 /// SUMMARIZE t, SUMMARIZE query.
 pub(super) fn summarize(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.skip(1);
     let query = if begins_query(cursor) {
         rest(cursor)?
+    } else if let Some(query) = of_file(cursor)? {
+        query
     } else {
         if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
             cursor.skip(1);

@@ -11,7 +11,8 @@ use super::marker::place;
 use super::walks::walk_mut;
 use super::{SqlError, exclude, fby};
 use sqlparser::ast::{
-    CastKind, Expr, Ident, Query, Select, SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut,
+    CastKind, Expr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, VisitMut,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -32,20 +33,6 @@ struct Slips;
 
 impl VisitorMut for Slips {
     type Break = SqlError;
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
-        if let TableFactor::Table { name, .. } = factor
-            && let [part] = name.0.as_slice()
-            && let Some(Ident { value, quote_style: Some('\''), .. }) = part.as_ident()
-            && value.contains(['.', '/'])
-        {
-            let error = SqlError::new(format!("'{value}' is no table"), place(name));
-            return ControlFlow::Break(
-                error.hint(format!("COPY t FROM '{value}' takes a file into a table t")),
-            );
-        }
-        ControlFlow::Continue(())
-    }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         match expr {
@@ -74,6 +61,14 @@ impl VisitorMut for Slips {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        if select.projection.is_empty() {
+            // `FROM t` alone selects all its columns; SELECT without columns is a slip.
+            if select.flavor != SelectFlavor::FromFirstNoSelect {
+                let error = SqlError::new("SELECT names no column", place(select));
+                return ControlFlow::Break(error.hint("write SELECT * FROM t"));
+            }
+            select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
+        }
         if let Err(error) = exclude::refuse_named(select) {
             return ControlFlow::Break(error);
         }

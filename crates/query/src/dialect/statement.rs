@@ -1,7 +1,9 @@
 //! What [`parse`](super::parse) makes of a text: one [`Statement`] for each of its statements.
 
+use super::walks::walk_mut;
 use crate::error::Position;
-use sqlparser::ast;
+use sqlparser::ast::{self, VisitorMut};
+use std::ops::ControlFlow;
 use tickstone_model::{ColumnType, PartitionBy, StreamFormat, SyncPolicy};
 
 /// A statement, its positions and our own clauses already resolved.
@@ -273,13 +275,21 @@ impl Statement {
         )
     }
 
-    /// The file that it names to read or to write: on a server that is one of the server's.
-    pub fn file(&mut self) -> Option<&mut String> {
+    /// Has a visitor see its queries, and change them.
+    pub(crate) fn walk_queries_mut<V: VisitorMut>(&mut self, visitor: &mut V) -> ControlFlow<V::Break> {
         match self {
-            Statement::CopyFrom { end: CopyEnd::File(path), .. }
-            | Statement::CopyTo { end: CopyEnd::File(path), .. } => Some(path),
-            Statement::Prepare { statement, .. } => statement.file(),
-            _ => None,
+            Statement::Query(node) | Statement::Insert(node) => walk_mut(node.as_mut(), visitor),
+            Statement::CreateTable(table) => match &mut table.query {
+                Some(query) => walk_mut(query.as_mut(), visitor),
+                None => ControlFlow::Continue(()),
+            },
+            Statement::CreateView(view) => walk_mut(view.query.as_mut(), visitor),
+            Statement::CopyTo { source: CopySource::Query(query), .. } => walk_mut(query.as_mut(), visitor),
+            Statement::Change(change) => walk_mut(change.query.as_mut(), visitor),
+            Statement::Subscribe(subscribe) => walk_mut(subscribe.query.as_mut(), visitor),
+            Statement::Replay(replay) => walk_mut(replay.query.as_mut(), visitor),
+            Statement::Inspect(inspect) => walk_mut(inspect.query.as_mut(), visitor),
+            _ => ControlFlow::Continue(()),
         }
     }
 

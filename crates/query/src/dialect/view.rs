@@ -8,7 +8,7 @@ use super::cursor::{Cursor, Result, Tokens, statements};
 use super::materialized::StoredView;
 use super::table::table_names;
 use super::walks::walk_mut;
-use super::{CopySource, CreateView, SqlError, Statement, parse_query};
+use super::{CreateView, SqlError, Statement, parse_query};
 use sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, TableAlias, TableFactor, VisitMut,
     VisitorMut,
@@ -212,22 +212,13 @@ pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> 
     let read = Cell::new(0);
     let as_queries = matches!(statement, Statement::Subscribe(_));
     let mut expand = Expand { views, declared: Vec::new(), through: Vec::new(), read: &read, as_queries };
-    match statement {
-        Statement::Query(node) | Statement::Insert(node) => expand.within(node.as_mut()),
-        Statement::CreateTable(table) => {
-            table.query.as_mut().map_or(Ok(()), |query| expand.within(query.as_mut()))
-        }
-        Statement::CreateView(view) => {
-            // What it would replace must not be read through it.
-            expand.through.push(view.name.clone());
-            expand.within(view.query.as_mut())
-        }
-        Statement::CopyTo { source: CopySource::Query(query), .. } => expand.within(query.as_mut()),
-        Statement::Change(change) => expand.within(change.query.as_mut()),
-        Statement::Subscribe(subscribe) => expand.within(subscribe.query.as_mut()),
-        Statement::Replay(replay) => expand.within(replay.query.as_mut()),
-        Statement::Inspect(inspect) => expand.within(inspect.query.as_mut()),
-        _ => Ok(()),
+    if let Statement::CreateView(view) = statement {
+        // What it would replace must not be read through it.
+        expand.through.push(view.name.clone());
+    }
+    match statement.walk_queries_mut(&mut expand) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
     }
 }
 

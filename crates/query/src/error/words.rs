@@ -157,12 +157,7 @@ pub(super) fn over_window(name: &str) -> QueryError {
 fn unknown_table_function(message: &str) -> Option<QueryError> {
     let name = between(message, "table function '", "' not found")?;
     let made = QueryError::request(format!("table function '{name}' does not exist"));
-    let made = made.state(SqlState::UndefinedFunction);
-    Some(if name.starts_with("read_") {
-        made.hint("COPY t FROM 'file' takes a file into a table")
-    } else {
-        made
-    })
+    Some(made.state(SqlState::UndefinedFunction))
 }
 
 fn ungrouped(message: &str) -> Option<QueryError> {

@@ -115,7 +115,7 @@ impl Frame {
 }
 
 /// The type that statements see for a type from outside.
-fn engine_type(data_type: &DataType) -> DataType {
+pub(crate) fn engine_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Timestamp(_, _) => DataType::Timestamp(TimeUnit::Nanosecond, None),
         DataType::Dictionary(_, values) if is_text(values) => {
@@ -147,19 +147,24 @@ fn find(name: &str, schema: &Schema, column: &str) -> Result<usize> {
     exact.or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(column))).ok_or_else(
         || {
             let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-            QueryError::request(format!("frame '{name}' has no column '{column}'"))
+            QueryError::request(format!("'{name}' has no column '{column}'"))
                 .hint(format!("its columns are {}", names.join(", ")))
         },
     )
 }
 
 /// The designated timestamp: the one named, the only one there is, or the likeliest name.
-fn designated(name: &str, schema: &Schema, types: &[DataType], given: Option<&str>) -> Result<Option<usize>> {
+pub(crate) fn designated(
+    name: &str,
+    schema: &Schema,
+    types: &[DataType],
+    given: Option<&str>,
+) -> Result<Option<usize>> {
     if let Some(column) = given {
         let index = find(name, schema, column)?;
         if !is_timestamp(&types[index]) {
             let found = schema.field(index).data_type();
-            let message = format!("column '{column}' of frame '{name}' is {found}, no timestamp");
+            let message = format!("column '{column}' of '{name}' is {found}, no timestamp");
             return Err(QueryError::request(message).hint("convert it to a timestamp first"));
         }
         return Ok(Some(index));
@@ -176,7 +181,7 @@ fn designated(name: &str, schema: &Schema, types: &[DataType], given: Option<&st
 }
 
 /// The metadata of each column.
-fn marks(
+pub(crate) fn marks(
     name: &str,
     schema: &Schema,
     timestamp: Option<usize>,

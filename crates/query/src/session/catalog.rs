@@ -4,6 +4,7 @@
 
 use crate::database::Database;
 use crate::frame::{Frame, FrameTable};
+use crate::in_place::{FileProvider, FileTable};
 use crate::provider::SnapshotTable;
 use crate::state::{CATALOG, SCHEMA};
 use crate::system::SystemCatalog;
@@ -16,6 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tickstone_engine::{Snapshot, TableSnapshot};
 
+/// Most files, or patterns of them, that a session knows at once; more than a statement names.
+const FILES_KNOWN_MAX: usize = 1_000;
+
 /// The snapshot of the statement under way.
 #[derive(Debug)]
 pub(crate) struct PinnedSnapshot {
@@ -23,6 +27,8 @@ pub(crate) struct PinnedSnapshot {
     snapshot: RwLock<Arc<Snapshot>>,
     /// Tables in memory beside those of the snapshot, which come first where names are the same.
     frames: RwLock<Vec<Arc<Frame>>>,
+    /// Files that statements read, by the names that stand for them there.
+    files: RwLock<Vec<(String, Arc<FileTable>)>>,
     /// The table whose rows change by the statement, as they are while no one else may change them.
     changing: RwLock<Option<Arc<TableSnapshot>>>,
     /// Whether a plan to be kept is made.
@@ -39,6 +45,7 @@ impl PinnedSnapshot {
             database: database.clone(),
             snapshot,
             frames: RwLock::default(),
+            files: RwLock::default(),
             changing: RwLock::default(),
             templates,
             system: RwLock::new(database.system().map(Arc::clone)),
@@ -91,6 +98,22 @@ impl PinnedSnapshot {
         exact.or_else(|| frames.iter().find(|frame| frame.name().eq_ignore_ascii_case(name))).map(Arc::clone)
     }
 
+    /// The files that a name stands for in statements.
+    pub(crate) fn files(&self, name: &str) -> Option<Arc<FileTable>> {
+        let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
+        files.iter().find(|(of, _)| of == name).map(|(_, files)| Arc::clone(files))
+    }
+
+    /// Has a name stand for files; those that were named longest ago are forgotten.
+    pub(crate) fn set_files(&self, name: String, of: Arc<FileTable>) {
+        let mut files = self.files.write().unwrap_or_else(PoisonError::into_inner);
+        files.retain(|(known, _)| *known != name);
+        if files.len() >= FILES_KNOWN_MAX {
+            files.remove(0);
+        }
+        files.push((name, of));
+    }
+
     /// Hands tables out for a plan that is kept until the guard goes, also where planning is broken off.
     pub(crate) fn templates(self: &Arc<Self>) -> TemplatesGuard {
         self.templates.store(true, Ordering::Relaxed);
@@ -113,9 +136,10 @@ impl PinnedSnapshot {
         let snapshot = self.get();
         let found = snapshot.table(name).or_else(|| super::views::stored(&snapshot, name));
         let Some(table) = found.filter(|table| table.schema().view().is_none()) else {
-            return match self.frame(name) {
-                Some(frame) => Some(Arc::new(FrameTable::new(&frame)) as _),
-                None => self.system_table(name),
+            return match (self.frame(name), self.files(name)) {
+                (Some(frame), _) => Some(Arc::new(FrameTable::new(&frame)) as _),
+                (None, Some(files)) => Some(Arc::new(FileProvider(files)) as _),
+                (None, None) => self.system_table(name),
             };
         };
         let schema = self.database.marked_schema(table);

@@ -23,6 +23,7 @@ use crate::database::Database;
 use crate::dialect::{self, Callable, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
+use crate::in_place::FileTable;
 use crate::running::{QueryProgress, Running, SessionMemory};
 use crate::system::SystemCatalog;
 use datafusion::arrow::array::RecordBatch;
@@ -177,6 +178,13 @@ impl Session {
     /// # Errors
     /// As there.
     pub(crate) fn prepare_names_told(&self, statement: &mut Statement, reading: Reading) -> Result<bool> {
+        let materialized = self.expand(statement, reading)?;
+        self.resolve(statement)?;
+        Ok(materialized)
+    }
+
+    /// Puts views' queries and files in their places; whether the statement reads a materialized view.
+    fn expand(&self, statement: &mut Statement, reading: Reading) -> Result<bool> {
         let snapshot = self.snapshot();
         let materialized = Cell::new(false);
         dialect::expand_views(statement, &|name| {
@@ -184,16 +192,40 @@ impl Session {
             materialized.set(materialized.get() || found.stored.is_some());
             Some(found)
         })?;
+        self.place_files(statement, &snapshot)?;
+        Ok(materialized.get())
+    }
+
+    /// Gives names the spelling of what they refer to.
+    fn resolve(&self, statement: &mut Statement) -> Result<()> {
+        let snapshot = self.snapshot();
         let tables = |name: &str| match snapshot.table(name) {
             Some(table) => Some(spelling(table)),
-            None => match (self.pinned.frame(name), views::stored(&snapshot, name)) {
-                (Some(frame), _) => Some(spelling_of_frame(&frame)),
-                (None, Some(table)) => Some((name.to_string(), spelling(table).1)),
-                (None, None) => self.pinned.system_columns(name),
+            None => match (self.pinned.frame(name), views::stored(&snapshot, name), self.pinned.files(name)) {
+                (Some(frame), ..) => Some(spelling_of_frame(&frame)),
+                (None, Some(table), _) => Some((name.to_string(), spelling(table).1)),
+                (None, None, Some(files)) => {
+                    let columns = files.schema().fields().iter().map(|field| field.name().clone());
+                    Some((name.to_string(), columns.collect()))
+                }
+                (None, None, None) => self.pinned.system_columns(name),
             },
         };
-        dialect::resolve_names(statement, &tables, &|name| self.callable(name))?;
-        Ok(materialized.get())
+        Ok(dialect::resolve_names(statement, &tables, &|name| self.callable(name))?)
+    }
+
+    /// Opens the files that a statement reads where a table could stand, and puts tables in their places.
+    ///
+    /// # Errors
+    /// Where they may not be read, or cannot be.
+    fn place_files(&self, statement: &mut Statement, snapshot: &Snapshot) -> Result<()> {
+        let allowed = self.database.files();
+        dialect::place_files(statement, &|name| snapshot.table(name).is_some(), &mut |call| {
+            let name = call.to_string();
+            let files = FileTable::open(call, &allowed, self.pinned.files(&name).as_ref())?;
+            self.pinned.set_files(name, files);
+            Ok(())
+        })
     }
 
     /// As [`Self::parse`], each statement with its own part of the text, for [`Self::run_text`].

@@ -4,6 +4,7 @@ use super::{Outcome, Session};
 use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::FrameTable;
+use crate::in_place::FileProvider;
 use crate::plans::{
     self, KeptPlans, Known, KnownText, PlanKey, Selections, Taken, lists_that_may_merge, staying,
     take_literals,
@@ -287,7 +288,7 @@ impl Session {
         self.states.know(self.database.user_functions())?;
         self.states.begin();
         let mut statement = Statement::Query(Box::new(ast::Statement::Query(query)));
-        self.prepare_names(&mut statement)?;
+        self.prepare(&mut statement).await?;
         let position = self.snapshot().position();
         let Statement::Query(statement) = statement else { return Err(not_a_query()) };
         Ok((position, self.start(*statement).await?.1))
@@ -413,6 +414,8 @@ fn rows_read(plan: &LogicalPlan) -> Result<u64> {
                 rows += table.rows_selected(&scan.filters)?;
             } else if let Some(frame) = source.table_provider.downcast_ref::<FrameTable>() {
                 rows += frame.rows();
+            } else if let Some(files) = source.table_provider.downcast_ref::<FileProvider>() {
+                rows += files.0.rows();
             }
         }
         Ok(TreeNodeRecursion::Continue)

@@ -1,0 +1,253 @@
+//! Files where they lie, as tables of one statement: `FROM 'data/*.parquet'`.
+//!
+//! Owns which columns files have together, those of their folders among them, and how each format is read: Parquet by
+//! DataFusion's reader ([`parquet`]), text and Arrow as import reads them ([`reading`], [`exec`]). Columns have the types
+//! that tables have: timestamps in nanoseconds, texts of few values as symbols, the designated timestamp marked.
+//!
+//! Files are opened when a statement is bound to them, and again when it runs; what was read of them to bind it is used
+//! again as long as the files are the same.
+
+mod exec;
+mod folders;
+mod options;
+mod parquet;
+mod reading;
+
+use crate::dialect::FileCall;
+use crate::error::{QueryError, Result};
+use crate::frame::{designated, engine_type, marks};
+use crate::import::detect;
+use crate::paths::{Allowed, DataFile, FileFormat};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use exec::FilesExec;
+use folders::Folders;
+use options::Options;
+use parquet::{ParquetFile, ParquetScan, prunes};
+use reading::Files;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// About how many bytes of a text file are a row.
+const ROW_BYTES: u64 = 50;
+
+/// Files that are read as one table.
+#[derive(Debug)]
+pub(crate) struct FileTable {
+    found: Vec<(DataFile, Option<Stamp>)>,
+    /// The columns of the files, then those of their folders.
+    schema: SchemaRef,
+    file_schema: SchemaRef,
+    folders: Folders,
+    read: Read,
+}
+
+/// What a file was when it was looked at: its size in bytes, and when it was last written.
+type Stamp = (u64, SystemTime);
+
+#[derive(Debug)]
+enum Read {
+    Parquet(Vec<Arc<ParquetFile>>),
+    Other(Arc<Files>),
+}
+
+impl FileTable {
+    /// Opens the files of a call; `known` is what it was before, which stays as long as its files do.
+    ///
+    /// # Errors
+    /// Where no file is named, one may not be or cannot be read, or they do not go together.
+    pub(crate) fn open(call: &FileCall, allowed: &Allowed, known: Option<&Arc<Self>>) -> Result<Arc<Self>> {
+        let files = allowed.found(&call.patterns)?;
+        let stamps: Vec<Option<Stamp>> = files.iter().map(stamp).collect();
+        if let Some(known) = known
+            && stamps.iter().all(Option::is_some)
+            && known.found.iter().map(|(file, stamp)| (file, stamp)).eq(files.iter().zip(&stamps))
+        {
+            return Ok(Arc::clone(known));
+        }
+        let format = format_of(&files, call.format)?;
+        let options = Options::of(call, format)?;
+        let (file_schema, read) = match format {
+            FileFormat::Parquet => {
+                let opened = files.iter().map(|file| Ok(Arc::new(ParquetFile::open(&file.path)?)));
+                let opened = opened.collect::<Result<Vec<_>>>()?;
+                let schema = parquet_schema(&opened, &files, &options)?;
+                (marked(&schema, &options, call)?, Read::Parquet(opened))
+            }
+            FileFormat::Arrow => {
+                let read = Files::open(&files, format, options.clone())?;
+                (marked(read.schema(), &options, call)?, Read::Other(Arc::new(read)))
+            }
+            FileFormat::Csv | FileFormat::Ndjson => {
+                let read = Files::open(&files, format, options.clone())?;
+                (Arc::clone(read.schema()), Read::Other(Arc::new(read)))
+            }
+        };
+        let folders = Folders::of(&files, &file_schema, options.hive, options.filename)?;
+        let of_folders = folders.schema();
+        let fields = file_schema.fields().iter().chain(of_folders.fields()).cloned();
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let found = files.into_iter().zip(stamps).collect();
+        Ok(Arc::new(Self { found, schema, file_schema, folders, read }))
+    }
+
+    /// Its columns as statements see them.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// About how many rows it has.
+    pub(crate) fn rows(&self) -> u64 {
+        match &self.read {
+            Read::Parquet(files) => files.iter().map(|file| file.rows() as u64).sum(),
+            Read::Other(files) => files.bytes() / ROW_BYTES,
+        }
+    }
+
+    fn folders(&self) -> &Folders {
+        &self.folders
+    }
+
+    /// The first of the columns that are not in the files.
+    fn folders_from(&self) -> usize {
+        self.file_schema.fields().len()
+    }
+
+    fn scan(
+        self: &Arc<Self>,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+        let chosen = self.folders.chosen(filters)?;
+        if chosen.is_empty() {
+            let projected = datafusion::common::project_schema(&self.schema, projection)?;
+            return Ok(Arc::new(EmptyExec::new(projected)));
+        }
+        match &self.read {
+            Read::Other(files) => Ok(Arc::new(FilesExec::new(self, files, chosen, projection, limit))),
+            Read::Parquet(files) => {
+                let folders = self.folders.schema();
+                let file = |file: usize| Ok((Arc::clone(&files[file]), self.folders.values(file)?));
+                let files = chosen.into_iter().map(file).collect::<datafusion::common::Result<Vec<_>>>()?;
+                let (schema, folders) = (&self.file_schema, &folders);
+                let options = state.config_options();
+                ParquetScan { files, schema, folders, projection, conditions: filters, limit, options }.plan()
+            }
+        }
+    }
+}
+
+fn stamp(file: &DataFile) -> Option<Stamp> {
+    let about = file.path.metadata().ok()?;
+    Some((about.len(), about.modified().ok()?))
+}
+
+/// The one format of all files.
+fn format_of(files: &[DataFile], given: Option<FileFormat>) -> Result<FileFormat> {
+    let mut format = None;
+    for file in files {
+        let found = match detect(&file.path, given) {
+            Ok((found, _)) => found,
+            Err(error) => {
+                let error = QueryError::new(error.kind(), error.to_string());
+                return Err(
+                    error.hint("read_csv('…'), read_parquet, read_json or read_arrow says what it is")
+                );
+            }
+        };
+        if let Some(format) = format.filter(|format| *format != found) {
+            let (first, other) = (files[0].path.display(), file.path.display());
+            return Err(QueryError::request(format!("{first} is a {format} file, and {other} is {found}"))
+                .hint("name files of one format; UNION ALL puts two together"));
+        }
+        format = Some(found);
+    }
+    format.ok_or_else(|| QueryError::request("no file is named"))
+}
+
+/// The columns of Parquet files: the first one's, or with `union_by_name` those of all.
+fn parquet_schema(opened: &[Arc<ParquetFile>], files: &[DataFile], options: &Options) -> Result<SchemaRef> {
+    let mut fields: Vec<Field> = Vec::new();
+    for (file, named) in opened.iter().zip(files) {
+        let is_first = std::ptr::eq(file, &raw const opened[0]);
+        if !is_first && !options.union_by_name {
+            if let Some(missing) = fields.iter().find(|field| file.schema().index_of(field.name()).is_err()) {
+                let what = format!("{} has no column '{}'", named.path.display(), missing.name());
+                return Err(QueryError::request(what)
+                    .hint("union_by_name => true reads files of different columns together"));
+            }
+            continue;
+        }
+        for field in file.schema().fields() {
+            if !fields.iter().any(|known| known.name() == field.name()) {
+                let nullable = field.is_nullable() || options.union_by_name;
+                let data_type = engine_type(field.data_type());
+                fields.push(Field::clone(field).with_data_type(data_type).with_nullable(nullable));
+            }
+        }
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The same columns, the designated timestamp and the series key marked.
+fn marked(schema: &SchemaRef, options: &Options, call: &FileCall) -> Result<SchemaRef> {
+    let name = call.to_string();
+    let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+    let timestamp = designated(&name, schema, &types, options.timestamp.as_deref())?;
+    let marks = marks(&name, schema, timestamp, &options.series)?;
+    let fields =
+        schema.fields().iter().zip(marks).map(|(field, marks)| Field::clone(field).with_metadata(marks));
+    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+}
+
+/// Files as DataFusion looks them up.
+#[derive(Debug)]
+pub(crate) struct FileProvider(pub(crate) Arc<FileTable>);
+
+impl TableProvider for FileProvider {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.0.schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> datafusion::common::Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match &self.0.read {
+            _ if self.0.folders.decide(filter) => TableProviderFilterPushDown::Exact,
+            Read::Parquet(_) if prunes(filter, &self.0.file_schema) => TableProviderFilterPushDown::Inexact,
+            _ => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    // Written without `async_trait`, which costs seconds of build time an implementation.
+    fn scan<'life0, 'life1, 'life2, 'life3, 'async_trait>(
+        &'life0 self,
+        state: &'life1 dyn Session,
+        projection: Option<&'life2 Vec<usize>>,
+        filters: &'life3 [Expr],
+        limit: Option<usize>,
+    ) -> Pin<Box<dyn Future<Output = datafusion::common::Result<Arc<dyn ExecutionPlan>>> + Send + 'async_trait>>
+    where
+        Self: 'async_trait,
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+        'life2: 'async_trait,
+        'life3: 'async_trait,
+    {
+        let scan = self.0.scan(state, projection, filters, limit);
+        Box::pin(async move { scan })
+    }
+}
