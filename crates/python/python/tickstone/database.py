@@ -19,6 +19,7 @@ from tickstone.parameters import Parameters, parameters_of
 from tickstone.relation import Relation
 from tickstone.rows import Rows
 from tickstone.subscription import Subscription
+from tickstone.texts import StrPath, file_call
 
 if TYPE_CHECKING:
     from typing import Self
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Database", "FileReport", "ImportProgress", "ImportReport", "RemoteDatabase", "Transaction", "connect", "open"]
 
-StrPath: TypeAlias = str | os.PathLike[str]
 SyncPolicy: TypeAlias = Literal["always", "interval", "never"]
 PartitionBy: TypeAlias = Literal["hour", "day", "week", "month", "year", "none"]
 Frames: TypeAlias = Mapping[str, _tickstone.Frame]
@@ -225,6 +225,28 @@ class Database:
     def query(self, query: str, params: Parameters = None) -> Relation:
         """The same as `sql`."""
         return self.sql(query, params)
+
+    def read_parquet(self, path: StrPath | Iterable[StrPath], **options: Any) -> Relation:
+        """The rows of Parquet files where they lie: nothing is imported.
+
+        Args:
+            path: a file, a pattern (`data/**/*.parquet`), a folder, or several. Of a server it is one of the server's.
+            options: those of `read_parquet` in SQL: hive_partitioning, union_by_name, filename, timestamp, series.
+        """
+        return self.sql(file_call("read_parquet", path, options))
+
+    def read_csv(self, path: StrPath | Iterable[StrPath], **options: Any) -> Relation:
+        """The same of CSV files, also packed ones; options beside: delim, header, names, types, columns, all_varchar,
+        ignore_errors, compression."""
+        return self.sql(file_call("read_csv", path, options))
+
+    def read_json(self, path: StrPath | Iterable[StrPath], **options: Any) -> Relation:
+        """The same of JSON, an object a line; options beside: types, ignore_errors, compression."""
+        return self.sql(file_call("read_json", path, options))
+
+    def read_arrow(self, path: StrPath | Iterable[StrPath], **options: Any) -> Relation:
+        """The same of Arrow IPC, files and streams."""
+        return self.sql(file_call("read_arrow", path, options))
 
     def _run(
         self,
@@ -456,10 +478,13 @@ class Database:
         again: bool = False,
         progress: bool | Callable[[ImportProgress], object] | None = None,
     ) -> ImportReport:
-        """Imports files, each in one commit; the table is made from the first where it is missing.
+        """Imports files, each in one commit, or all that a pattern or a folder names in one; the table is made from the
+        first where it is missing.
 
         Args:
-            path: a file or several: CSV and NDJSON (also gzip, zstd), Parquet, Arrow IPC.
+            path: a file, a pattern (`data/**/*.parquet`), a folder, or several: CSV and NDJSON (also gzip, zstd),
+                Parquet, Arrow IPC. Of a pattern or a folder, files that the table has already are left out, and
+                folders named key=value are columns.
             table: the table.
             format: what the files hold; by their names if None.
             timestamp, series, partition_by: of a new table, as for `append`.

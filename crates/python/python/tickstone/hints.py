@@ -57,7 +57,8 @@ ON_ROWS: Mapping[str, str] = {
 ON_DATABASE: Mapping[str, str] = {
     **dict.fromkeys(["fetchall", "fetchone", "fetchdf", "df", "pl", "arrow", "query_df"], "db.sql(…).df(), and so on"),
     **dict.fromkeys(["from_df", "from_arrow", "from_query", "values"], 'sql("FROM frame") sees the variables around it'),
-    **dict.fromkeys(["read_csv", "read_parquet", "read_json", "from_csv_auto", "from_parquet"], "import_file(path, table)"),
+    "from_csv_auto": "read_csv(path)",
+    "from_parquet": "read_parquet(path)",
     **dict.fromkeys(["begin", "commit", "rollback"], "transaction(), in a with block"),
     **dict.fromkeys(["cursor", "executemany"], "tickstone.dbapi.connect(database=db).cursor()"),
     **dict.fromkeys(["insert", "insert_df", "write", "insert_into"], "append(table, frame)"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 __all__ = [
     "Parameters",
+    "StrPath",
     "Time",
     "bracketed",
     "by_place",
     "ended",
+    "file_call",
     "fill_of",
     "last_statement",
     "placeholders",
@@ -24,6 +27,7 @@ __all__ = [
     "time_of",
 ]
 
+StrPath: TypeAlias = str | os.PathLike[str]
 Time: TypeAlias = str | datetime.datetime | datetime.date | int
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
@@ -50,6 +54,21 @@ def quoted(name: str) -> str:
 def text_of(text: str) -> str:
     """A text as SQL has it."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def file_call(function: str, path: StrPath | Iterable[StrPath], options: Mapping[str, Any]) -> str:
+    """A query of all rows of files, by a function that reads such."""
+
+    def value(given: Any) -> str:
+        if isinstance(given, Mapping):
+            return "{" + ", ".join(f"{text_of(str(key))}: {text_of(str(of))}" for key, of in given.items()) + "}"
+        if isinstance(given, (list, tuple)):
+            return "[" + ", ".join(text_of(os.fspath(each)) for each in given) + "]"
+        return str(given).lower() if isinstance(given, bool) else text_of(os.fspath(given))
+
+    named = "".join(f", {name} => {value(of)}" for name, of in options.items())
+    paths = path if isinstance(path, (str, os.PathLike)) else list(path)
+    return f"SELECT * FROM {function}({value(paths)}{named})"
 
 
 def renamed(column: str, taken: set[str]) -> str:
