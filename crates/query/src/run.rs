@@ -6,7 +6,7 @@ use crate::database::Database;
 use crate::dialect::{CopySource, Statement};
 use crate::error::{QueryError, Result};
 use crate::running::QueryProgress;
-use crate::session::{Outcome, Reading, Session, elsewhere};
+use crate::session::{Outcome, Session, elsewhere};
 use crate::stack::OnEnoughStack;
 use crate::statements;
 use crate::wanted::Within;
@@ -152,8 +152,8 @@ impl Session {
         self.pinned.renew();
         self.states.know(self.database.user_functions())?;
         self.states.begin();
-        if self.prepare_names_told(&mut statement, Reading::Current)? {
-            // What is stored of a view differs from snapshot to snapshot: the text alone does not say what to read.
+        if self.prepare(&mut statement).await? {
+            // What is stored of a view, and which values a PIVOT finds, differs from snapshot to snapshot.
             self.whole = None;
         }
         match statement {

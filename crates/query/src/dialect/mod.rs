@@ -117,7 +117,8 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 34] = [
+const READ_BY_HAND: [(&[&str], Read); 35] = [
+    (&["PIVOT"], pivot::pivot),
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "OR", "REPLACE", "TABLE"], table::create_table),
     (&["CREATE", "STREAM"], stream::create),

@@ -2,15 +2,24 @@
 //!
 //! The names of a PIVOT's columns are needed twice, where names take their spelling and where the plan is made, so they
 //! are made here. GROUP BY, for which the parser has no room, travels as `DEFAULT ON NULL (__pivot_groups(…))`.
+//!
+//! A PIVOT that is to find its values (`IN (ANY)`, `IN (SELECT …)`) gets them before names are resolved: whoever runs the
+//! statement asks for [`values_wanted`], runs that and hands the values over ([`values_found`]), until none is wanted.
 
-use super::cursor::Result;
+use super::cursor::{Cursor, Result, Tokens, span, statements};
 use super::marker::place;
-use super::{Position, SqlError};
+use super::walks::walk;
+use super::{Position, SqlError, Statement};
+use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    NullInclusion, PivotValueSource, TableAlias, TableFactor, TypedString, UnaryOperator, Value,
-    ValueWithSpan,
+    NullInclusion, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, PivotValueSource, Query, SelectItem,
+    SetExpr, TableAlias, TableFactor, TableWithJoins, TypedString, UnaryOperator, Value, ValueWithSpan,
+    Visitor, VisitorMut, With,
 };
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::ops::ControlFlow;
 
 /// The function whose arguments are what PIVOT groups by.
 pub(super) const GROUPS: &str = "__pivot_groups";
@@ -120,15 +129,202 @@ pub(super) fn names_made(factor: &TableFactor) -> Vec<Ident> {
 }
 
 fn values(source: &PivotValueSource, position: Position) -> Result<&[ExprWithAlias]> {
-    let hint = "write them out: FOR symbol IN ('A', 'B'); SELECT DISTINCT finds them";
     match source {
         PivotValueSource::List(values) => Ok(values),
-        PivotValueSource::Any(_) => {
-            Err(SqlError::new("PIVOT needs its values: ANY is not supported", position).hint(hint))
+        PivotValueSource::Any(_) | PivotValueSource::Subquery(_) => {
+            Err(SqlError::new("the values of PIVOT must be written out here", position)
+                .hint("FOR symbol IN ('A', 'B'); SELECT DISTINCT finds them"))
         }
-        PivotValueSource::Subquery(_) => {
-            Err(SqlError::new("PIVOT needs its values: a sub-query is not supported", position).hint(hint))
+    }
+}
+
+/// PIVOT t ON column [IN (value, …)], … [USING aggregate, …] [GROUP BY …] [ORDER BY …] [LIMIT …], as DuckDB has it:
+/// `SELECT * FROM t PIVOT (aggregate FOR column IN (ANY) GROUP BY …)`.
+pub(super) fn pivot(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    let position = cursor.position();
+    cursor.skip(1);
+    let mut part = |words: &[&[&str]]| {
+        let (mut taken, mut depth) = (Vec::new(), 0_usize);
+        while let Some(token) = cursor.rest().first() {
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ if depth == 0 && words.iter().any(|words| cursor.words(words)) => break,
+                _ => {}
+            }
+            taken.push(token.clone());
+            cursor.skip(1);
         }
+        taken
+    };
+    let ends: &[&[&str]] = &[&["ORDER", "BY"], &["LIMIT"]];
+    let table = part(&[&["ON"]]);
+    let mut on = part(&[&["USING"], &["GROUP", "BY"], ends[0], ends[1]]);
+    let mut using = part(&[&["GROUP", "BY"], ends[0], ends[1]]);
+    let groups = part(ends);
+    let rest = part(&[]);
+    if table.is_empty() || on.len() < 2 {
+        return Err(SqlError::new("PIVOT t ON names no column", position)
+            .hint("write PIVOT trades ON symbol USING sum(size) GROUP BY ts"));
+    }
+    on.remove(0);
+    let written = |text: &str| -> Result<Vec<TokenWithSpan>> {
+        let mut tokens = statements(text)?.pop().map(|found| found.tokens).unwrap_or_default();
+        tokens.iter_mut().for_each(|token| token.span = span(position));
+        Ok(tokens)
+    };
+    if using.is_empty() {
+        using = written("count(*)")?;
+    } else {
+        using.remove(0);
+    }
+    // IN (…) after the last column lists the values of it.
+    let is_in =
+        |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::IN);
+    let listed = on.iter().position(is_in).map(|at| on.split_off(at));
+    let several = on.iter().any(|token| token.token == Token::Comma);
+    let on = if several { [written("(")?, on, written(")")?].concat() } else { on };
+    let tokens = [
+        written("SELECT * FROM")?,
+        table,
+        written("PIVOT (")?,
+        using,
+        written("FOR")?,
+        on,
+        listed.map_or_else(|| written("IN (ANY)"), Ok)?,
+        groups,
+        written(")")?,
+        rest,
+    ]
+    .concat();
+    let query = super::parse_query(&Tokens { tokens, end: cursor.end() })?;
+    Ok(Statement::Query(Box::new(sqlparser::ast::Statement::Query(query))))
+}
+
+/// The query that finds the values of the first PIVOT, from inside out, which has none yet.
+///
+/// # Errors
+/// Never: what is written here is SQL.
+pub(crate) fn values_wanted(statement: &mut Statement) -> Result<Option<Box<Query>>> {
+    let mut wanted = Wanted { declared: Vec::new() };
+    match statement.walk_queries_mut(&mut wanted) {
+        ControlFlow::Break(query) => query.map(Some),
+        ControlFlow::Continue(()) => Ok(None),
+    }
+}
+
+/// Gives that PIVOT its values, each a literal or a tuple of such.
+pub(crate) fn values_found(statement: &mut Statement, values: Vec<Expr>) {
+    let mut found = Found(Some(values));
+    // It breaks off where they are placed.
+    let _ = statement.walk_queries_mut(&mut found);
+}
+
+/// Whether the values of a PIVOT are still to be found.
+fn wants_values(factor: &TableFactor) -> bool {
+    matches!(
+        factor,
+        TableFactor::Pivot { value_source: PivotValueSource::Any(_) | PivotValueSource::Subquery(_), .. }
+    )
+}
+
+struct Wanted {
+    /// What WITH declares around where the walk is.
+    declared: Vec<Option<With>>,
+}
+
+impl VisitorMut for Wanted {
+    type Break = Result<Box<Query>>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        self.declared.push(query.with.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Self::Break> {
+        self.declared.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Self::Break> {
+        if !wants_values(factor) {
+            return ControlFlow::Continue(());
+        }
+        let TableFactor::Pivot { table, value_column, value_source, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let mut query = match value_source {
+            PivotValueSource::Subquery(query) => query.clone(),
+            PivotValueSource::Any(order) => {
+                let items = value_column.iter().cloned().map(SelectItem::UnnamedExpr).collect();
+                let joined = TableWithJoins { relation: (**table).clone(), joins: Vec::new() };
+                let order = match order.is_empty() {
+                    true => value_column.iter().map(ascending).collect(),
+                    false => order.clone(),
+                };
+                match distinct(items, joined, order) {
+                    Ok(query) => query,
+                    error => return ControlFlow::Break(error),
+                }
+            }
+            PivotValueSource::List(_) => return ControlFlow::Continue(()),
+        };
+        // Names of WITH mean there what they mean here; what still wants values comes after, or is around it.
+        let mut tables = Vec::new();
+        for with in self.declared.iter().flatten() {
+            tables.extend(with.cte_tables.iter().filter(|table| !has_unfound(&table.query)).cloned());
+        }
+        if !tables.is_empty() {
+            let recursive = self.declared.iter().flatten().any(|with| with.recursive);
+            let own = query.with.take().map(|with| with.cte_tables).unwrap_or_default();
+            tables.extend(own);
+            query.with = Some(With { with_token: AttachedToken::empty(), recursive, cte_tables: tables });
+        }
+        ControlFlow::Break(Ok(query))
+    }
+}
+
+fn has_unfound(query: &Query) -> bool {
+    struct Any;
+    impl Visitor for Any {
+        type Break = ();
+        fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            if wants_values(factor) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    walk(query, &mut Any).is_break()
+}
+
+fn ascending(expr: &Expr) -> OrderByExpr {
+    let options = OrderByOptions { asc: None, nulls_first: None };
+    OrderByExpr { expr: expr.clone(), options, with_fill: None }
+}
+
+/// SELECT DISTINCT items FROM table ORDER BY order.
+fn distinct(items: Vec<SelectItem>, from: TableWithJoins, order: Vec<OrderByExpr>) -> Result<Box<Query>> {
+    let mut query = super::view::query_of_view("SELECT DISTINCT 1 FROM t")?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.projection = items;
+        select.from = vec![from];
+    }
+    query.order_by = Some(OrderBy { kind: OrderByKind::Expressions(order), interpolate: None });
+    Ok(query)
+}
+
+struct Found(Option<Vec<Expr>>);
+
+impl VisitorMut for Found {
+    type Break = ();
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if !wants_values(factor) {
+            return ControlFlow::Continue(());
+        }
+        if let (TableFactor::Pivot { value_source, .. }, Some(values)) = (factor, self.0.take()) {
+            let value = |expr| ExprWithAlias { expr, alias: None };
+            *value_source = PivotValueSource::List(values.into_iter().map(value).collect());
+        }
+        ControlFlow::Break(())
     }
 }
 

@@ -103,7 +103,7 @@ impl Session {
         if !nulls.is_empty() {
             Parameters::Positional(nulls).bind_some(std::slice::from_mut(&mut statement))?;
         }
-        self.prepare_names(&mut statement)?;
+        self.prepare(&mut statement).await?;
         match statement {
             Statement::Query(query) => Ok(without_nulls(&self.columns_of(*query).await?)),
             Statement::Subscribe(subscribe) => {

@@ -8,6 +8,7 @@
 mod catalog;
 mod describe;
 mod explained;
+mod pivots;
 mod prepared;
 mod query;
 pub(crate) mod state;
@@ -181,6 +182,18 @@ impl Session {
         let materialized = self.expand(statement, reading)?;
         self.resolve(statement)?;
         Ok(materialized)
+    }
+
+    /// As [`Self::prepare_names`], of a statement that runs, so that what its text leaves open can be found: the values of a
+    /// PIVOT. Whether its text alone does not say what is read.
+    ///
+    /// # Errors
+    /// As there, and those of finding them.
+    pub(crate) async fn prepare(&mut self, statement: &mut Statement) -> Result<bool> {
+        let materialized = self.expand(statement, Reading::Current)?;
+        let found = self.find_values(statement).await?;
+        self.resolve(statement)?;
+        Ok(materialized || found)
     }
 
     /// Puts views' queries and files in their places; whether the statement reads a materialized view.
