@@ -58,7 +58,7 @@ enum Size {
     Formatted,
 }
 
-const GROWING: [(&str, Size); 28] = [
+const GROWING: [(&str, Size); 33] = [
     ("repeat", Size::Times),
     ("array_repeat", Size::Elements),
     ("lpad", Size::Padded),
@@ -71,6 +71,11 @@ const GROWING: [(&str, Size); 28] = [
     ("translate", Size::Sum),
     ("array_to_string", Size::Joined),
     ("string_to_array", Size::Split),
+    ("string_split", Size::Split),
+    ("regexp_extract_all", Size::Split),
+    ("regexp_split_to_array", Size::Split),
+    ("json_keys", Size::Split),
+    ("strftime", Size::Formatted),
     ("to_char", Size::Formatted),
     ("encode", Size::Sum),
     ("concat", Size::Sum),

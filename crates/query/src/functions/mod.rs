@@ -97,7 +97,7 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
         .chain(books)
         .chain(places)
         .map(Arc::new)
-        .chain(rowwise::all())
+        .chain(growth::claiming(rowwise::all().collect()))
         .collect()
 }
 

@@ -130,6 +130,8 @@ fn bucketing(stride: &ColumnarValue, rest: &[ColumnarValue]) -> Result<Bucketing
         ScalarValue::Utf8(Some(text)) => Stride::parse(text),
         ScalarValue::IntervalMonthDayNano(Some(v)) => match (v.months, v.days, v.nanoseconds) {
             (months, 0, 0) => Stride::new(i64::from(months), Unit::Month),
+            // Weeks begin on Mondays; an INTERVAL knows them as days.
+            (0, days, 0) if days % 7 == 0 => Stride::new(i64::from(days / 7), Unit::Week),
             (0, days, 0) => Stride::new(i64::from(days), Unit::Day),
             (0, 0, nanos) => Stride::new(nanos, Unit::Nanosecond),
             _ => None,

@@ -8,7 +8,7 @@
 //! | [`times`] | `strftime`, `strptime`, `try_strptime`, `date_diff`, `date_sub`, `make_timestamp`, `epoch_ms`, `epoch_us`, `epoch_ns`, `to_utc`, `__trunc_long` |
 //! | [`json`] | `json_extract`, `json_extract_string`, `json_array_length`, `json_keys`, `json_type`, `json_valid`, `json_exists` |
 //!
-//! Constant arguments are worked out once. NULL in any argument gives NULL.
+//! Constant arguments are worked out once. NULL in any argument gives NULL, but of `typeof`.
 
 mod any;
 mod json;
