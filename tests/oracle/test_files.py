@@ -6,6 +6,7 @@
 import math
 import os
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -308,3 +309,105 @@ def test_keys_that_say_the_last_row_over_several_files(tmp_path: Path) -> None:
         assert db.sql("SELECT symbol, n FROM t ORDER BY symbol, ts").fetchall() == wanted
         with pytest.raises(tickstone.Error, match="was already imported"):
             db.sql(f"COPY t FROM '{tmp_path}/1.csv'")
+
+
+def test_types_of_files_that_differ(tmp_path: Path) -> None:
+    """No value is cut to a column's type without a word, and `union_by_name` takes types that hold both."""
+    for ending, write in (("parquet", pa.parquet.write_table), ("arrow", pa.feather.write_feather)):
+        folder = tmp_path / ending
+        folder.mkdir()
+        write(pa.table({"x": pa.array([1], pa.int32()), "s": ["a"]}), str(folder / f"a.{ending}"))
+        write(pa.table({"x": pa.array([2.75]), "s": [f"{n}" for n in range(1)]}), str(folder / f"b.{ending}"))
+        with opened(folder) as db:
+            place = f"read_{ending}('{folder}/*.{ending}'"
+            assert db.sql(f"SELECT sum(x) FROM {place}, union_by_name => true)").fetchall() == [(3.75,)]
+            with pytest.raises(tickstone.Error, match=r"column 'x' of .*b\.\w+ is DOUBLE, and INT in the files before"):
+                db.sql(f"SELECT sum(x) FROM {place})").fetchall()
+            # The other way round every value has its place.
+            listed = f"read_{ending}(['{folder}/b.{ending}', '{folder}/a.{ending}', '{folder}/a.{ending}'])"
+            assert db.sql(f"SELECT sum(x), count(*) FROM {listed}").fetchall() == [(4.75, 3)]
+
+
+def test_rows_that_are_left_out_are_so_whatever_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 50 + "x,3\n4,y\n")
+    (tmp_path / "t.json").write_text('{"a":1,"b":2}\n' * 50 + '{"a":"x","b":3}\n{"a":4,"b":"y"}\n')
+    with opened(tmp_path) as db:
+        for function, ending in (("read_csv", "csv"), ("read_json", "json")):
+            place = f"{function}('{tmp_path}/t.{ending}', types => {{'a': 'BIGINT', 'b': 'BIGINT'}}, ignore_errors => true)"
+            for what in ("count(*)", "count(a)", "count(b)", "sum(a)", "sum(b) / 2"):
+                assert db.sql(f"SELECT {what} FROM {place}").fetchall() == [(50,)], (what, ending)
+
+
+def test_codes_are_no_numbers(tmp_path: Path) -> None:
+    with opened(tmp_path) as db:
+        codes = "(VALUES ('000001', 1), ('600519', 2), ('1', 3), ('a/b', 4), ('x=y', 5), ('..', 6), ('', 7)) AS t(code, v)"
+        db.sql(f"COPY (SELECT * FROM {codes}) TO '{tmp_path}/codes' (FORMAT parquet, PARTITION_BY code)")
+        wanted = db.sql(f"SELECT * FROM {codes} ORDER BY v").fetchall()
+        assert db.sql(f"SELECT code, v FROM '{tmp_path}/codes' ORDER BY v").fetchall() == wanted
+        db.import_file(tmp_path / "codes", "t", progress=False)
+        assert db.sql("SELECT code, v FROM t ORDER BY v").fetchall() == wanted
+
+
+def test_files_of_the_same_bytes_in_other_folders(tmp_path: Path) -> None:
+    csv(tmp_path / "in/k=1/a.csv", 0, 3)
+    with opened(tmp_path) as db:
+        db.import_file(tmp_path / "in", "t", progress=False)
+        csv(tmp_path / "in/k=2/a.csv", 0, 3)
+        report = db.import_file(tmp_path / "in", "t", progress=False)
+        assert (report.rows, len(report.known)) == (3, 1)
+        assert db.sql("SELECT k, count(*) FROM t GROUP BY k ORDER BY k").fetchall() == [(1, 3), (2, 3)]
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+    """`overwrite` replaces what a COPY could have written alone; bad rows do not go into a file that is read."""
+    kept = tmp_path / "kept"
+    (kept / "sub").mkdir(parents=True)
+    (kept / "important.txt").write_text("x")
+    csv(tmp_path / "t.csv", 0, 3, "2024-11-04T10:00:00,S,many")
+    with opened(tmp_path) as db:
+        for place in (kept, tmp_path / "database", tmp_path):
+            with pytest.raises(tickstone.Error, match="is not replaced: no COPY wrote"):
+                db.sql(f"COPY (SELECT 1 AS a, 2 AS b) TO '{place}' (FORMAT csv, PARTITION_BY b, OVERWRITE true)")
+        assert (kept / "important.txt").read_text() == "x"
+        db.sql("CREATE TABLE t (ts TIMESTAMP, symbol SYMBOL, n BIGINT) TIMESTAMP(ts)")
+        before = (tmp_path / "t.csv").read_text()
+        with pytest.raises(tickstone.Error, match="would be written over"):
+            db.sql(f"COPY t FROM '{tmp_path}/t.csv' WITH (on_bad_row 'collect={tmp_path}/t.csv')")
+        assert (tmp_path / "t.csv").read_text() == before
+
+
+def test_two_write_the_same_at_once(tmp_path: Path) -> None:
+    """What is there afterwards is one of them, whole."""
+    with opened(tmp_path) as db:
+        for target, options in (("o.csv", ""), ("o.parquet", ""), ("folder", "(FORMAT csv, PARTITION_BY b, OVERWRITE true)")):
+
+            def write(value: int, target: str = target, options: str = options) -> None:
+                query = f"SELECT {value} AS v, x, x % 3 AS b FROM generate_series(1, {20_000 * value}) AS g(x)"
+                try:
+                    db.sql(f"COPY ({query}) TO '{tmp_path}/{target}' {options}")
+                except tickstone.Error as error:
+                    assert "cannot write" in str(error), error
+
+            for _ in range(3):
+                threads = [threading.Thread(target=write, args=(value,)) for value in (1, 2)]
+                [thread.start() for thread in threads]
+                [thread.join() for thread in threads]
+                found = db.sql(f"SELECT v, count(*) FROM '{tmp_path}/{target}' GROUP BY v").fetchall()
+                assert found in ([(1, 20_000)], [(2, 40_000)]), (target, found)
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_damaged_arrow_is_an_error(made: random.Random, tmp_path: Path) -> None:
+    pa.feather.write_feather(rows(made, 200), tmp_path / "t.arrow", compression="uncompressed")
+    whole = (tmp_path / "t.arrow").read_bytes()
+    claims = b"\xff\xff\xff\x7f" + bytes(100)
+    with opened(tmp_path) as db:
+        for number in range(60):
+            damaged = bytearray(whole)
+            for _ in range(made.randrange(1, 8)):
+                damaged[made.randrange(len(damaged))] = made.randrange(256)
+            (tmp_path / "d.arrow").write_bytes(claims if number == 0 else bytes(damaged))
+            try:
+                db.sql(f"SELECT count(*), sum(n), max(note) FROM '{tmp_path}/d.arrow' WHERE id > 5").fetchall()
+            except tickstone.Error as error:
+                assert "defect" not in str(error), f"TICKSTONE_SEED={SEED} {error}"

@@ -9,6 +9,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -47,7 +49,8 @@ pub async fn write_file(stream: SendableRecordBatchStream, path: &Path, layout: 
         return write_folders(stream, path, layout).await;
     }
     let temporary = TemporaryPath::beside(path);
-    let file = File::create(&temporary.path).map_err(|error| cannot_create(path, &error))?;
+    let file = File::options().write(true).create_new(true).open(temporary.path());
+    let file = file.map_err(|error| cannot_create(path, &error))?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
     let rows = write(stream, layout, &mut out).await?;
     out.flush().map_err(write_error)?;
@@ -69,7 +72,12 @@ pub(super) struct TemporaryPath {
 impl TemporaryPath {
     pub(super) fn beside(path: &Path) -> Self {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { path: path.with_file_name(format!(".{name}.{}.tmp", std::process::id())), kept: false }
+        // Of two statements that write the same, each has its own; what is there by that name is not followed.
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let since =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        Self { path: path.with_file_name(format!(".{name}.{process}.{since:x}.{number}.tmp")), kept: false }
     }
 
     pub(super) fn path(&self) -> &Path {

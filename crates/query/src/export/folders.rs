@@ -7,6 +7,7 @@
 use super::file::{TemporaryPath, Written, cannot_create};
 use super::layout::Layout;
 use super::{Encoder, Packer, write_error};
+use crate::paths::FileFormat;
 use crate::texts::{Cells, TimeStyle};
 use crate::{QueryError, Result};
 use arrow_array::{Array, RecordBatch, UInt32Array};
@@ -53,9 +54,17 @@ pub(super) async fn write_folders(
         return Err(QueryError::request(format!("{} is there already", path.display()))
             .hint("overwrite true replaces it; or name another folder"));
     }
+    if let Some(other) = not_written(path)? {
+        let (path, other) = (path.display(), other.display());
+        return Err(QueryError::request(format!("{path} is not replaced: no COPY wrote {other}"))
+            .hint("name a folder that holds key=value folders of data files and nothing else"));
+    }
     let inside = Arc::new(schema.project(&values)?);
     let temporary = TemporaryPath::beside(path);
-    fs::create_dir_all(temporary.path()).map_err(|error| cannot_create(path, &error))?;
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        fs::create_dir_all(parent).map_err(|error| cannot_create(path, &error))?;
+    }
+    fs::create_dir(temporary.path()).map_err(|error| cannot_create(path, &error))?;
     let mut folders = Folders {
         root: temporary.path().to_path_buf(),
         layout,
@@ -89,6 +98,29 @@ fn column(schema: &Schema, name: &str) -> Result<usize> {
                 .hint(format!("they are {}", names.join(", ")))
         },
     )
+}
+
+/// What a folder holds, at any depth, that is neither a `key=value` folder nor a data file in one.
+fn not_written(path: &Path) -> Result<Option<PathBuf>> {
+    let Ok(about) = path.symlink_metadata() else { return Ok(None) };
+    if !about.is_dir() {
+        return Ok(Some(path.to_path_buf()));
+    }
+    let mut folders = vec![path.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(|error| cannot_create(path, &error))? {
+            let entry = entry.map_err(|error| cannot_create(path, &error))?;
+            let (name, kind) =
+                (entry.file_name(), entry.file_type().map_err(|error| cannot_create(path, &error))?);
+            let is_data = kind.is_file() && folder != path && FileFormat::of_name(&entry.path()).0.is_some();
+            if kind.is_dir() && name.to_string_lossy().contains('=') {
+                folders.push(entry.path());
+            } else if !is_data {
+                return Ok(Some(entry.path()));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn is_in_use(path: &Path) -> bool {

@@ -68,11 +68,20 @@ pub(crate) struct ColumnarFile {
 }
 
 impl ColumnarFile {
-    /// Opens a file and looks at its first batch.
-    pub(crate) fn open(raw: RawFile, format: FileFormat, path: &Path) -> Result<Self> {
+    /// Opens a file and looks at its first batch, but where its columns are those of a `known` one.
+    pub(crate) fn open(
+        raw: RawFile,
+        format: FileFormat,
+        path: &Path,
+        known: Option<&KnownColumns>,
+    ) -> Result<Self> {
         let (bytes, hash) = (raw.bytes(), raw.hash_all()?);
         drop(raw);
         let (schema, mut batches) = open(path, format, SAMPLE_ROWS)?;
+        if let Some(known) = known.filter(|known| known.schema == schema) {
+            let (path, fields) = (path.to_path_buf(), known.fields.clone());
+            return Ok(Self { path, format, fields, schema, bytes, hash });
+        }
         let first = batches.next().transpose().map_err(|error| undecodable(path, format, &error))?;
         let fields = schema
             .fields()
@@ -87,6 +96,11 @@ impl ColumnarFile {
     /// Its columns.
     pub(crate) fn fields(&self) -> &FileFields {
         &self.fields
+    }
+
+    /// What it is known by, for a file of the same columns.
+    pub(crate) fn known(&self) -> KnownColumns {
+        KnownColumns { schema: SchemaRef::clone(&self.schema), fields: self.fields.clone() }
     }
 
     /// Reads all of it into `load`.
@@ -142,6 +156,13 @@ impl ColumnarFile {
     }
 }
 
+/// The columns of a file, and what they were taken as.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownColumns {
+    schema: SchemaRef,
+    fields: FileFields,
+}
+
 /// Opens the file's batches. An Arrow file that is no IPC file is read as an IPC stream.
 fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batches)> {
     let mut file = RawFile::open(path)?.into_file();
@@ -157,6 +178,7 @@ fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batc
         let reader = FileReader::try_new_buffered(file, None).map_err(failed)?;
         return Ok((reader.schema(), Box::new(reader)));
     }
+    refuse_long_message(&mut file, path)?;
     let reader = StreamReader::try_new(BufReader::new(file), None).map_err(failed)?;
     Ok((reader.schema(), Box::new(reader)))
 }
@@ -172,6 +194,21 @@ fn is_ipc_file(file: &mut File, path: &Path) -> Result<bool> {
     file.take(MAGIC.len() as u64).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
     Ok(head == MAGIC)
+}
+
+/// Refuses a stream whose first message would be longer than the file: its reader makes room for what is claimed.
+fn refuse_long_message(file: &mut File, path: &Path) -> Result<()> {
+    let failed = |source| ImportError::Read { path: path.to_path_buf(), source };
+    let mut head = [0_u8; 8];
+    let read = file.read(&mut head).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    let word = |at: usize| i32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let claimed = if word(0) == -1 { word(4) } else { word(0) };
+    let bytes = file.metadata().map_err(failed)?.len();
+    match u64::try_from(claimed) {
+        Ok(claimed) if claimed <= bytes && read == head.len() => Ok(()),
+        _ => Err(undecodable(path, FileFormat::Arrow, &"its first message does not end in it")),
+    }
 }
 
 /// The file's rows, where its footer says.

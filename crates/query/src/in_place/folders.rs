@@ -1,6 +1,6 @@
 //! Columns that come from the files' paths: the keys of `key=value` folders, and their names.
 
-use crate::error::Result;
+use crate::error::{QueryError, Result};
 use crate::paths::{DataFile, KeyColumn, key_columns};
 use arrow_cast::cast;
 use datafusion::arrow::array::{
@@ -36,7 +36,12 @@ impl Folders {
             Some(false) => Vec::new(),
             hive => key_columns(files, hive.is_some())?,
         };
+        if filename && schema.fields().iter().any(|field| field.name().eq_ignore_ascii_case("filename")) {
+            return Err(QueryError::request("filename => true, and the files have a column 'filename'")
+                .hint("leave the option out, or rename the column in a query over the file"));
+        }
         if filename {
+            all.retain(|key| !key.name.eq_ignore_ascii_case("filename"));
             let values = files.iter().map(|file| Some(file.path.to_string_lossy().into_owned())).collect();
             all.push(KeyColumn { name: "filename".to_string(), column_type: ColumnType::Symbol, values });
         }

@@ -63,6 +63,11 @@ impl FileTable {
     /// Where no file is named, one may not be or cannot be read, or they do not go together.
     pub(crate) fn open(call: &FileCall, allowed: &Allowed, known: Option<&Arc<Self>>) -> Result<Arc<Self>> {
         let files = allowed.found(&call.patterns)?;
+        if let Some(file) = files.iter().find(|file| file.path.metadata().is_ok_and(|about| !about.is_file()))
+        {
+            let what = format!("{} is no regular file", file.path.display());
+            return Err(QueryError::request(what).hint("copy what comes through it to a file first"));
+        }
         let stamps: Vec<Option<Stamp>> = files.iter().map(stamp).collect();
         if let Some(known) = known
             && stamps.iter().all(Option::is_some)
@@ -175,23 +180,25 @@ fn format_of(files: &[DataFile], given: Option<FileFormat>) -> Result<FileFormat
 /// The columns of Parquet files: the first one's, or with `union_by_name` those of all.
 fn parquet_schema(opened: &[Arc<ParquetFile>], files: &[DataFile], options: &Options) -> Result<SchemaRef> {
     let mut fields: Vec<Field> = Vec::new();
-    for (file, named) in opened.iter().zip(files) {
-        let is_first = std::ptr::eq(file, &raw const opened[0]);
-        if !is_first && !options.union_by_name {
-            if let Some(missing) = fields.iter().find(|field| file.schema().index_of(field.name()).is_err()) {
-                let what = format!("{} has no column '{}'", named.path.display(), missing.name());
-                return Err(QueryError::request(what)
-                    .hint("union_by_name => true reads files of different columns together"));
-            }
+    for (number, (file, named)) in opened.iter().zip(files).enumerate() {
+        if number == 0 || options.union_by_name {
+            reading::add_columns(&mut fields, file.schema(), &named.path)?;
             continue;
         }
-        for field in file.schema().fields() {
-            if !fields.iter().any(|known| known.name() == field.name()) {
-                let nullable = field.is_nullable() || options.union_by_name;
-                let data_type = engine_type(field.data_type());
-                fields.push(Field::clone(field).with_data_type(data_type).with_nullable(nullable));
+        for field in &fields {
+            let Ok(found) = file.schema().field_with_name(field.name()) else {
+                let what = format!("{} has no column '{}'", named.path.display(), field.name());
+                return Err(QueryError::request(what)
+                    .hint("union_by_name => true reads files of different columns together"));
+            };
+            let (wanted, found) = (field.data_type(), engine_type(found.data_type()));
+            if !reading::holds(wanted, &found) {
+                return Err(reading::narrower(&named.path, field.name(), wanted, &found));
             }
         }
+    }
+    if options.union_by_name {
+        fields.iter_mut().for_each(|field| *field = field.clone().with_nullable(true));
     }
     Ok(Arc::new(Schema::new(fields)))
 }

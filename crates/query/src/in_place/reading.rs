@@ -1,17 +1,20 @@
 //! Text and Arrow files as batches: what import reads them by, without a table.
 
 use super::options::Options;
-use crate::error::{QueryError, Result};
+use crate::error::{QueryError, Result, type_name};
 use crate::frame::engine_type;
 use crate::import::{
-    ArrowFile, Compression, FileField, FileFields, FileFormat, ImportError, Reading, Shape, TextFile, detect,
+    ArrowFile, BadRows, Compression, FileField, FileFields, FileFormat, ImportError, Reading, Shape,
+    TextFile, detect,
 };
 use crate::paths::DataFile;
 use arrow_cast::{CastOptions, cast_with_options};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
-use std::path::PathBuf;
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_model::{ColumnType, TableSchema};
 
@@ -53,10 +56,24 @@ impl Files {
         let mut all = Self { format, files, options, schema, table: None, bytes };
         match format {
             FileFormat::Csv | FileFormat::Ndjson => {
-                let mut fields = all.text(0)?.fields().clone();
-                for file in 1..looked_at {
-                    merge(&mut fields, all.text(file)?.fields());
+                // Files without rows say nothing of types, and empty ones nothing at all.
+                let mut found: Option<FileFields> = None;
+                for file in 0..all.files.len() {
+                    let has_types =
+                        |fields: &FileFields| fields.fields.iter().any(|field| field.inferred.seen);
+                    if file >= looked_at && found.as_ref().is_some_and(has_types) {
+                        break;
+                    }
+                    let Some(text) = all.text_or_empty(file)? else { continue };
+                    match &mut found {
+                        Some(fields) if all.options.union_by_name => merge(fields, text.fields()),
+                        Some(fields) if has_types(fields) => break,
+                        _ => found = Some(text.fields().clone()),
+                    }
                 }
+                let Some(fields) = found else {
+                    return Err(ImportError::Empty { path: all.files[0].0.clone() }.into());
+                };
                 let table = all.shape(0, &all.complete(fields), None)?.table;
                 all.schema = Arc::new(crate::designated::marked_schema(&table));
                 all.table = Some(table);
@@ -64,11 +81,7 @@ impl Files {
             FileFormat::Arrow | FileFormat::Parquet => {
                 let mut fields: Vec<Field> = Vec::new();
                 for file in 0..looked_at {
-                    for field in all.arrow(file)?.schema().fields() {
-                        if !fields.iter().any(|known| known.name() == field.name()) {
-                            fields.push(Field::clone(field).with_data_type(engine_type(field.data_type())));
-                        }
-                    }
+                    add_columns(&mut fields, all.arrow(file)?.schema(), &all.files[file].0)?;
                 }
                 all.schema = Arc::new(Schema::new(fields));
             }
@@ -113,14 +126,20 @@ impl Files {
     }
 
     fn read_text(&self, read: &ReadFile<'_>, take: &mut Take<'_>) -> std::result::Result<(), ImportError> {
-        let mut file = self.text(read.file)?;
+        let Some(mut file) = self.text_or_empty(read.file)? else { return Ok(()) };
         let fields = self.complete(file.fields().clone());
         let shape = self.shape(read.file, &fields, self.table.as_deref())?;
         self.refuse_missing(read.file, &shape)?;
         let reading = Reading::of(&self.options.text);
-        let plan = shape.plan_of(read.columns, false);
+        // Which rows there are must not hang on the columns that are asked for: where bad ones are left out, all are read.
+        let all: Vec<usize> = (0..shape.sources.len()).collect();
+        let every = self.options.text.on_bad_row != BadRows::Fail;
+        let plan = shape.plan_of(if every { &all } else { read.columns }, false);
         file.read(plan, &reading, &mut |parsed, _| {
-            let columns = std::mem::take(&mut parsed.chunk.columns);
+            let mut columns = std::mem::take(&mut parsed.chunk.columns);
+            if every {
+                columns = read.columns.iter().map(|column| Arc::clone(&columns[*column])).collect();
+            }
             let more = take(columns, parsed.chunk.rows).map_err(ImportError::Plan)?;
             if more { Ok(()) } else { Err(ImportError::Cancelled) }
         })
@@ -132,18 +151,27 @@ impl Files {
         let places = read.columns.iter().map(|column| {
             let name = self.schema.field(*column).name();
             match file.schema().index_of(name) {
-                Ok(place) => Ok(Some(place)),
+                Ok(place) => {
+                    let (wanted, found) =
+                        (self.schema.field(*column).data_type(), file.schema().field(place).data_type());
+                    match holds(wanted, &engine_type(found)) {
+                        true => Ok(Some(place)),
+                        false => Err(ImportError::Paths(Box::new(narrower(path, name, wanted, found)))),
+                    }
+                }
                 Err(_) if self.options.union_by_name => Ok(None),
                 Err(_) => Err(ImportError::Missing { path: path.clone(), column: name.clone() }),
             }
         });
         let places = places.collect::<std::result::Result<Vec<_>, _>>()?;
-        for batch in file.batches() {
-            let batch: RecordBatch = batch.map_err(|error| ImportError::Undecodable {
-                path: path.clone(),
-                format: self.format,
-                reason: error.to_string(),
-            })?;
+        let damaged =
+            |reason: String| ImportError::Undecodable { path: path.clone(), format: self.format, reason };
+        let mut batches = file.batches();
+        loop {
+            // The reader checks less than it relies on: damaged bytes make it panic.
+            let next = catch_unwind(AssertUnwindSafe(|| batches.next()));
+            let Some(batch) = next.map_err(|_| damaged("its lengths do not fit".to_string()))? else { break };
+            let batch: RecordBatch = batch.map_err(|error| damaged(error.to_string()))?;
             let column = |(place, column): (&Option<usize>, &usize)| {
                 let wanted = self.schema.field(*column).data_type();
                 match place {
@@ -166,6 +194,14 @@ impl Files {
     fn text(&self, file: usize) -> std::result::Result<TextFile, ImportError> {
         let (path, compression) = &self.files[file];
         TextFile::open_at(path, self.format, *compression, &self.options.text)
+    }
+
+    /// `None` of a file without a byte among others.
+    fn text_or_empty(&self, file: usize) -> std::result::Result<Option<TextFile>, ImportError> {
+        match self.text(file) {
+            Err(ImportError::Empty { .. }) if self.files.len() > 1 => Ok(None),
+            opened => opened.map(Some),
+        }
     }
 
     fn arrow(&self, file: usize) -> std::result::Result<ArrowFile, ImportError> {
@@ -232,6 +268,14 @@ impl Files {
             ImportError::Missing { .. } => {
                 "union_by_name => true reads files of different columns together".to_string()
             }
+            ImportError::NoSuchColumn { clause, column, known, path } => {
+                let what = format!(
+                    "{} names column '{column}', which {} does not have",
+                    clause.trim_start_matches('-'),
+                    path.display()
+                );
+                return QueryError::request(what).hint(format!("its columns are {known}"));
+            }
             _ => return error.into(),
         };
         let message = match &error {
@@ -242,6 +286,61 @@ impl Files {
         };
         QueryError::new(error.kind(), message).hint(hint)
     }
+}
+
+/// Adds the columns of a file to those of others, of types that hold both.
+pub(super) fn add_columns(all: &mut Vec<Field>, schema: &Schema, path: &Path) -> Result<()> {
+    for (at, field) in schema.fields().iter().enumerate() {
+        if schema.fields()[..at].iter().any(|before| before.name() == field.name()) {
+            let what = format!("{} has two columns named '{}'", path.display(), field.name());
+            return Err(QueryError::request(what).hint("write it anew with a name for each"));
+        }
+        let data_type = engine_type(field.data_type());
+        let Some(known) = all.iter_mut().find(|known| known.name() == field.name()) else {
+            all.push(Field::clone(field).with_data_type(data_type));
+            continue;
+        };
+        if is_text(known.data_type()) && is_text(&data_type) {
+            if data_type == DataType::Utf8 {
+                *known = known.clone().with_data_type(data_type);
+            }
+        } else if *known.data_type() != data_type {
+            let Some(both) = type_union_resolution(&[known.data_type().clone(), data_type.clone()]) else {
+                return Err(narrower(path, field.name(), known.data_type(), &data_type));
+            };
+            *known = known.clone().with_data_type(engine_type(&both));
+        }
+    }
+    Ok(())
+}
+
+/// Whether every value of one type is one of another.
+pub(super) fn holds(wanted: &DataType, found: &DataType) -> bool {
+    wanted == found
+        || *found == DataType::Null
+        || is_text(wanted) && is_text(found)
+        || type_union_resolution(&[wanted.clone(), found.clone()])
+            .is_some_and(|both| engine_type(&both) == *wanted)
+}
+
+/// Whether a column is of texts, as symbols or not: which, depends on what is in the file.
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => **values == DataType::Utf8,
+        other => *other == DataType::Utf8,
+    }
+}
+
+/// That a file's column is of a type that the column does not hold.
+pub(super) fn narrower(path: &Path, column: &str, wanted: &DataType, found: &DataType) -> QueryError {
+    let (wanted, found) = (type_name(wanted), type_name(found));
+    QueryError::request(format!(
+        "column '{column}' of {} is {found}, and {wanted} in the files before",
+        path.display()
+    ))
+    .hint(
+        "union_by_name => true gives it a type that holds both, where there is one; or name the files apart",
+    )
 }
 
 /// Has the fields of a file also those of another, of types that hold both.

@@ -51,7 +51,8 @@ fn type_of(values: &[Option<String>]) -> ColumnType {
         let mut known = values.iter().flatten().peekable();
         known.peek().is_some() && known.all(|value| is_one(value))
     };
-    if all(&|value| value.parse::<i64>().is_ok()) {
+    // A number that is not written so is a text: 000001 and 1 are two.
+    if all(&|value| value.parse::<i64>().is_ok_and(|number| number.to_string() == value)) {
         ColumnType::Int64
     } else if all(&|value| value.len() == 10 && chrono::NaiveDate::parse_from_str(value, "%Y-%m-%d").is_ok())
     {

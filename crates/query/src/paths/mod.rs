@@ -1,8 +1,8 @@
 //! Which files a text names: one file, a pattern (`*`, `?`, `[…]`, `**`), a folder; and which of them may be read.
 //!
 //! A folder stands for all files below it whose names end as those of a known format, but for hidden ones. Files come
-//! sorted by path, each once. What a path says of the rows in its file (`…/symbol=AAPL/date=2024-11-04/x.parquet`, as Hive
-//! lays folders out) is its [`DataFile::keys`].
+//! sorted by path, each once for each text that names it. What a path says of the rows in its file
+//! (`…/symbol=AAPL/date=2024-11-04/x.parquet`, as Hive lays folders out) is its [`DataFile::keys`].
 //!
 //! Enter at [`Allowed::found`] to read, [`Allowed::place`] to write.
 
@@ -95,17 +95,32 @@ impl Allowed {
         }
     }
 
+    /// As [`Self::place`], of a file or folder that is to be written: not the directory itself.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn target(&self, path: &str) -> Result<PathBuf> {
+        let place = self.place(path)?;
+        match self {
+            Allowed::Below(directory)
+                if directory.canonicalize().is_ok_and(|directory| directory == place) =>
+            {
+                Err(QueryError::request(format!("'{path}' is the directory that files may be in"))
+                    .hint("name a file in it"))
+            }
+            _ => Ok(place),
+        }
+    }
+
     /// The files that some texts name, at least one.
     ///
     /// # Errors
     /// Where a text names none, where a folder cannot be read, and those of [`Self::place`].
     pub(crate) fn found<P: AsRef<Path>>(&self, patterns: &[P]) -> Result<Vec<DataFile>> {
-        let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut files = Vec::new();
         for pattern in patterns {
             for path in self.paths_of(&pattern.as_ref().to_string_lossy())? {
-                if seen.insert(path.clone()) {
-                    files.push(DataFile::at(path));
-                }
+                files.push(DataFile::at(path));
                 if files.len() > FILES_MAX {
                     return Err(QueryError::request(format!("more than {FILES_MAX} files are named")));
                 }
@@ -132,6 +147,9 @@ impl Allowed {
             };
         }
         if !is_pattern(pattern) || place.exists() {
+            if pattern.ends_with('/') {
+                return Err(QueryError::request(format!("there is no folder '{pattern}'")));
+            }
             return Ok(vec![place]);
         }
         let mut place = place.to_string_lossy().into_owned();
@@ -170,6 +188,9 @@ impl Allowed {
             files.push(path);
         }
         files.sort();
+        // Links lead to one file by several names.
+        let mut seen = BTreeSet::new();
+        files.retain(|path| path.canonicalize().map_or(true, |real| seen.insert(real)));
         Ok(files)
     }
 }

@@ -123,9 +123,15 @@ fn patterns_and_folders() {
     let empty = temp.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     assert!(found("empty").unwrap_err().to_string().contains("has no file of rows"));
-    // Each file once, however often it is named.
+    // As often as it is named, but once by a pattern, whatever links there are.
     let twice = [format!("{root}/b.csv"), format!("{root}/*.csv")];
-    assert_eq!(names(&Allowed::All.found(&twice).unwrap(), temp.path()).len(), 3);
+    assert_eq!(names(&Allowed::All.found(&twice).unwrap(), temp.path()).len(), 4);
+    std::os::unix::fs::symlink(temp.path(), temp.path().join("d/up")).unwrap();
+    std::os::unix::fs::symlink(temp.path().join("b.csv"), temp.path().join("c.csv")).unwrap();
+    assert_eq!(found("**/*.csv").unwrap().len(), 4);
+    assert_eq!(found("d/*.csv").unwrap(), ["d/c.csv"]);
+    let missing = found("nothing/").unwrap_err().to_string();
+    assert!(missing.contains("there is no folder"), "{missing}");
     let error = Allowed::All.found(&["s3://bucket/x.parquet"]).unwrap_err().to_string();
     assert!(error.contains("is an address"), "{error}");
 }
@@ -146,6 +152,9 @@ fn keys_of_folders() {
             .collect::<Vec<_>>()
     };
     assert_eq!(types(&["d=2024-11-04/n=1/s=a/x", "d=2024-11-05/n=-7/s=1/x"]), ["DATE", "BIGINT", "SYMBOL"]);
+    // What would not be written so again is text.
+    assert_eq!(types(&["code=000001/x", "code=600519/x"]), ["SYMBOL"]);
+    assert_eq!(types(&["code=+1/x"]), ["SYMBOL"]);
     assert_eq!(types(&["d=2024-11-04/x", "d=__HIVE_DEFAULT_PARTITION__/x"]), ["DATE"]);
     assert_eq!(types(&["d=2024-13-04/x"]), ["SYMBOL"]);
     assert_eq!(types(&["d=__HIVE_DEFAULT_PARTITION__/x"]), ["SYMBOL"]);

@@ -184,8 +184,8 @@ impl Session {
         Ok(materialized)
     }
 
-    /// As [`Self::prepare_names`], of a statement that runs, so that what its text leaves open can be found: the values of a
-    /// PIVOT. Whether its text alone does not say what is read.
+    /// As [`Self::prepare_names`], of a statement that runs, so that what its text leaves open can be found: the values of
+    /// a PIVOT. Whether its text alone does not say what is read.
     ///
     /// # Errors
     /// As there, and those of finding them.
@@ -214,15 +214,17 @@ impl Session {
         let snapshot = self.snapshot();
         let tables = |name: &str| match snapshot.table(name) {
             Some(table) => Some(spelling(table)),
-            None => match (self.pinned.frame(name), views::stored(&snapshot, name), self.pinned.files(name)) {
-                (Some(frame), ..) => Some(spelling_of_frame(&frame)),
-                (None, Some(table), _) => Some((name.to_string(), spelling(table).1)),
-                (None, None, Some(files)) => {
-                    let columns = files.schema().fields().iter().map(|field| field.name().clone());
-                    Some((name.to_string(), columns.collect()))
+            None => {
+                match (self.pinned.frame(name), views::stored(&snapshot, name), self.pinned.files(name)) {
+                    (Some(frame), ..) => Some(spelling_of_frame(&frame)),
+                    (None, Some(table), _) => Some((name.to_string(), spelling(table).1)),
+                    (None, None, Some(files)) => {
+                        let columns = files.schema().fields().iter().map(|field| field.name().clone());
+                        Some((name.to_string(), columns.collect()))
+                    }
+                    (None, None, None) => self.pinned.system_columns(name),
                 }
-                (None, None, None) => self.pinned.system_columns(name),
-            },
+            }
         };
         Ok(dialect::resolve_names(statement, &tables, &|name| self.callable(name))?)
     }

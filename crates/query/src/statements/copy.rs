@@ -33,7 +33,7 @@ pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
         request.set_option(name, value)?;
     }
     if let BadRows::Collect(path) = &mut request.on_bad_row {
-        *path = request.allowed.place(&path.to_string_lossy())?;
+        *path = request.allowed.target(&path.to_string_lossy())?;
     }
     let database = session.database().clone();
     let imported = session.database().runtime().spawn_blocking(move || {
@@ -60,7 +60,7 @@ pub(super) async fn to(
     path: String,
     options: Vec<(String, String)>,
 ) -> Result<Outcome> {
-    let path = session.database().files().place(&path)?;
+    let path = session.database().files().target(&path)?;
     let layout = export::Layout::of(&path, &options)?;
     let (_, stream) = session.start(query_of(session, source)?).await?;
     let written = export::write_file(stream, &path, &layout).await?;

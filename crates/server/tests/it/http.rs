@@ -62,7 +62,19 @@ fn errors_have_their_place() {
     assert_eq!(served.ask("http_port", "GET /exec?query=SELECT+1&limit=x", b"").0, 400);
     assert_eq!(served.ask("http_port", "GET /nothing", b"").0, 404);
     // What names a file of the server.
-    for sql in ["COPY t TO '/tmp/x.csv'", "COPY t FROM '/etc/passwd'", "COPY (SELECT 1) TO 'x.csv'"] {
+    served.exec("CREATE TABLE t (a INT)");
+    for sql in [
+        "COPY t TO '/tmp/x.csv'",
+        "COPY t FROM '/etc/passwd'",
+        "COPY (SELECT 1) TO 'x.csv'",
+        "SELECT * FROM '/etc/passwd'",
+        "FROM '*.csv'",
+        "SELECT * FROM (SELECT * FROM read_csv('/etc/passwd'))",
+        "INSERT INTO t FROM read_csv(['/etc/passwd'])",
+        "CREATE VIEW v AS SELECT * FROM 'x.parquet'",
+        "DESCRIBE 'x.csv'",
+        "EXPLAIN SELECT * FROM 'x.csv'",
+    ] {
         let (status, answer) = served.exec(sql);
         assert!(status == 400 && answer.contains("names a file of the server"), "{sql}: {answer}");
     }

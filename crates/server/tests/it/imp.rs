@@ -247,11 +247,16 @@ fn a_table_that_is_replaced_is_there_at_every_moment() {
 
 #[test]
 fn what_an_upload_left_goes_with_the_next_start() {
-    let database = Database::in_memory(DatabaseOptions::default()).expect("memory");
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || Database::open(folder.path(), DatabaseOptions::default()).expect("it opens");
+    let database = open();
     for name in ["upload~7", "upload~", "upload~x", "kept"] {
         let table = TableSchema::builder(name).column("a", ColumnType::Int64).build().expect("sound");
         database.engine().create_table(table).expect("it is new");
     }
+    assert!(database.close(Duration::from_secs(10)));
+    let database = open();
+    assert_eq!(database.swept(), ["upload~7"]);
     let served = Served::over(database, &[]);
     assert_eq!(
         served.rows("SELECT \"table\" FROM tables() ORDER BY 1"),
