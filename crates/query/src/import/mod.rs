@@ -11,6 +11,7 @@
 //!
 //! Enter at [`import`].
 
+mod ahead;
 mod bad_rows;
 mod columnar;
 mod encoding;
@@ -32,9 +33,12 @@ pub(crate) use shape::{FileField, FileFields, Shape};
 pub(crate) use text::{Reading, TextFile};
 pub use tickstone_wire::EpochUnit;
 
+use crate::QueryError;
 use crate::database::Database;
 use crate::paths::{DataFile, KeyColumn, is_several, key_columns};
+use ahead::ahead;
 use bad_rows::BadRowCollector;
+use pipeline::Parsed;
 use shape::Keys;
 use source::RawFile;
 use std::path::{Path, PathBuf};
@@ -43,6 +47,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tickstone_engine::{BulkLoad, Engine, ImportRecord, ImportSource, LoadedFile};
 use tickstone_model::TableSchema;
+use tickstone_wire::Plan;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Imports the files of a request one after the other, and tells `progress` after each chunk. A file that is named by
 /// itself is a commit of its own; all that a pattern or a folder stands for are one, without those that the table has.
@@ -56,6 +62,16 @@ pub fn import(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<ImportReport> {
     let groups = groups(request)?;
+    if let BadRows::Collect(collect) = &request.on_bad_row {
+        let real = |path: &Path| path.canonicalize().ok();
+        let mut read = groups.iter().flat_map(|group| &group.files).map(|file| file.path.as_path());
+        if let Some(path) =
+            read.find(|path| *path == collect || real(path).is_some_and(|it| Some(it) == real(collect)))
+        {
+            let what = format!("bad rows would be written over {}, which is imported", path.display());
+            return Err(QueryError::request(what).hint("name another file after collect=").into());
+        }
+    }
     let files = groups.iter().map(|group| group.files.len()).sum();
     let mut collector = BadRowCollector::new(&request.on_bad_row);
     let mut import =
@@ -75,24 +91,33 @@ struct Group {
     /// The columns that all their paths give, with values for each file, and whether they were asked for.
     keys: Vec<KeyColumn>,
     keys_asked: bool,
-    /// Whether a pattern or a folder stands for them.
-    several: bool,
+}
+
+impl Group {
+    /// What the keys of a file add to the hash that it is known by: files of the same bytes in other folders are others.
+    fn hash_of_keys(&self, file: usize) -> u64 {
+        let texts: Vec<String> =
+            self.keys.iter().map(|key| format!("{}={:?}", key.name, key.values[file])).collect();
+        if texts.is_empty() { 0 } else { xxh3_64(texts.join("/").as_bytes()) }
+    }
 }
 
 /// The commits of a request.
 fn groups(request: &ImportRequest) -> Result<Vec<Group>> {
     let group = |path: &PathBuf| {
         let files = request.allowed.found(std::slice::from_ref(path))?;
-        let several = is_several(path);
         let keys = match request.hive {
             Some(false) => Vec::new(),
-            None if !several => Vec::new(),
+            None if !is_several(path) => Vec::new(),
             hive => key_columns(&files, hive.is_some())?,
         };
-        Ok(Group { files, keys, keys_asked: request.hive.is_some(), several })
+        Ok(Group { files, keys, keys_asked: request.hive.is_some() })
     };
     request.paths.iter().map(group).collect()
 }
+
+/// A file of at most so many bytes is parsed as a whole, on one thread beside others.
+const SMALL_BYTES: u64 = 4 << 20;
 
 /// What is under way of an import.
 pub(crate) struct Import<'a> {
@@ -128,6 +153,61 @@ struct Filling<'a> {
     loaded: Vec<LoadedFile>,
 }
 
+/// A file that is open and, where it is small and begins as the first of its commit, parsed.
+struct Ready {
+    format: FileFormat,
+    compression: Compression,
+    bytes: u64,
+    input: Input,
+    parsed: Option<Vec<Parsed>>,
+}
+
+/// What the first file of a commit says of those after it.
+struct First {
+    text: Option<text::KnownText>,
+    columns: Option<columnar::KnownColumns>,
+    plan: Arc<Plan>,
+}
+
+/// A file that is made ready, or why it is not.
+enum Opened {
+    Ready(Box<Ready>),
+    /// The table has it.
+    Known(ImportRecord),
+}
+
+/// Opens a file, and reads it where `first` says how and it is small.
+fn open_file(
+    path: &Path,
+    request: &ImportRequest,
+    imported: &[ImportRecord],
+    of_keys: u64,
+    first: Option<&First>,
+) -> Result<Opened> {
+    let raw = RawFile::open(path)?;
+    if let Some(record) = imported_before(imported, &raw, of_keys)? {
+        return Ok(Opened::Known(record.clone()));
+    }
+    let (format, compression) = request::detect(path, request.format)?;
+    let bytes = raw.bytes();
+    let mut parsed = None;
+    let input = match format {
+        FileFormat::Csv | FileFormat::Ndjson => {
+            let known = first.and_then(|first| first.text.as_ref());
+            let mut file = text::TextFile::open(raw, format, compression, request, known)?;
+            if let (Some(first), true) = (first, file.begins_as(known) && bytes <= SMALL_BYTES) {
+                parsed = Some(file.parsed(&first.plan, &Reading::of(request))?);
+            }
+            Input::Text(file)
+        }
+        FileFormat::Parquet | FileFormat::Arrow => {
+            let known = first.and_then(|first| first.columns.as_ref());
+            Input::Columnar(columnar::ColumnarFile::open(raw, format, path, known)?)
+        }
+    };
+    Ok(Opened::Ready(Box::new(Ready { format, compression, bytes, input, parsed })))
+}
+
 impl<'a> Import<'a> {
     fn commit(&mut self, group: &Group, report: &mut ImportReport) -> Result<()> {
         let existing = self.existing_table();
@@ -135,31 +215,28 @@ impl<'a> Import<'a> {
             (Some(table), false) => self.engine.imports(table.name())?,
             _ => Vec::new(),
         };
-        let mut filling = None;
-        for (index, file) in group.files.iter().enumerate() {
-            let begun = Instant::now();
-            let raw = RawFile::open(&file.path)?;
-            if let Some(record) = imported_before(&imported, &raw)? {
-                if !group.several || report.known.len() + 1 == group.files.len() {
-                    return Err(ImportError::AlreadyImported {
-                        path: file.path.clone(),
-                        table: self.request.table.clone(),
-                        earlier: record.source.name.clone(),
-                        rows: record.rows,
-                    });
-                }
-                report.known.push(file.path.clone());
-                self.file += 1;
-                continue;
-            }
-            let keys: Vec<(&KeyColumn, Option<&str>)> =
-                group.keys.iter().map(|key| (key, key.values[index].as_deref())).collect();
-            let keys = Keys { keys, asked: group.keys_asked };
-            let mut done = self.read(raw, &file.path, &keys, existing.as_deref(), &mut filling)?;
-            done.elapsed = begun.elapsed();
-            report.files.push(done);
-            self.file += 1;
+        let (request, mut filling, mut known) = (self.request, None, Vec::new());
+        let mut first = None;
+        let mut done = 0;
+        // The first that the table has not says how the others are read.
+        while done < group.files.len() && first.is_none() {
+            let opened =
+                open_file(&group.files[done].path, request, &imported, group.hash_of_keys(done), None)?;
+            first =
+                self.take(group, done, opened, existing.as_deref(), &mut filling, (report, &mut known))?;
+            done += 1;
         }
+        let rest = group.files.len() - done;
+        let make = |number: usize| {
+            let (path, of_keys) = (&group.files[done + number].path, group.hash_of_keys(done + number));
+            open_file(path, request, &imported, of_keys, first.as_ref())
+        };
+        let threads = if rest > 1 { Reading::of(request).threads() } else { 1 };
+        ahead(rest, threads, &make, &mut |number, opened| {
+            let at = done + number;
+            self.take(group, at, opened?, existing.as_deref(), &mut filling, (report, &mut known)).map(|_| ())
+        })?;
+        report.known.extend(known.into_iter().map(|(path, _)| path));
         let Some(Filling { load, created, loaded }) = filling else { return Ok(()) };
         let begun = Instant::now();
         load.commit_files(loaded)?;
@@ -173,25 +250,56 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Reads a file into what is filled, which the first begins.
-    fn read(
+    /// Puts a file into what is filled; what it says of those after it, where it was filled.
+    fn take(
         &mut self,
-        raw: RawFile,
-        path: &Path,
-        keys: &Keys<'_>,
+        group: &Group,
+        index: usize,
+        opened: Opened,
         existing: Option<&TableSchema>,
         filling: &mut Option<Filling<'a>>,
-    ) -> Result<FileReport> {
-        let (format, compression) = request::detect(path, self.request.format)?;
-        let bytes = raw.bytes();
-        let mut input = match format {
-            FileFormat::Csv | FileFormat::Ndjson => {
-                Input::Text(text::TextFile::open(raw, format, compression, self.request)?)
+        (report, known): (&mut ImportReport, &mut Vec<(PathBuf, ImportRecord)>),
+    ) -> Result<Option<First>> {
+        let (begun, path) = (Instant::now(), &group.files[index].path);
+        let first = match opened {
+            Opened::Known(record) => {
+                // One that was named by itself, or all that were named.
+                if known.len() + 1 == group.files.len() {
+                    return Err(ImportError::AlreadyImported {
+                        path: path.clone(),
+                        table: self.request.table.clone(),
+                        earlier: record.source.name,
+                        rows: record.rows,
+                    });
+                }
+                known.push((path.clone(), record));
+                None
             }
-            FileFormat::Parquet | FileFormat::Arrow => {
-                Input::Columnar(columnar::ColumnarFile::open(raw, format, path)?)
+            Opened::Ready(ready) => {
+                let keys = group.keys.iter().map(|key| (key, key.values[index].as_deref())).collect();
+                let keys = Keys { keys, asked: group.keys_asked };
+                let of_keys = group.hash_of_keys(index);
+                let (mut done, first) = self.fill(*ready, path, &keys, of_keys, existing, filling)?;
+                done.elapsed = begun.elapsed();
+                report.files.push(done);
+                Some(first)
             }
         };
+        self.file += 1;
+        Ok(first)
+    }
+
+    /// Reads a file into what is filled, which the first begins.
+    fn fill(
+        &mut self,
+        ready: Ready,
+        path: &Path,
+        keys: &Keys<'_>,
+        of_keys: u64,
+        existing: Option<&TableSchema>,
+        filling: &mut Option<Filling<'a>>,
+    ) -> Result<(FileReport, First)> {
+        let Ready { format, compression, bytes, mut input, parsed } = ready;
         let fields = match &input {
             Input::Text(file) => file.fields(),
             Input::Columnar(file) => file.fields(),
@@ -211,13 +319,19 @@ impl<'a> Import<'a> {
         };
         let mut import = FileImport { import: self, path };
         let loaded = match &mut input {
-            Input::Text(file) => file.load(&mut import, &shape, &mut filling.load)?,
+            Input::Text(file) => file.load(&mut import, &shape, &mut filling.load, parsed)?,
             Input::Columnar(file) => file.load(&mut import, &shape, &mut filling.load)?,
         };
-        let source = ImportSource { name: path.display().to_string(), bytes, hash: loaded.hash };
+        let first = match &input {
+            Input::Text(file) => First { text: file.known(), columns: None, plan: Arc::new(shape.plan()) },
+            Input::Columnar(file) => {
+                First { text: None, columns: Some(file.known()), plan: Arc::new(shape.plan()) }
+            }
+        };
+        let source = ImportSource { name: path.display().to_string(), bytes, hash: loaded.hash ^ of_keys };
         filling.loaded.push(LoadedFile { source, rows: loaded.rows });
         let Loaded { rows, bad_rows, examples, ignored, .. } = loaded;
-        Ok(FileReport {
+        let report = FileReport {
             path: path.to_path_buf(),
             format,
             compression,
@@ -230,7 +344,8 @@ impl<'a> Import<'a> {
             columns: shape.columns_report(),
             timestamp: shape.timestamp_name(),
             series: shape.series_names(),
-        })
+        };
+        Ok((report, first))
     }
 
     fn existing_table(&self) -> Option<Arc<TableSchema>> {
@@ -239,12 +354,16 @@ impl<'a> Import<'a> {
 }
 
 /// Which import brought a file; it is hashed only where one of its size was imported before.
-fn imported_before<'a>(imported: &'a [ImportRecord], raw: &RawFile) -> Result<Option<&'a ImportRecord>> {
+fn imported_before<'a>(
+    imported: &'a [ImportRecord],
+    raw: &RawFile,
+    of_keys: u64,
+) -> Result<Option<&'a ImportRecord>> {
     let alike = || imported.iter().filter(|record| record.source.bytes == raw.bytes());
     if alike().next().is_none() {
         return Ok(None);
     }
-    let hash = raw.hash_all()?;
+    let hash = raw.hash_all()? ^ of_keys;
     Ok(alike().find(|record| record.source.hash == hash))
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum TextParser {
 }
 
 impl TextParser {
-    fn parse(&mut self, bytes: &[u8], stop_at_bad: bool) -> Chunk {
+    pub(crate) fn parse(&mut self, bytes: &[u8], stop_at_bad: bool) -> Chunk {
         match self {
             TextParser::Csv(parser) => parser.parse(bytes, stop_at_bad),
             TextParser::Ndjson(parser) => parser.parse(bytes, stop_at_bad),

@@ -37,6 +37,8 @@ pub(crate) struct TextFile {
     lines_before: u64,
     /// The header as it stands in the file, for the file of bad rows.
     header: Vec<u8>,
+    /// The same with its line's end.
+    first: Vec<u8>,
     bytes: u64,
 }
 
@@ -54,15 +56,16 @@ impl TextFile {
         compression: Compression,
         request: &ImportRequest,
     ) -> Result<Self> {
-        Self::open(RawFile::open(path)?, format, compression, request)
+        Self::open(RawFile::open(path)?, format, compression, request, None)
     }
 
-    /// Opens a file and looks at its first rows.
+    /// Opens a file and looks at its first rows, but where it begins as a `known` one: then its columns are that one's.
     pub(crate) fn open(
         raw: RawFile,
         format: FileFormat,
         compression: Compression,
         request: &ImportRequest,
+        known: Option<&KnownText>,
     ) -> Result<Self> {
         let (bytes, path) = (raw.bytes(), raw.path().to_path_buf());
         let (reader, state) = raw.unpack(compression)?;
@@ -82,11 +85,16 @@ impl TextFile {
         if head.starts_with(csv::BYTE_ORDER_MARK) {
             head.drain(..csv::BYTE_ORDER_MARK.len());
         }
-        let (layout, header, fields) = match format {
-            FileFormat::Ndjson if head.trim_ascii_start().starts_with(b"[") => {
+        let known = known.filter(|known| format == FileFormat::Csv && head.starts_with(&known.first));
+        let (layout, header, fields) = match (format, known) {
+            (_, Some(known)) => {
+                let first = head.drain(..known.first.len()).collect();
+                (known.layout, first, known.fields.clone())
+            }
+            (FileFormat::Ndjson, None) if head.trim_ascii_start().starts_with(b"[") => {
                 return Err(ImportError::JsonArray { path });
             }
-            FileFormat::Ndjson => {
+            (FileFormat::Ndjson, None) => {
                 let head = whole(&head, ended, Layout::Ndjson);
                 let sample = ndjson::sample(head, SAMPLE_ROWS);
                 if let (true, Some((line, text, what))) = (sample.is_empty(), ndjson::first_fault(head)) {
@@ -101,9 +109,10 @@ impl TextFile {
             return Err(ImportError::Empty { path });
         }
         let lines_before = memchr_count(&header);
-        let header = header.trim_ascii_end().to_vec();
+        let first: Vec<u8> = header;
+        let header = first.trim_ascii_end().to_vec();
         let records = RecordReader { path, reader, layout, carry: head, ended, chunk_bytes: 0 };
-        Ok(Self { records, state, layout, fields, lines_before, header, bytes })
+        Ok(Self { records, state, layout, fields, lines_before, header, first, bytes })
     }
 
     /// Its columns.
@@ -111,16 +120,52 @@ impl TextFile {
         &self.fields
     }
 
-    /// Reads all of it into `load`.
+    /// Whether it begins as a file that is known.
+    pub(crate) fn begins_as(&self, known: Option<&KnownText>) -> bool {
+        known.is_some_and(|known| self.first == known.first)
+    }
+
+    /// What it is known by, for a file that begins as it does: `None` where its first line names no columns.
+    pub(crate) fn known(&self) -> Option<KnownText> {
+        let known =
+            || KnownText { first: self.first.clone(), layout: self.layout, fields: self.fields.clone() };
+        (!self.first.is_empty() && self.fields.named).then(known)
+    }
+
+    /// Parses all of it by a plan, on this thread alone.
+    pub(crate) fn parsed(&mut self, plan: &Arc<Plan>, reading: &Reading) -> Result<Vec<Parsed>> {
+        self.records.chunk_bytes = CHUNK_BYTES_MAX;
+        let mut parser = self.parser(plan);
+        let mut all = Vec::new();
+        loop {
+            let mut bytes = Vec::new();
+            if !self.records.next(&mut bytes)? {
+                return Ok(all);
+            }
+            let chunk = parser.parse(&bytes, reading.stop_at_bad);
+            all.push(Parsed { chunk, bytes });
+        }
+    }
+
+    fn parser(&self, plan: &Arc<Plan>) -> TextParser {
+        match self.layout {
+            Layout::Csv { delimiter } => TextParser::Csv(csv::Parser::new(Arc::clone(plan), delimiter)),
+            Layout::Ndjson => TextParser::Ndjson(ndjson::Parser::new(Arc::clone(plan))),
+        }
+    }
+
+    /// Puts all of it into `load`: what is `parsed` already, or what is parsed now.
     pub(crate) fn load(
         &mut self,
         import: &mut FileImport<'_, '_>,
         shape: &Shape,
         load: &mut BulkLoad,
+        parsed: Option<Vec<Parsed>>,
     ) -> Result<Loaded> {
         let mut loaded = Loaded { rows: 0, bad_rows: 0, examples: Vec::new(), ignored: Vec::new(), hash: 0 };
         let (header, state, bytes) = (self.header.clone(), Arc::clone(&self.state), self.bytes);
-        self.read(shape.plan(), &Reading::of(import.request()), &mut |parsed, lines| {
+        let reading = Reading::of(import.request());
+        let mut take = |parsed: &mut Parsed, lines| {
             let chunk = &mut parsed.chunk;
             for bad in &chunk.bad {
                 let record = parsed.bytes.get(bad.record.clone()).unwrap_or_default();
@@ -140,7 +185,16 @@ impl TextFile {
                 append(load, shape, std::mem::take(&mut chunk.columns))?;
             }
             import.step(state.bytes(), bytes, loaded.rows)
-        })?;
+        };
+        match parsed {
+            None => self.read(shape.plan(), &reading, &mut take)?,
+            Some(parsed) => {
+                let mut lines = self.lines_before;
+                for mut parsed in parsed {
+                    take_chunk(&self.records.path, &reading, &mut lines, &mut parsed, &mut take)?;
+                }
+            }
+        }
         loaded.hash = self.state.hash();
         Ok(loaded)
     }
@@ -151,22 +205,38 @@ impl TextFile {
         let chunk_bytes = reading.memory_bytes / (buffers * CHUNK_MEMORY_FACTOR);
         self.records.chunk_bytes = chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         let plan = Arc::new(plan);
-        let parser = |_| match self.layout {
-            Layout::Csv { delimiter } => TextParser::Csv(csv::Parser::new(Arc::clone(&plan), delimiter)),
-            Layout::Ndjson => TextParser::Ndjson(ndjson::Parser::new(Arc::clone(&plan))),
-        };
-        let parsers = (0..reading.threads).map(parser).collect();
+        let parsers = (0..reading.threads).map(|_| self.parser(&plan)).collect();
         let path = self.records.path.clone();
         let mut lines = self.lines_before;
         pipeline::run(&mut self.records, parsers, buffers, reading.stop_at_bad, |parsed: &mut Parsed| {
-            if let (Some(bad), true) = (parsed.chunk.bad.first(), reading.stop_at_bad) {
-                return Err(bad_row(&path, lines, bad));
-            }
-            let before = lines;
-            lines += parsed.chunk.lines;
-            take(parsed, before)
+            take_chunk(&path, reading, &mut lines, parsed, take)
         })
     }
+}
+
+/// Has a chunk taken, and counts its lines; an error where it has a bad row and none may be.
+fn take_chunk(
+    path: &Path,
+    reading: &Reading,
+    lines: &mut u64,
+    parsed: &mut Parsed,
+    take: &mut Take<'_>,
+) -> Result<()> {
+    if let (Some(bad), true) = (parsed.chunk.bad.first(), reading.stop_at_bad) {
+        return Err(bad_row(path, *lines, bad));
+    }
+    let before = *lines;
+    *lines += parsed.chunk.lines;
+    take(parsed, before)
+}
+
+/// How a text file begins, and what was made of it.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownText {
+    /// Its first record, with its line's end.
+    first: Vec<u8>,
+    layout: Layout,
+    fields: FileFields,
 }
 
 /// Takes a chunk, and how many lines of the file are before it.
@@ -184,6 +254,11 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// Threads that parse.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// As a request says.
     pub(crate) fn of(request: &ImportRequest) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
