@@ -258,8 +258,9 @@ impl VisitorMut for Wanted {
             PivotValueSource::Any(order) => {
                 let items = value_column.iter().cloned().map(SelectItem::UnnamedExpr).collect();
                 let joined = TableWithJoins { relation: (**table).clone(), joins: Vec::new() };
+                let place = |at: usize| Expr::value(Value::Number(at.to_string(), false));
                 let order = match order.is_empty() {
-                    true => value_column.iter().map(ascending).collect(),
+                    true => (1..=value_column.len()).map(|at| ascending(place(at))).collect(),
                     false => order.clone(),
                 };
                 match distinct(items, joined, order) {
@@ -272,7 +273,7 @@ impl VisitorMut for Wanted {
         // Names of WITH mean there what they mean here; what still wants values comes after, or is around it.
         let mut tables = Vec::new();
         for with in self.declared.iter().flatten() {
-            tables.extend(with.cte_tables.iter().filter(|table| !has_unfound(&table.query)).cloned());
+            tables.extend(with.cte_tables.iter().take_while(|table| !has_unfound(&table.query)).cloned());
         }
         if !tables.is_empty() {
             let recursive = self.declared.iter().flatten().any(|with| with.recursive);
@@ -295,9 +296,8 @@ fn has_unfound(query: &Query) -> bool {
     walk(query, &mut Any).is_break()
 }
 
-fn ascending(expr: &Expr) -> OrderByExpr {
-    let options = OrderByOptions { asc: None, nulls_first: None };
-    OrderByExpr { expr: expr.clone(), options, with_fill: None }
+fn ascending(expr: Expr) -> OrderByExpr {
+    OrderByExpr { expr, options: OrderByOptions { asc: None, nulls_first: None }, with_fill: None }
 }
 
 /// SELECT DISTINCT items FROM table ORDER BY order.

@@ -8,6 +8,7 @@ use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use futures::TryStreamExt;
 use sqlparser::ast::{self, Expr, UnaryOperator, Value};
+use std::collections::HashSet;
 
 /// Most values that a PIVOT finds: each is a column for each aggregate.
 const VALUES_MAX: usize = 1_000;
@@ -24,9 +25,9 @@ impl Session {
             self.resolve(&mut finding)?;
             let Statement::Query(finding) = finding else { return Ok(any) };
             let (_, mut stream) = self.start(*finding).await?;
-            let mut values = Vec::new();
+            let (mut values, mut seen) = (Vec::new(), HashSet::new());
             while let Some(batch) = stream.try_next().await? {
-                literals(&batch, &mut values)?;
+                literals(&batch, &mut values, &mut seen)?;
                 if values.len() > VALUES_MAX {
                     return Err(QueryError::request(format!(
                         "PIVOT finds more than {VALUES_MAX} values, each of which would be a column"
@@ -47,8 +48,8 @@ impl Session {
     }
 }
 
-/// The rows as literals, those with a NULL left out.
-fn literals(batch: &RecordBatch, values: &mut Vec<Expr>) -> Result<()> {
+/// The rows as literals, each once, those with a NULL left out.
+fn literals(batch: &RecordBatch, values: &mut Vec<Expr>, seen: &mut HashSet<String>) -> Result<()> {
     let cells = batch.columns().iter().map(|column| Cells::new(column, TimeStyle::Full));
     let cells = cells.collect::<std::result::Result<Vec<_>, _>>()?;
     for row in 0..batch.num_rows() {
@@ -69,10 +70,14 @@ fn literals(batch: &RecordBatch, values: &mut Vec<Expr>) -> Result<()> {
                 _ => Expr::value(Value::SingleQuotedString(text)),
             });
         }
-        values.push(match parts.len() {
+        let value = match parts.len() {
             1 => parts.remove(0),
             _ => Expr::Tuple(parts),
-        });
+        };
+        // A query that is written out may give one twice.
+        if seen.insert(value.to_string()) {
+            values.push(value);
+        }
     }
     Ok(())
 }
