@@ -1,5 +1,5 @@
 //! Adds the designated timestamp to functions that go by time: `last(price)` becomes `last(price, ts)` under its old
-//! name, and `last_not_null(price)` that with a filter.
+//! name, and `last_not_null(price)` and `last_not_null(price, ts)` get a filter.
 
 use super::series_join::node::SeriesJoin;
 use crate::designated::designated_timestamp;
@@ -10,6 +10,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Diagnostic, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::WindowFunctionDefinition;
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -88,17 +89,23 @@ fn add_argument(mut expr: Expr, time: Option<&Column>) -> Result<Transformed<Exp
         },
         _ => return Ok(Transformed::no(expr)),
     };
-    if untimed_arguments(&name) != Some(args.len()) && !(name == "ema" && is_ema_by_time(args)) {
-        return Ok(Transformed::no(expr));
-    }
+    let mut filtered = false;
+    // Also where the time is written.
     if name.ends_with("_not_null")
-        && let [value] = args.as_slice()
+        && let [value] | [value, _] = args.as_slice()
     {
         let counts = value.clone().is_not_null();
-        *filter = Some(Box::new(match filter.take() {
-            Some(filter) => filter.and(counts),
-            None => counts,
-        }));
+        let known = filter.as_ref().is_some_and(|filter| split_conjunction(filter).contains(&&counts));
+        if !known {
+            filtered = true;
+            *filter = Some(Box::new(match filter.take() {
+                Some(filter) => filter.and(counts),
+                None => counts,
+            }));
+        }
+    }
+    if untimed_arguments(&name) != Some(args.len()) && !(name == "ema" && is_ema_by_time(args)) {
+        return Ok(if filtered { Transformed::yes(expr) } else { Transformed::no(expr) });
     }
     let time = time.ok_or_else(|| crate::functions::first_last::without_time(&name))?;
     args.push(Expr::Column(time.clone()));
