@@ -16,6 +16,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use tickstone_engine::BulkLoad;
@@ -175,12 +176,31 @@ fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batc
     }
     let failed = |error: ArrowError| undecodable(path, format, &error);
     if is_ipc_file(&mut file, path)? {
-        let reader = FileReader::try_new_buffered(file, None).map_err(failed)?;
-        return Ok((reader.schema(), Box::new(reader)));
+        let reader = caught(|| FileReader::try_new_buffered(file, None)).map_err(failed)?;
+        return Ok((reader.schema(), Box::new(Caught(reader))));
     }
     refuse_long_message(&mut file, path)?;
-    let reader = StreamReader::try_new(BufReader::new(file), None).map_err(failed)?;
-    Ok((reader.schema(), Box::new(reader)))
+    let reader = caught(|| StreamReader::try_new(BufReader::new(file), None)).map_err(failed)?;
+    Ok((reader.schema(), Box::new(Caught(reader))))
+}
+
+/// What a reader of Arrow's gives; it checks less than it relies on, so that damaged bytes make it panic.
+fn caught<T>(
+    read: impl FnOnce() -> std::result::Result<T, ArrowError>,
+) -> std::result::Result<T, ArrowError> {
+    let damaged = |_| Err(ArrowError::IpcError("its types or lengths are none".to_string()));
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(damaged)
+}
+
+/// Batches of such a reader.
+struct Caught<R>(R);
+
+impl<R: Iterator<Item = std::result::Result<RecordBatch, ArrowError>>> Iterator for Caught<R> {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        caught(|| self.0.next().transpose()).transpose()
+    }
 }
 
 fn undecodable(path: &Path, format: FileFormat, error: &dyn std::fmt::Display) -> ImportError {

@@ -13,7 +13,6 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_model::{ColumnType, TableSchema};
@@ -166,11 +165,7 @@ impl Files {
         let places = places.collect::<std::result::Result<Vec<_>, _>>()?;
         let damaged =
             |reason: String| ImportError::Undecodable { path: path.clone(), format: self.format, reason };
-        let mut batches = file.batches();
-        loop {
-            // The reader checks less than it relies on: damaged bytes make it panic.
-            let next = catch_unwind(AssertUnwindSafe(|| batches.next()));
-            let Some(batch) = next.map_err(|_| damaged("its lengths do not fit".to_string()))? else { break };
+        for batch in file.batches() {
             let batch: RecordBatch = batch.map_err(|error| damaged(error.to_string()))?;
             let column = |(place, column): (&Option<usize>, &usize)| {
                 let wanted = self.schema.field(*column).data_type();
