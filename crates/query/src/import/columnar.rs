@@ -66,6 +66,8 @@ pub(crate) struct ColumnarFile {
     schema: SchemaRef,
     bytes: u64,
     hash: u64,
+    /// Whether every column has a value among the rows that were looked at.
+    shows_all: bool,
 }
 
 impl ColumnarFile {
@@ -81,7 +83,7 @@ impl ColumnarFile {
         let (schema, mut batches) = open(path, format, SAMPLE_ROWS)?;
         if let Some(known) = known.filter(|known| known.schema == schema) {
             let (path, fields) = (path.to_path_buf(), known.fields.clone());
-            return Ok(Self { path, format, fields, schema, bytes, hash });
+            return Ok(Self { path, format, fields, schema, bytes, hash, shows_all: true });
         }
         let first = batches.next().transpose().map_err(|error| undecodable(path, format, &error))?;
         let fields = schema
@@ -91,7 +93,10 @@ impl ColumnarFile {
             .map(|(index, field)| file_field(field, first.as_ref().map(|batch| batch.column(index)), path))
             .collect::<Result<Vec<_>>>()?;
         let fields = FileFields { fields, named: true };
-        Ok(Self { path: path.to_path_buf(), format, fields, schema, bytes, hash })
+        let shows_all = first.is_some_and(|batch| {
+            batch.columns().iter().all(|column| column.logical_null_count() < batch.num_rows())
+        });
+        Ok(Self { path: path.to_path_buf(), format, fields, schema, bytes, hash, shows_all })
     }
 
     /// Its columns.
@@ -99,9 +104,11 @@ impl ColumnarFile {
         &self.fields
     }
 
-    /// What it is known by, for a file of the same columns.
-    pub(crate) fn known(&self) -> KnownColumns {
-        KnownColumns { schema: SchemaRef::clone(&self.schema), fields: self.fields.clone() }
+    /// What it is known by, for a file of the same columns: `None` where a column has no value, which says nothing of
+    /// what its numbers count.
+    pub(crate) fn known(&self) -> Option<KnownColumns> {
+        let known = || KnownColumns { schema: SchemaRef::clone(&self.schema), fields: self.fields.clone() };
+        self.shows_all.then(known)
     }
 
     /// Reads all of it into `load`.

@@ -35,7 +35,7 @@ pub use tickstone_wire::EpochUnit;
 
 use crate::QueryError;
 use crate::database::Database;
-use crate::paths::{DataFile, KeyColumn, is_several, key_columns};
+use crate::paths::{DataFile, KeyColumn, key_columns};
 use ahead::ahead;
 use bad_rows::BadRowCollector;
 use pipeline::Parsed;
@@ -108,7 +108,7 @@ fn groups(request: &ImportRequest) -> Result<Vec<Group>> {
         let files = request.allowed.found(std::slice::from_ref(path))?;
         let keys = match request.hive {
             Some(false) => Vec::new(),
-            None if !is_several(path) => Vec::new(),
+            None if !request.allowed.is_several(path)? => Vec::new(),
             hive => key_columns(&files, hive.is_some())?,
         };
         Ok(Group { files, keys, keys_asked: request.hive.is_some() })
@@ -325,7 +325,7 @@ impl<'a> Import<'a> {
         let first = match &input {
             Input::Text(file) => First { text: file.known(), columns: None, plan: Arc::new(shape.plan()) },
             Input::Columnar(file) => {
-                First { text: None, columns: Some(file.known()), plan: Arc::new(shape.plan()) }
+                First { text: None, columns: file.known(), plan: Arc::new(shape.plan()) }
             }
         };
         let source = ImportSource { name: path.display().to_string(), bytes, hash: loaded.hash ^ of_keys };

@@ -125,11 +125,13 @@ impl TextFile {
         known.is_some_and(|known| self.first == known.first)
     }
 
-    /// What it is known by, for a file that begins as it does: `None` where its first line names no columns.
+    /// What it is known by, for a file that begins as it does: `None` where its first line names no columns or does not
+    /// end, and where a column has no value, which says nothing of how times are written.
     pub(crate) fn known(&self) -> Option<KnownText> {
         let known =
             || KnownText { first: self.first.clone(), layout: self.layout, fields: self.fields.clone() };
-        (!self.first.is_empty() && self.fields.named).then(known)
+        let shows_all = self.fields.fields.iter().all(|field| field.inferred.seen);
+        (self.first.ends_with(b"\n") && self.fields.named && shows_all).then(known)
     }
 
     /// Parses all of it by a plan, on this thread alone.

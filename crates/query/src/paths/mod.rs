@@ -112,6 +112,16 @@ impl Allowed {
         }
     }
 
+    /// Whether a path stands for several files: a folder, or a pattern that is no file's name.
+    ///
+    /// # Errors
+    /// Those of [`Self::place`].
+    pub(crate) fn is_several(&self, path: &Path) -> Result<bool> {
+        let text = path.to_string_lossy();
+        let place = self.place(&text)?;
+        Ok(place.is_dir() || is_pattern(&text) && !place.exists())
+    }
+
     /// The files that some texts name, at least one.
     ///
     /// # Errors
@@ -193,11 +203,6 @@ impl Allowed {
         files.retain(|path| path.canonicalize().map_or(true, |real| seen.insert(real)));
         Ok(files)
     }
-}
-
-/// Whether a path stands for several files: a folder, or a pattern that is no file's name.
-pub(crate) fn is_several(path: &Path) -> bool {
-    path.is_dir() || is_pattern(&path.to_string_lossy()) && !path.exists()
 }
 
 /// Whether a text is a pattern, not the name of one file.

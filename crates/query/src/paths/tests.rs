@@ -73,6 +73,10 @@ fn only_what_lies_in_the_directory() {
         assert!(found.is_err(), "{path}: {found:?}");
     }
     std::fs::write(allowed.join("sub/b.csv"), "x").unwrap();
+    // Also what is of the directory, not of the process.
+    for (path, several) in [("sub", true), ("sub/*", true), ("sub/b.csv", false), ("nothing.csv", false)] {
+        assert_eq!(below(&allowed).is_several(Path::new(path)).unwrap(), several, "{path}");
+    }
     assert_eq!(names(&below(&allowed).found(&["sub/b*"]).unwrap(), &allowed), ["sub/b.csv"]);
     for path in ["a.csv", "*", "/etc/passwd"] {
         assert!(Allowed::Nothing.found(&[path]).is_err(), "{path}");
