@@ -89,11 +89,15 @@ impl TemporaryPath {
         let failed = |error: std::io::Error| cannot_create(path, &error);
         if self.path.is_dir() && path.symlink_metadata().is_ok() {
             // A folder takes the place of an empty one alone.
-            let gone = Self::beside(&path.with_extension("replaced"));
+            let mut gone = Self::beside(&path.with_extension("replaced"));
             fs::rename(path, &gone.path).map_err(failed)?;
             if let Err(error) = fs::rename(&self.path, path) {
-                // What was there is there again, if nothing else came between.
-                fs::rename(&gone.path, path).map_err(failed)?;
+                // What was there is there again; where something else came between, it stays where it is.
+                if fs::rename(&gone.path, path).is_err() {
+                    gone.kept = true;
+                    let place = gone.path.display().to_string();
+                    return Err(failed(error).hint(format!("what was there before is in {place}")));
+                }
                 return Err(failed(error));
             }
         } else {

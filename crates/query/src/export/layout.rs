@@ -9,6 +9,9 @@ use std::path::Path;
 /// Most rows of a row group of Parquet, unless said otherwise.
 pub(super) const ROW_GROUP_ROWS: usize = 1 << 20;
 
+/// Most rows that a row group may have: it is put together in memory.
+const ROW_GROUP_ROWS_MAX: usize = 1 << 26;
+
 /// How rows are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
@@ -124,8 +127,9 @@ impl Layout {
                         crate::import::parse_delimiter(value).ok_or_else(|| wrong("one ASCII character"))?;
                 }
                 "row_group_size" if format == Format::Parquet => {
-                    let rows = value.parse().ok().filter(|rows| (1..=1 << 26).contains(rows));
-                    layout.row_group_rows = rows.ok_or_else(|| wrong("rows from 1 to 67108864"))?;
+                    let rows = value.parse().ok().filter(|rows| (1..=ROW_GROUP_ROWS_MAX).contains(rows));
+                    let wanted = format!("rows from 1 to {ROW_GROUP_ROWS_MAX}");
+                    layout.row_group_rows = rows.ok_or_else(|| wrong(&wanted))?;
                 }
                 "compression" | "codec" if format == Format::Parquet => {
                     layout.pages = match value.to_ascii_lowercase().as_str() {
