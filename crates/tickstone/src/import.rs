@@ -21,8 +21,9 @@ Examples:
 
 Each file is one atomic commit: it is there whole or not at all, and is not imported a second time
 unless --again is given. A folder or a pattern ('data/**/*.parquet') is one commit of all its files but
-those that the table has; folders named key=value in it are columns. Types, the timestamp's unit, delimiter and header are found from the file;
-a table that is missing is made. TIMESTAMP_S, _MS, _US and _NS say the unit of whole numbers.";
+those that the table has; folders named key=value in it are columns. Types, the timestamp's unit,
+delimiter and header are found from the file; a table that is missing is made. TIMESTAMP_S, _MS, _US
+and _NS say the unit of whole numbers.";
 
 /// Import files into a table.
 #[derive(Debug, clap::Args)]

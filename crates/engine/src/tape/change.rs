@@ -21,7 +21,7 @@ pub struct ImportSource {
     pub name: String,
     /// Its size.
     pub bytes: u64,
-    /// XXH3-64 of its bytes as stored (compressed ones compressed).
+    /// XXH3-64 of its bytes as stored (compressed ones compressed), and of what its folders say of its rows.
     pub hash: u64,
 }
 
