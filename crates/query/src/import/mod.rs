@@ -267,7 +267,7 @@ impl<'a> Import<'a> {
                 if known.len() + 1 == group.files.len() {
                     return Err(ImportError::AlreadyImported {
                         path: path.clone(),
-                        table: self.request.table.clone(),
+                        table: existing.map_or(&self.request.table[..], TableSchema::name).to_string(),
                         earlier: record.source.name,
                         rows: record.rows,
                     });
