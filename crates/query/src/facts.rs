@@ -245,6 +245,7 @@ const NODES: &[Node] = &[
     tireless(kept("SeriesJoinExec")),
     tireless(kept("SeriesWindowExec")),
     tireless(kept("SortedWindowExec")),
+    kept("SymbolsExec"),
     tireless(kept("AggregateExec")),
     passing("AnalyzeExec"),
     tireless(kept("BoundedWindowAggExec")),

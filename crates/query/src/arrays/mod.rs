@@ -1,5 +1,6 @@
 //! Helpers over Arrow's arrays that DataFusion and Arrow do not have.
 
+pub(crate) mod dictionaries;
 pub(crate) mod gather;
 pub(crate) mod pinned;
 

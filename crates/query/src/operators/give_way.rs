@@ -61,7 +61,8 @@ pub(crate) struct GiveWayExec {
 }
 
 impl GiveWayExec {
-    fn new(input: Arc<dyn ExecutionPlan>, shown: Option<Arc<dyn ExecutionPlan>>) -> Self {
+    /// Above a node, which is `shown` in another form where that says more of its rows.
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, shown: Option<Arc<dyn ExecutionPlan>>) -> Self {
         let properties = PlanProperties::clone(shown.as_ref().unwrap_or(&input).properties());
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
         Self { input, shown, is_bare: false, properties }

@@ -58,6 +58,7 @@ mod shared;
 mod sort;
 #[cfg(test)]
 mod speed;
+mod symbols;
 mod totals;
 mod window;
 mod workers;
@@ -204,6 +205,7 @@ fn with_our_physical_rules(
     rules.insert(0, Arc::new(known::ONLY_WHAT_IS_KNOWN));
     let before = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name());
     let before = before.unwrap_or(0);
+    rules.insert(before, Arc::new(symbols::GroupSymbolsById));
     rules.insert(before, Arc::new(joins::rule::ChooseJoins));
     rules.insert(before, Arc::new(window::rule::WINDOWS_BY_SERIES));
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
@@ -222,6 +224,7 @@ fn with_our_physical_rules(
     rules.push(Arc::new(arrival::ORDER_OF_ARRIVAL));
     rules.push(Arc::new(filters::FiltersInScans));
     rules.push(Arc::new(sort::RADIX_SORTS));
+    rules.push(Arc::new(quick::QUICK_EXPRESSIONS));
     rules.push(Arc::new(pieces::IN_PIECES));
     rules.push(Arc::new(give_way::GIVE_WAY));
     rules

@@ -8,11 +8,46 @@ mod choice;
 mod days;
 mod symbols;
 
+use super::below::Below;
+use super::give_way::GiveWayExec;
+use super::rules::NodeRule;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
+
+/// Conditions and projections of any rows in their quick form. Must run after all rules that look into expressions.
+pub(super) const QUICK_EXPRESSIONS: NodeRule = NodeRule::up("quick_expressions", |plan| {
+    // Operators that read a scan's rows in its stead have the layers above it in this form by themselves.
+    if let Some(filter) = plan.downcast_ref::<FilterExec>()
+        && Below::of(plan).is_none()
+    {
+        let predicate = quick(Arc::clone(filter.predicate()), &filter.input().schema())?;
+        if !Arc::ptr_eq(&predicate, filter.predicate()) {
+            let quick = Arc::new(FilterExecBuilder::from(filter).with_predicate(predicate).build()?);
+            // What a condition says of rows, such as that a column is the same in all, is no longer seen in it.
+            return Ok(Some(Arc::new(GiveWayExec::new(quick, Some(Arc::clone(plan))))));
+        }
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let (before, input) = (projection.expr(), projection.input());
+        let after = before.iter().map(|of| {
+            Ok(ProjectionExpr {
+                expr: quick(Arc::clone(&of.expr), &input.schema())?,
+                alias: of.alias.clone(),
+            })
+        });
+        let after = after.collect::<Result<Vec<_>>>()?;
+        if before.iter().zip(&after).any(|(before, after)| !Arc::ptr_eq(&before.expr, &after.expr)) {
+            return Ok(Some(Arc::new(ProjectionExec::try_new(after, Arc::clone(input))?)));
+        }
+    }
+    Ok(None)
+})
+.of_pipeline();
 
 /// An expression over rows of `schema` in its quick form.
 pub(super) fn quick(expr: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {

@@ -1,6 +1,7 @@
 //! Expressions over one SYMBOL column are worked out once a symbol, and rows take what is found by their ids:
 //! `side = 'buy'`, `venue IN (…)`, `upper(symbol)`.
 
+use crate::arrays::dictionaries::OfDictionaries;
 use crate::error::from_arrow;
 use crate::operators::below::batch_of;
 use crate::operators::expr::{InPlace, in_place};
@@ -52,16 +53,9 @@ pub(super) struct BySymbol {
     /// The same over a batch of that column alone.
     alone: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
-    known: Mutex<Option<Known>>,
-}
-
-/// What an expression is of each symbol, and of NULL behind the last.
-#[derive(Debug, Clone)]
-struct Known {
-    /// It stays where it is as long as it is held.
-    symbols: ArrayRef,
-    /// `None` where it fails for some symbol, which no row may have.
-    results: Option<ArrayRef>,
+    /// What it is of each symbol of a dictionary, and of NULL behind the last; `None` where it fails for some symbol,
+    /// which no row may have.
+    known: Mutex<OfDictionaries<Option<ArrayRef>>>,
 }
 
 impl BySymbol {
@@ -81,8 +75,8 @@ impl BySymbol {
     /// What it is of each symbol, where that is known, or is worth finding out for so many rows.
     fn known(&self, symbols: &ArrayRef, rows: usize) -> Result<Option<ArrayRef>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.as_ref().filter(|known| same(&known.symbols, symbols)) {
-            return Ok(known.results.clone());
+        if let Some(results) = known.get(symbols) {
+            return Ok(results.clone());
         }
         let count = symbols.len();
         if count > SYMBOLS_MAX || count > rows.max(SYMBOLS_MIN) {
@@ -92,15 +86,9 @@ impl BySymbol {
         let all = crate::scan::symbols_by_id(&ids, Arc::clone(symbols))?;
         let batch = batch_of(&self.schema, vec![all], count + 1)?;
         let results = self.alone.evaluate(&batch).and_then(|found| found.into_array(count + 1)).ok();
-        *known = Some(Known { symbols: Arc::clone(symbols), results: results.clone() });
+        known.insert(symbols, results.clone());
         Ok(results)
     }
-}
-
-/// Whether two arrays of symbols are one.
-fn same(a: &ArrayRef, b: &ArrayRef) -> bool {
-    let (a, b) = (a.as_string::<i32>(), b.as_string::<i32>());
-    a.len() == b.len() && a.value_offsets().as_ptr() == b.value_offsets().as_ptr()
 }
 
 /// The result of each row by its id.

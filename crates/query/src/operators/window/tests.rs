@@ -80,7 +80,11 @@ pub(in crate::operators) fn run_plainly(database: &Database, sql: &str) -> Vec<V
     run_in(&mut session, database, sql)
 }
 
-fn run_in(session: &mut Session, database: &Database, sql: &str) -> Vec<Vec<String>> {
+pub(in crate::operators) fn run_in(
+    session: &mut Session,
+    database: &Database,
+    sql: &str,
+) -> Vec<Vec<String>> {
     let batches: Vec<RecordBatch> = database.runtime().block_on(async {
         let statement = session.parse(sql).unwrap().remove(0);
         match session.run(statement).await.unwrap_or_else(|error| panic!("{sql}: {error}")) {
