@@ -83,6 +83,10 @@ SELECT id FROM {} WHERE ts >= '2024-11-04T06:20:00' AND ts < '2024-11-04T06:45:0
 SELECT id FROM {} WHERE note > 'n5' AND flag ORDER BY id DESC LIMIT 20
 SELECT id FROM {} WHERE symbol IS NULL OR day IS NULL ORDER BY id
 SELECT id FROM {} WHERE symbol IN ('S1', 'S5') AND small BETWEEN -2 AND 3 ORDER BY id
+SELECT id FROM {} WHERE n = 7 ORDER BY id
+SELECT id, note FROM {} WHERE exact IN (SELECT exact FROM {} WHERE id < 9) OR n = 3 ORDER BY id
+SELECT id, flag FROM {} WHERE n IN (7, 8, -20) AND symbol = 'S3' AND note IS NOT NULL AND flag ORDER BY id
+SELECT symbol, day, count(*), min(note) FROM {} GROUP BY ROLLUP (symbol, day) ORDER BY ALL
 SELECT day, flag, count(DISTINCT symbol) FROM {} GROUP BY ALL ORDER BY ALL
 SELECT count(*) FROM {} a JOIN {} b ON a.n = b.small AND a.symbol = b.symbol
 SELECT id, lag(n) OVER (PARTITION BY symbol ORDER BY id) FROM {} ORDER BY id LIMIT 50
@@ -137,6 +141,50 @@ def test_files_are_read_as_duckdb_reads_them(files: Path, tmp_path: Path, place:
             for question in FLOATS:
                 ours = db.sql(question.replace("{}", place)).fetchall()
                 same(ours, beside.sql(question.replace("{}", "t")).fetchall(), f"{question} of {place}")
+
+
+def test_what_a_condition_leaves_of_a_large_file(made: random.Random, tmp_path: Path) -> None:
+    """Row groups are dealt out to several threads, and conditions that few rows fulfil go to the reader."""
+    rows, step = 400_000, made.choice([1_000, 250_000])
+    group, names = made.choice([2_048, 20_000, 122_880]), made.choice([3, 40, 3_000])
+    beside = duckdb.connect()
+    beside.sql(
+        f"""CREATE TABLE t AS SELECT i AS id, TIMESTAMP '2024-11-04' + to_microseconds(i * {step}) AS ts,
+            CASE WHEN hash(i) % 50 > 0 THEN 'SYM' || (hash(i * 5) % {names}) END AS symbol,
+            (hash(i * 11) % 1000)::BIGINT AS size, 'id' || hash(i * 13) AS note, (hash(i) % 997) / 10 AS price
+            FROM range({rows}) AS r(i)"""
+    )
+    for part, condition in enumerate(["id < 250000", "id >= 250000"]):
+        beside.sql(f"COPY (FROM t WHERE {condition}) TO '{tmp_path}/{part}.parquet' (ROW_GROUP_SIZE {group})")
+    with opened(tmp_path) as db:
+        db.sql("SET optimizer.repartition_file_min_size = 1")
+        for _ in range(25):
+            at, wide = made.randrange(rows), made.choice([10, 5_000, 100_000])
+            some = f"SYM{made.randrange(names)}"
+            conditions = [
+                f"ts >= TIMESTAMP '2024-11-04' + INTERVAL '{at * step} microseconds'",
+                f"ts < TIMESTAMP '2024-11-04' + INTERVAL '{(at + wide) * step} microseconds'",
+                f"symbol = '{some}'",
+                f"symbol IN ('{some}', 'SYM1', 'nothing')",
+                f"size = {made.randrange(1000)}",
+                f"note = (SELECT note FROM {{}} WHERE id = {at})",
+                f"note = 'id{made.randrange(10)}'",
+                "symbol IS NULL",
+                "price > 90",
+                f"id BETWEEN {at} AND {at + wide}",
+            ]
+            where = " AND ".join(made.sample(conditions, made.randint(0, 3))) or "true"
+            what = made.choice(
+                [
+                    "SELECT count(*), sum(size), min(id), max(note) FROM {} WHERE ?",
+                    "SELECT id, symbol, note FROM {} WHERE ? ORDER BY id LIMIT 500",
+                    "SELECT symbol, count(*), sum(size) FROM {} WHERE ? GROUP BY symbol ORDER BY ALL LIMIT 500",
+                    "SELECT symbol, date_trunc('hour', ts) AS h, count(*) FROM {} WHERE ? GROUP BY symbol, h ORDER BY ALL LIMIT 500",
+                    "SELECT DISTINCT symbol, size % 3 AS third FROM {} WHERE ? ORDER BY ALL LIMIT 500",
+                ]
+            ).replace("?", where)
+            ours = db.sql(what.replace("{}", f"'{tmp_path}/*.parquet'")).fetchall()
+            same(ours, beside.sql(what.replace("{}", "t")).fetchall(), what)
 
 
 def test_a_file_and_a_table_of_it_answer_alike(files: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 //!
 //! Owns what its reader is told: footers are read once, when a statement is bound; texts of few values come as symbols,
 //! without being made anew; conditions pass over row groups and pages by their statistics, but for those on floats
-//! ([`prunes`]); and whichever NaN a file has, rows have the one.
+//! ([`prunes`]); what they leave is dealt out evenly ([`ParquetScan::dealt`]); equalities that few rows fulfil are worked
+//! out before other columns are decoded ([`ParquetFile::finds_few`]); and whichever NaN a file has, rows have the one.
 
 use crate::error::{QueryError, Result};
 use bytes::Bytes;
@@ -14,22 +15,25 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column as ColumnName, DFSchema, DataFusionError, ScalarValue, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::listing::helpers::expr_applicable_for_cols;
+use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccessPlanFilter};
 use datafusion::datasource::physical_plan::{
-    FileGroup, FileScanConfigBuilder, FileSource, ParquetFileReaderFactory, ParquetSource,
+    FileGroup, FileScanConfigBuilder, FileSource, ParquetFileMetrics, ParquetFileReaderFactory, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{ColumnarValue, Expr};
+use datafusion::logical_expr::{BinaryExpr, ColumnarValue, Expr, Operator};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory,
 };
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
@@ -104,6 +108,56 @@ impl ParquetFile {
         usize::try_from(self.metadata.file_metadata().num_rows()).unwrap_or_default()
     }
 
+    /// Whether a condition is that a column has one of a few values, and few of the file's rows can have them: its
+    /// dictionaries are large, or it has none.
+    fn finds_few(&self, condition: &Expr) -> bool {
+        let (column, values) = match condition {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => match (&**left, &**right) {
+                (Expr::Column(column), Expr::Literal(..)) | (Expr::Literal(..), Expr::Column(column)) => {
+                    (column, 1)
+                }
+                _ => return false,
+            },
+            Expr::InList(InList { expr, list, negated: false }) => match &**expr {
+                Expr::Column(column) if list.iter().all(|of| matches!(of, Expr::Literal(..))) => {
+                    (column, list.len())
+                }
+                _ => return false,
+            },
+            _ => return false,
+        };
+        let Ok(root) = self.schema.index_of(&column.name) else { return false };
+        let Some(leaf) = leaf_of(&self.metadata, root) else { return false };
+        let wide = i64::try_from(values).unwrap_or(i64::MAX).saturating_mul(DICTIONARY_BYTES_MIN);
+        *self.schema.field(root).data_type() != DataType::Boolean
+            && self.metadata.row_groups().iter().map(|group| group.column(leaf)).all(|chunk| {
+                let dictionary = chunk.dictionary_page_offset();
+                dictionary.is_none_or(|begin| chunk.data_page_offset() - begin >= wide)
+            })
+    }
+
+    /// Which row groups a condition on columns of `schema` leaves.
+    fn left_by(&self, condition: Option<&Arc<dyn PhysicalExpr>>, schema: &SchemaRef) -> ParquetAccessPlan {
+        let groups = self.metadata.row_groups();
+        let all = ParquetAccessPlan::new_all(groups.len());
+        // Statistics of other types are for the reader to compare.
+        let Some(condition) = condition.filter(|_| self.schema.fields() == schema.fields()) else {
+            return all;
+        };
+        let pruning = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
+        let Some(condition) = pruning.build(Arc::clone(condition)) else { return all };
+        let (mut left, nobodys) = (RowGroupAccessPlanFilter::new(all), ExecutionPlanMetricsSet::new());
+        let about = self.metadata.file_metadata().schema_descr();
+        left.prune_by_statistics(
+            schema,
+            about,
+            groups,
+            &condition,
+            &ParquetFileMetrics::new(0, "", &nobodys),
+        );
+        left.build()
+    }
+
     /// The file, to be read; an error where it is not what its footer was read of.
     fn reopened(&self) -> std::io::Result<File> {
         let file = File::open(&self.path)?;
@@ -115,14 +169,19 @@ impl ParquetFile {
     }
 }
 
+/// Bytes of a packed dictionary from which on it has some thirty values or more: one of them is few rows.
+const DICTIONARY_BYTES_MIN: i64 = 256;
+
+/// The leaf that a column is, where it is one.
+fn leaf_of(metadata: &ParquetMetaData, root: usize) -> Option<usize> {
+    let descriptor = metadata.file_metadata().schema_descr();
+    let mut leaves =
+        (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
+    leaves.next().filter(|_| leaves.next().is_none())
+}
+
 /// The same columns, those of texts as symbols that hold few different ones in every row group.
 fn with_symbols(schema: &Schema, metadata: &ParquetMetaData) -> Schema {
-    let descriptor = metadata.file_metadata().schema_descr();
-    let leaf_of = |root: usize| {
-        let mut leaves =
-            (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
-        leaves.next().filter(|_| leaves.next().is_none())
-    };
     let is_of_symbols = |leaf: usize| {
         let chunks = || metadata.row_groups().iter().map(|group| group.column(leaf));
         let (bytes, values) = chunks().fold((0, 0), |(bytes, values), chunk| {
@@ -134,7 +193,7 @@ fn with_symbols(schema: &Schema, metadata: &ParquetMetaData) -> Schema {
     };
     let fields = schema.fields().iter().enumerate().map(|(root, field)| {
         let is_text = matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        let symbols = is_text && leaf_of(root).is_some_and(is_of_symbols);
+        let symbols = is_text && leaf_of(metadata, root).is_some_and(is_of_symbols);
         let data_type = match field.data_type() {
             _ if symbols => DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8)),
             DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
@@ -180,31 +239,78 @@ impl ParquetScan<'_> {
         let schema = TableSchema::builder(Arc::clone(self.schema)).with_table_partition_cols(folders).build();
         let mut options = TableParquetOptions::default();
         options.global = self.options.execution.parquet.clone();
+        let conditions = self.conditions.iter().filter(|condition| prunes(condition, self.schema));
+        let conditions: Vec<Expr> = conditions.cloned().map(unnormalize_col).collect();
+        let few = |condition: &Expr| self.files.iter().all(|(file, _)| file.finds_few(condition));
+        options.global.pushdown_filters |= conditions.iter().any(few);
         let mut source = ParquetSource::new(schema)
             .with_table_parquet_options(options)
             .with_parquet_file_reader_factory(Arc::new(Readers));
-        let conditions = self.conditions.iter().filter(|condition| prunes(condition, self.schema));
-        if let Some(condition) = conjunction(conditions.cloned().map(unnormalize_col)) {
+        let mut condition = None;
+        if let Some(all) = conjunction(conditions) {
             let schema = DFSchema::try_from(self.schema.as_ref().clone())?;
             let (props, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
-            source = source.with_predicate(create_physical_expr(&condition, &schema, &props, &context)?);
+            let all = create_physical_expr(&all, &schema, &props, &context)?;
+            source = source.with_predicate(Arc::clone(&all));
+            condition = Some(all);
         }
         let rows = self.files.iter().map(|(file, _)| file.rows()).sum();
         let mut statistics = Statistics::new_unknown(source.table_schema().table_schema());
         statistics.num_rows = Precision::Exact(rows);
-        let files = self.files.into_iter().map(|(file, values)| {
-            let named = PartitionedFile::new(file.path.to_string_lossy(), file.bytes);
-            let schema = Arc::clone(&file.schema);
-            named.with_arrow_schema(schema).with_partition_values(values).with_extension(file)
-        });
+        let groups = self.dealt(condition.as_ref());
         let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-            .with_file_group(FileGroup::new(files.collect()))
+            .with_file_groups(groups)
             .with_statistics(statistics)
             .with_projection_indices(self.projection.cloned())?
             .with_limit(self.limit)
             .with_expr_adapter(Some(Arc::new(OneNanAdapters)))
             .build();
         Ok(DataSourceExec::from_data_source(config))
+    }
+}
+
+impl ParquetScan<'_> {
+    /// The files as so many outputs read them: each a stretch of the row groups that the condition leaves, about as
+    /// many bytes as the others'. What a day, or an hour, leaves of a file that is in order of time lies together.
+    fn dealt(&self, condition: Option<&Arc<dyn PhysicalExpr>>) -> Vec<FileGroup> {
+        let named = |(file, values): &(Arc<ParquetFile>, Vec<ScalarValue>)| {
+            let named = PartitionedFile::new(file.path.to_string_lossy(), file.bytes);
+            let named = named.with_arrow_schema(Arc::clone(&file.schema));
+            named.with_partition_values(values.clone()).with_extension(Arc::clone(file))
+        };
+        let outputs = self.options.execution.target_partitions.max(1) as u64;
+        let together = || vec![FileGroup::new(self.files.iter().map(named).collect())];
+        if outputs == 1 {
+            return together();
+        }
+        let left: Vec<_> = self.files.iter().map(|(file, _)| file.left_by(condition, self.schema)).collect();
+        let size = |file: usize, group: usize| {
+            self.files[file].0.metadata.row_groups()[group].compressed_size().max(0) as u64
+        };
+        let each = || {
+            left.iter().enumerate().flat_map(|(file, of)| of.row_group_index_iter().map(move |at| (file, at)))
+        };
+        let all: u64 = each().map(|(file, group)| size(file, group)).sum();
+        if all == 0 || all < self.options.optimizer.repartition_file_min_size as u64 {
+            return together();
+        }
+        let mut dealt: Vec<Vec<(usize, ParquetAccessPlan)>> = vec![Vec::new(); outputs as usize];
+        let mut before = 0;
+        for (file, group) in each() {
+            let output = &mut dealt
+                [usize::try_from(before * outputs / all).unwrap_or_default().min(outputs as usize - 1)];
+            if output.last().is_none_or(|(last, _)| *last != file) {
+                output.push((file, ParquetAccessPlan::new_none(left[file].len())));
+            }
+            output.last_mut().into_iter().for_each(|(_, plan)| plan.scan(group));
+            before += size(file, group);
+        }
+        let files = |of: Vec<(usize, ParquetAccessPlan)>| {
+            FileGroup::new(
+                of.into_iter().map(|(file, plan)| named(&self.files[file]).with_extension(plan)).collect(),
+            )
+        };
+        dealt.into_iter().filter(|of| !of.is_empty()).map(files).collect()
     }
 }
 
