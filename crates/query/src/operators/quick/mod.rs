@@ -15,6 +15,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use std::sync::Arc;
@@ -22,14 +23,18 @@ use std::sync::Arc;
 /// Conditions and projections of any rows in their quick form. Must run after all rules that look into expressions.
 pub(super) const QUICK_EXPRESSIONS: NodeRule = NodeRule::up("quick_expressions", |plan| {
     // Operators that read a scan's rows in its stead have the layers above it in this form by themselves.
-    if let Some(filter) = plan.downcast_ref::<FilterExec>()
-        && Below::of(plan).is_none()
-    {
+    if Below::of(plan).is_some() {
+        return Ok(None);
+    }
+    // What an expression says of rows, such as that a column is the same in all, is no longer seen in its other form.
+    let in_place = |quick: Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
+        Arc::new(GiveWayExec::new(quick, Some(Arc::clone(plan))))
+    };
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let predicate = quick(Arc::clone(filter.predicate()), &filter.input().schema())?;
         if !Arc::ptr_eq(&predicate, filter.predicate()) {
-            let quick = Arc::new(FilterExecBuilder::from(filter).with_predicate(predicate).build()?);
-            // What a condition says of rows, such as that a column is the same in all, is no longer seen in it.
-            return Ok(Some(Arc::new(GiveWayExec::new(quick, Some(Arc::clone(plan))))));
+            let quick = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
+            return Ok(Some(in_place(Arc::new(quick))));
         }
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
@@ -42,7 +47,8 @@ pub(super) const QUICK_EXPRESSIONS: NodeRule = NodeRule::up("quick_expressions",
         });
         let after = after.collect::<Result<Vec<_>>>()?;
         if before.iter().zip(&after).any(|(before, after)| !Arc::ptr_eq(&before.expr, &after.expr)) {
-            return Ok(Some(Arc::new(ProjectionExec::try_new(after, Arc::clone(input))?)));
+            let quick = ProjectionExec::try_new(after, Arc::clone(input))?;
+            return Ok(Some(in_place(Arc::new(quick))));
         }
     }
     Ok(None)
