@@ -495,11 +495,32 @@ def test_errors_by_their_class(db: Any, sql: str, error: type[psycopg.Error], at
 @pytest.mark.parametrize("sql", ["CREATE INDEX i ON trades (price)", "CREATE SEQUENCE s", "CREATE TABLE t (x SERIAL)",
                                  "ALTER TABLE trades ADD FOREIGN KEY (size) REFERENCES trades (size)",
                                  "PREPARE TRANSACTION 'x'",
-                                 "INSERT INTO trades VALUES ('2024-08-08', 'x', 1, 1) RETURNING ts"])  # fmt: skip
+                                 "DELETE FROM trades RETURNING ts"])  # fmt: skip
 def test_what_there_is_not_is_said(db: Any, sql: str) -> None:
     with pytest.raises((errors.FeatureNotSupported, errors.SyntaxError, errors.UndefinedObject)):
         db.execute(sql)
     assert db.execute("SELECT count(*) FROM trades").fetchone() == (5,)
+
+
+def test_returning(server: Any) -> None:
+    with connect(server) as db:
+        db.execute("CREATE TABLE returned (ts TIMESTAMP, n BIGINT, note VARCHAR) TIMESTAMP(ts)")
+        for at, prepare in enumerate((False, True)):
+            cursor = db.execute(
+                "INSERT INTO returned (ts, n) VALUES (%s, %s), ('2024-08-09', 7) RETURNING n * 2 AS twice, note, ts",
+                ("2024-08-08", at),
+                prepare=prepare,
+            )
+            assert cursor.statusmessage == "INSERT 0 2"
+            assert [column.name for column in cursor.description or ()] == ["twice", "note", "ts"]
+            assert [row[:2] for row in cursor.fetchall()] == [(at * 2, None), (14, None)]
+        assert db.execute("SELECT count(*) FROM returned").fetchone() == (4,)
+        with pytest.raises(errors.DivisionByZero):
+            db.execute("INSERT INTO returned (ts, n) VALUES ('2024-08-08', 0) RETURNING 1 / n")
+        assert db.execute("SELECT count(*) FROM returned").fetchone() == (4,)
+        cursor = db.execute("INSERT INTO returned (ts, n) SELECT ts, n FROM returned WHERE n > 99 RETURNING *")
+        assert cursor.statusmessage == "INSERT 0 0" and cursor.fetchall() == []
+        db.execute("DROP TABLE returned")
 
 
 def test_transactions(server: Any, db: Any) -> None:

@@ -215,9 +215,19 @@ impl Statement {
         let cell = self.cell.get()?;
         let gives_rows = |session: &mut QuerySession| {
             let statement = self.asked.unknown(session)?;
-            Ok(statement.is_none_or(|statement| session.executed(statement).gives_rows()))
+            Ok(statement.is_none_or(|statement| session.executed(statement).only_reads()))
         };
         py.detach(|| cell.with(gives_rows))
+    }
+
+    /// Whether it changes rows and gives them, so that it must be run at once, and once.
+    fn returns_rows(&self, py: Python<'_>) -> PyResult<bool> {
+        let cell = self.cell.get()?;
+        let returns = |session: &mut QuerySession| {
+            let statement = self.asked.unknown(session)?;
+            Ok(statement.is_some_and(|statement| session.executed(statement).returns_rows()))
+        };
+        py.detach(|| cell.with(returns))
     }
 
     /// The names it reads rows from that the database does not have.
@@ -248,12 +258,13 @@ impl Statement {
     fn query(&self, py: Python<'_>, frames: Vec<Py<Frame>>) -> PyResult<Query> {
         let (cell, frames) = (self.cell.get()?, frames_of(&frames));
         let asked = Arc::clone(&self.asked);
+        let once = self.returns_rows(py)?;
         let planned = py.detach(|| plan(cell, &asked, &frames))?;
         let schema = Arc::clone(&planned.schema);
         let ahead = Arc::new(Ahead(Mutex::new(Some(planned))));
         cell.shared.users().add(Arc::downgrade(&ahead) as _);
         let inner = InProcess::new(QueryInner { cell: Arc::clone(cell), ahead });
-        Ok(Query { inner, asked, frames, schema })
+        Ok(Query { inner, asked, frames, schema, once })
     }
 }
 
@@ -350,6 +361,8 @@ pub(crate) struct Query {
     asked: Arc<Asked>,
     frames: Vec<Arc<QueryFrame>>,
     schema: SchemaRef,
+    /// Whether it changes rows: it has run, and must not again.
+    once: bool,
 }
 
 impl Query {
@@ -360,6 +373,10 @@ impl Query {
         let (newest, functions) = (raised(engine.snapshot())?, engine.functions_version());
         drop(engine);
         match lock(&inner.ahead.0).take() {
+            Some(planned) if self.once => Ok(planned),
+            None if self.once => {
+                Err(pyo3::exceptions::PyRuntimeError::new_err("the rows of INSERT … RETURNING are read once"))
+            }
             Some(planned)
                 if Arc::ptr_eq(&planned.snapshot, &newest)
                     && planned.functions == functions

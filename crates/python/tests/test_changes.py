@@ -2,6 +2,7 @@
 
 import random
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -125,6 +126,63 @@ def test_sequences(rng: random.Random) -> None:
                 for database in ask.states.values():
                     database.seal()
             compare_reads(ask)
+
+
+CLAUSES = [
+    "WHEN MATCHED AND n.kind = 1 THEN UPDATE SET price = n.price",
+    "WHEN MATCHED AND n.price > b.price THEN UPDATE SET price = n.price, note = b.note || n.symbol",
+    "WHEN MATCHED THEN UPDATE SET note = NULL, price = b.price + 1",
+    "WHEN NOT MATCHED AND n.kind < 3 THEN INSERT (ts, symbol, price) VALUES (n.ts, n.symbol, n.price)",
+    "WHEN NOT MATCHED THEN INSERT (symbol, ts, note) VALUES (n.symbol, n.ts, 'new')",
+]
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_merge(rng: random.Random) -> None:
+    def rows(count: int) -> list[str]:
+        keys = {(rng.randint(1, 5), rng.choice("ABC")) for _ in range(count)}
+        price = lambda: rng.choice(["NULL", str(rng.randint(0, 9)), f"{rng.randint(0, 9)}.5"])  # noqa: E731
+        return [f"('2024-01-0{day}'::TIMESTAMP, '{symbol}', {price()}" for day, symbol in sorted(keys)]
+
+    with tickstone.open(":memory:") as ours, duckdb.connect() as theirs:
+        ours.sql("""CREATE TABLE book (ts TIMESTAMP, symbol SYMBOL, price DOUBLE, note VARCHAR)
+                    TIMESTAMP(ts) SERIES BY (symbol) DEDUP UPSERT KEYS (ts, symbol)""")
+        theirs.sql("CREATE TABLE book (ts TIMESTAMP, symbol VARCHAR, price DOUBLE, note VARCHAR)")
+        kept, news = [f"{row}, 'n')" for row in rows(8)], [f"{row}, {rng.randint(1, 4)})" for row in rows(8)]
+        # DuckDB wants those without a condition last.
+        some = sorted(rng.sample(CLAUSES, rng.randint(1, 4)), key=lambda clause: " AND n." not in clause.split("THEN")[0])
+        clauses = " ".join(some)
+        source = f"(SELECT * FROM (VALUES {', '.join(news)}) AS v(ts, symbol, price, kind))"
+        on = rng.choice(["b.ts = n.ts AND b.symbol = n.symbol", "(b.symbol, b.ts) = (n.symbol, n.ts)"])
+        for database in (ours, theirs):
+            database.sql(f"INSERT INTO book VALUES {', '.join(kept)}")
+        if rng.random() < 0.5:
+            ours.seal()
+        merge = f"MERGE INTO book AS b USING {source} AS n ON {on} {clauses}"
+        for database in (ours, theirs):
+            database.sql(merge)
+        read = "SELECT ts::VARCHAR, symbol::VARCHAR, price, note FROM book ORDER BY 1, 2"
+        read_ours = "SELECT strftime(ts, '%Y-%m-%d %H:%M:%S'), symbol::VARCHAR, price, note FROM book ORDER BY 1, 2"
+        assert ours.sql(read_ours).fetchall() == theirs.sql(read).fetchall(), merge
+
+
+def test_returning() -> None:
+    with tickstone.open(":memory:") as database:
+        database.sql("CREATE TABLE t (ts TIMESTAMP, symbol SYMBOL, price DECIMAL(10, 2)) TIMESTAMP(ts)")
+        returned = database.sql("INSERT INTO t (ts, price) VALUES ('2024-01-01', 1.5), ('2024-01-02', 2) RETURNING price, symbol")
+        for _ in range(3):
+            # It has run once, however often it is read.
+            assert [(float(price), symbol) for price, symbol in returned.fetchall()] == [(1.5, None), (2.0, None)]
+            database.sql("INSERT INTO t (ts, price) VALUES ('2024-01-03', 9)")
+        assert database.sql("SELECT count(*) FROM t").fetchall() == [(5,)]
+        assert returned.filter("price > 1.6").fetchall() == [(returned.fetchall()[1][0], None)]
+        with pytest.raises(tickstone.SqlError):
+            database.sql("INSERT INTO t (ts, price) VALUES ('2024-01-01', 0) RETURNING 1 / price")
+        with database.transaction() as transaction:
+            inside = transaction.sql("INSERT INTO t (ts, price) VALUES ('2024-01-05', 3) RETURNING count(*)")
+            assert inside.fetchall() == [(1,)]
+        assert database.sql("SELECT count(*) FROM t").fetchall() == [(6,)]
 
 
 def test_what_is_refused() -> None:

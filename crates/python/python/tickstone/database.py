@@ -31,6 +31,9 @@ __all__ = ["Database", "FileReport", "ImportProgress", "ImportReport", "RemoteDa
 SyncPolicy: TypeAlias = Literal["always", "interval", "never"]
 PartitionBy: TypeAlias = Literal["hour", "day", "week", "month", "year", "none"]
 Frames: TypeAlias = Mapping[str, _tickstone.Frame]
+
+#: What a statement reads that gives again what an INSERT … RETURNING gave.
+_RETURNED = "__returned"
 Session: TypeAlias = _tickstone.Session | _tickstone.RemoteSession
 Statement: TypeAlias = _tickstone.Statement | _tickstone.RemoteStatement
 Query: TypeAlias = _tickstone.Query | _tickstone.RemoteQuery | _tickstone.Batch
@@ -266,6 +269,11 @@ class Database:
         seen = self._frames(last, scope, frames)
         if last.is_query():
             return _Prepared(self, query, last.query(seen), params, seen)
+        if last.returns_rows():
+            # Its rows may be read again, and it must not run again.
+            rows_of = _Prepared(self, query, last.query(seen), params, seen)
+            returned = _tickstone.Frame(_RETURNED, as_stream(rows_of))
+            return self._run(session, f'SELECT * FROM "{_RETURNED}"', None, None, {_RETURNED: returned})
         rows = last.run(seen)
         return Relation(self, query, None, -1 if rows is None else rows)
 

@@ -210,8 +210,13 @@ impl RemoteStatement {
         match &self.asked.statement {
             // Only the server knows what was prepared.
             Parsed::Execute { .. } => py.detach(|| Ok(!self.asked.schema(cell, &[])?.fields().is_empty())),
-            other => Ok(other.gives_rows()),
+            other => Ok(other.only_reads()),
         }
+    }
+
+    /// Whether it changes rows and gives them, so that it must be run at once, and once.
+    fn returns_rows(&self) -> bool {
+        self.asked.statement.returns_rows()
     }
 
     /// The names it reads rows from. Which of them the server has is asked where one is a frame here.

@@ -8,7 +8,7 @@ use super::marker::place;
 use super::{ChangeRows, Position, SqlError, Statement};
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SelectItem, SetExpr,
-    TableFactor, TableWithJoins, UpdateTableFromKind,
+    TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -62,8 +62,35 @@ fn changed(
     Ok(ChangeRows { table, columns, joined, query })
 }
 
+/// The query for what RETURNING asks of rows of a table that stand in `rows`.
+///
+/// # Errors
+/// None but a defect.
+pub(crate) fn returning_query(items: Vec<SelectItem>, table: &str, rows: &str) -> Result<Box<Query>> {
+    let mut query = template(Position::default())?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let quoted = |name: &str| Ident::with_quote('"', name);
+        let alias = TableAlias { explicit: true, name: quoted(table), columns: Vec::new(), at: None };
+        let relation = TableFactor::Table {
+            name: vec![quoted(rows)].into(),
+            alias: Some(alias),
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+        select.projection = items;
+        select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
+    }
+    Ok(query)
+}
+
 /// A query of one SELECT to be filled.
-fn template(position: Position) -> Result<Box<Query>> {
+pub(super) fn template(position: Position) -> Result<Box<Query>> {
     let mut parser = Parser::new(&GenericDialect {})
         .try_with_sql("SELECT 1")
         .map_err(|error| parser_error(error, position))?;
@@ -71,7 +98,7 @@ fn template(position: Position) -> Result<Box<Query>> {
 }
 
 /// The name of the table, and what its columns are qualified with.
-fn target_name(target: &TableWithJoins, position: Position) -> Result<(String, Ident)> {
+pub(super) fn target_name(target: &TableWithJoins, position: Position) -> Result<(String, Ident)> {
     let wrong = || SqlError::new("expected the name of a table", position);
     let TableFactor::Table { name, alias, args: None, .. } = &target.relation else { return Err(wrong()) };
     if !target.joins.is_empty() {
@@ -84,7 +111,7 @@ fn target_name(target: &TableWithJoins, position: Position) -> Result<(String, I
 }
 
 /// The column that an assignment gives a value, and where it stands.
-fn assigned(assignment: &Assignment, position: Position) -> Result<(String, Position)> {
+pub(super) fn assigned(assignment: &Assignment, position: Position) -> Result<(String, Position)> {
     let name = match &assignment.target {
         AssignmentTarget::ColumnName(name) => last_ident(name),
         AssignmentTarget::Tuple(_) => None,
@@ -93,6 +120,6 @@ fn assigned(assignment: &Assignment, position: Position) -> Result<(String, Posi
         .ok_or_else(|| SqlError::new("SET takes column = value, …", position))
 }
 
-fn last_ident(name: &ObjectName) -> Option<&Ident> {
+pub(super) fn last_ident(name: &ObjectName) -> Option<&Ident> {
     name.0.last().and_then(|part| part.as_ident())
 }

@@ -38,6 +38,7 @@ mod limits;
 mod listed;
 pub(crate) mod marker;
 pub(crate) mod materialized;
+mod merge;
 mod names;
 mod outside;
 pub(crate) mod pivot;
@@ -66,6 +67,7 @@ pub use crate::error::{Position, SqlError};
 pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub(crate) use callable::is_callable;
 pub use calls::{Callable, CallableKind};
+pub(crate) use change::returning_query;
 pub(crate) use files::{FileCall, OptionValue, place_files};
 pub use names::resolve_names;
 pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
@@ -73,7 +75,7 @@ pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{
     AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Inspect,
-    Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,
+    MergeRows, MergedClause, Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,
 };
 pub use view::{FoundView, expand_views};
 pub(crate) use view::{VIEW_DEPTH_MAX, has_name, in_order_of, order_by, query_of_view, within_times};
@@ -213,7 +215,6 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
 
 /// Everything that the parser reads once our clauses are out.
 fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
-    refuse_unsupported(tokens)?;
     let (mut cut, clauses) = clause::cut(tokens).map_err(|e| advice::advise(e, tokens))?;
     join_words(&mut cut.tokens);
     let length = cut.tokens.len();
@@ -237,6 +238,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
         ast::Statement::Delete(delete) => change::delete(delete, start(tokens)),
         ast::Statement::Update(update) => change::update(update, start(tokens)),
+        ast::Statement::Merge(of) => merge::merge(of, start(tokens)),
         ast::Statement::Explain { ref statement, .. } if !matches!(**statement, ast::Statement::Query(_)) => {
             let error = SqlError::new("EXPLAIN is of a query, and this is none", start(tokens));
             Err(error.hint("EXPLAIN the SELECT that it reads"))
@@ -270,14 +272,6 @@ fn instead(tokens: &Tokens) -> &'static str {
 /// Where a statement begins.
 fn start(tokens: &Tokens) -> Position {
     Cursor::new(&tokens.tokens, 0, tokens.end).position()
-}
-
-fn refuse_unsupported(tokens: &Tokens) -> Result<(), SqlError> {
-    let cursor = Cursor::new(&tokens.tokens, 0, tokens.end);
-    if cursor.words(&["MERGE"]) {
-        return Err(SqlError::new("MERGE is not supported yet", cursor.position()));
-    }
-    Ok(())
 }
 
 /// Makes words that the parser does not know in this order such that it does.

@@ -42,6 +42,12 @@ pub fn resolve_names(
         Statement::CreateView(view) => names.resolve(view.query.as_mut()),
         Statement::CopyTo { source: CopySource::Query(query), .. } => names.resolve(query.as_mut()),
         Statement::Change(change) => names.resolve(change.query.as_mut()),
+        Statement::Merge(merge) => {
+            if let Some((spelling, _)) = catalog(&merge.table) {
+                super::merge::spell(merge, &spelling);
+            }
+            names.resolve(merge.query.as_mut())
+        }
         Statement::Subscribe(subscribe) => names.resolve(subscribe.query.as_mut()),
         Statement::Replay(replay) => names.resolve(replay.query.as_mut()),
         Statement::Inspect(inspect) => names.resolve(inspect.query.as_mut()),

@@ -18,11 +18,17 @@ pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return Err(cursor.expected("a statement"));
     }
     let tokens = Tokens { tokens: cursor.rest().to_vec(), end: cursor.end() };
-    match super::statement(&tokens, "")? {
-        statement @ (Statement::Query(_) | Statement::Insert(_) | Statement::Change(_)) => {
-            Ok(Statement::Prepare { name, statement: Box::new(statement) })
-        }
-        _ => Err(SqlError::new("PREPARE takes a query, an INSERT, an UPDATE or a DELETE", place)),
+    let statement = super::statement(&tokens, "")?;
+    if statement.returns_rows() {
+        let error = SqlError::new("PREPARE takes no INSERT … RETURNING", place);
+        return Err(error.hint("leave RETURNING out, or have the driver prepare the statement"));
+    }
+    match statement {
+        statement @ (Statement::Query(_)
+        | Statement::Insert(_)
+        | Statement::Change(_)
+        | Statement::Merge(_)) => Ok(Statement::Prepare { name, statement: Box::new(statement) }),
+        _ => Err(SqlError::new("PREPARE takes a query, an INSERT, an UPDATE, a DELETE or a MERGE", place)),
     }
 }
 

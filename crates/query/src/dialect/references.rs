@@ -19,6 +19,7 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
         Statement::CreateView(view) => walk(&view.query, &mut names),
         Statement::CopyTo { source: CopySource::Query(query), .. } => walk(query, &mut names),
         Statement::Change(change) => walk(&change.query, &mut names),
+        Statement::Merge(merge) => walk(&merge.query, &mut names),
         Statement::Subscribe(subscribe) => walk(&subscribe.query, &mut names),
         Statement::Replay(replay) => walk(&replay.query, &mut names),
         Statement::Inspect(inspect) => walk(&inspect.query, &mut names),

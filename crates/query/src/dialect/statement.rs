@@ -92,6 +92,8 @@ pub enum Statement {
     },
     /// DELETE FROM t …, UPDATE t SET ….
     Change(Box<ChangeRows>),
+    /// MERGE INTO t USING source ON condition WHEN ….
+    Merge(Box<MergeRows>),
     /// TRUNCATE [TABLE] t, ….
     Truncate {
         /// The tables, as written.
@@ -286,6 +288,7 @@ impl Statement {
             Statement::CreateView(view) => walk_mut(view.query.as_mut(), visitor),
             Statement::CopyTo { source: CopySource::Query(query), .. } => walk_mut(query.as_mut(), visitor),
             Statement::Change(change) => walk_mut(change.query.as_mut(), visitor),
+            Statement::Merge(merge) => walk_mut(merge.query.as_mut(), visitor),
             Statement::Subscribe(subscribe) => walk_mut(subscribe.query.as_mut(), visitor),
             Statement::Replay(replay) => walk_mut(replay.query.as_mut(), visitor),
             Statement::Inspect(inspect) => walk_mut(inspect.query.as_mut(), visitor),
@@ -322,6 +325,7 @@ impl Statement {
             Statement::AlterTable { .. } => "ALTER TABLE",
             Statement::Change(change) if change.columns.is_empty() => "DELETE",
             Statement::Change(_) => "UPDATE",
+            Statement::Merge(_) => "MERGE",
             Statement::Truncate { .. } => "TRUNCATE",
             Statement::Begin { .. } => "BEGIN",
             Statement::SetTransaction { .. } => "SET",
@@ -366,8 +370,19 @@ impl Statement {
         matches!(source, Some(ast::SetExpr::Values(_)))
     }
 
-    /// Whether it gives rows and changes nothing.
+    /// Whether it gives rows.
     pub fn gives_rows(&self) -> bool {
+        self.only_reads() || self.returns_rows()
+    }
+
+    /// Whether it changes rows and gives them: INSERT … RETURNING.
+    pub fn returns_rows(&self) -> bool {
+        let Statement::Insert(node) = self else { return false };
+        matches!(node.as_ref(), ast::Statement::Insert(ast::Insert { returning: Some(_), .. }))
+    }
+
+    /// Whether it gives rows and changes nothing.
+    pub fn only_reads(&self) -> bool {
         let asks = matches!(
             self,
             Statement::Query(_) | Statement::Inspect(_) | Statement::Subscribe(_) | Statement::Replay(_)
@@ -413,6 +428,7 @@ impl Statement {
                 | Statement::DropTable { .. }
                 | Statement::AlterTable { .. }
                 | Statement::Change(_)
+                | Statement::Merge(_)
                 | Statement::Truncate { .. }
                 | Statement::CopyFrom { .. }
         )
@@ -428,6 +444,7 @@ impl Statement {
                 | Statement::Insert(_)
                 | Statement::CreateTable(_)
                 | Statement::Change(_)
+                | Statement::Merge(_)
                 | Statement::CopyFrom { .. }
                 | Statement::CopyTo { .. }
                 | Statement::Subscribe(_)
@@ -506,6 +523,27 @@ pub struct ChangeRows {
     pub joined: bool,
     /// Yields the number of each row, then its new values.
     pub query: Box<ast::Query>,
+}
+
+/// Rows that are stored where they meet those of a table, or none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MergeRows {
+    /// The table, as written.
+    pub table: String,
+    /// What each clause does, in their order.
+    pub clauses: Vec<MergedClause>,
+    /// Yields the number of a row's clause, from 0, then each clause's values in turn, then the columns of the table,
+    /// and TRUE where there is a row of it.
+    pub query: Box<ast::Query>,
+}
+
+/// What MERGE does with the rows of a clause.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MergedClause {
+    /// Whether the row of the table gets new values; else there is a new row.
+    pub is_update: bool,
+    /// The columns that get its values, as written, and where. Those of a new row have no names where they go by place.
+    pub columns: Vec<(String, Position)>,
 }
 
 /// What COPY … TO writes.

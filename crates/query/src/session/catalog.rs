@@ -86,6 +86,14 @@ impl PinnedSnapshot {
         *self.frames.write().unwrap_or_else(PoisonError::into_inner) = frames;
     }
 
+    /// Adds a frame; those that were there.
+    pub(crate) fn add_frame(&self, frame: Arc<Frame>) -> Vec<Arc<Frame>> {
+        let mut frames = self.frames.write().unwrap_or_else(PoisonError::into_inner);
+        let before = frames.clone();
+        frames.push(frame);
+        before
+    }
+
     pub(crate) fn frame_names(&self) -> Vec<String> {
         let frames = self.frames.read().unwrap_or_else(PoisonError::into_inner);
         frames.iter().map(|frame| frame.name().to_string()).collect()

@@ -16,6 +16,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::sql::parser::Statement as PlannerStatement;
 use sqlparser::ast::{self, SelectItem, SetExpr, Value};
 use std::sync::Arc;
+use tickstone_engine::EngineError;
 use tickstone_model::TableSchema;
 
 /// What a statement takes and gives.
@@ -111,6 +112,20 @@ impl Session {
                 Ok(live::message_schema(&without_nulls(&self.columns_of(query).await?)))
             }
             Statement::Inspect(inspect) => Ok(inspected_schema(inspect.summarizes)),
+            Statement::Insert(insert) => {
+                let ast::Statement::Insert(insert) = insert.as_ref() else {
+                    return Ok(LogicalPlan::explain_schema());
+                };
+                let ast::TableObject::TableName(name) = &insert.table else {
+                    return Ok(LogicalPlan::explain_schema());
+                };
+                let name = name.0.last().and_then(|part| part.as_ident()).map_or("", |part| &part.value);
+                let table = self.snapshot().table(name).map(|table| Arc::clone(table.schema()));
+                let table = table.ok_or_else(|| EngineError::NoSuchTable { name: name.to_string() })?;
+                let items = insert.returning.clone().unwrap_or_default();
+                let columns = self.rows_returned(items, table.name(), table.edge(), Vec::new()).await?.0;
+                Ok(without_nulls(&columns))
+            }
             Statement::Replay(replay) => {
                 let query = ast::Statement::Query(replay.query);
                 Ok(live::message_schema(&without_nulls(&self.columns_of(query).await?)))
@@ -208,6 +223,7 @@ impl Session {
             Statement::Change(change) => {
                 Statement::Query(Box::new(ast::Statement::Query(change.query.clone())))
             }
+            Statement::Merge(merge) => Statement::Query(Box::new(ast::Statement::Query(merge.query.clone()))),
             Statement::Insert(insert) => match insert.as_ref() {
                 ast::Statement::Insert(ast::Insert { source: Some(query), .. }) => {
                     Statement::Query(Box::new(ast::Statement::Query(query.clone())))

@@ -3,7 +3,7 @@
 use super::{Outcome, Session};
 use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
-use crate::frame::FrameTable;
+use crate::frame::{Frame, FrameTable};
 use crate::in_place::FileProvider;
 use crate::plans::{
     self, KeptPlans, Known, KnownText, PlanKey, Selections, Taken, lists_that_may_merge, staying,
@@ -65,6 +65,32 @@ impl Session {
         let (plan, stream) = self.begin(statement).await?;
         let stream = self.heeded(&plan, stream);
         Ok((plan, stream))
+    }
+
+    /// What RETURNING asks of rows of a table that are not stored yet.
+    pub(crate) async fn rows_returned(
+        &mut self,
+        items: Vec<ast::SelectItem>,
+        table: &str,
+        schema: &SchemaRef,
+        rows: Vec<RecordBatch>,
+    ) -> Result<(SchemaRef, Vec<RecordBatch>, QueryProgress)> {
+        // No table is named so unless somebody means it.
+        const INSERTED: &str = "rows~inserted";
+        let query = dialect::returning_query(items, table, INSERTED)?;
+        let mut statement = Statement::Query(Box::new(ast::Statement::Query(query)));
+        let frames = self.pinned.add_frame(Arc::new(Frame::new(INSERTED, schema, rows, None, &[])?));
+        let started = async {
+            self.prepare_names(&mut statement)?;
+            match statement {
+                Statement::Query(query) => self.start(*query).await,
+                _ => Err(QueryError::request("RETURNING gives rows of a query")),
+            }
+        };
+        let started = started.await;
+        self.pinned.set_frames(frames);
+        let (plan, stream) = started?;
+        Ok((plan.schema(), stream.try_collect().await?, QueryProgress::of(&plan)))
     }
 
     fn heeded(

@@ -12,12 +12,14 @@ use crate::session::{Outcome, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use sqlparser::ast;
 use sqlparser::ast::Parens;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 use tickstone_engine::{BulkLoad, Engine, Transaction};
 use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
 
@@ -28,7 +30,7 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
     let ast::Statement::Insert(insert) = statement else {
         return Err(QueryError::request("not an INSERT statement"));
     };
-    let target = target(session, &insert)?;
+    let (target, returning) = (target(session, &insert)?, insert.returning);
     let mut source = insert.source.ok_or_else(|| QueryError::request("INSERT needs VALUES or a query"))?;
     match source.body.as_mut() {
         ast::SetExpr::Values(values) => {
@@ -50,10 +52,55 @@ pub(super) async fn run(session: &mut Session, statement: ast::Statement) -> Res
         target.check_width(&stream.schema())?;
         streams.push(stream);
     }
-    let schema = Arc::clone(&target.schema);
-    let stream = RecordBatchStreamAdapter::new(schema, futures::stream::iter(streams).flatten());
-    let rows = store(session, &target, Box::pin(stream)).await?;
-    Ok(Outcome::rows("INSERT", rows))
+    let rows = Box::pin(RecordBatchStreamAdapter::new(
+        Arc::clone(&target.schema),
+        futures::stream::iter(streams).flatten(),
+    ));
+    match returning {
+        Some(items) => store_returning(session, &target, rows, items).await,
+        None => Ok(Outcome::rows("INSERT", store(session, &target, rows).await?)),
+    }
+}
+
+/// Stores rows, and gives what is asked of them. That is found first: where it fails, nothing is stored.
+async fn store_returning(
+    session: &mut Session,
+    target: &Target,
+    rows: SendableRecordBatchStream,
+    items: Vec<ast::SelectItem>,
+) -> Result<Outcome> {
+    let begun = Instant::now();
+    let (batches, held) = collected(session, target, rows, "RETURNING").await?;
+    let inserted = batches.clone();
+    let (schema, returned, progress) =
+        session.rows_returned(items, &target.table, &target.schema, inserted).await?;
+    let whole = Target { sources: (0..target.columns.len()).map(Some).collect(), ..target.clone() };
+    let batches = futures::stream::iter(batches.into_iter().map(Ok));
+    let rows = RecordBatchStreamAdapter::new(Arc::clone(&target.schema), batches);
+    store(session, &whole, Box::pin(rows)).await?;
+    drop(held);
+    let returned = futures::stream::iter(returned.into_iter().map(Ok));
+    let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), returned));
+    Ok(Outcome::Rows { schema, stream, planning: begun.elapsed(), progress })
+}
+
+/// Rows that came, as rows of the table, and the memory that they are held in, which is claimed for `what`.
+pub(super) async fn collected(
+    session: &Session,
+    target: &Target,
+    mut stream: SendableRecordBatchStream,
+    what: &str,
+) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
+    let pool: Arc<dyn MemoryPool> = Arc::clone(&session.memory) as _;
+    let held = MemoryConsumer::new(what).register(&pool);
+    let (mut batches, mut rows) = (Vec::new(), 0);
+    while let Some(batch) = stream.try_next().await? {
+        let batch = target.rows(&batch, rows)?;
+        held.try_grow(batch.get_array_memory_size())?;
+        rows += batch.num_rows() as u64;
+        batches.push(batch);
+    }
+    Ok((batches, held))
 }
 
 /// What a literal of VALUES is, where rows that differ in it would be given one type.
@@ -154,7 +201,7 @@ fn rename_alike(items: &mut [ast::SelectItem]) {
 }
 
 /// A table and where each of its columns comes from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Target {
     table: String,
     schema: SchemaRef,

@@ -9,6 +9,7 @@ mod create;
 mod insert;
 mod inspect;
 mod materialized;
+mod merge;
 mod metrics;
 pub(crate) mod prepare;
 mod queries;
@@ -61,6 +62,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
             alter::run(session, &table, change, of_view).await
         }
         Statement::Change(change) => change::run(session, *change).await,
+        Statement::Merge(merge) => merge::run(session, *merge).await,
         Statement::Truncate { names } => truncate(session, names).await,
         Statement::Begin { read_only } => begin(session, read_only),
         Statement::SetTransaction { read_only, session: lasts } => {

@@ -3,6 +3,7 @@
 use crate::states::open;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use tickstone_engine::disk::MemoryDisk;
 use tickstone_query::{Database, DatabaseOptions, ErrorKind, Outcome, Session};
 
@@ -40,6 +41,46 @@ fn filled(database: &Database) -> Session {
     database.engine().seal(None).unwrap();
     query(database, &mut session, "INSERT INTO t VALUES ('2024-01-03T23:30:00', 'A', 99)");
     session
+}
+
+#[test]
+fn what_an_insert_returns() {
+    let database = open(&MemoryDisk::new());
+    let mut session = filled(&database);
+    let texts = |session: &mut Session, sql: &str| {
+        let format =
+            |batch: &RecordBatch| pretty_format_batches(std::slice::from_ref(batch)).unwrap().to_string();
+        let rows: Vec<String> = query(&database, session, sql).iter().map(format).collect();
+        let lines = rows.iter().flat_map(|rows| rows.lines().skip(3)).filter(|line| line.starts_with('|'));
+        lines.map(|line| line.replace([' ', '|'], "")).collect::<Vec<String>>()
+    };
+    let count = "SELECT count(*) FROM t";
+    let before = number(&database, &mut session, count);
+    for (sql, rows) in [
+        (
+            "INSERT INTO t (x, ts) VALUES (1, '2024-01-05'), (2, '2024-01-06') RETURNING x * 10, sym",
+            vec!["10.0", "20.0"],
+        ),
+        ("INSERT INTO T SELECT * FROM t WHERE x >= 230 RETURNING T.X + 1 AS y", vec!["231.0"; 3]),
+        ("INSERT INTO t SELECT * FROM t WHERE false RETURNING count(*)", vec!["0"]),
+        ("INSERT INTO t (ts) VALUES ('2024-01-07') RETURNING *", vec!["2024-01-07T00:00:00"]),
+    ] {
+        assert_eq!(texts(&mut session, sql), rows, "{sql}");
+    }
+    assert_eq!(number(&database, &mut session, count), before + 6);
+    for (sql, said) in [
+        ("INSERT INTO t (ts, x) VALUES ('2024-01-05', 0) RETURNING 1 / (x::bigint)", "division by zero"),
+        ("INSERT INTO t (ts, x) VALUES ('2024-01-05', 0) RETURNING price", "'price'"),
+        ("INSERT INTO t (ts, x) VALUES ('2024-01-05', 'much') RETURNING x", "no DOUBLE"),
+    ] {
+        let error = database.runtime().block_on(session.query(sql)).unwrap_err().to_string().to_lowercase();
+        assert!(error.contains(&said.to_lowercase()), "{sql}: {error}");
+    }
+    assert_eq!(number(&database, &mut session, count), before + 6, "what failed stored nothing");
+    query(&database, &mut session, "BEGIN");
+    assert_eq!(texts(&mut session, "INSERT INTO t (ts, x) VALUES ('2024-01-08', 7) RETURNING x"), ["7.0"]);
+    query(&database, &mut session, "ROLLBACK");
+    assert_eq!(number(&database, &mut session, count), before + 6);
 }
 
 #[test]

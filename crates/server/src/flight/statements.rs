@@ -152,6 +152,12 @@ impl Inner {
             let (tag, changed) = self.update(asked).await?;
             return Ok(Wire::done(&Head { tag: Some(tag), changed, planning_nanos: 0 }));
         }
+        let rows = asked.parameters.iter().flatten().map(RecordBatch::num_rows).sum::<usize>();
+        if asked.statement.returns_rows() && rows > 1 {
+            return Err(wrong(
+                "INSERT … RETURNING takes one row of parameters: leave RETURNING out to store several",
+            ));
+        }
         let mut bound = Bound::new(asked.statement, asked.parameters);
         let first = bound.next().inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))?;
         let first = first.ok_or_else(|| wrong("the parameters have no row to run the statement for"))?;

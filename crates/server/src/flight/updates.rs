@@ -54,7 +54,14 @@ impl Inner {
                     tag = done;
                     changed = rows.map_or(changed, |rows| Some(changed.unwrap_or(0) + rows));
                 }
-                Answer::Rows(mut rows) => while rows.next().await.transpose()?.is_some() {},
+                Answer::Rows(mut rows) => {
+                    while let Some(batch) = rows.next().await.transpose()? {
+                        // What RETURNING gives is a row for each that was stored.
+                        if kind == "INSERT" {
+                            changed = Some(changed.unwrap_or(0) + batch.num_rows() as u64);
+                        }
+                    }
+                }
             }
         }
         if together {

@@ -158,9 +158,9 @@ impl Connection {
     ) -> Result<Started, Stop> {
         let kind = statement.kind();
         let at_once =
-            self.status == Status::Open && !statement.gives_rows() && !statement.is_of_its_session();
+            self.status == Status::Open && !statement.only_reads() && !statement.is_of_its_session();
         let mut notices = self.what_is_there(&statement);
-        if at_once && kind != "INSERT" {
+        if at_once && !matches!(kind, "INSERT" | "MERGE") {
             let what = format!("{kind} is carried out at once: ROLLBACK does not take it back");
             notices.push(("WARNING", Fault::new("01000", what)));
         }
@@ -168,6 +168,10 @@ impl Connection {
         notices.into_iter().for_each(|(severity, notice)| self.channel.put(&notice.notice(severity)));
         Ok(match answer {
             Answer::Rows(rows) => {
+                if kind == "INSERT" {
+                    // Of RETURNING: how many they are shows when they are read.
+                    self.inserted += 1;
+                }
                 let kind = if kind == "EXECUTE" { "SELECT" } else { kind };
                 Started::Rows(Box::new(Reading::new(rows, kind)))
             }
@@ -177,6 +181,10 @@ impl Connection {
                     format!("INSERT 0 {rows}")
                 }
                 ("INSERT", rows) => format!("INSERT 0 {}", rows.unwrap_or(0)),
+                ("MERGE", rows) => {
+                    self.inserted += rows.unwrap_or(0);
+                    format!("MERGE {}", rows.unwrap_or(0))
+                }
                 ("TRUNCATE", _) => "TRUNCATE TABLE".to_string(),
                 ("UPDATE" | "DELETE" | "COPY", rows) => format!("{tag} {}", rows.unwrap_or(0)),
                 _ => tag,
@@ -325,6 +333,7 @@ impl Connection {
 pub(super) fn tag_of_rows(kind: &str, rows: u64) -> String {
     match kind {
         "SHOW" | "EXPLAIN" => kind.to_string(),
+        "INSERT" => format!("INSERT 0 {rows}"),
         _ => format!("{kind} {rows}"),
     }
 }

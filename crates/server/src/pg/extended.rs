@@ -217,6 +217,20 @@ impl Connection {
             return Ok(());
         };
         let text = Arc::clone(&portal.text);
+        if statement.returns_rows() {
+            // What it stores stays stored: whether its rows are as was told is found before.
+            if let Some(prepared) = portal.prepared.as_ref().filter(|_| !describes)
+                && let Some(told) = prepared.told()
+            {
+                let now = self.described(prepared).await?.rows;
+                if !now.is_some_and(|now| types::are_alike(&told, &now)) {
+                    return Err(Fault::outdated().into());
+                }
+            }
+            if self.status == Status::Idle && statement.inserts_values() {
+                self.begin_implicit().await?;
+            }
+        }
         if let Started::Rows(mut reading) = self.start(&text, &text, *statement).await? {
             if let Some(prepared) = &portal.prepared {
                 self.hold_to_what_was_told(prepared, &mut reading, describes).await?;

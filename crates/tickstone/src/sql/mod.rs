@@ -145,7 +145,7 @@ impl Runner {
     /// Runs one statement of `text` as a task, so that Ctrl-C need not wait for it: a query is left behind, and ends
     /// when it next yields; anything that writes is awaited.
     fn run_statement(&mut self, text: &str, sent: Sent) -> Result<()> {
-        let is_query = sent.statement.gives_rows();
+        let is_query = sent.statement.only_reads();
         let is_live = matches!(sent.statement, Statement::Subscribe(_) | Statement::Replay(_));
         let (mut line, mut view, runtime) = (self.line.lend(), self.view.clone(), self.line.runtime());
         let mut task = runtime.spawn(async move {

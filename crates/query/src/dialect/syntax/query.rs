@@ -96,7 +96,7 @@ impl Walk<'_> {
         }
     }
 
-    fn values(&mut self, values: &mut Values) -> Result<()> {
+    pub(super) fn values(&mut self, values: &mut Values) -> Result<()> {
         // VALUES ROW(1, 2) is VALUES (1, 2); the planner refuses VALUE.
         let Values { explicit_row: _, value_keyword: _, rows } = values;
         self.each(rows, |walk, row| {
@@ -222,7 +222,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn select_item(&mut self, item: &mut SelectItem) -> Result<()> {
+    pub(super) fn select_item(&mut self, item: &mut SelectItem) -> Result<()> {
         match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, alias: _ } => self.expr(expr),
             SelectItem::ExprWithAliases { expr: _, aliases: _ } => {

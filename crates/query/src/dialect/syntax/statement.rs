@@ -3,12 +3,12 @@
 use super::super::cursor::Result;
 use super::Walk;
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, ConflictTarget, Delete, DescribeAlias, DoUpdate, FromTable, Insert,
-    OnConflict, OnConflictAction, OnInsert, SqliteOnConflict, Statement, TableObject, Update,
-    UpdateTableFromKind,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, DescribeAlias, DoUpdate, FromTable, Insert, Merge,
+    MergeAction, MergeClause, MergeClauseKind, MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, OnConflict,
+    OnConflictAction, OnInsert, SqliteOnConflict, Statement, TableObject, Update, UpdateTableFromKind,
 };
 
-/// What does the work of RETURNING.
+/// What does the work of RETURNING in statements that change rows.
 const RETURNING: &str = "read the rows again with SELECT";
 
 impl Walk<'_> {
@@ -18,6 +18,7 @@ impl Walk<'_> {
             Statement::Insert(insert) => self.insert(insert),
             Statement::Delete(delete) => self.delete(delete),
             Statement::Update(update) => self.update(update),
+            Statement::Merge(merge) => self.merge(merge),
             Statement::Explain {
                 describe_alias,
                 analyze: _,
@@ -103,8 +104,8 @@ impl Walk<'_> {
             "leave it out: the designated timestamp says which partition a row is of",
         )?;
         self.some(on, Self::on_insert)?;
-        self.never(returning.is_some(), "RETURNING", RETURNING)?;
-        self.never(output.is_some(), "OUTPUT", RETURNING)?;
+        self.some(returning, |walk, items| walk.each(items, Self::select_item))?;
+        self.never(output.is_some(), "OUTPUT", "write RETURNING at the end")?;
         self.never(priority.is_some(), "a priority of INSERT", "leave it out")?;
         self.never(insert_alias.is_some(), "AS after VALUES", "ON CONFLICT names the new row excluded")?;
         self.never(settings.is_some(), "SETTINGS", "write SET name = value before the statement")?;
@@ -221,6 +222,67 @@ impl Walk<'_> {
         self.never(limit.is_some(), "LIMIT in UPDATE", "say in WHERE which rows change")
     }
 }
+
+impl Walk<'_> {
+    fn merge(&mut self, merge: &mut Merge) -> Result<()> {
+        let Merge { merge_token: _, optimizer_hints, into: _, table, source, on, clauses, output } = merge;
+        self.never(!optimizer_hints.is_empty(), "a hint to the optimizer", "leave it out")?;
+        self.factor(table)?;
+        self.factor(source)?;
+        self.expr(on)?;
+        self.each(clauses, Self::merge_clause)?;
+        self.never(output.is_some(), "OUTPUT", RETURNING)
+    }
+
+    fn merge_clause(&mut self, clause: &mut MergeClause) -> Result<()> {
+        let MergeClause { when_token: _, clause_kind, predicate, action } = clause;
+        match clause_kind {
+            MergeClauseKind::Matched | MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {}
+            MergeClauseKind::NotMatchedBySource => {
+                return Err(self.refused(
+                    "BY SOURCE",
+                    "write DELETE FROM t WHERE NOT EXISTS (SELECT 1 FROM source s WHERE s.key = t.key)",
+                ));
+            }
+        }
+        self.some(predicate, Self::expr)?;
+        match action {
+            MergeAction::Insert(MergeInsertExpr {
+                insert_token: _,
+                columns,
+                kind_token: _,
+                kind,
+                insert_predicate,
+            }) => {
+                columns.iter().try_for_each(|name| self.name(name))?;
+                self.never(insert_predicate.is_some(), "WHERE in INSERT", MERGE_CONDITION)?;
+                match kind {
+                    MergeInsertKind::Values(values) => self.values(values),
+                    MergeInsertKind::Row => {
+                        Err(self.refused("ROW", "write INSERT (columns) VALUES (s.a, …)"))
+                    }
+                }
+            }
+            MergeAction::Update(MergeUpdateExpr {
+                update_token: _,
+                assignments,
+                update_predicate,
+                delete_predicate,
+            }) => {
+                self.never(update_predicate.is_some(), "WHERE in UPDATE", MERGE_CONDITION)?;
+                self.never(delete_predicate.is_some(), "DELETE WHERE", MERGE_DELETE)?;
+                self.each(assignments, Self::assignment)
+            }
+            MergeAction::Delete { delete_token: _ } => Err(self.refused("DELETE", MERGE_DELETE)),
+        }
+    }
+}
+
+/// Where a condition of MERGE stands.
+const MERGE_CONDITION: &str = "write WHEN MATCHED AND condition THEN …";
+
+/// What does the work of DELETE in MERGE.
+const MERGE_DELETE: &str = "write DELETE FROM t USING source s WHERE t.key = s.key";
 
 /// What to write for rows that are stored only where there is none of their key.
 const NOTHING: &str =

@@ -37,7 +37,7 @@ pub(super) async fn own_rows(shared: &Arc<Shared>, sql: &str, limits: Limits) ->
 /// Where there are none or several, and where it would change something.
 pub(super) fn reading(sql: &str) -> Result<Statement, QueryError> {
     let (_, statement) = statement::one(dialect::parse_with_texts(sql)?)?;
-    if statement.gives_rows() && !matches!(statement.kind(), "SUBSCRIBE" | "REPLAY") {
+    if statement.only_reads() && !matches!(statement.kind(), "SUBSCRIBE" | "REPLAY") {
         Ok(statement)
     } else {
         Err(refused(statement.kind()))
