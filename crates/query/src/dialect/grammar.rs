@@ -90,6 +90,10 @@ impl Dialect for Grammar {
         true
     }
 
+    fn supports_select_expr_star(&self) -> bool {
+        true
+    }
+
     fn is_delimited_identifier_start(&self, ch: char) -> bool {
         GenericDialect.is_delimited_identifier_start(ch)
     }

@@ -8,6 +8,7 @@
 mod catalog;
 mod describe;
 mod explained;
+mod fields;
 mod pivots;
 mod prepared;
 mod query;
@@ -185,13 +186,14 @@ impl Session {
     }
 
     /// As [`Self::prepare_names`], of a statement that runs, so that what its text leaves open can be found: the values of
-    /// a PIVOT. Whether its text alone does not say what is read.
+    /// a PIVOT, the fields of a struct. Whether its text alone does not say what is read.
     ///
     /// # Errors
     /// As there, and those of finding them.
     pub(crate) async fn prepare(&mut self, statement: &mut Statement) -> Result<bool> {
         let materialized = self.expand(statement, Reading::Current)?;
         let found = self.find_values(statement).await?;
+        self.find_fields(statement).await?;
         self.resolve(statement)?;
         Ok(materialized || found)
     }

@@ -3,6 +3,7 @@
 use super::super::chains;
 use super::super::cursor::{Result, position};
 use super::Walk;
+use crate::dialect::fields::changes;
 use sqlparser::ast::{
     ConnectByKind, Cte, CteAsMaterialized, Distinct, Expr, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch,
     GroupByExpr, GroupByWithModifier, LateralView, LimitClause, LockClause, LockType, NamedWindowDefinition,
@@ -232,8 +233,15 @@ impl Walk<'_> {
                 self.name(name)?;
                 self.wildcard(options)
             }
-            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(_), _) => {
-                Err(self.refused("the fields of an expression by .*", "name the fields"))
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(expr), options) => {
+                self.expr(expr)?;
+                let changed = changes(options);
+                self.never(
+                    changed,
+                    "EXCLUDE, REPLACE and RENAME after the fields of an expression",
+                    "name the fields",
+                )?;
+                self.wildcard(options)
             }
             SelectItem::Wildcard(options) => self.wildcard(options),
         }
