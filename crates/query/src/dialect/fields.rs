@@ -96,8 +96,9 @@ impl VisitorMut for Selects<'_> {
         }
         let mut seen: Option<With> = None;
         for mut with in self.with.iter().flatten().cloned() {
-            // What it is itself in cannot be planned yet, nor be read by it.
-            with.cte_tables.retain_mut(|cte| !holds_items(&mut cte.query));
+            // What it is itself in cannot be planned yet, and it does not see what comes after that.
+            let own = with.cte_tables.iter_mut().position(|cte| holds_items(&mut cte.query));
+            with.cte_tables.truncate(own.unwrap_or(with.cte_tables.len()));
             match &mut seen {
                 Some(seen) => seen.cte_tables.append(&mut with.cte_tables),
                 None if with.cte_tables.is_empty() => {}

@@ -334,7 +334,7 @@ fn prepared_statements_take_values() {
         ("EXECUTE one ('A', 1, 2)", "a value was given for $3"),
         ("EXECUTE one ('A', 1 + 1)", "EXECUTE takes literals"),
         ("PREPARE one AS SELECT 1", "already"),
-        ("PREPARE other AS DROP TABLE t", "PREPARE takes a query, an INSERT, an UPDATE or a DELETE"),
+        ("PREPARE other AS DROP TABLE t", "PREPARE takes a query, an INSERT, an UPDATE, a DELETE or a MERGE"),
         ("EXECUTE add ('never', 'A', 1)", "never"),
         ("DEALLOCATE nothing", "there is no prepared statement"),
     ] {
