@@ -142,8 +142,8 @@ CLAUSES = [
 def test_merge(rng: random.Random) -> None:
     def rows(count: int) -> list[str]:
         keys = {(rng.randint(1, 5), rng.choice("ABC")) for _ in range(count)}
-        price = lambda: rng.choice(["NULL", str(rng.randint(0, 9)), f"{rng.randint(0, 9)}.5"])  # noqa: E731
-        return [f"('2024-01-0{day}'::TIMESTAMP, '{symbol}', {price()}" for day, symbol in sorted(keys)]
+        prices = ["NULL", *map(str, range(9)), *(f"{whole}.5" for whole in range(9))]
+        return [f"('2024-01-0{day}'::TIMESTAMP, '{symbol}', {rng.choice(prices)}" for day, symbol in sorted(keys)]
 
     with tickstone.open(":memory:") as ours, duckdb.connect() as theirs:
         ours.sql("""CREATE TABLE book (ts TIMESTAMP, symbol SYMBOL, price DOUBLE, note VARCHAR)
