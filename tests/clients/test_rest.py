@@ -49,6 +49,15 @@ def check_table(table: pa.Table) -> None:
     assert (frame["up"] == (frame["n"] % 2 == 0)).all()
 
 
+def test_rows_that_an_insert_returns(server: Any) -> None:
+    server.ask("/exec", query="CREATE TABLE returned (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)")
+    answer = server.ask("/exec", query="INSERT INTO returned VALUES ('2024-01-01', 1), ('2024-01-02', 2) RETURNING n")
+    assert answer["dataset"] == [[1], [2]] and answer["count"] == 2
+    assert server.rows("SELECT count(*) FROM returned") == [[2]]
+    assert "error" in server.ask("/exec", query="INSERT INTO returned VALUES ('2024-01-03', 0) RETURNING 1 / n")
+    assert server.rows("SELECT count(*) FROM returned") == [[2]]
+
+
 def test_rows_as_arrow(filled: Any) -> None:
     request = {"query": "SELECT * FROM t WHERE n >= $1", "params": [0]}
     headers = {"Accept": "application/vnd.apache.arrow.stream"}

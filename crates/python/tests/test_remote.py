@@ -226,6 +226,20 @@ def test_frames_go_along(remote: tickstone.Database) -> None:
     assert remote.table("trades").asof(trades_here, on=[]).fetchall()
 
 
+def test_returning(remote: tickstone.Database) -> None:
+    remote.sql("CREATE TABLE t (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)")
+    returned = remote.sql("INSERT INTO t VALUES ('2024-01-01', 1), ('2024-01-02', 2) RETURNING n * 2 AS twice")
+    for _ in range(2):
+        # It has run once, however often it is read.
+        assert returned.fetchall() == [(2,), (4,)]
+        remote.sql("INSERT INTO t VALUES ('2024-01-03', 3)")
+    assert remote.sql("INSERT INTO t VALUES ('2024-01-04', $1) RETURNING n", [7]).fetchall() == [(7,)]
+    assert remote.table("t").count() == 5
+    with pytest.raises(tickstone.SqlError):
+        remote.sql("INSERT INTO t VALUES ('2024-01-05', 0) RETURNING 1 / n")
+    assert remote.table("t").count() == 5
+
+
 def test_transactions(remote: tickstone.Database) -> None:
     remote.append("t", trades(1), create=True)
     with remote.transaction() as transaction:

@@ -31,12 +31,12 @@ __all__ = ["Database", "FileReport", "ImportProgress", "ImportReport", "RemoteDa
 SyncPolicy: TypeAlias = Literal["always", "interval", "never"]
 PartitionBy: TypeAlias = Literal["hour", "day", "week", "month", "year", "none"]
 Frames: TypeAlias = Mapping[str, _tickstone.Frame]
-
-#: What a statement reads that gives again what an INSERT … RETURNING gave.
-_RETURNED = "__returned"
 Session: TypeAlias = _tickstone.Session | _tickstone.RemoteSession
 Statement: TypeAlias = _tickstone.Statement | _tickstone.RemoteStatement
 Query: TypeAlias = _tickstone.Query | _tickstone.RemoteQuery | _tickstone.Batch
+
+#: What a statement reads that gives again what an INSERT … RETURNING gave.
+_RETURNED = "__returned"
 
 
 def open(
