@@ -1,6 +1,7 @@
 //! What is known of dictionaries of symbols: rows come with the same one again and again.
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::DataType;
 use std::collections::VecDeque;
 
 /// Something of each of the last dictionaries. They stay where they are as long as they are held.
@@ -31,6 +32,12 @@ impl<T> OfDictionaries<T> {
         self.known.push_back((ArrayRef::clone(symbols), of));
         forgotten.map(|(_, of)| of)
     }
+}
+
+/// Whether a type is that of symbols.
+pub(crate) fn is_symbol(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Dictionary(key, values)
+        if **key == DataType::UInt32 && **values == DataType::Utf8)
 }
 
 /// Whether two arrays of symbols are one.

@@ -167,6 +167,15 @@ pub(super) trait Operator: ExecutionPlan + Clone {
         Statistics::new_unknown(&self.schema())
     }
 
+    /// What is known of its rows where it yields one for each of its input.
+    fn as_many_rows(&self, inputs: &[Arc<Statistics>]) -> Statistics {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let Some(input) = inputs.first() {
+            statistics.num_rows = input.num_rows;
+        }
+        statistics
+    }
+
     /// Memory that it claims.
     fn reservation(&self, context: &TaskContext) -> MemoryReservation {
         MemoryConsumer::new(self.name()).register(context.memory_pool())

@@ -110,10 +110,6 @@ impl Operator for LateColumnsExec {
     }
 
     fn statistics(&self, inputs: &[Arc<Statistics>]) -> Statistics {
-        let mut statistics = Statistics::new_unknown(&self.schema());
-        if let Some(input) = inputs.first() {
-            statistics.num_rows = input.num_rows;
-        }
-        statistics
+        self.as_many_rows(inputs)
     }
 }

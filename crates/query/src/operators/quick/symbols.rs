@@ -1,7 +1,7 @@
 //! Expressions over one SYMBOL column are worked out once a symbol, and rows take what is found by their ids:
 //! `side = 'buy'`, `venue IN (…)`, `upper(symbol)`.
 
-use crate::arrays::dictionaries::OfDictionaries;
+use crate::arrays::dictionaries::{OfDictionaries, is_symbol};
 use crate::error::from_arrow;
 use crate::operators::below::batch_of;
 use crate::operators::expr::{InPlace, in_place};
@@ -38,11 +38,9 @@ fn only_symbol(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
     let mut columns = columns.iter();
     let (Some(column), None) = (columns.next(), columns.next()) else { return None };
     let of = schema.fields().get(column.index())?.data_type();
-    let is_symbol = matches!(of, DataType::Dictionary(key, values)
-        if **key == DataType::UInt32 && **values == DataType::Utf8);
     // Results of these types are taken by their ids without a look at each.
     let taken = expr.data_type(schema).is_ok_and(|of| of == DataType::Boolean || of.is_primitive());
-    (is_symbol && taken && !expr.is::<Column>() && !is_volatile(expr)).then_some(column.index())
+    (is_symbol(of) && taken && !expr.is::<Column>() && !is_volatile(expr)).then_some(column.index())
 }
 
 /// An expression over one column of symbols.

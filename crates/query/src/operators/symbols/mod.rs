@@ -15,9 +15,10 @@ mod ids;
 use super::below::batch_of;
 use super::exec::{Core, Operator, known, operator};
 use super::shared::Shared;
+use crate::arrays::dictionaries::is_symbol;
 use crate::settings::has_pipeline;
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, SchemaRef, UInt32Type};
+use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue, Statistics};
@@ -78,12 +79,6 @@ impl PhysicalOptimizerRule for GroupSymbolsById {
     fn schema_check(&self) -> bool {
         true
     }
-}
-
-/// Whether a type is that of symbols.
-fn is_symbol(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Dictionary(key, values)
-        if **key == DataType::UInt32 && **values == DataType::Utf8)
 }
 
 /// What takes the place of an aggregation; `None` where it groups by no symbols, or goes by their order.
@@ -188,11 +183,7 @@ impl Operator for SymbolsExec {
     }
 
     fn statistics(&self, inputs: &[Arc<Statistics>]) -> Statistics {
-        let mut statistics = Statistics::new_unknown(&self.schema());
-        if let Some(input) = inputs.first() {
-            statistics.num_rows = input.num_rows;
-        }
-        statistics
+        self.as_many_rows(inputs)
     }
 }
 
