@@ -24,6 +24,10 @@ const COLUMN: &str = "__fields_of_";
 /// # Errors
 /// None but a defect.
 pub(crate) fn fields_wanted(statement: &mut Statement, passed: usize) -> Result<Option<Box<Query>>> {
+    // Most statements have none, and nothing of them is copied.
+    if statement.walk_queries_mut(&mut AnyItem).is_continue() {
+        return Ok(None);
+    }
     let mut found = None;
     let mut look = |select: &mut Select, with: Option<With>| found = Some((select.clone(), with));
     let mut selects = Selects { passed, met: 0, with: Vec::new(), found: &mut look };
@@ -112,15 +116,18 @@ impl VisitorMut for Selects<'_> {
 
 /// Whether a query has such items, at any depth.
 fn holds_items(query: &mut Query) -> bool {
-    struct Any;
-    impl VisitorMut for Any {
-        type Break = ();
+    walk_mut(query, &mut AnyItem).is_break()
+}
 
-        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-            if has_items(select) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
+/// Breaks off at such an item.
+struct AnyItem;
+
+impl VisitorMut for AnyItem {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if has_items(select) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
-    walk_mut(query, &mut Any).is_break()
 }
 
 fn has_items(select: &mut Select) -> bool {
