@@ -13,6 +13,7 @@ MODULES = [
     "tickstone",
     "tickstone.errors",
     "tickstone.dbapi",
+    "tickstone.ibis_backend",
     "tickstone.magics",
     "tickstone.plot",
     "tickstone.sqlalchemy_dialect",
