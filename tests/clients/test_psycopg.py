@@ -523,6 +523,38 @@ def test_returning(server: Any) -> None:
         db.execute("DROP TABLE returned")
 
 
+def test_tables_of_one_session(server: Any, db: Any) -> None:
+    with connect(server) as one, connect(server) as other:
+        notices: list[str] = []
+        one.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
+        one.execute("CREATE TEMP TABLE trades (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)")
+        with one.cursor().copy("COPY trades (ts, n) FROM STDIN") as copy:
+            for n in range(4):
+                copy.write_row(("2024-08-08", n))
+        # INSERTs that come together are seen by what reads their table.
+        one.execute("INSERT INTO trades VALUES ('2024-08-09', 4); INSERT INTO trades VALUES ('2024-08-09', 5)")
+        for prepare in (False, True):
+            counted = one.execute("SELECT count(*), max(trades.n) FROM trades WHERE n >= %s", (1,), prepare=prepare)
+            assert counted.fetchone() == (5, 5)
+        assert other.execute("SELECT count(price) FROM trades").fetchone() == (5,)
+        assert db.execute("SELECT count(*) FROM pg_class WHERE relname LIKE '%~%'").fetchone() == (0,)
+        with one.transaction():
+            one.execute("INSERT INTO trades SELECT ts, n + 10 FROM trades")
+        assert one.execute("SELECT count(*) FROM trades").fetchone() == (12,)
+        with one.cursor().copy("COPY trades (n) TO STDOUT") as copy:
+            assert len(list(copy.rows())) == 12
+        with pytest.raises(errors.UndefinedColumn, match="'trades' has no column 'price'"):
+            one.execute("INSERT INTO trades (price) VALUES (1)")
+        one.execute("CREATE TEMP TABLE IF NOT EXISTS trades (x BIGINT)")
+        one.execute("DROP TABLE IF EXISTS trades, nothing_there")
+        assert ["trades" in notice for notice in notices] == [True, False], notices
+        assert one.execute("SELECT count(price) FROM trades").fetchone() == (5,)
+        one.execute("CREATE TEMP TABLE scratch (x BIGINT)")
+        one.execute("DISCARD ALL")
+        with pytest.raises(errors.UndefinedTable):
+            one.execute("SELECT * FROM scratch")
+
+
 def test_transactions(server: Any, db: Any) -> None:
     with connect(server, autocommit=False) as writer:
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tickstone_engine::Snapshot;
 use tickstone_query::designated::marked_schema;
-use tickstone_query::{Database as Engine, DatabaseOptions, FunctionKind, NullHandling, QueryError};
+use tickstone_query::{Database as Engine, DatabaseOptions, FunctionKind, NullHandling, QueryError, listed};
 
 /// An open database.
 #[pyclass(frozen, module = "tickstone._tickstone")]
@@ -102,8 +102,7 @@ impl Database {
     /// Names of the tables.
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let snapshot = self.snapshot(py)?;
-        Ok(snapshot
-            .tables()
+        Ok(listed(&snapshot)
             .filter(|table| table.schema().view().is_none())
             .map(|table| table.schema().name().to_string())
             .collect())

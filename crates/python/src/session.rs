@@ -161,7 +161,8 @@ impl Session {
 }
 
 fn append(session: &mut QuerySession, table: &str, batches: Batches) -> tickstone_query::Result<u64> {
-    let mut appender = Appender::to_table(session.database(), table, &batches.schema())?;
+    let stored = session.stored_name(table);
+    let mut appender = Appender::to_table(session.database(), &stored, &batches.schema())?;
     // All is cast before anything is added: what does not fit leaves the transaction as it was.
     let cast = batches.map(|batch| appender.cast_owned(&batch?)).collect::<Result<Vec<_>, QueryError>>()?;
     cast.iter().try_for_each(|batch| session.append(table, batch))?;

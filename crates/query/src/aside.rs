@@ -1,16 +1,19 @@
-//! Tables that take another's place once they are whole: CREATE OR REPLACE TABLE, and uploads that replace a table.
+//! Tables that are not everybody's: those that take another's place once they are whole (CREATE OR REPLACE TABLE, uploads
+//! that replace a table), and those of one session (CREATE TEMP TABLE).
 //!
-//! The rows go into a table beside it, which is dropped where they cannot be stored. What a kill leaves of such tables
-//! goes when the database is opened.
+//! Each goes when its [`Aside`] does, where it took no other's place. No list shows them. What a kill leaves of them goes
+//! when the database is opened.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tickstone_engine::{Engine, EngineError};
+use tickstone_engine::{Engine, EngineError, Snapshot, TableSnapshot};
 use tickstone_model::AlterTable;
 
 /// What the names of such tables begin with; a number follows.
 const BEGINNING: &str = "upload~";
 
-/// A table beside the one whose place it is to take.
+/// A table beside those that all sessions see.
 #[derive(Debug)]
 pub struct Aside {
     engine: Engine,
@@ -25,7 +28,7 @@ impl Aside {
         Self { engine: engine.clone(), name }
     }
 
-    /// Its name until then.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -54,7 +57,25 @@ impl Drop for Aside {
     }
 }
 
-/// Drops the tables that were to take another's place when their process ended; gives their names.
+/// Whether a name is that of a table that is not everybody's.
+pub(crate) fn is_aside(name: &str) -> bool {
+    numbered(name).is_some_and(|found| found == (0..name.len()))
+}
+
+/// The tables and views of a snapshot that are everybody's, by name: those that lists show.
+pub fn listed(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<TableSnapshot>> {
+    snapshot.tables().filter(|table| !is_aside(table.schema().name()))
+}
+
+/// The first such name within a text.
+pub(crate) fn numbered(text: &str) -> Option<Range<usize>> {
+    text.match_indices(BEGINNING).find_map(|(start, _)| {
+        let digits = text[start + BEGINNING.len()..].bytes().take_while(u8::is_ascii_digit).count();
+        (digits > 0).then(|| start..start + BEGINNING.len() + digits)
+    })
+}
+
+/// Drops the tables that were not everybody's when their process ended; gives their names.
 ///
 /// # Errors
 /// Those of dropping a table.
@@ -62,12 +83,8 @@ pub(crate) fn sweep(engine: &Engine) -> Result<Vec<String>, EngineError> {
     if engine.is_read_only() {
         return Ok(Vec::new());
     }
-    let is_left = |name: &str| {
-        let number = name.strip_prefix(BEGINNING);
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
     let snapshot = engine.snapshot();
-    let names = snapshot.tables().map(|table| table.schema().name()).filter(|name| is_left(name));
+    let names = snapshot.tables().map(|table| table.schema().name()).filter(|name| is_aside(name));
     let dropped = names.map(|name| engine.drop_table(name).map(|()| name.to_string()));
     dropped.collect()
 }

@@ -49,7 +49,7 @@ mod texts;
 mod together;
 mod wanted;
 
-pub use aside::Aside;
+pub use aside::{Aside, listed};
 pub use database::{Database, DatabaseOptions, ShownSetting};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;

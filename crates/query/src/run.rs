@@ -152,8 +152,10 @@ impl Session {
         self.pinned.renew();
         self.states.know(self.database.user_functions())?;
         self.states.begin();
-        if self.prepare(&mut statement).await? {
-            // What is stored of a view, and which values a PIVOT finds, differs from snapshot to snapshot.
+        self.name_temporaries(&mut statement)?;
+        if self.prepare(&mut statement).await? || !self.temporaries.is_empty() {
+            // What is stored of a view, and which values a PIVOT finds, differs from snapshot to snapshot; a table of the
+            // session's own is no other's.
             self.whole = None;
         }
         match statement {

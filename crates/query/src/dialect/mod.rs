@@ -57,6 +57,7 @@ mod stream;
 mod subscribe;
 mod syntax;
 mod table;
+mod temporary;
 mod using;
 mod view;
 mod walks;
@@ -79,6 +80,7 @@ pub use statement::{
     AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Inspect,
     MergeRows, MergedClause, Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,
 };
+pub(crate) use temporary::name_temporaries;
 pub use view::{FoundView, expand_views};
 pub(crate) use view::{VIEW_DEPTH_MAX, has_name, in_order_of, order_by, query_of_view, within_times};
 pub use walks::walk_statement;
@@ -121,10 +123,14 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 35] = [
+const READ_BY_HAND: [(&[&str], Read); 39] = [
     (&["PIVOT"], pivot::pivot),
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "OR", "REPLACE", "TABLE"], table::create_table),
+    (&["CREATE", "TEMP"], table::create_table),
+    (&["CREATE", "TEMPORARY"], table::create_table),
+    (&["CREATE", "OR", "REPLACE", "TEMP"], table::create_table),
+    (&["CREATE", "OR", "REPLACE", "TEMPORARY"], table::create_table),
     (&["CREATE", "STREAM"], stream::create),
     (&["ALTER", "STREAM"], stream::alter),
     (&["DROP", "STREAM"], stream::drop),

@@ -259,6 +259,7 @@ impl Statement {
                 | Statement::Deallocate { .. }
                 | Statement::Reset { .. }
                 | Statement::Discard
+                | Statement::CreateTable(CreateTable { temporary: true, .. })
         ) || self.is_of_its_connection()
     }
 
@@ -578,6 +579,8 @@ pub struct CreateTable {
     pub if_not_exists: bool,
     /// Whether it takes the place of an existing table of that name.
     pub replaces: bool,
+    /// Whether it is of this session alone.
+    pub temporary: bool,
     /// Names and types; empty where a query gives them.
     pub columns: Vec<(String, ColumnType)>,
     /// TIMESTAMP(column).

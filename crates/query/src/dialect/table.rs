@@ -5,10 +5,11 @@ use super::{CreateTable, SqlError, Statement, TableStream};
 use sqlparser::tokenizer::Token;
 use tickstone_model::{ColumnType, ModelError, PartitionBy, StreamFormat, SyncPolicy};
 
-/// CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t (…) | AS (SELECT …), then the tail clauses in any order.
+/// CREATE [OR REPLACE] [TEMP] TABLE [IF NOT EXISTS] t (…) | AS (SELECT …), then the tail clauses in any order.
 pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["CREATE"])?;
     let replaces = cursor.eat(&["OR", "REPLACE"]);
+    let temporary = cursor.eat(&["TEMP"]) || cursor.eat(&["TEMPORARY"]);
     cursor.expect(&["TABLE"])?;
     let position = cursor.position();
     let if_not_exists = cursor.eat(&["IF", "NOT", "EXISTS"]);
@@ -21,6 +22,7 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         name,
         if_not_exists,
         replaces,
+        temporary,
         columns: Vec::new(),
         timestamp: None,
         series: None,

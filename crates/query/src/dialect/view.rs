@@ -10,8 +10,8 @@ use super::table::table_names;
 use super::walks::walk_mut;
 use super::{CreateView, SqlError, Statement, parse_query};
 use sqlparser::ast::{
-    Expr, Ident, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, TableAlias, TableFactor, VisitMut,
-    VisitorMut,
+    Expr, Ident, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, TableAlias,
+    TableFactor, VisitMut, VisitorMut,
 };
 use sqlparser::tokenizer::{Location, Token};
 use std::cell::Cell;
@@ -197,8 +197,17 @@ pub struct FoundView {
     pub stored: Option<StoredView>,
 }
 
-/// Finds a view by its name in any case.
-pub(super) type Views<'a> = dyn Fn(&str) -> Option<FoundView> + 'a;
+/// What a name in FROM stands for, where that is no table of its name.
+#[derive(Debug, Clone)]
+pub(super) enum Found {
+    /// A view.
+    View(FoundView),
+    /// A table of another name.
+    Table(String),
+}
+
+/// Finds what a name stands for, in any case.
+pub(super) type Finds<'a> = dyn Fn(&str) -> Option<Found> + 'a;
 
 /// Most views that a statement may read, those that others read counted each time (`views_read_max`): their queries are
 /// read anew at each place.
@@ -208,10 +217,11 @@ const VIEWS_READ_MAX: usize = 1_000;
 ///
 /// # Errors
 /// [`SqlError`] at the view's name, where its query is none, or views are read through each other without end.
-pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> {
+pub fn expand_views(statement: &mut Statement, views: &dyn Fn(&str) -> Option<FoundView>) -> Result<()> {
     let read = Cell::new(0);
-    let as_queries = matches!(statement, Statement::Subscribe(_));
-    let mut expand = Expand { views, declared: Vec::new(), through: Vec::new(), read: &read, as_queries };
+    let find = |name: &str| views(name).map(Found::View);
+    let mut expand = Expand::new(&find, &read);
+    expand.as_queries = matches!(statement, Statement::Subscribe(_));
     if let Statement::CreateView(view) = statement {
         // What it would replace must not be read through it.
         expand.through.push(view.name.clone());
@@ -222,8 +232,9 @@ pub fn expand_views(statement: &mut Statement, views: &Views<'_>) -> Result<()> 
     }
 }
 
-struct Expand<'a> {
-    views: &'a Views<'a>,
+/// Puts what names in FROM stand for in their places; a name that WITH declares stands for itself.
+pub(super) struct Expand<'a> {
+    finds: &'a Finds<'a>,
     /// What WITH declares, around and before where the walk is.
     declared: Vec<Vec<String>>,
     /// The views whose queries the walk is in.
@@ -232,6 +243,12 @@ struct Expand<'a> {
     read: &'a Cell<usize>,
     /// Whether materialized views are their queries, as any others: a subscription hears what changes below.
     as_queries: bool,
+}
+
+impl<'a> Expand<'a> {
+    pub(super) fn new(finds: &'a Finds<'a>, read: &'a Cell<usize>) -> Self {
+        Self { finds, declared: Vec::new(), through: Vec::new(), read, as_queries: false }
+    }
 }
 
 impl Expand<'_> {
@@ -276,29 +293,32 @@ impl Expand<'_> {
             query = stored.current(query)?;
         }
         let through = self.through.iter().cloned().chain([name.clone()]).collect();
-        let mut inner = Expand {
-            views: self.views,
-            declared: Vec::new(),
-            through,
-            read: self.read,
-            as_queries: self.as_queries,
-        };
+        let mut inner = Expand { through, as_queries: self.as_queries, ..Expand::new(self.finds, self.read) };
         inner.within(query.as_mut())?;
         Ok(query)
     }
 
     fn place(&self, factor: &mut TableFactor) -> Result<()> {
         let TableFactor::Table { name, alias, args: None, sample, .. } = factor else { return Ok(()) };
-        let [part] = name.0.as_slice() else { return Ok(()) };
-        let Some(ident) = part.as_ident().filter(|ident| !self.is_declared(&ident.value)) else {
+        let [ObjectNamePart::Identifier(ident)] = name.0.as_mut_slice() else { return Ok(()) };
+        if self.is_declared(&ident.value) {
             return Ok(());
-        };
-        let Some(found) = (self.views)(&ident.value) else { return Ok(()) };
-        let subquery = self.query(ident, &found)?;
-        let name = Ident { value: found.name, quote_style: Some('"'), span: ident.span };
-        let alias = alias.take().or(Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None }));
-        let sample = sample.take();
-        *factor = TableFactor::Derived { lateral: false, subquery, alias, sample };
+        }
+        let Some(found) = (self.finds)(&ident.value) else { return Ok(()) };
+        let named = |name| TableAlias { explicit: true, name, columns: Vec::new(), at: None };
+        match found {
+            Found::View(found) => {
+                let subquery = self.query(ident, &found)?;
+                let name = Ident { value: found.name, quote_style: Some('"'), span: ident.span };
+                let alias = alias.take().or(Some(named(name)));
+                let sample = sample.take();
+                *factor = TableFactor::Derived { lateral: false, subquery, alias, sample };
+            }
+            Found::Table(value) => {
+                alias.get_or_insert_with(|| named(ident.clone()));
+                *ident = Ident { value, quote_style: Some('"'), span: ident.span };
+            }
+        }
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: all tables of a statement come from one snapshot, pinned when it begins.
 
+use crate::aside::listed;
 use crate::database::Database;
 use crate::frame::{Frame, FrameTable};
 use crate::in_place::{FileProvider, FileTable};
@@ -299,7 +300,7 @@ struct PinnedSchema {
 
 impl SchemaProvider for PinnedSchema {
     fn table_names(&self) -> Vec<String> {
-        self.pinned.get().tables().map(|table| table.schema().name().to_string()).collect()
+        listed(&self.pinned.get()).map(|table| table.schema().name().to_string()).collect()
     }
 
     // Written without `async_trait`, which costs seconds of build time an implementation.

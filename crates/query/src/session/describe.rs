@@ -52,6 +52,7 @@ impl Session {
             other => other.clone(),
         };
         let gives_rows = gives_rows && statement.gives_rows();
+        self.name_temporaries(&mut statement)?;
         let count = placeholders(&mut statement).into_iter().max().unwrap_or(0);
         let mut types: Types = (0..count).map(|place| given.get(place).cloned().flatten()).collect();
         if types.iter().any(Option::is_none) {

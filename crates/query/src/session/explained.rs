@@ -1,13 +1,17 @@
 //! What an error says beyond what planning knew: the name that was meant.
 
 use super::Session;
+use crate::aside::listed;
 use crate::error::{QueryError, nearest};
 use crate::functions::DEFINED;
 
 impl Session {
     /// The error, said better where it is about a name that is not there.
     pub(crate) fn explained(&self, error: QueryError) -> QueryError {
-        let error = self.states.functions.explained(error);
+        let mut error = self.states.functions.explained(error);
+        error.message = self.temporaries.with_names(error.message);
+        error.detail = error.detail.map(|detail| self.temporaries.with_names(detail));
+        error.hint = error.hint.map(|hint| self.temporaries.with_names(hint));
         let hinted = error.hint.as_deref().is_some_and(|hint| hint.starts_with("write "));
         let function =
             error.unknown_function().filter(|_| !hinted).and_then(|name| self.nearest_function(name));
@@ -29,8 +33,9 @@ impl Session {
 
     fn nearest_table(&self, name: &str) -> Option<String> {
         let snapshot = self.snapshot();
-        let tables = snapshot.tables().map(|table| table.schema().name());
+        let tables = listed(&snapshot).map(|table| table.schema().name());
         let frames = self.pinned.frame_names();
-        nearest(name, tables.chain(frames.iter().map(String::as_str))).map(str::to_string)
+        let own = frames.iter().map(String::as_str).chain(self.temporaries.names());
+        nearest(name, tables.chain(own)).map(str::to_string)
     }
 }

@@ -13,6 +13,7 @@ mod pivots;
 mod prepared;
 mod query;
 pub(crate) mod state;
+mod temporaries;
 mod views;
 
 pub(crate) use catalog::PinnedSnapshot;
@@ -36,6 +37,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use temporaries::Temporaries;
 use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
 use tickstone_model::SyncPolicy;
 
@@ -94,6 +96,7 @@ pub struct Session {
     /// The sync policy of commits where the session sets one; else the table's.
     pub(crate) sync: Option<SyncPolicy>,
     pub(crate) prepared: Prepared,
+    pub(crate) temporaries: Temporaries,
     pub(crate) read_only: ReadOnly,
     /// Whether statements that no transaction holds are carried out inside one all the same, at once, as long as no
     /// insert waits in it: CREATE TABLE, UPDATE, DELETE. ROLLBACK does not take them back.
@@ -133,6 +136,7 @@ impl Session {
             transaction: None,
             sync: None,
             prepared: Prepared::default(),
+            temporaries: Temporaries::default(),
             read_only: ReadOnly::default(),
             changes_at_once: false,
             memory,
@@ -196,6 +200,41 @@ impl Session {
         self.find_fields(statement).await?;
         self.resolve(statement)?;
         Ok(materialized || found)
+    }
+
+    /// Has a statement name the session's own tables as the database does.
+    ///
+    /// # Errors
+    /// Where it makes a view of one.
+    pub(crate) fn name_temporaries(&self, statement: &mut Statement) -> Result<()> {
+        if self.temporaries.is_empty() {
+            return Ok(());
+        }
+        let read = Cell::new(None);
+        let find = |name: &str| {
+            let stored = self.temporaries.stored_as(name)?;
+            read.set(Some(name.to_string()));
+            Some(stored.to_string())
+        };
+        let reads = dialect::name_temporaries(statement, &find);
+        let makes_view = matches!(statement, Statement::CreateView(_) | Statement::CreateMaterializedView(_));
+        match read.take().filter(|_| reads && makes_view) {
+            None => Ok(()),
+            Some(name) => {
+                let what = format!("a view is of all sessions, and table '{name}' of this one alone");
+                Err(QueryError::request(what).hint("CREATE TABLE without TEMP makes one that views may read"))
+            }
+        }
+    }
+
+    /// The database's name for a table: another than the session's where it is one of its own.
+    pub fn stored_name(&self, table: &str) -> String {
+        self.temporaries.stored_as(table).unwrap_or(table).to_string()
+    }
+
+    /// Whether the session alone has a table of this name.
+    pub fn has_temporary(&self, table: &str) -> bool {
+        self.temporaries.stored_as(table).is_some()
     }
 
     /// Puts views' queries and files in their places; whether the statement reads a materialized view.
@@ -272,7 +311,10 @@ impl Session {
     pub fn missing_tables(&self, statement: &Statement) -> Vec<String> {
         // Where the newest state cannot be read, the statement itself says why.
         let snapshot = self.database.snapshot().unwrap_or_else(|_| self.engine().snapshot());
-        let is_there = |name: &str| snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
+        let is_there = |name: &str| {
+            let everybodys = snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
+            everybodys || self.has_temporary(name)
+        };
         dialect::tables_read(self.executed(statement)).into_iter().filter(|name| !is_there(name)).collect()
     }
 
@@ -282,7 +324,7 @@ impl Session {
     /// Where no transaction is open, and those of [`Transaction::append`]: what was added before stays.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
         match &mut self.transaction {
-            Some(open) => Ok(open.append(table, rows)?),
+            Some(open) => Ok(open.append(self.temporaries.stored_as(table).unwrap_or(table), rows)?),
             None => Err(QueryError::request("no transaction is open").hint("BEGIN starts one")),
         }
     }
@@ -313,9 +355,10 @@ impl Session {
         self.reset();
     }
 
-    /// Has everything as when it began: settings, prepared statements, the open transaction.
+    /// Has everything as when it began: settings, prepared statements, tables of its own, the open transaction.
     pub(crate) fn discard(&mut self) {
         self.reset();
+        self.temporaries = Temporaries::default();
         self.prepared = Prepared::default();
         self.transaction = None;
     }

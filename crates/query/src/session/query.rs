@@ -77,6 +77,7 @@ impl Session {
     ) -> Result<(SchemaRef, Vec<RecordBatch>, QueryProgress)> {
         // No table is named so unless somebody means it.
         const INSERTED: &str = "rows~inserted";
+        let table = self.temporaries.name_of(table).unwrap_or(table);
         let query = dialect::returning_query(items, table, INSERTED)?;
         let mut statement = Statement::Query(Box::new(ast::Statement::Query(query)));
         let frames = self.pinned.add_frame(Arc::new(Frame::new(INSERTED, schema, rows, None, &[])?));
@@ -197,6 +198,10 @@ impl Session {
 
     /// What is known of a text, where tables, settings and functions are what they were then.
     pub(crate) fn known_text(&self, text: &str) -> Option<Arc<KnownText>> {
+        if !self.temporaries.is_empty() {
+            // A text may name one of its own tables, and is another's then.
+            return None;
+        }
         let known = self.database.plans().text(text)?;
         let same = known.catalog_version == self.snapshot().catalog_version()
             && known.settings == self.states.settings

@@ -44,6 +44,11 @@ pub(super) async fn run(
             materialized::check_unread(session, schema.name(), &from)?;
             Change::RenameColumn { from, to }
         }
+        AlterTable::Rename { .. } if session.temporaries.name_of(schema.name()).is_some() => {
+            let error =
+                QueryError::request(format!("'{name}' is a table of this session, which keeps its name"));
+            return Err(error.hint(format!("CREATE TABLE … AS SELECT * FROM {name} keeps its rows")));
+        }
         AlterTable::Rename { to } => Change::RenameTable(to),
         AlterTable::AddIndex(names) => return index(session, schema, &names, Change::AddIndex).await,
         AlterTable::DropIndex(names) => return index(session, schema, &names, Change::DropIndex).await,

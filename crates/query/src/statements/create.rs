@@ -17,6 +17,9 @@ use tickstone_model::{ColumnType, StreamSource, TableSchema, Ttl};
 const TAG: &str = "CREATE TABLE";
 
 pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Outcome> {
+    if create.temporary {
+        return temporary(session, create).await;
+    }
     if session.snapshot().table(&create.name).is_some() {
         if create.replaces {
             return replace(session, create).await;
@@ -30,6 +33,28 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
             .hint("CREATE OR REPLACE TABLE takes its place, CREATE TABLE IF NOT EXISTS keeps it"));
     }
     made(session, create).await
+}
+
+/// Makes a table that this session alone sees, until it ends: before any other of its name.
+async fn temporary(session: &mut Session, create: CreateTable) -> Result<Outcome> {
+    if create.stream.is_some() {
+        let error = QueryError::request("a table that is parsed from a stream is of all sessions");
+        return Err(error.at(create.time_position).hint("leave TEMP out"));
+    }
+    if session.has_temporary(&create.name) && !create.replaces {
+        if create.if_not_exists {
+            return Ok(Outcome::done(TAG));
+        }
+        let error = QueryError::from(EngineError::TableExists { name: create.name });
+        return Err(error.at(create.time_position).hint("CREATE OR REPLACE TEMP TABLE takes its place"));
+    }
+    let (name, aside) = (create.name.clone(), Aside::new(session.engine()));
+    // What is wrong with the name is so whatever the table is stored as.
+    TableSchema::builder(&name).column("x", ColumnType::Int64).build()?;
+    let stored = CreateTable { name: aside.name().to_string(), ..create };
+    let outcome = made(session, stored).await?;
+    session.temporaries.add(name, aside);
+    Ok(outcome)
 }
 
 /// Makes the table beside the one of its name, and puts it in its place once it is whole.

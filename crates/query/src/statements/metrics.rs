@@ -1,6 +1,7 @@
 //! SHOW METRICS and `metrics()`: counters since the database was opened, and gauges of now.
 
 use super::show::{batch, numbers, strings};
+use crate::aside::listed;
 use crate::database::Database;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -76,7 +77,7 @@ fn of_writing(database: &Database) -> Vec<Metric> {
 
 fn of_storage(database: &Database) -> Vec<Metric> {
     let snapshot = database.engine().snapshot();
-    let tables = || snapshot.tables().filter(|table| table.schema().view().is_none());
+    let tables = || listed(&snapshot).filter(|table| table.schema().view().is_none());
     let sum = |of: &dyn Fn(&TableSnapshot) -> f64| -> f64 { tables().map(|table| of(table)).sum() };
     vec![
         gauge("tables", tables().count() as f64, "tables", "tables there are"),

@@ -157,7 +157,7 @@ fn refuse_read_only(session: &Session, statement: &Statement) -> Result<()> {
     Err(QueryError::request(message).state(SqlState::ReadOnlyTransaction).hint("BEGIN READ WRITE"))
 }
 
-async fn drop_tables(session: &Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
+async fn drop_tables(session: &mut Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
     let snapshot = session.snapshot();
     for name in &names {
         if snapshot.table(name).is_some() || !if_exists {
@@ -166,7 +166,9 @@ async fn drop_tables(session: &Session, names: Vec<String>, if_exists: bool) -> 
     }
     let found = names.iter().filter_map(|name| snapshot.table(name));
     let names: Vec<String> = found.map(|table| table.schema().name().to_string()).collect();
+    let dropped = names.clone();
     session.blocking(move |engine| names.iter().try_for_each(|name| engine.drop_table(name))).await?;
+    session.temporaries.forget(&dropped);
     Ok(Outcome::done("DROP TABLE"))
 }
 

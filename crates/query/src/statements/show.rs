@@ -6,6 +6,7 @@ use super::config::config_batch;
 use super::metrics::metrics_batch;
 use super::queries::queries_batch;
 use super::streams::{StreamFunction, streams_batch};
+use crate::aside::is_aside;
 use crate::database::Database;
 use crate::designated::{is_designated, series_ordinal};
 use crate::dialect::CallableKind;
@@ -32,7 +33,8 @@ use tickstone_model::{ColumnType, MaterializedView, TableSchema};
 
 /// SHOW TABLES.
 pub(super) fn tables(session: &Session) -> Result<Outcome> {
-    shown(tables_batch(&session.snapshot())?)
+    let own = |stored: &str| session.temporaries.name_of(stored).map(str::to_string);
+    shown(tables_batch(&session.snapshot(), &own)?)
 }
 
 /// SHOW VIEWS.
@@ -287,16 +289,22 @@ fn names(schema: &TableSchema, columns: &[usize]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Rows of `tables()` and SHOW TABLES.
-fn tables_batch(snapshot: &Snapshot) -> PlanResult<RecordBatch> {
-    let tables: Vec<&Arc<TableSnapshot>> =
-        snapshot.tables().filter(|table| table.schema().view().is_none()).collect();
+/// Rows of `tables()` and SHOW TABLES; of tables that are not everybody's those that `own` has a name for.
+fn tables_batch(snapshot: &Snapshot, own: &dyn Fn(&str) -> Option<String>) -> PlanResult<RecordBatch> {
+    let named = |table: &Arc<TableSnapshot>| match table.schema().name() {
+        name if is_aside(name) => own(name),
+        name => Some(name.to_string()),
+    };
+    let tables = snapshot.tables().filter(|table| table.schema().view().is_none());
+    let mut tables: Vec<_> = tables.filter_map(|table| Some((named(table)?, table))).collect();
+    tables.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let (names_shown, tables): (Vec<String>, Vec<&Arc<TableSnapshot>>) = tables.into_iter().unzip();
     let each = || tables.iter().map(|table| table.schema());
     let series = each().map(|schema| Some(names(schema, schema.series())).filter(|of| !of.is_empty()));
     let timestamps =
         each().map(|schema| schema.timestamp().map(|index| schema.columns()[index].name.as_str()));
     batch(vec![
-        ("table", strings(each().map(|schema| Some(schema.name())))),
+        ("table", strings(names_shown.iter().map(|name| Some(name.as_str())))),
         ("timestamp", strings(timestamps)),
         ("series", strings(series)),
         ("partition_by", strings(each().map(|schema| Some(schema.partition_by().name())))),
@@ -405,7 +413,7 @@ impl TableFunctionImpl for ShowFunction {
             _ => plan_err!("this function takes the name of a table in quotes"),
         };
         let batch = match self.kind {
-            Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot)?,
+            Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot, &|_| None)?,
             Kind::Views if args.exprs().is_empty() => views_batch(&snapshot, self.pinned.database())?,
             Kind::Streams if args.exprs().is_empty() => streams_batch(self.pinned.database())?,
             Kind::Queries if args.exprs().is_empty() => queries_batch(self.pinned.database())?,

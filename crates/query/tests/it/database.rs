@@ -2,7 +2,7 @@
 
 use crate::states::open;
 use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use tickstone_engine::disk::MemoryDisk;
 use tickstone_query::{Database, DatabaseOptions, ErrorKind, Outcome, Session};
@@ -81,6 +81,105 @@ fn what_an_insert_returns() {
     assert_eq!(texts(&mut session, "INSERT INTO t (ts, x) VALUES ('2024-01-08', 7) RETURNING x"), ["7.0"]);
     query(&database, &mut session, "ROLLBACK");
     assert_eq!(number(&database, &mut session, count), before + 6);
+}
+
+#[test]
+fn tables_of_one_session() {
+    let database = open(&MemoryDisk::new());
+    let (mut one, mut other) = (filled(&database), database.session());
+    let count = "SELECT count(*) FROM mine";
+    query(&database, &mut one, "CREATE TEMP TABLE mine AS SELECT * FROM t WHERE sym = 'A'");
+    for _ in 0..3 {
+        assert_eq!(number(&database, &mut one, count), 73);
+    }
+    // Nobody else has it, and another's of its name is another: by texts that both know.
+    let missing = database.runtime().block_on(other.query(count)).unwrap_err().to_string();
+    assert!(missing.contains("mine"), "{missing}");
+    query(&database, &mut other, "CREATE TEMPORARY TABLE MINE (x DOUBLE, n BIGINT)");
+    for _ in 0..3 {
+        assert_eq!(number(&database, &mut other, count), 0);
+        assert_eq!(number(&database, &mut one, count), 73);
+    }
+    // It comes before a table of its name.
+    let all = number(&database, &mut other, "SELECT count(*) FROM t");
+    for _ in 0..3 {
+        query(
+            &database,
+            &mut one,
+            "CREATE OR REPLACE TEMP TABLE t AS SELECT ts, x, 'C' AS sym FROM mine LIMIT 5",
+        );
+        assert_eq!(number(&database, &mut one, "SELECT count(*) FROM t"), 5);
+        assert_eq!(number(&database, &mut other, "SELECT count(*) FROM t"), all);
+    }
+    query(&database, &mut one, "UPDATE T SET x = x + 1 WHERE t.x >= 0");
+    query(&database, &mut one, "DELETE FROM t WHERE x = 1");
+    query(&database, &mut one, "INSERT INTO t (ts, x) VALUES ('2024-01-01', 7)");
+    query(&database, &mut one, "CHECKPOINT t");
+    assert_eq!(number(&database, &mut one, "SELECT count(*) FROM t WHERE x > 1"), 5);
+    query(&database, &mut one, "DROP TABLE t");
+    assert_eq!(number(&database, &mut one, "SELECT count(*) FROM t"), all);
+    let error = |session: &mut Session, sql: &str| {
+        database.runtime().block_on(session.query(sql)).unwrap_err().to_string()
+    };
+    for (sql, said) in [
+        ("CREATE TEMP TABLE mine (x DOUBLE)", "table 'mine' already exists"),
+        ("CREATE TEMPORARY TABLE Mine (x DOUBLE)", "already exists"),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT ts, count(*) AS n FROM mine SAMPLE BY 1h",
+            "a view is of all sessions, and table 'mine' of this one alone",
+        ),
+        ("ALTER TABLE mine RENAME TO yours", "'mine' is a table of this session"),
+        (
+            "CREATE VIEW v AS SELECT * FROM mine",
+            "a view is of all sessions, and table 'mine' of this one alone",
+        ),
+        ("INSERT INTO mine (y) VALUES (1)", "'mine' has no column 'y'"),
+        ("SELECT * FROM mina", "did you mean 'mine'?"),
+    ] {
+        let error = error(&mut one, sql);
+        assert!(error.contains(said), "{sql}: {error}");
+    }
+    let shown = query(&database, &mut one, "SHOW TABLES");
+    assert_eq!(shown[0].column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["mine", "t"]);
+    // A view reads what everybody has, whatever its reader calls its own; so does a name of WITH.
+    query(&database, &mut other, "CREATE VIEW all_rows AS SELECT * FROM t");
+    query(&database, &mut one, "CREATE TEMP TABLE t AS SELECT * FROM mine WHERE x > 3 ORDER BY ts LIMIT 3");
+    assert_eq!(number(&database, &mut one, "SELECT count(*) FROM all_rows"), all);
+    assert_eq!(number(&database, &mut one, "WITH t AS (SELECT 1 AS a) SELECT count(*) FROM t"), 1);
+    assert_eq!(number(&database, &mut one, "WITH t AS (SELECT * FROM t LIMIT 2) SELECT count(*) FROM t"), 2);
+    for (sql, expected) in [
+        ("SELECT count(T.x) FROM T", 3),
+        ("SELECT count(*) FROM (SELECT t.* FROM t ASOF JOIN mine ON (sym))", 3),
+        ("SELECT count(*) FROM t AS a WHERE a.x IN (SELECT mine.x FROM mine)", 3),
+        ("SELECT count(*) FROM (SELECT ts, count(*) FROM t SAMPLE BY 1000d)", 1),
+        ("INSERT INTO t (ts, sym) VALUES ('2024-01-01', 'A') RETURNING CAST(t.x IS NULL AS BIGINT)", 1),
+    ] {
+        assert_eq!(number(&database, &mut one, sql), expected, "{sql}");
+    }
+    query(&database, &mut one, "ALTER TABLE t ADD COLUMN note VARCHAR");
+    query(&database, &mut one, "PREPARE p AS SELECT count(*) FROM t WHERE note IS NULL");
+    assert_eq!(number(&database, &mut one, "EXECUTE p"), 4);
+    let described = database.runtime().block_on(async {
+        let statement = one.parse("SELECT note, t.x FROM t WHERE x > $1").unwrap().remove(0);
+        one.describe(&statement, &[]).await.unwrap()
+    });
+    assert_eq!(described.rows.unwrap().field(0).name(), "note");
+    assert_eq!(described.parameters, [DataType::Float64]);
+    query(&database, &mut one, "ALTER TABLE t DROP PARTITION WHERE ts < '2030-01-01'");
+    assert_eq!(number(&database, &mut one, "SELECT count(*) FROM t"), 0);
+    query(&database, &mut one, "TRUNCATE TABLE t");
+    query(&database, &mut one, "DROP TABLE t, mine");
+    assert_eq!(number(&database, &mut one, "SELECT count(*) FROM t"), all);
+    query(&database, &mut one, "CREATE TEMP TABLE mine AS SELECT * FROM t");
+    query(&database, &mut other, "DROP VIEW all_rows");
+    // They go with their sessions, and with DISCARD ALL.
+    let tables = || database.engine().snapshot().tables().count();
+    assert_eq!(tables(), 3);
+    query(&database, &mut other, "DISCARD ALL");
+    assert_eq!(tables(), 2);
+    drop(one);
+    assert_eq!(tables(), 1);
+    assert_eq!(number(&database, &mut other, "SELECT count(*) FROM t"), all);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tickstone_engine::TableSnapshot;
 use tickstone_query::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
 use tickstone_query::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tickstone_query::designated::marked_schema;
-use tickstone_query::{QueryError, type_name};
+use tickstone_query::{QueryError, listed, type_name};
 use tonic::Status;
 
 /// The one catalog.
@@ -110,7 +110,7 @@ async fn tables(inner: &Inner, command: CommandGetTables) -> Result<RecordBatch,
     let with_columns = command.include_schema;
     let mut tables = command.into_builder();
     let snapshot = inner.shared.database.snapshot().map_err(|error| status(&error))?;
-    for table in snapshot.tables() {
+    for table in listed(&snapshot) {
         let schema = table.schema();
         let kind = if schema.view().is_some() { VIEW } else { TABLE };
         let columns = match (with_columns, schema.view()) {

@@ -27,6 +27,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tickstone_client::protocol::StatementTicket;
 use tickstone_query::arrow::datatypes::Schema;
+use tickstone_query::listed;
 use tokio::sync::watch;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
@@ -258,7 +259,7 @@ impl FlightService for Flight {
             return Err(not_supported("criteria of flights"));
         }
         let snapshot = self.shared().database.engine().snapshot();
-        let names: Vec<String> = snapshot.tables().map(|table| table.schema().name().to_string()).collect();
+        let names: Vec<String> = listed(&snapshot).map(|table| table.schema().name().to_string()).collect();
         let flight = self.clone();
         let infos = stream::iter(names).then(move |name| {
             let flight = flight.clone();

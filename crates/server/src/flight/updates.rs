@@ -26,7 +26,7 @@ impl Inner {
     pub(super) async fn update(&self, asked: Asked) -> Result<Updated, Status> {
         let done = match &asked.parameters {
             Some(batches) if batches.iter().map(RecordBatch::num_rows).sum::<usize>() > 1 => {
-                match self.append_of(&asked, batches) {
+                match self.append_of(&asked, batches).await {
                     Some(append) => self.append_rows(append, &asked.within).await,
                     None => self.update_each(&asked).await,
                 }
@@ -79,8 +79,9 @@ impl Inner {
 
     /// What rows of parameters are appended to, where a statement inserts just them: `INSERT INTO t (…) VALUES ($1,
     /// …)`.
-    fn append_of(&self, asked: &Asked, batches: &[RecordBatch]) -> Option<(String, Vec<RecordBatch>)> {
+    async fn append_of(&self, asked: &Asked, batches: &[RecordBatch]) -> Option<(String, Vec<RecordBatch>)> {
         let (table, columns) = plain_insert(&asked.statement)?;
+        let table = asked.within.conversation().with(|session| session.stored_name(&table)).await;
         let there = self.shared.database.engine().snapshot();
         let there = there.table(&table)?.schema();
         let all = || there.columns().iter().map(|column| column.name.clone()).collect();

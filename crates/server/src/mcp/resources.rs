@@ -7,6 +7,7 @@ use super::version::Era;
 use crate::shared::Shared;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use tickstone_query::listed;
 
 const SCHEMA: &str = "tickstone://schema";
 const DOCS: &str = "tickstone://docs/";
@@ -87,8 +88,8 @@ async fn schema(shared: &Arc<Shared>, uri: &str) -> Result<Option<String>, Failu
         return Ok(snapshot.table(&name).map(|table| format!("{};\n", ddl::statement(table.schema()))));
     }
     let bytes_max = shared.settings.bytes("mcp_answer_bytes_max");
-    let (mut text, tables) = (String::new(), snapshot.tables().count());
-    for (place, table) in snapshot.tables().enumerate() {
+    let (mut text, tables) = (String::new(), listed(&snapshot).count());
+    for (place, table) in listed(&snapshot).enumerate() {
         let statement = ddl::statement(table.schema());
         if text.len() + statement.len() > bytes_max {
             let left = tables - place;

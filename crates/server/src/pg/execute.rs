@@ -126,6 +126,7 @@ impl Connection {
             Statement::CloseCursor { name } => self.close_cursor(name),
             Statement::CopyFrom { table, columns, end: CopyEnd::Client, options } => {
                 let format = Format::of_options(&options, true)?;
+                let table = self.conversation.with(|session| session.stored_name(&table)).await;
                 Ok(Started::CopyIn(Box::new(CopyIn { table, columns, format })))
             }
             Statement::CopyTo { source, end: CopyEnd::Client, options } => {
@@ -157,9 +158,9 @@ impl Connection {
         statement: Statement,
     ) -> Result<Started, Stop> {
         let kind = statement.kind();
-        let at_once =
-            self.status == Status::Open && !statement.only_reads() && !statement.is_of_its_session();
-        let mut notices = self.what_is_there(&statement);
+        let is_of_session = statement.is_of_its_session() && kind != "CREATE TABLE";
+        let at_once = self.status == Status::Open && !statement.only_reads() && !is_of_session;
+        let mut notices = self.what_is_there(&statement).await;
         if at_once && !matches!(kind, "INSERT" | "MERGE") {
             let what = format!("{kind} is carried out at once: ROLLBACK does not take it back");
             notices.push(("WARNING", Fault::new("01000", what)));
@@ -193,22 +194,34 @@ impl Connection {
     }
 
     /// What IF EXISTS and IF NOT EXISTS pass over.
-    fn what_is_there(&self, statement: &Statement) -> Vec<(&'static str, Fault)> {
+    async fn what_is_there(&self, statement: &Statement) -> Vec<(&'static str, Fault)> {
         let snapshot = self.shared.database.engine().snapshot();
         let is_there = |name: &str| snapshot.table(name).is_some();
+        let own = match statement {
+            Statement::DropTable { names, .. } => names.as_slice(),
+            Statement::CreateTable(CreateTable { name, temporary: true, .. }) => std::slice::from_ref(name),
+            _ => &[],
+        };
+        let is_own = |session: &mut Session| own.iter().map(|name| session.has_temporary(name)).collect();
+        let is_own: Vec<bool> =
+            if own.is_empty() { Vec::new() } else { self.conversation.with(is_own).await };
         let there_already =
             |name: &str| ("NOTICE", Fault::new("42P07", format!("'{name}' is there already, passed over")));
         match statement {
             Statement::DropTable { names, if_exists: true }
             | Statement::DropView { names, if_exists: true, .. } => {
-                let missing = names.iter().filter(|name| !is_there(name));
+                let is_own = |place: usize| is_own.get(place).is_some_and(|own| *own);
+                let missing =
+                    names.iter().enumerate().filter(|(place, name)| !is_own(*place) && !is_there(name));
                 let notice = |name| Fault::new("00000", format!("'{name}' does not exist, passed over"));
-                missing.map(|name| ("NOTICE", notice(name))).collect()
+                missing.map(|(_, name)| ("NOTICE", notice(name))).collect()
             }
-            Statement::CreateTable(CreateTable { name, if_not_exists: true, .. })
-            | Statement::CreateView(CreateView { name, if_not_exists: true, .. })
-                if is_there(name) =>
+            Statement::CreateTable(CreateTable { name, if_not_exists: true, temporary, .. })
+                if if *temporary { is_own == [true] } else { is_there(name) } =>
             {
+                vec![there_already(name)]
+            }
+            Statement::CreateView(CreateView { name, if_not_exists: true, .. }) if is_there(name) => {
                 vec![there_already(name)]
             }
             Statement::CreateMaterializedView(view) if view.if_not_exists && is_there(&view.name) => {

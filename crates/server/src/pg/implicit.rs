@@ -83,11 +83,11 @@ impl Visitor for Reads<'_> {
             TableFactor::Table { name, args: None, .. } => {
                 // What is no table is a name of the query itself, or missing.
                 let name = name.0.last().and_then(|part| part.as_ident());
-                let table = name.and_then(|name| self.snapshot.table(&name.value));
-                table.is_none_or(|table| {
-                    let (schema, into) = (table.schema(), self.inserted_into);
-                    schema.view().is_none()
-                        && !into.iter().any(|into| into.eq_ignore_ascii_case(schema.name()))
+                name.is_none_or(|name| {
+                    let holds_rows =
+                        self.inserted_into.iter().any(|into| into.eq_ignore_ascii_case(&name.value));
+                    let table = self.snapshot.table(&name.value);
+                    !holds_rows && table.is_none_or(|table| table.schema().view().is_none())
                 })
             }
             _ => false,

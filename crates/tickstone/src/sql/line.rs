@@ -3,7 +3,7 @@
 use super::remote::Remote;
 use std::sync::Arc;
 use tickstone_query::dialect::Statement;
-use tickstone_query::{Database, Outcome, QueryError, Session};
+use tickstone_query::{Database, Outcome, QueryError, Session, listed};
 use tokio::runtime::Handle;
 
 /// One line of statements, until it is dropped.
@@ -95,7 +95,7 @@ impl Line {
                     let columns = schema.columns().iter().map(|column| column.name.clone());
                     columns.chain([schema.name().to_string()]).collect::<Vec<_>>()
                 };
-                snapshot.tables().flat_map(|table| of(table.schema())).collect()
+                listed(&snapshot).flat_map(|table| of(table.schema())).collect()
             }
             Line::There(remote) => remote.names(),
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tickstone_engine::TableSnapshot;
 use tickstone_model::format_nanos;
-use tickstone_query::QueryError;
+use tickstone_query::{QueryError, listed};
 
 /// Rows of `sample_rows`, unless it says.
 const SAMPLE_ROWS: usize = 10;
@@ -21,7 +21,7 @@ const DESCRIBED_SYMBOLS: usize = 10;
 /// `list_tables`.
 pub(super) async fn list(call: &Call<'_>) -> Result<Told, QueryError> {
     let snapshot = snapshot(call.shared).await?;
-    let matching = || snapshot.tables().filter(|table| call.arguments.matches(&[table.schema().name()]));
+    let matching = || listed(&snapshot).filter(|table| call.arguments.matches(&[table.schema().name()]));
     let count = matching().count();
     let mut bytes = 0;
     let fitting = matching().take(call.limits.rows).map(|table| summary(table)).take_while(|table| {

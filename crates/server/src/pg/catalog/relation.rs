@@ -9,6 +9,7 @@ use super::types;
 use std::collections::HashMap;
 use tickstone_engine::{Snapshot, TableSnapshot};
 use tickstone_query::arrow::datatypes::{DataType, Schema};
+use tickstone_query::listed;
 
 /// The schemas, and their numbers.
 pub(super) const PG_CATALOG: u32 = 11;
@@ -182,7 +183,7 @@ pub(super) struct Relations {
 
 impl Relations {
     pub(super) fn of(snapshot: &Snapshot, derived: &Derived) -> Self {
-        let users = snapshot.tables().map(|table| of_table(table, snapshot, derived));
+        let users = listed(snapshot).map(|table| of_table(table, snapshot, derived));
         let all: Vec<Relation> = users.chain(system()).collect();
         let places = || all.iter().enumerate();
         let by_oid = places().map(|(place, relation)| (relation.oid, place)).collect();
