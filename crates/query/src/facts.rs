@@ -237,6 +237,7 @@ const NODES: &[Node] = &[
     kept("NumberedExec"),
     passing("OnceExec"),
     tireless(kept("PairGroupsExec")),
+    tireless(kept("PartialGroupsExec")),
     tireless(kept("PartitionAggregatesExec")),
     kept("PiecesExec"),
     tireless(kept("RadixSortExec")),

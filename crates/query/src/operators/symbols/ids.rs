@@ -152,7 +152,7 @@ impl Slot {
         })
     }
 
-    fn ids(&self) -> Result<Arc<SymbolIds>> {
+    pub(super) fn ids(&self) -> Result<Arc<SymbolIds>> {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slot.upgrade()
             .ok_or_else(|| internal_datafusion_err!("rows are grouped by symbols that nobody numbers"))

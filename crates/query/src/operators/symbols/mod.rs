@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! AggregateExec: by symbol, side      SymbolsExec: [symbol, side]
-//!   input                        ->     AggregateExec: by id(symbol), id(side)
-//!                                         input
+//!   input                        ->     AggregateExec: the groups of all inputs, by id(symbol), id(side)
+//!                                         PartialGroupsExec: those of each
+//!                                           input
 //! ```
 //!
 //! Symbols of files, frames and joins come with a dictionary of their own in each stretch of rows. An aggregation would
 //! take rows apart into texts and look each up; here a dictionary's symbols are looked up once ([`ids`]), and rows are
 //! compared by number.
 
+mod groups;
 mod ids;
 
 use super::below::batch_of;
@@ -34,6 +36,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::tree_node::PlanContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 use futures::StreamExt;
+pub(crate) use groups::PartialGroupsExec;
 use ids::{Slot, SymbolId, SymbolIds};
 use std::fmt;
 use std::sync::Arc;
@@ -109,16 +112,30 @@ fn by_ids(last: &AggregateExec) -> Result<Option<SymbolsExec>> {
         }
     }
     let by = PhysicalGroupBy::new(keys, nulls, by.groups().to_vec(), by.has_grouping_set());
-    let like = |of: &AggregateExec, by: PhysicalGroupBy, input: Arc<dyn ExecutionPlan>| {
+    let like = |of: &AggregateExec, mode, by: PhysicalGroupBy, input: Arc<dyn ExecutionPlan>| {
         let (aggregates, filters) = (of.aggr_expr().to_vec(), of.filter_expr().to_vec());
-        AggregateExec::try_new(*of.mode(), by, aggregates, filters, input, of.input_schema())
+        AggregateExec::try_new(mode, by, aggregates, filters, input, of.input_schema())
     };
     let last_by = by.as_final();
-    let mut groups = like(first, by, Arc::clone(first.input()))?;
-    if !std::ptr::eq(first, last) {
-        groups = like(last, last_by, Arc::new(groups))?;
-    }
-    Ok(Some(SymbolsExec::new(Arc::new(groups), columns.into(), slot, last.schema())))
+    let columns: Arc<[usize]> = columns.into();
+    let raw = first.group_expr().expr().iter().map(|(key, _)| Arc::clone(key)).collect();
+    let groups: Arc<dyn ExecutionPlan> = if *first.mode() == AggregateMode::SinglePartitioned {
+        Arc::new(like(first, AggregateMode::SinglePartitioned, by, Arc::clone(first.input()))?)
+    } else {
+        let partial = like(first, AggregateMode::Partial, by.clone(), Arc::clone(first.input()))?;
+        let of_each = PartialGroupsExec::of(&partial, raw, Arc::clone(&columns), &slot);
+        match (of_each, last.mode()) {
+            (Some(of_each), AggregateMode::Single) => {
+                Arc::new(like(last, AggregateMode::Final, last_by, Arc::new(of_each))?)
+            }
+            (Some(of_each), mode) => Arc::new(like(last, *mode, last_by, Arc::new(of_each))?),
+            (None, AggregateMode::Single) => {
+                Arc::new(like(first, AggregateMode::Single, by, Arc::clone(first.input()))?)
+            }
+            (None, mode) => Arc::new(like(last, *mode, last_by, Arc::new(partial))?),
+        }
+    };
+    Ok(Some(SymbolsExec::new(groups, columns, slot, last.schema())))
 }
 
 /// Puts symbols in the place of their numbers.

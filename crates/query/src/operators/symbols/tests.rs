@@ -19,13 +19,15 @@ const ROWS: [&str; 6] = [
     "(SELECT n, ts, s, lag(v) OVER (ORDER BY n) AS v, x, k, z, w FROM t)",
 ];
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "s",
     "v",
     "s, v",
     "v, k % 3",
     "s, date_trunc('second', ts)",
     "s, w",
+    "s, x",
+    "v, n, k IS NULL",
     "upper(s), v",
     "ROLLUP (s, v)",
     "CUBE (s, k % 2)",
@@ -33,13 +35,15 @@ const KEYS: [&str; 11] = [
     "s, z",
 ];
 
-const AGGREGATES: [&str; 6] = [
+const AGGREGATES: [&str; 8] = [
     "count(*), sum(k), min(x)",
     "max(s), min(v), count(DISTINCT v)",
     "count(DISTINCT s), avg(x)",
     "count(*) FILTER (WHERE v = 'p'), sum(CASE WHEN s = 'A' THEN k ELSE 0 END)",
     "last(x), first(k, ts)",
     "array_agg(n ORDER BY n)",
+    "median(k), stddev(x), count(x) FILTER (WHERE k % 2 = 0), max(w) FILTER (WHERE x > 20)",
+    "vwap(x, k), bool_or(k > 0), bit_xor(n), min(w), approx_distinct(w)",
 ];
 
 /// Rows in no order, doubles but for their last digits.
@@ -139,7 +143,11 @@ fn what_is_grouped_so() {
     ] {
         let text = plan(&database, sql);
         assert_eq!(text.contains("SymbolsExec"), so, "{sql}\n{text}");
+        assert_eq!(text.contains("PartialGroupsExec"), so, "{sql}\n{text}");
     }
+    // The order of rows counts.
+    let text = plan(&database, "SELECT s, k, array_agg(n ORDER BY n) FROM t GROUP BY s, k");
+    assert!(text.contains("SymbolsExec") && !text.contains("PartialGroupsExec"), "{text}");
 }
 
 #[test]
