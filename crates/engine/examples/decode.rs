@@ -11,7 +11,7 @@
 
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use std::error::Error;
 use std::hint::black_box;
@@ -100,6 +100,7 @@ fn time_into(parts: &[Part], column: usize, column_type: ColumnType) -> Outcome<
         ColumnType::Float32 => timed::<Float32Type>(parts, column),
         ColumnType::Float64 => timed::<Float64Type>(parts, column),
         ColumnType::Date => timed::<Date32Type>(parts, column),
+        ColumnType::Time => timed::<Time64NanosecondType>(parts, column),
         ColumnType::Timestamp => timed::<TimestampNanosecondType>(parts, column),
         ColumnType::Decimal { .. } => timed::<Decimal128Type>(parts, column),
         ColumnType::Boolean

@@ -5,7 +5,7 @@ use crate::{ColumnPlan, EpochUnit, Plan, TableRows, TimeFormat, csv, ilp, ndjson
 use std::sync::Arc;
 use tickstone_model::{ColumnType, ElementType, TableSchema};
 
-const TYPES: [(&str, ColumnType); 14] = [
+const TYPES: [(&str, ColumnType); 15] = [
     ("ts", ColumnType::Timestamp),
     ("sym", ColumnType::Symbol),
     ("px", ColumnType::Float64),
@@ -16,6 +16,7 @@ const TYPES: [(&str, ColumnType); 14] = [
     ("large", ColumnType::UInt64),
     ("amount", ColumnType::Decimal { precision: 38, scale: 6 }),
     ("day", ColumnType::Date),
+    ("clock", ColumnType::Time),
     ("key", ColumnType::Uuid),
     ("raw", ColumnType::Binary),
     ("bids", ColumnType::Array(ElementType::Float64)),

@@ -10,7 +10,7 @@ use super::{BLOCK_ROWS, Density, Slice, arrays, index};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use std::ops::Range;
@@ -85,6 +85,7 @@ fn encode_values_of(
         ColumnType::Float64 => numbers!(Float64Type),
         ColumnType::Decimal { .. } => numbers!(Decimal128Type),
         ColumnType::Date => numbers!(Date32Type),
+        ColumnType::Time => numbers!(Time64NanosecondType),
         ColumnType::Timestamp => {
             let times = times.map(gather::primitive::<TimestampNanosecondType>);
             let permutation = to.order.permutation.as_deref();
@@ -308,6 +309,7 @@ pub(super) fn block_stats_of(column_type: ColumnType, values: &ArrayRef) -> Bloc
         ColumnType::Float64 => numbers!(Float64Type),
         ColumnType::Decimal { .. } => numbers!(Decimal128Type),
         ColumnType::Date => numbers!(Date32Type),
+        ColumnType::Time => numbers!(Time64NanosecondType),
         ColumnType::Timestamp => numbers!(TimestampNanosecondType),
         ColumnType::Uuid => {
             let rows = vec![[0_u8; 16]; values.len()];

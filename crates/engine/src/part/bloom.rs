@@ -18,7 +18,7 @@ use crate::{EngineError, Result, checksum};
 use arrow_array::ArrayRef;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_schema::ArrowError;
 use std::ops::Range;
@@ -95,6 +95,7 @@ fn hashes(column_type: ColumnType, arrays: &[ArrayRef]) -> Vec<u64> {
         ColumnType::UInt32 | ColumnType::Symbol => words!(UInt32Type, value => u64::from(*value)),
         ColumnType::UInt64 => words!(UInt64Type, value => *value),
         ColumnType::Date => words!(Date32Type, value => i64::from(*value)),
+        ColumnType::Time => words!(Time64NanosecondType, value => *value),
         ColumnType::Timestamp => words!(TimestampNanosecondType, value => *value),
         ColumnType::Decimal { .. } => words!(Decimal128Type, value => *value),
         ColumnType::Float32 => words!(Float32Type, value => one_of_equals(f64::from(*value))),

@@ -56,6 +56,7 @@ fn type_code(column_type: ColumnType) -> (u8, u8, u8) {
         ColumnType::Uuid => 16,
         ColumnType::Date => 17,
         ColumnType::Timestamp => 18,
+        ColumnType::Time => 19,
         ColumnType::Array(element) => {
             let (code, precision, scale) = type_code(element.into());
             return (ARRAY | code, precision, scale);

@@ -87,6 +87,7 @@ fn column_type(code: u8, precision: u8, scale: u8) -> Option<ColumnType> {
         16 => ColumnType::Uuid,
         17 => ColumnType::Date,
         18 => ColumnType::Timestamp,
+        19 => ColumnType::Time,
         array if array & ARRAY != 0 => {
             ColumnType::Array(ElementType::of(column_type(code & !ARRAY, precision, scale)?)?)
         }

@@ -7,7 +7,7 @@ use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -62,6 +62,7 @@ impl Part {
             ColumnType::Float32 => self.read_primitive::<Float32Type>(blocks)?,
             ColumnType::Float64 => self.read_primitive::<Float64Type>(blocks)?,
             ColumnType::Date => self.read_primitive::<Date32Type>(blocks)?,
+            ColumnType::Time => self.read_primitive::<Time64NanosecondType>(blocks)?,
             ColumnType::Timestamp => self.read_primitive::<TimestampNanosecondType>(blocks)?,
             ColumnType::Decimal { precision, scale } => {
                 let (values, nulls) = self.read_values::<i128>(blocks)?;

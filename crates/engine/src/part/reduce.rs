@@ -21,7 +21,7 @@ macro_rules! with_native {
             ColumnType::Int8 => $self.$call::<i8 $(, $more)*>($($argument),*),
             ColumnType::Int16 => $self.$call::<i16 $(, $more)*>($($argument),*),
             ColumnType::Int32 | ColumnType::Date => $self.$call::<i32 $(, $more)*>($($argument),*),
-            ColumnType::Int64 | ColumnType::Timestamp => $self.$call::<i64 $(, $more)*>($($argument),*),
+            ColumnType::Int64 | ColumnType::Time | ColumnType::Timestamp => $self.$call::<i64 $(, $more)*>($($argument),*),
             ColumnType::UInt8 => $self.$call::<u8 $(, $more)*>($($argument),*),
             ColumnType::UInt16 => $self.$call::<u16 $(, $more)*>($($argument),*),
             ColumnType::UInt32 | ColumnType::Symbol => $self.$call::<u32 $(, $more)*>($($argument),*),

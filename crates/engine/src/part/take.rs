@@ -8,7 +8,7 @@ use super::{BLOCK_ROWS, Part};
 use crate::{EngineError, Result};
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, PrimitiveArray, UInt64Array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, ScalarBuffer};
@@ -50,6 +50,7 @@ impl Part {
             ColumnType::Float32 => self.take_primitive::<Float32Type>(column, rows)?,
             ColumnType::Float64 => self.take_primitive::<Float64Type>(column, rows)?,
             ColumnType::Date => self.take_primitive::<Date32Type>(column, rows)?,
+            ColumnType::Time => self.take_primitive::<Time64NanosecondType>(column, rows)?,
             ColumnType::Timestamp => self.take_primitive::<TimestampNanosecondType>(column, rows)?,
             ColumnType::Decimal { precision, scale } => {
                 let (values, nulls) = self.take_values::<i128>(column, rows)?;

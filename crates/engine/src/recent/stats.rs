@@ -4,7 +4,7 @@ use crate::part::{ColumnStats, StatValue};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::DataType;
@@ -31,6 +31,7 @@ pub(super) fn array_stats(array: &ArrayRef) -> ColumnStats {
         DataType::UInt32 => of::<UInt32Type>(array),
         DataType::UInt64 => of::<UInt64Type>(array),
         DataType::Date32 => of::<Date32Type>(array),
+        DataType::Time64(_) => of::<Time64NanosecondType>(array),
         DataType::Timestamp(_, _) => of::<TimestampNanosecondType>(array),
         DataType::Decimal128(_, _) => of::<Decimal128Type>(array),
         DataType::Float32 => {

@@ -24,6 +24,7 @@ pub enum ElementType {
     Binary,
     Uuid,
     Date,
+    Time,
     Timestamp,
     Decimal { precision: u8, scale: i8 },
 }
@@ -47,6 +48,7 @@ impl ElementType {
             ColumnType::Binary => ElementType::Binary,
             ColumnType::Uuid => ElementType::Uuid,
             ColumnType::Date => ElementType::Date,
+            ColumnType::Time => ElementType::Time,
             ColumnType::Timestamp => ElementType::Timestamp,
             ColumnType::Decimal { precision, scale } => ElementType::Decimal { precision, scale },
             ColumnType::Symbol | ColumnType::Array(_) => return None,
@@ -77,6 +79,7 @@ impl From<ElementType> for ColumnType {
             ElementType::Binary => ColumnType::Binary,
             ElementType::Uuid => ColumnType::Uuid,
             ElementType::Date => ColumnType::Date,
+            ElementType::Time => ColumnType::Time,
             ElementType::Timestamp => ColumnType::Timestamp,
             ElementType::Decimal { precision, scale } => ColumnType::Decimal { precision, scale },
         }

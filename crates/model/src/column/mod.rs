@@ -54,6 +54,8 @@ pub enum ColumnType {
     Uuid,
     /// Days since 1970-01-01.
     Date,
+    /// Time of day: nanoseconds since midnight.
+    Time,
     /// Nanoseconds since the Unix epoch, UTC.
     Timestamp,
     /// Values of one scalar type in a row, in order: `DOUBLE[]`. Each may be NULL, and so may the whole.
@@ -80,6 +82,7 @@ impl ColumnType {
             ColumnType::Binary => DataType::Binary,
             ColumnType::Uuid => DataType::FixedSizeBinary(16),
             ColumnType::Date => DataType::Date32,
+            ColumnType::Time => DataType::Time64(TimeUnit::Nanosecond),
             ColumnType::Timestamp => DataType::Timestamp(TimeUnit::Nanosecond, None),
             ColumnType::Array(element) => DataType::List(element.field()),
         }
@@ -133,6 +136,7 @@ impl ColumnType {
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ColumnType::Binary,
             DataType::FixedSizeBinary(16) => ColumnType::Uuid,
             DataType::Date32 | DataType::Date64 => ColumnType::Date,
+            DataType::Time32(_) | DataType::Time64(_) => ColumnType::Time,
             DataType::Timestamp(_, _) => ColumnType::Timestamp,
             DataType::Dictionary(_, value) => match value.as_ref() {
                 DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnType::Symbol,
@@ -190,6 +194,7 @@ impl ColumnType {
             "BINARY" | "BYTEA" | "BLOB" | "VARBINARY" => ColumnType::Binary,
             "UUID" => ColumnType::Uuid,
             "DATE" => ColumnType::Date,
+            "TIME" | "TIME WITHOUT TIME ZONE" => ColumnType::Time,
             "TIMESTAMP"
             | "TIMESTAMP_NS"
             | "TIMESTAMPTZ"
@@ -206,7 +211,7 @@ fn without_length(words: &str) -> Cow<'_, str> {
     let Some((of, (number, rest))) = parts else { return Cow::Borrowed(words) };
     let most = match of.trim_end() {
         "VARCHAR" | "CHARACTER VARYING" => u32::MAX,
-        "TIMESTAMP" => 9,
+        "TIMESTAMP" | "TIME" => 9,
         _ => return Cow::Borrowed(words),
     };
     match number.trim().parse::<u32>() {
@@ -260,6 +265,7 @@ impl fmt::Display for ColumnType {
             ColumnType::Binary => "BINARY",
             ColumnType::Uuid => "UUID",
             ColumnType::Date => "DATE",
+            ColumnType::Time => "TIME",
             ColumnType::Timestamp => "TIMESTAMP",
             ColumnType::Array(element) => return write!(f, "{element}[]"),
         })

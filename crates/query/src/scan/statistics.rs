@@ -112,6 +112,7 @@ fn integer_of(column_type: ColumnType, value: i128) -> Option<ScalarValue> {
         ColumnType::UInt32 => ScalarValue::UInt32(Some(value.try_into().ok()?)),
         ColumnType::UInt64 => ScalarValue::UInt64(Some(value.try_into().ok()?)),
         ColumnType::Date => ScalarValue::Date32(Some(value.try_into().ok()?)),
+        ColumnType::Time => ScalarValue::Time64Nanosecond(Some(value.try_into().ok()?)),
         ColumnType::Timestamp => ScalarValue::TimestampNanosecond(Some(value.try_into().ok()?), None),
         ColumnType::Decimal { precision, scale } => match column_type.edge_type() {
             DataType::Decimal128(_, _) => ScalarValue::Decimal128(Some(value), precision, scale),

@@ -10,14 +10,15 @@ mod typed;
 
 use crate::value::{
     DateCache, IntegerFault, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32, parse_f64,
-    parse_hex, parse_i64, parse_iso, parse_u64, parse_uuid, plain_f64, plain_i64, plain_iso, trim,
+    parse_hex, parse_i64, parse_iso, parse_time, parse_u64, parse_uuid, plain_f64, plain_i64, plain_iso,
+    trim,
 };
 use crate::{ColumnPlan, EpochUnit, Fault, TimeFormat};
 use arrow_array::types::UInt32Type;
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
     Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, StringArray,
-    TimestampNanosecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    Time64NanosecondArray, TimestampNanosecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use lists::Lists;
@@ -54,6 +55,7 @@ enum Values {
     Binary(Text),
     Uuid(Vec<[u8; 16]>),
     Date(Vec<i32>),
+    Time(Vec<i64>),
     Timestamp { values: Vec<i64>, time: TimeFormat, cache: DateCache },
     Array(Lists),
 }
@@ -91,7 +93,7 @@ macro_rules! each {
             Values::Int8($vector) => $body,
             Values::Int16($vector) => $body,
             Values::Int32($vector) | Values::Date($vector) => $body,
-            Values::Int64($vector) => $body,
+            Values::Int64($vector) | Values::Time($vector) => $body,
             Values::UInt8($vector) => $body,
             Values::UInt16($vector) => $body,
             Values::UInt32($vector) => $body,
@@ -130,6 +132,7 @@ impl ColumnBuilder {
             ColumnType::Binary => Values::Binary(Text::default()),
             ColumnType::Uuid => Values::Uuid(Vec::new()),
             ColumnType::Date => Values::Date(Vec::new()),
+            ColumnType::Time => Values::Time(Vec::new()),
             ColumnType::Timestamp => {
                 Values::Timestamp { values: Vec::new(), time: plan.time, cache: DateCache::default() }
             }
@@ -249,6 +252,7 @@ impl ColumnBuilder {
             }
             Values::Uuid(values) => values.push(parse_uuid(trim(text)).ok_or_else(not_a)?),
             Values::Date(values) => values.push(parse_date(trim(text)).ok_or_else(not_a)?),
+            Values::Time(values) => values.push(parse_time(trim(text)).ok_or_else(not_a)?),
             Values::Timestamp { values, time, .. } => values.push(parse_timestamp(trim(text), *time)?),
             Values::Array(lists) => lists.push_json(trim(text)).ok_or_else(not_a)?,
         }
@@ -280,6 +284,7 @@ impl ColumnBuilder {
             Values::Float32(values) => primitive!(Float32Array, values),
             Values::Float64(values) => primitive!(Float64Array, values),
             Values::Date(values) => primitive!(Date32Array, values),
+            Values::Time(values) => primitive!(Time64NanosecondArray, values),
             Values::Timestamp { values, .. } => primitive!(TimestampNanosecondArray, values),
             Values::Decimal { values, precision, scale } => {
                 let array = Decimal128Array::new(ScalarBuffer::from(std::mem::take(values)), nulls);

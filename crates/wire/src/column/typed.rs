@@ -12,7 +12,7 @@ impl ColumnBuilder {
     ///
     /// Numbers go into columns of numbers that hold them; whole numbers and decimals into columns of doubles too,
     /// doubles into DECIMAL by their shortest digits, booleans into columns of numbers as 1 and 0; texts into SYMBOL,
-    /// VARCHAR, BINARY, UUID, DECIMAL, DATE and TIMESTAMP, as they are written in CSV.
+    /// VARCHAR, BINARY, UUID, DECIMAL, DATE, TIME and TIMESTAMP, as they are written in CSV.
     pub(crate) fn push_value(&mut self, value: &Value<'_>) -> Result<(), Fault> {
         let conflict = Fault::Conflict { sent: value.kind(), wanted: self.column_type };
         match value {
@@ -23,6 +23,7 @@ impl ColumnBuilder {
                 | ColumnType::Uuid
                 | ColumnType::Decimal { .. }
                 | ColumnType::Date
+                | ColumnType::Time
                 | ColumnType::Timestamp => self.push(text),
                 _ => Err(conflict),
             },

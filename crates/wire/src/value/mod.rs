@@ -15,7 +15,7 @@ pub(crate) use number::{
 pub(crate) use other::parse_bool;
 pub use other::{parse_hex, parse_uuid};
 pub use time::parse_iso;
-pub(crate) use time::{DateCache, parse_date, parse_epoch, plain_iso};
+pub(crate) use time::{DateCache, parse_date, parse_epoch, parse_time, plain_iso};
 
 /// Cuts spaces off both ends.
 pub(crate) fn trim(text: &[u8]) -> &[u8] {

@@ -77,6 +77,23 @@ pub(crate) fn parse_date(text: &[u8]) -> Option<i32> {
     i32::try_from(days).ok()
 }
 
+/// Nanoseconds since midnight of `HH:MM`, `HH:MM:SS` or `HH:MM:SS.fffffffff`.
+pub(crate) fn parse_time(text: &[u8]) -> Option<i64> {
+    let ([h1, h2, b':', m1, m2], rest) = text.split_first_chunk()? else { return None };
+    let (hour, minute) = (two(*h1, *h2)?, two(*m1, *m2)?);
+    let (second, fraction) = match rest {
+        [] => (0, 0),
+        [b':', tens, ones] => (two(*tens, *ones)?, 0),
+        [b':', tens, ones, b'.', digits @ ..] => match fraction_nanos(digits) {
+            (fraction, length) if length > 0 && length == digits.len() => (two(*tens, *ones)?, fraction),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let is_one = hour < 24 && minute < 60 && second < 60;
+    is_one.then(|| (hour * 3600 + minute * 60 + second) * SECOND + fraction)
+}
+
 /// A count of `unit` since the epoch, with or without a fraction, in nanoseconds. Digits finer than
 /// a nanosecond are cut.
 pub(crate) fn parse_epoch(text: &[u8], unit: EpochUnit) -> Option<i64> {

@@ -2,7 +2,7 @@
 
 use super::bloom::indexed;
 use super::round_trip::cell;
-use super::table::{Random, Shape, batches, schema, with_arrays};
+use super::table::{Random, Shape, batches, schema, with_later};
 use super::*;
 use crate::EngineError;
 use tickstone_model::{Column, ColumnType, TimeRange};
@@ -68,7 +68,7 @@ fn small_indexed_part() -> (Arc<TableSchema>, Vec<u8>) {
 fn small_part_of_arrays() -> (Arc<TableSchema>, Vec<u8>) {
     let builder = TableSchema::builder("t").column("ts", ColumnType::Timestamp);
     let builder = builder.column("s0", ColumnType::Symbol).column("s1", ColumnType::Symbol).timestamp("ts");
-    let schema = with_arrays(&builder.series(["s0"]).build().unwrap());
+    let schema = with_later(&builder.series(["s0"]).build().unwrap());
     let shape = Shape { rows: 24, ..SMALL };
     let bytes = write(&schema, &batches(&shape, &schema), 16, 1);
     (schema, bytes)

@@ -1,7 +1,7 @@
 //! Looking at a whole part: nothing where nothing is wrong, and never a damaged row among the good ones.
 
 use super::round_trip::cell;
-use super::table::{Random, Shape, batches, schema, with_arrays};
+use super::table::{Random, Shape, batches, schema, with_later};
 use super::*;
 use tickstone_model::PartitionBy;
 
@@ -27,7 +27,7 @@ fn whole_parts_have_no_flaws() {
     for (seed, timestamp, series) in [(1, true, 1), (2, true, 2), (3, true, 0), (4, false, 1), (5, false, 0)]
     {
         let shape = Shape { timestamp, series, ..shape(seed, 5_000) };
-        let schema = with_arrays(&schema(&shape));
+        let schema = with_later(&schema(&shape));
         let bytes = write(&schema, &batches(&shape, &schema), 1_900, 1);
         let part = open(bytes, &schema).unwrap();
         // Other columns than the series' are symbols too, of any id.

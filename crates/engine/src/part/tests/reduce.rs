@@ -1,6 +1,6 @@
 //! Sums, ranges and selections equal those of a plain loop over the values read.
 
-use super::table::{Random, Shape, batches, schema, with_arrays};
+use super::table::{Random, Shape, batches, schema, with_later};
 use super::*;
 use crate::part::ColumnBound;
 use arrow_array::cast::AsArray;
@@ -23,6 +23,7 @@ fn values(array: &ArrayRef, column_type: ColumnType) -> Option<Vec<Option<StatVa
         ColumnType::Int32 => of!(Int32Type, Int as i128),
         ColumnType::Date => of!(Date32Type, Int as i128),
         ColumnType::Int64 => of!(Int64Type, Int as i128),
+        ColumnType::Time => of!(Time64NanosecondType, Int as i128),
         ColumnType::Timestamp => of!(TimestampNanosecondType, Int as i128),
         ColumnType::UInt8 => of!(UInt8Type, Int as i128),
         ColumnType::UInt16 => of!(UInt16Type, Int as i128),
@@ -141,7 +142,7 @@ fn of_any_table() {
             series: 1,
             nulls: seed % 3 == 0,
         };
-        let schema = with_arrays(&schema(&shape));
+        let schema = with_later(&schema(&shape));
         let density = if seed % 2 == 0 { Density::Fast } else { Density::Dense };
         let part = open(write_as(density, &schema, &batches(&shape, &schema), 2_500, 1), &schema).unwrap();
         check(&part, seed);

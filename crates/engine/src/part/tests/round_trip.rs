@@ -1,6 +1,6 @@
 //! Any table, split into any batches, is read back as a sort of its rows would give it.
 
-use super::table::{Random, Shape, batches, schema, with_arrays};
+use super::table::{Random, Shape, batches, schema, with_later};
 use super::*;
 use arrow_array::{Array, ArrayRef, ListArray, PrimitiveArray, cast::AsArray, types::*};
 use proptest::prelude::*;
@@ -29,6 +29,7 @@ pub(super) fn cell(array: &dyn Array, row: usize) -> Option<Vec<u8>> {
         Float64 => number::<Float64Type>(array, row),
         Decimal128(_, _) => number::<Decimal128Type>(array, row),
         Date32 => number::<Date32Type>(array, row),
+        Time64(_) => number::<Time64NanosecondType>(array, row),
         Timestamp(_, _) => number::<TimestampNanosecondType>(array, row),
         Utf8 => array.as_string::<i32>().value(row).as_bytes().to_vec(),
         Binary => array.as_binary::<i32>().value(row).to_vec(),
@@ -254,7 +255,7 @@ fn check(shape: &Shape, slice_rows: usize, threads: usize) {
 }
 
 fn check_as(density: Density, shape: &Shape, slice_rows: usize, threads: usize) {
-    let schema = with_arrays(&schema(shape));
+    let schema = with_later(&schema(shape));
     let batches = batches(shape, &schema);
     let part = open(write_as(density, &schema, &batches, slice_rows, threads), &schema).unwrap();
     part.check().unwrap();

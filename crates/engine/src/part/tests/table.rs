@@ -87,6 +87,15 @@ pub(super) fn with_arrays(schema: &TableSchema) -> Arc<TableSchema> {
     Arc::new(columns.fold(schema.clone(), |schema, change| schema.altered(&change).unwrap()))
 }
 
+/// The same with columns of every type that came after the golden files.
+pub(super) fn with_later(schema: &TableSchema) -> Arc<TableSchema> {
+    let columns = [("t", ColumnType::Time), ("ts", ColumnType::Array(ElementType::Time))];
+    let add = |schema: TableSchema, (name, column_type)| {
+        schema.altered(&AlterTable::AddColumn(Column::new(format!("later_{name}"), column_type))).unwrap()
+    };
+    Arc::new(columns.into_iter().fold(TableSchema::clone(&with_arrays(schema)), add))
+}
+
 pub(super) fn batches(shape: &Shape, schema: &Arc<TableSchema>) -> Vec<RowBatch> {
     let mut random = Random(shape.seed);
     let mut rows_left = shape.rows;
@@ -207,6 +216,7 @@ fn array(column_type: ColumnType, words: &[Option<u64>], style: u64) -> ArrayRef
             Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(values, 16).unwrap())
         }
         ColumnType::Date => numbers!(Date32Array, i32),
+        ColumnType::Time => numbers!(Time64NanosecondArray, i64),
         ColumnType::Timestamp => numbers!(TimestampNanosecondArray, i64),
         ColumnType::Array(element) => lists(element, words, style),
     }

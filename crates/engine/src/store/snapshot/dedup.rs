@@ -21,8 +21,8 @@ use crate::tape::change::{LoadedFile, PartEntry};
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampNanosecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType,
+    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_schema::DataType;
@@ -207,6 +207,7 @@ fn value(array: &ArrayRef, row: usize) -> Value {
         DataType::UInt32 => number!(UInt32Type),
         DataType::UInt64 => number!(UInt64Type),
         DataType::Date32 => number!(Date32Type),
+        DataType::Time64(_) => number!(Time64NanosecondType),
         DataType::Timestamp(_, _) => number!(TimestampNanosecondType),
         DataType::Decimal128(_, _) => number!(Decimal128Type),
         DataType::Utf8 => Value::Bytes(array.as_string::<i32>().value(row).as_bytes().into()),

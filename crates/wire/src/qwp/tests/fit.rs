@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use tickstone_model::{ColumnType, ElementType, TableSchema};
 
-const TYPES: [ColumnType; 20] = [
+const TYPES: [ColumnType; 21] = [
     ColumnType::Boolean,
     ColumnType::Int8,
     ColumnType::Int16,
@@ -26,6 +26,7 @@ const TYPES: [ColumnType; 20] = [
     ColumnType::Binary,
     ColumnType::Uuid,
     ColumnType::Date,
+    ColumnType::Time,
     ColumnType::Timestamp,
     ColumnType::Array(ElementType::Float64),
     ColumnType::Array(ElementType::Float32),

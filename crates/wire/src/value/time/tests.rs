@@ -75,6 +75,19 @@ fn dates_and_the_rest() {
     assert_eq!(parse_date(b"1970-01-02"), Some(1));
     assert_eq!(parse_date(b"1970-01-02T00:00:00Z"), Some(1));
     assert_eq!(parse_date(b"1970-01-02T00:00:01Z"), None);
+    for (text, nanos) in [
+        ("09:30", Some(34_200_000_000_000)),
+        ("23:59:59.999999999", Some(86_399_999_999_999)),
+        ("00:00:00.5", Some(500_000_000)),
+        ("24:00", None),
+        ("09:30:60", None),
+        ("09:30:", None),
+        ("09:30:00.", None),
+        ("09:30:00.5x", None),
+        ("9:30", None),
+    ] {
+        assert_eq!(parse_time(text.as_bytes()), nanos, "{text}");
+    }
     assert_eq!(parse_bool(b"TRUE"), Some(true));
     assert_eq!(parse_bool(b"2"), None);
     let mut bytes = vec![9];
@@ -95,7 +108,7 @@ proptest! {
     #[test]
     fn no_panic(text in "[-+:TZ. 0-9]{0,36}", bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
         for text in [text.as_bytes(), &bytes] {
-            let _ = (parse_iso(text), parse_date(text), parse_epoch(text, EpochUnit::Second));
+            let _ = (parse_iso(text), parse_date(text), parse_time(text), parse_epoch(text, EpochUnit::Second));
             let _ = (parse_bool(text), parse_uuid(text), parse_hex(text, &mut Vec::new()));
         }
     }
