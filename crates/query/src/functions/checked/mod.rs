@@ -186,9 +186,20 @@ impl ScalarUDFImpl for Checked {
     }
 }
 
+/// An expression as it is displayed, without the places of its columns: `a & b` for `a@0 & b@1`.
+fn without_places(name: &str) -> String {
+    let mut parts = name.split('@');
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |written, part| match part.trim_start_matches(|c: char| c.is_ascii_digit()) {
+        rest if rest.len() < part.len() => written + rest,
+        _ => written + "@" + part,
+    })
+}
+
 /// An operand in an operation written out.
 fn bracketed(name: &str) -> String {
-    if name.contains(' ') && !name.starts_with('(') { format!("({name})") } else { name.to_string() }
+    let name = without_places(name);
+    if name.contains(' ') && !name.starts_with('(') { format!("({name})") } else { name }
 }
 
 impl Checked {

@@ -9,7 +9,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, ScalarUDF};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
@@ -78,6 +78,19 @@ fn call(operation: Operation, of: DataType, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args))
 }
 
+/// Whether what an operator gives of whole numbers is of their type, and needs no check.
+fn is_of_left(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Modulo
+            | Operator::BitwiseAnd
+            | Operator::BitwiseOr
+            | Operator::BitwiseXor
+            | Operator::BitwiseShiftLeft
+            | Operator::BitwiseShiftRight
+    )
+}
+
 /// The type of an operand; `None` also for arithmetic that is still an operator and no difference of times: it is of
 /// no whole numbers. To find the type of every operator in a long sum anew would take the square of its length.
 fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
@@ -87,11 +100,15 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
         return Some(checked.of.clone());
     }
     if let Expr::BinaryExpr(binary) = expr {
-        let mut first = &binary.left;
+        let (mut first, mut of_left) = (&binary.left, is_of_left(binary.op));
         while let Expr::BinaryExpr(binary) = first.as_ref() {
             first = &binary.left;
+            of_left &= is_of_left(binary.op);
         }
         let first = first.get_type(schema).ok()?;
+        if of_left && first.is_integer() {
+            return Some(first);
+        }
         if !first.is_temporal() {
             return None;
         }
