@@ -42,6 +42,9 @@ const MONTH: i128 = 30 * DAY;
 /// 365.25 days.
 const YEAR: i128 = 365 * DAY + DAY / 4;
 
+/// Years that lie whole within what timestamps in nanoseconds hold.
+const YEARS: std::ops::RangeInclusive<i32> = 1678..=2261;
+
 /// `date_part`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct DatePart {
@@ -104,6 +107,10 @@ impl ScalarUDFImpl for DatePart {
     }
 
     fn preimage(&self, args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+        // The year is not that of any timestamp, and its ends would be taken for others.
+        if matches!(literal, Expr::Literal(ScalarValue::Int32(Some(year)), _) if !YEARS.contains(year)) {
+            return Ok(PreimageResult::None);
+        }
         self.theirs.inner().preimage(args, literal, info)
     }
 
