@@ -203,7 +203,7 @@ impl CalendarField {
 
 /// A length of time: months, days, and a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Length {
+pub(super) struct Length {
     months: i64,
     days: i64,
     nanos: i64,
@@ -216,7 +216,8 @@ impl Length {
         Self { months: 0, days: units / of_day, nanos: units % of_day * (SECOND / per_second) }
     }
 
-    fn total(self) -> i128 {
+    /// All of it in nanoseconds; a year has 365.25 days, a month beside it 30.
+    pub(super) fn total(self) -> i128 {
         let (years, months) = (i128::from(self.months / 12), i128::from(self.months % 12));
         years * YEAR + months * MONTH + i128::from(self.days) * DAY + i128::from(self.nanos)
     }
@@ -304,7 +305,7 @@ impl Field {
 }
 
 /// The lengths that values are.
-fn lengths(array: &ArrayRef) -> Result<Box<dyn Iterator<Item = Option<Length>> + '_>> {
+pub(super) fn lengths(array: &ArrayRef) -> Result<Box<dyn Iterator<Item = Option<Length>> + '_>> {
     fn of<'a, A: ArrowPrimitiveType>(
         array: &'a ArrayRef,
         length: impl Fn(A::Native) -> Length + 'a,

@@ -2,6 +2,7 @@
 //!
 //! Formats are those of `strftime` in C, with DuckDB's `%f` (6 digits of the second), `%g` (3) and `%n` (9).
 
+use super::super::date_part::{Length, lengths};
 use super::super::wall_time::zone_of;
 use super::{Rowwise, is_text, valid_rows};
 use chrono::format::{Item, Parsed, StrftimeItems, parse};
@@ -104,24 +105,24 @@ pub(super) const ALL: &[Rowwise] = &[
     },
     Rowwise {
         name: "epoch_ms",
-        usage: "epoch_ms(ts) or epoch_ms(n)",
-        about: "whole milliseconds since 1970, rounded down; of a number the instant",
+        usage: "epoch_ms(ts), epoch_ms(interval) or epoch_ms(n)",
+        about: "whole milliseconds since 1970, or of a length of time, rounded down; of a number the instant",
         takes: time_or_number,
         gives: the_other,
         value: |args| since_epoch(args, 1_000_000),
     },
     Rowwise {
         name: "epoch_us",
-        usage: "epoch_us(ts) or epoch_us(n)",
-        about: "whole microseconds since 1970, rounded down; of a number the instant",
+        usage: "epoch_us(ts), epoch_us(interval) or epoch_us(n)",
+        about: "whole microseconds since 1970, or of a length of time, rounded down; of a number the instant",
         takes: time_or_number,
         gives: the_other,
         value: |args| since_epoch(args, 1_000),
     },
     Rowwise {
         name: "epoch_ns",
-        usage: "epoch_ns(ts) or epoch_ns(n)",
-        about: "nanoseconds since 1970; of a number the instant",
+        usage: "epoch_ns(ts), epoch_ns(interval) or epoch_ns(n)",
+        about: "nanoseconds since 1970, or of a length of time; of a number the instant",
         takes: time_or_number,
         gives: the_other,
         value: |args| since_epoch(args, 1),
@@ -225,6 +226,7 @@ fn unit_and_times(types: &[DataType]) -> Option<Vec<DataType>> {
 fn time_or_number(types: &[DataType]) -> Option<Vec<DataType>> {
     match types {
         [of] if is_time(of) => Some(vec![INSTANT]),
+        [of] if is_length(of) => Some(vec![of.clone()]),
         [of] if of.is_integer() || of.is_null() => Some(vec![DataType::Int64]),
         _ => None,
     }
@@ -232,12 +234,24 @@ fn time_or_number(types: &[DataType]) -> Option<Vec<DataType>> {
 
 fn the_other(types: &[DataType]) -> DataType {
     match types {
-        [of] if is_time(of) => DataType::Int64,
+        [of] if is_time(of) || is_length(of) => DataType::Int64,
         _ => INSTANT,
     }
 }
 
+fn is_length(of: &DataType) -> bool {
+    matches!(of, DataType::Duration(_) | DataType::Interval(_))
+}
+
 fn since_epoch(args: &[ArrayRef], unit_ns: i64) -> Result<ArrayRef> {
+    if is_length(args[0].data_type()) {
+        let units = |length: Length| {
+            let units = length.total().div_euclid(unit_ns.into());
+            i64::try_from(units).map_err(|_| exec_datafusion_err!("a length of time is past 64 bits"))
+        };
+        let units = lengths(&args[0])?.map(|length| length.map(units).transpose());
+        return Ok(Arc::new(units.collect::<Result<Int64Array>>()?));
+    }
     if let Some(times) = args[0].as_primitive_opt::<TimestampNanosecondType>() {
         let since = times.iter().map(|ns| ns.map(|ns| ns.div_euclid(unit_ns)));
         return Ok(Arc::new(since.collect::<Int64Array>()));
