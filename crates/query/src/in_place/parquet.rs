@@ -29,6 +29,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{BinaryExpr, ColumnarValue, Expr, Operator};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::physical_expr_adapter::{
     DefaultPhysicalExprAdapterFactory, PhysicalExprAdapter, PhysicalExprAdapterFactory,
@@ -140,16 +141,19 @@ impl ParquetFile {
     fn left_by(&self, condition: Option<&Arc<dyn PhysicalExpr>>, schema: &SchemaRef) -> ParquetAccessPlan {
         let groups = self.metadata.row_groups();
         let all = ParquetAccessPlan::new_all(groups.len());
-        // Statistics of other types are for the reader to compare.
-        let Some(condition) = condition.filter(|_| self.schema.fields() == schema.fields()) else {
-            return all;
+        // As the reader has it: of the file's own types.
+        let adapted = |condition: &Arc<dyn PhysicalExpr>| {
+            let adapter = OneNanAdapters.create(Arc::clone(schema), Arc::clone(&self.schema)).ok()?;
+            let adapted = adapter.rewrite(Arc::clone(condition)).ok()?;
+            PhysicalExprSimplifier::new(&self.schema).simplify(adapted).ok()
         };
-        let pruning = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
-        let Some(condition) = pruning.build(Arc::clone(condition)) else { return all };
+        let Some(condition) = condition.and_then(adapted) else { return all };
+        let pruning = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema));
+        let Some(condition) = pruning.build(condition) else { return all };
         let (mut left, nobodys) = (RowGroupAccessPlanFilter::new(all), ExecutionPlanMetricsSet::new());
         let about = self.metadata.file_metadata().schema_descr();
         left.prune_by_statistics(
-            schema,
+            &self.schema,
             about,
             groups,
             &condition,
