@@ -117,8 +117,17 @@ impl ExprPlanner for UuidLiterals {
             }
         }
         if op == BinaryOperator::StringConcat {
-            let text = |expr: Expr| if is_uuid(&expr) { uuids::written(expr) } else { expr };
-            (left, right) = (text(left), text(right));
+            let type_of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
+            let (types, utf8) = ((type_of(&left), type_of(&right)), DataType::Utf8);
+            let text = |expr: Expr, of: &DataType, beside: &DataType| match of {
+                _ if is_uuid(&expr) => uuids::written(expr),
+                // Beside a number DataFusion knows texts alone.
+                DataType::Dictionary(..) if beside.is_numeric() || beside == &DataType::Boolean => {
+                    cast(expr, utf8.clone())
+                }
+                _ => expr,
+            };
+            (left, right) = (text(left, &types.0, &types.1), text(right, &types.1, &types.0));
         } else if matches!(op, Eq | Gt | GtEq | Lt | LtEq | NotEq) {
             if is_uuid(&left) {
                 right = Wanted::Uuid.read(right)?;
