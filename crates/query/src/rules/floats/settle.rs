@@ -95,9 +95,18 @@ impl<'a> Settle<'a> {
                     else_expr: else_expr.clone(),
                 }))
             }
+            // What it gives is the value as it was given.
             Expr::ScalarFunction(call) if call.name() == "nullif" && input.is_float(&call.args[0]) => {
-                let args = call.args.iter().map(|arg| input.key(arg.clone())).collect();
-                Some(call.func.call(args))
+                let [value, other] = call.args.as_slice() else { return None };
+                let null = value.get_type(&input.schema).and_then(|of| ScalarValue::try_from(&of)).ok()?;
+                Some(Expr::Case(Case {
+                    expr: Some(Box::new(input.key(value.clone()))),
+                    when_then_expr: vec![(
+                        Box::new(input.key(other.clone())),
+                        Box::new(Expr::Literal(null, None)),
+                    )],
+                    else_expr: Some(Box::new(value.clone())),
+                }))
             }
             Expr::AggregateFunction(call) => self.aggregate(call),
             Expr::WindowFunction(call) => self.window(call),
