@@ -72,12 +72,12 @@ class Draw:
             return self.pick(lambda: t.i, lambda: t.j.cast("int64"), lambda: ibis.literal(self.chance.randint(-3, 3), "int64"))
         a, b, text, time = (lambda: self.whole(t, depth - 1)), (lambda: self.whole(t, depth - 1)), self.text, self.time
         return self.pick(
-            lambda: a() + b(), lambda: a() - b(), lambda: -t.i, lambda: a() // b().nullif(0), lambda: a() % b().nullif(0),
+            lambda: a() + b(), lambda: a() - b(), lambda: -a(), lambda: a() // b().nullif(0), lambda: a() % b().nullif(0),
             lambda: a().abs(), lambda: a().sign().cast("int64"), lambda: ibis.coalesce(a(), b()), lambda: a().fill_null(5),
             lambda: ibis.least(a(), b()), lambda: ibis.greatest(a(), b()), lambda: a() & b(), lambda: a() | b(), lambda: a() ^ b(),
             lambda: a().clip(-2, 2), lambda: self.truth(t, depth - 1).ifelse(a(), b()), lambda: self.truth(t, depth - 1).cast("int64"),
             lambda: text(t, depth - 1).length().cast("int64"), lambda: text(t, depth - 1).find("b").cast("int64"),
-            lambda: time(t).year().cast("int64") % 100, lambda: time(t).day_of_week.index().cast("int64"), lambda: time(t).hour().cast("int64"),
+            lambda: time(t).year().cast("int64"), lambda: time(t).day_of_week.index().cast("int64"), lambda: time(t).hour().cast("int64"),
             lambda: time(t).week_of_year().cast("int64"), lambda: time(t).millisecond().cast("int64"),
             lambda: time(t).truncate("s").epoch_seconds().cast("int64"), lambda: time(t).delta(time(t), unit=self.chance.choice("YQMDhms")).cast("int64"),
             lambda: t.l.length().cast("int64"), lambda: t.l[self.chance.randint(-2, 2)], lambda: t.l.index(1).cast("int64"),
