@@ -78,11 +78,13 @@ fn call(operation: Operation, of: DataType, args: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args))
 }
 
-/// Whether what an operator gives of whole numbers is of their type, and needs no check.
+/// Whether what an operator gives of whole numbers is of their type, and needs no check of ours.
 fn is_of_left(op: Operator) -> bool {
     matches!(
         op,
-        Operator::Modulo
+        Operator::Divide
+            | Operator::IntegerDivide
+            | Operator::Modulo
             | Operator::BitwiseAnd
             | Operator::BitwiseOr
             | Operator::BitwiseXor
