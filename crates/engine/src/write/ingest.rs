@@ -8,8 +8,8 @@ use crate::store::dictionary::Dictionary;
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, DictionaryArray, RecordBatch, UInt32Array, new_null_array};
 use arrow_schema::DataType;
@@ -45,10 +45,31 @@ pub(crate) fn to_rows(
         columns.push(match (given(column), dictionary) {
             (None, _) => new_null_array(&column.column_type.stored_type(), rows.num_rows()),
             (Some(index), Some(dictionary)) => intern_column(schema, column, dictionary, rows.column(index))?,
-            (Some(index), None) => Arc::clone(rows.column(index)),
+            (Some(index), None) => {
+                check_times_of_day(column, rows.column(index))?;
+                Arc::clone(rows.column(index))
+            }
         });
     }
     Ok(RowBatch::new(Arc::clone(schema), columns)?)
+}
+
+/// Refuses times of day, and arrays of them, past the end of the day: nothing could show them.
+fn check_times_of_day(column: &Column, array: &ArrayRef) -> Result<()> {
+    const DAY: i64 = 86_400_000_000_000;
+    let times = match array.as_list_opt::<i32>() {
+        Some(lists) => lists.values(),
+        None => array,
+    };
+    let Some(times) = times.as_primitive_opt::<Time64NanosecondType>() else { return Ok(()) };
+    match times.iter().flatten().find(|time| !(0..DAY).contains(time)) {
+        None => Ok(()),
+        Some(time) => {
+            let expected = "times from 00:00 to 23:59:59.999999999".to_string();
+            let found = format!("{time} ns after midnight");
+            Err(ModelError::BatchColumn { column: column.name.clone(), expected, found }.into())
+        }
+    }
 }
 
 /// The ids of a SYMBOL column's strings, new ones where needed.

@@ -118,6 +118,7 @@ impl Frame {
 pub(crate) fn engine_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Timestamp(_, _) => DataType::Timestamp(TimeUnit::Nanosecond, None),
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
         DataType::Dictionary(_, values) if is_text(values) => {
             DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
         }
