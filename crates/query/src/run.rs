@@ -189,6 +189,12 @@ impl Session {
     /// Where there is no such table.
     pub fn rows_of(&self, source: CopySource) -> Result<Statement> {
         self.pinned.renew();
+        let source = match source {
+            CopySource::Table { name, columns } => {
+                CopySource::Table { name: self.stored_name(&name), columns }
+            }
+            query => query,
+        };
         Ok(Statement::Query(Box::new(statements::query_of(self, source)?)))
     }
 }

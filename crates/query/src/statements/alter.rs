@@ -1,6 +1,7 @@
 //! ALTER TABLE, and what partitions there are to drop.
 
 use super::materialized;
+use crate::aside::check_name;
 use crate::cast::no_such_column;
 use crate::dialect::{AlterTable, Partitions};
 use crate::error::{QueryError, Result};
@@ -49,7 +50,10 @@ pub(super) async fn run(
                 QueryError::request(format!("'{name}' is a table of this session, which keeps its name"));
             return Err(error.hint(format!("CREATE TABLE … AS SELECT * FROM {name} keeps its rows")));
         }
-        AlterTable::Rename { to } => Change::RenameTable(to),
+        AlterTable::Rename { to } => {
+            check_name(&to)?;
+            Change::RenameTable(to)
+        }
         AlterTable::AddIndex(names) => return index(session, schema, &names, Change::AddIndex).await,
         AlterTable::DropIndex(names) => return index(session, schema, &names, Change::DropIndex).await,
         AlterTable::SetTtl(ttl) => Change::SetTtl(ttl.map(|ttl| Ttl::parse(&ttl)).transpose()?),
