@@ -119,12 +119,14 @@ impl ExprPlanner for UuidLiterals {
         if op == BinaryOperator::StringConcat {
             let type_of = |expr: &Expr| expr.get_type(schema).unwrap_or(DataType::Null);
             let (types, utf8) = ((type_of(&left), type_of(&right)), DataType::Utf8);
+            let is_text = |of: &DataType| match of {
+                DataType::Dictionary(_, values) => values.is_string(),
+                other => other.is_string(),
+            };
             let text = |expr: Expr, of: &DataType, beside: &DataType| match of {
                 _ if is_uuid(&expr) => uuids::written(expr),
-                // Beside a number DataFusion knows texts alone.
-                DataType::Dictionary(..) if beside.is_numeric() || beside == &DataType::Boolean => {
-                    cast(expr, utf8.clone())
-                }
+                // Beside what is no text DataFusion knows texts alone.
+                DataType::Dictionary(..) if !is_text(of) || !is_text(beside) => cast(expr, utf8.clone()),
                 _ => expr,
             };
             (left, right) = (text(left, &types.0, &types.1), text(right, &types.1, &types.0));
