@@ -4,7 +4,6 @@
 //! Each goes when its [`Aside`] does, where it took no other's place. No list shows them. What a kill leaves of them goes
 //! when the database is opened.
 
-use crate::error::QueryError;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,19 +60,6 @@ impl Drop for Aside {
 /// Whether a name is that of a table that is not everybody's.
 pub(crate) fn is_aside(name: &str) -> bool {
     numbered(name).is_some_and(|found| found == (0..name.len()))
-}
-
-/// Refuses to give a table or a view such a name: no list would show it, and it would go when the database is opened.
-///
-/// # Errors
-/// Where it is one.
-pub(crate) fn check_name(name: &str) -> Result<(), QueryError> {
-    if !is_aside(name) {
-        return Ok(());
-    }
-    let error =
-        QueryError::request(format!("names such as '{name}' are those of tables that go by themselves"));
-    Err(error.hint("take a name without ~"))
 }
 
 /// The tables and views of a snapshot that are everybody's, by name: those that lists show.

@@ -1,7 +1,6 @@
 //! ALTER TABLE, and what partitions there are to drop.
 
 use super::materialized;
-use crate::aside::check_name;
 use crate::cast::no_such_column;
 use crate::dialect::{AlterTable, Partitions};
 use crate::error::{QueryError, Result};
@@ -51,7 +50,7 @@ pub(super) async fn run(
             return Err(error.hint(format!("CREATE TABLE … AS SELECT * FROM {name} keeps its rows")));
         }
         AlterTable::Rename { to } => {
-            check_name(&to)?;
+            super::check_name(&to)?;
             Change::RenameTable(to)
         }
         AlterTable::AddIndex(names) => return index(session, schema, &names, Change::AddIndex).await,

@@ -1,7 +1,7 @@
 //! CREATE TABLE, with or without a query that fills it.
 
 use super::insert::{Target, store};
-use crate::aside::{Aside, check_name};
+use crate::aside::Aside;
 use crate::derived;
 use crate::designated::Layout;
 use crate::dialect::{CreateTable, TableStream, unique_names};
@@ -17,7 +17,7 @@ use tickstone_model::{ColumnType, StreamSource, TableSchema, Ttl};
 const TAG: &str = "CREATE TABLE";
 
 pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Outcome> {
-    check_name(&create.name)?;
+    super::check_name(&create.name)?;
     if create.temporary {
         return temporary(session, create).await;
     }

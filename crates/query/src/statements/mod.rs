@@ -20,6 +20,7 @@ mod subscribe;
 mod values;
 mod view;
 
+use crate::aside::is_aside;
 use crate::dialect::{CopyEnd, Statement};
 use crate::error::{QueryError, Result, SqlState};
 use crate::session::{Outcome, Session};
@@ -155,6 +156,17 @@ fn refuse_read_only(session: &Session, statement: &Statement) -> Result<()> {
     }
     let message = format!("{} is not allowed in a transaction that is READ ONLY", statement.kind());
     Err(QueryError::request(message).state(SqlState::ReadOnlyTransaction).hint("BEGIN READ WRITE"))
+}
+
+/// Refuses to give a table or a view a name of those that go by themselves: no list would show it, and it would go when
+/// the database is opened.
+fn check_name(name: &str) -> Result<()> {
+    if !is_aside(name) {
+        return Ok(());
+    }
+    let error =
+        QueryError::request(format!("names such as '{name}' are those of tables that go by themselves"));
+    Err(error.hint("take a name without ~"))
 }
 
 async fn drop_tables(session: &mut Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {

@@ -1,6 +1,5 @@
 //! CREATE VIEW, DROP [MATERIALIZED] VIEW, and what a view's columns are.
 
-use crate::aside::check_name;
 use crate::dialect::{self, CreateView, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::session::{Outcome, Session};
@@ -13,7 +12,7 @@ const TAG: &str = "CREATE VIEW";
 
 pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Outcome> {
     let CreateView { name, or_replace, if_not_exists, text, query, position } = view;
-    check_name(&name)?;
+    super::check_name(&name)?;
     let found = session.snapshot().table(&name).map(|found| Arc::clone(found.schema()));
     match &found {
         Some(found) if found.view().is_none() => {

@@ -12,7 +12,6 @@ mod refresh;
 
 use super::create::query_columns;
 use super::sampled::Sampled;
-use crate::aside::check_name;
 use crate::database::Database;
 use crate::dialect::materialized::partitions_of;
 use crate::dialect::{self, CreateMaterializedView, Statement};
@@ -31,7 +30,7 @@ use tickstone_model::{ColumnType, MaterializedView, TableSchema, TimeRange, Ttl}
 /// CREATE MATERIALIZED VIEW.
 pub(super) async fn create(session: &mut Session, create: CreateMaterializedView) -> Result<Outcome> {
     const TAG: &str = "CREATE MATERIALIZED VIEW";
-    check_name(&create.name)?;
+    super::check_name(&create.name)?;
     if let Some(found) = session.snapshot().table(&create.name) {
         if create.if_not_exists && found.schema().materialized().is_some() {
             return Ok(Outcome::done(TAG));
