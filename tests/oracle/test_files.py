@@ -386,6 +386,34 @@ def test_rows_that_are_left_out_are_so_whatever_is_asked(tmp_path: Path) -> None
                 assert db.sql(f"SELECT {what} FROM {place}").fetchall() == [(50,)], (what, ending)
 
 
+def test_rows_of_files_need_no_time(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("ts,symbol,x\n2024-11-04T10:00:00,A,1\n,A,2\n2024-11-04T10:00:30,B,3\n,,4\n2024-11-04T10:02:00,A,5\n")
+    beside = duckdb.connect()
+    beside.sql(f"COPY (FROM '{tmp_path}/t.csv') TO '{tmp_path}/t.parquet'")
+    beside.sql(f"COPY (FROM '{tmp_path}/t.csv') TO '{tmp_path}/t.json'")
+    pa.feather.write_feather(pa.parquet.read_table(tmp_path / "t.parquet"), tmp_path / "t.arrow", compression="uncompressed")
+    questions = [
+        "SELECT ts, symbol, x FROM {} ORDER BY x",
+        "SELECT x FROM {} ORDER BY ts, x",
+        "SELECT x FROM {} ORDER BY ts DESC NULLS LAST, x",
+        "SELECT count(*), count(ts), min(ts), max(ts) FROM {}",
+        "SELECT x FROM {} WHERE ts IS NULL ORDER BY x",
+        "SELECT x FROM {} WHERE ts IS NOT NULL ORDER BY x",
+        "SELECT x FROM {} WHERE ts >= '2024-11-04T10:00:30' ORDER BY x",
+        "SELECT ts, count(*) FROM {} GROUP BY ts ORDER BY ts NULLS FIRST",
+        "SELECT date_trunc('minute', ts) AS m, sum(x) FROM {} WHERE ts IS NOT NULL GROUP BY m ORDER BY m",
+        "SELECT x, lag(x) OVER (ORDER BY ts NULLS FIRST, x) FROM {} ORDER BY x",
+    ]
+    with opened(tmp_path) as db:
+        for ending in ("csv", "parquet", "json", "arrow"):
+            for question in questions:
+                ours = question.format(f"'{tmp_path}/t.{ending}'")
+                theirs = beside.sql(question.format(f"'{tmp_path}/t.parquet'")).fetchall()
+                same(db.sql(ours).fetchall(), theirs, ours)
+            bars = db.sql(f"SELECT ts, sum(x) AS x FROM '{tmp_path}/t.{ending}' WHERE ts IS NOT NULL SAMPLE BY 1m ORDER BY ts")
+            assert [row[1] for row in bars.fetchall()] == [4, 5], ending
+
+
 def test_codes_are_no_numbers(tmp_path: Path) -> None:
     with opened(tmp_path) as db:
         codes = "(VALUES ('000001', 1), ('600519', 2), ('1', 3), ('a/b', 4), ('x=y', 5), ('..', 6), ('', 7)) AS t(code, v)"

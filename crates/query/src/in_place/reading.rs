@@ -74,7 +74,10 @@ impl Files {
                     return Err(ImportError::Empty { path: all.files[0].0.clone() }.into());
                 };
                 let table = all.shape(0, &all.complete(fields), None)?.table;
-                all.schema = Arc::new(crate::designated::marked_schema(&table));
+                let marked = crate::designated::marked_schema(&table);
+                // Unlike a table's, a file's rows need no time.
+                let nullable = |field: &Arc<Field>| Field::clone(field).with_nullable(true);
+                all.schema = Arc::new(Schema::new(marked.fields().iter().map(nullable).collect::<Vec<_>>()));
                 all.table = Some(table);
             }
             FileFormat::Arrow | FileFormat::Parquet => {
