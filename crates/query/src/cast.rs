@@ -4,12 +4,12 @@
 //! integer column would hold only in part, or a value out of range, is refused.
 
 use crate::error::{QueryError, Result, SqlState};
-use crate::texts::{array_elements, parse_bytes, parse_instant, without_exponent};
+use crate::texts::{array_elements, parse_bytes, parse_instant, parse_time_of_day, without_exponent};
 use arrow_cast::{CastOptions, cast_with_options};
 use datafusion::arrow::array::builder::{ListBuilder, StringBuilder};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, FixedSizeBinaryArray, ListArray, StringArray,
-    TimestampNanosecondArray, UInt64Array,
+    Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::take;
@@ -85,7 +85,9 @@ pub(crate) fn cast(
     if let Some(element) = wanted.element() {
         return cast_lists(array, element);
     }
-    if is_text(from) && matches!(wanted, ColumnType::Timestamp | ColumnType::Uuid | ColumnType::Binary) {
+    let is_read =
+        matches!(wanted, ColumnType::Timestamp | ColumnType::Time | ColumnType::Uuid | ColumnType::Binary);
+    if is_text(from) && is_read {
         return read_text(array, wanted);
     }
     if is_text(from) && matches!(target, DataType::Decimal128(..)) {
@@ -171,7 +173,7 @@ fn cast_lists(array: &ArrayRef, element: ElementType) -> std::result::Result<Arr
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|error| error.to_string())
 }
 
-/// Text as a TIMESTAMP, a UUID or bytes, by the rules that files are read by.
+/// Text as a TIMESTAMP, a TIME, a UUID or bytes, by the rules that files are read by.
 fn read_text(array: &ArrayRef, wanted: ColumnType) -> std::result::Result<ArrayRef, String> {
     let text = cast_with_options(array, &DataType::Utf8, &STRICT).map_err(|error| error.to_string())?;
     let text = text.as_string::<i32>();
@@ -179,6 +181,10 @@ fn read_text(array: &ArrayRef, wanted: ColumnType) -> std::result::Result<ArrayR
         ColumnType::Timestamp => {
             let values: TimestampNanosecondArray = text.iter().map(|text| parse_instant(text?)).collect();
             Arc::new(values)
+        }
+        ColumnType::Time => {
+            let values = text.iter().map(|text| parse_time_of_day(text?));
+            Arc::new(values.collect::<Time64NanosecondArray>())
         }
         ColumnType::Binary => {
             let values = text.iter().map(|text| parse_bytes(text?));

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::functions::ExtractFields;
 use crate::operators;
 use crate::rules::literals::UuidLiterals;
-use crate::rules::uuids::OtherTypes;
+use crate::rules::texts::OtherTypes;
 use crate::settings::SessionSettings;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;

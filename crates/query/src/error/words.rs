@@ -310,8 +310,9 @@ fn out_of_range(message: &str) -> Option<QueryError> {
 /// A text that is no value of a type.
 fn no_value(message: &str) -> Option<QueryError> {
     let (_, rest) = message.strip_prefix('\'')?.split_once("' is no ")?;
-    let known =
-        ["UUID", "BINARY", "timestamp", "date", "number", "array"].iter().any(|of| rest.starts_with(of));
+    let known = ["UUID", "BINARY", "TIME", "timestamp", "date", "number", "array"]
+        .iter()
+        .any(|of| rest.starts_with(of));
     known.then(|| QueryError::request(message).state(SqlState::InvalidText))
 }
 

@@ -4,7 +4,7 @@
 //! Each of [`RULES`] looks at an expression whose parts have been read, and says it in other words, or leaves it. Their
 //! files say what for.
 
-use super::{approximate, dates, lengths, lists, literals, patterns, unsigned, uuids};
+use super::{approximate, dates, lengths, lists, literals, patterns, texts, unsigned};
 use crate::named::change_named;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -20,7 +20,7 @@ type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
 const RULES: [Rule; 9] = [
     literals::read,
-    uuids::cast_in_words,
+    texts::cast_in_words,
     lists::cast_in_words,
     patterns::read,
     dates::as_time,

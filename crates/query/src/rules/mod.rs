@@ -16,6 +16,6 @@ pub(crate) mod membership;
 pub(crate) mod multiset;
 pub(crate) mod null_keys;
 pub(crate) mod patterns;
+pub(crate) mod texts;
 pub(crate) mod unsigned;
-pub(crate) mod uuids;
 pub(crate) mod window_keys;

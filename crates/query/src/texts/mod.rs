@@ -10,7 +10,9 @@ pub use cell::{Cells, TimeStyle};
 pub use exponent::without_exponent;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::Time64NanosecondType;
 use arrow_array::{Array, ArrayRef, ListArray, StringArray, StructArray};
+use arrow_cast::parse::Parser;
 use arrow_schema::{ArrowError, DataType, Field};
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::DataFusionError;
@@ -38,6 +40,12 @@ pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     parse_iso(completed.as_bytes())
 }
 
+/// Nanoseconds since midnight of a time of day. Arrow reads digits alone as a count of them, which nobody means.
+pub(crate) fn parse_time_of_day(text: &str) -> Option<i64> {
+    let text = text.trim();
+    text.contains(':').then(|| Time64NanosecondType::parse(text)).flatten()
+}
+
 /// The bytes that a text stands for: those of `\x00ff` in hexadecimal digits ("Binary Data Types", in PostgreSQL's
 /// manual), its own of any other; `None` where such digits are none.
 pub fn parse_bytes(text: &str) -> Option<Cow<'_, [u8]>> {
@@ -46,6 +54,11 @@ pub fn parse_bytes(text: &str) -> Option<Cow<'_, [u8]>> {
     }
     let mut bytes = Vec::with_capacity(text.len() / 2);
     parse_hex(text.as_bytes(), &mut bytes).then_some(Cow::Owned(bytes))
+}
+
+/// That a text is no time of day.
+pub(crate) fn no_time_of_day(text: &str) -> DataFusionError {
+    plan_datafusion_err!("'{text}' is no TIME such as '09:30', '09:30:00.123456789' or '4:00 PM'")
 }
 
 pub(crate) fn no_uuid(text: &str) -> DataFusionError {

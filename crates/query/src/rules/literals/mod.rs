@@ -9,8 +9,8 @@
 //! ([`decimal`]).
 
 use crate::functions::times_interval;
-use crate::rules::uuids;
-use crate::texts::{UUID_BYTES, no_uuid, parse_bytes, parse_instant};
+use crate::rules::texts;
+use crate::texts::{UUID_BYTES, no_time_of_day, no_uuid, parse_bytes, parse_instant, parse_time_of_day};
 use chrono::NaiveDate;
 use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -124,7 +124,7 @@ impl ExprPlanner for UuidLiterals {
                 other => other.is_string(),
             };
             let text = |expr: Expr, of: &DataType, beside: &DataType| match of {
-                _ if is_uuid(&expr) => uuids::written(expr),
+                _ if is_uuid(&expr) => texts::written(expr),
                 // Beside what is no text DataFusion knows texts alone.
                 DataType::Dictionary(..) if !is_text(of) || !is_text(beside) => cast(expr, utf8.clone()),
                 _ => expr,
@@ -151,6 +151,7 @@ pub(crate) fn is_comparison(op: Operator) -> bool {
 #[derive(Debug, Clone, Copy)]
 enum Wanted {
     Time,
+    TimeOfDay,
     Uuid,
     Symbol,
     Bytes,
@@ -160,6 +161,7 @@ impl Wanted {
     fn of(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Timestamp(TimeUnit::Nanosecond, None) => Some(Wanted::Time),
+            DataType::Time64(TimeUnit::Nanosecond) => Some(Wanted::TimeOfDay),
             DataType::FixedSizeBinary(UUID_BYTES) => Some(Wanted::Uuid),
             DataType::Binary => Some(Wanted::Bytes),
             DataType::Dictionary(_, values) if **values == DataType::Utf8 => Some(Wanted::Symbol),
@@ -178,6 +180,10 @@ impl Wanted {
             Wanted::Time => {
                 let nanos = parse_instant(text).ok_or_else(|| no_instant(text))?;
                 ScalarValue::TimestampNanosecond(Some(nanos), None)
+            }
+            Wanted::TimeOfDay => {
+                let nanos = parse_time_of_day(text).ok_or_else(|| no_time_of_day(text))?;
+                ScalarValue::Time64Nanosecond(Some(nanos))
             }
             Wanted::Uuid => {
                 let bytes = parse_uuid(text.trim().as_bytes()).ok_or_else(|| no_uuid(text))?;

@@ -1,11 +1,13 @@
-//! Text that becomes a UUID and a UUID that becomes text: `CAST('67e55044-…' AS UUID)`, `id::VARCHAR`, `id || '!'`.
+//! Text that becomes a UUID or a TIME, and a UUID that becomes text: `CAST('67e55044-…' AS UUID)`, `id::VARCHAR`,
+//! `id || '!'`, `'09:30'::TIME`.
 //!
-//! A UUID is 16 bytes in plans, and Arrow's casts take the bytes of a text for them. Casts between the two are calls of
-//! functions that no name leads to. Where a text of a statement should be a UUID and planning cannot know (`coalesce(id,
-//! '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts that are UUIDs
-//! cast to it (`dialect::cast_uuids`).
+//! A UUID is 16 bytes in plans, and Arrow's casts take the bytes of a text for them; and they take `'093000'` for so many
+//! nanoseconds of a day. Such casts are calls of functions that no name leads to. Where a text of a statement should be a
+//! UUID and planning cannot know (`coalesce(id, '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and
+//! planned again with its texts that are UUIDs cast to it (`dialect::cast_uuids`).
 
-use crate::texts::{UUID_BYTES, no_uuid, uuids_as_text};
+use crate::texts::{UUID_BYTES, no_time_of_day, no_uuid, parse_time_of_day, uuids_as_text};
+use datafusion::arrow::array::builder::Time64NanosecondBuilder;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder};
 use datafusion::arrow::compute::cast as cast_array;
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, TimeUnit};
@@ -21,8 +23,8 @@ use datafusion::logical_expr::{
 use std::sync::{Arc, LazyLock};
 use tickstone_wire::parse_uuid;
 
-/// Types of statements that planning does not know: `UUID`, PostgreSQL's of its catalog, `oid` and `name`, and the names
-/// that DuckDB has for ours.
+/// Types of statements that planning does not know: `UUID`, `SYMBOL`, PostgreSQL's of its catalog, `oid` and `name`, and
+/// the names that DuckDB has for ours.
 #[derive(Debug)]
 pub(crate) struct OtherTypes;
 
@@ -33,6 +35,7 @@ impl TypePlanner for OtherTypes {
             other => match other.to_string().trim_matches('"').to_ascii_lowercase().as_str() {
                 "oid" | "uinteger" => DataType::UInt32,
                 "name" | "bpchar" => DataType::Utf8,
+                "symbol" => DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8)),
                 "hugeint" | "uhugeint" => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
                 "ubigint" => DataType::UInt64,
                 "usmallint" => DataType::UInt16,
@@ -52,35 +55,41 @@ impl TypePlanner for OtherTypes {
     }
 }
 
-/// Casts between UUIDs and text as calls; see the file's header.
+/// Casts of texts to UUIDs and TIMEs, and of UUIDs to text, as calls; see the file's header.
 ///
 /// # Errors
 /// Those of types that are not known.
 pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (value, to, read) = match &expr {
-        Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), &READ),
-        Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type(), &TRY_READ),
+        Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), [&UUID, &TIME]),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type(), [&TRY_UUID, &TRY_TIME]),
         _ => return Ok(Transformed::no(expr)),
     };
-    if !is_uuid(to) && !is_text(to) {
+    if !is_uuid(to) && !is_time_of_day(to) && !is_text(to) {
         return Ok(Transformed::no(expr));
     }
     let from = value.get_type(schema)?;
     let call = |function: &LazyLock<Arc<ScalarUDF>>| function.call(vec![value.as_ref().clone()]);
-    Ok(match (is_uuid(&from), is_uuid(to)) {
-        (true, false) => Transformed::yes(cast(call(&WRITE), to.clone())),
-        (false, true) if is_text(&from) => Transformed::yes(call(read)),
+    let [uuid, time] = read;
+    Ok(match (is_text(&from), is_uuid(&from)) {
+        (true, _) if is_uuid(to) => Transformed::yes(call(uuid)),
+        (true, _) if is_time_of_day(to) => Transformed::yes(cast(call(time), to.clone())),
+        (_, true) if is_text(to) => Transformed::yes(cast(call(&UUID_TEXT), to.clone())),
         _ => Transformed::no(expr),
     })
 }
 
 /// A UUID as text.
 pub(crate) fn written(expr: Expr) -> Expr {
-    WRITE.call(vec![expr])
+    UUID_TEXT.call(vec![expr])
 }
 
 pub(crate) fn is_uuid(data_type: &DataType) -> bool {
     *data_type == DataType::FixedSizeBinary(UUID_BYTES)
+}
+
+fn is_time_of_day(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Time32(_) | DataType::Time64(_))
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -90,36 +99,39 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// Which of the functions.
+/// Which of the functions; one that tries gives NULL where a text is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Which {
-    Read,
-    /// NULL where a text is none.
-    TryRead,
-    Write,
+    Uuid { tries: bool },
+    Time { tries: bool },
+    UuidText,
 }
 
-static READ: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Read));
-static TRY_READ: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::TryRead));
-static WRITE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Write));
+static UUID: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Uuid { tries: false }));
+static TRY_UUID: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Uuid { tries: true }));
+static TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Time { tries: false }));
+static TRY_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Time { tries: true }));
+static UUID_TEXT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::UuidText));
 
 fn function(which: Which) -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
-    Arc::new(ScalarUDF::from(UuidFunction { which, signature }))
+    Arc::new(ScalarUDF::from(TextFunction { which, signature }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct UuidFunction {
+struct TextFunction {
     which: Which,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for UuidFunction {
+impl ScalarUDFImpl for TextFunction {
     fn name(&self) -> &str {
         match self.which {
-            Which::Read => "__uuid",
-            Which::TryRead => "__try_uuid",
-            Which::Write => "__uuid_text",
+            Which::Uuid { tries: false } => "__uuid",
+            Which::Uuid { tries: true } => "__try_uuid",
+            Which::Time { tries: false } => "__time",
+            Which::Time { tries: true } => "__try_time",
+            Which::UuidText => "__uuid_text",
         }
     }
 
@@ -129,14 +141,15 @@ impl ScalarUDFImpl for UuidFunction {
 
     fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
         Ok(match self.which {
-            Which::Read | Which::TryRead => DataType::FixedSizeBinary(UUID_BYTES),
-            Which::Write => DataType::Utf8,
+            Which::Uuid { .. } => DataType::FixedSizeBinary(UUID_BYTES),
+            Which::Time { .. } => DataType::Time64(TimeUnit::Nanosecond),
+            Which::UuidText => DataType::Utf8,
         })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let nullable =
-            self.which == Which::TryRead || args.arg_fields.iter().any(|field| field.is_nullable());
+        let tries = matches!(self.which, Which::Uuid { tries: true } | Which::Time { tries: true });
+        let nullable = tries || args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, nullable)))
     }
 
@@ -152,8 +165,9 @@ impl ScalarUDFImpl for UuidFunction {
         let is_constant = matches!(value, ColumnarValue::Scalar(_));
         let values = value.into_array(if is_constant { 1 } else { rows })?;
         let made = match self.which {
-            Which::Write => uuids_as_text(&values)?,
-            which => read_array(&values, which == Which::TryRead)?,
+            Which::UuidText => uuids_as_text(&values)?,
+            Which::Uuid { tries } => read_uuids(&values, tries)?,
+            Which::Time { tries } => read_times(&values, tries)?,
         };
         Ok(match is_constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
@@ -162,7 +176,7 @@ impl ScalarUDFImpl for UuidFunction {
     }
 }
 
-fn read_array(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
+fn read_uuids(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
     let texts = cast_array(values, &DataType::Utf8)?;
     let mut uuids = FixedSizeBinaryBuilder::with_capacity(texts.len(), UUID_BYTES);
     for text in texts.as_string::<i32>() {
@@ -173,4 +187,16 @@ fn read_array(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
         }
     }
     Ok(Arc::new(uuids.finish()))
+}
+
+fn read_times(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
+    let texts = cast_array(values, &DataType::Utf8)?;
+    let mut times = Time64NanosecondBuilder::with_capacity(texts.len());
+    for text in texts.as_string::<i32>() {
+        match text.map(|text| (text, parse_time_of_day(text))) {
+            Some((text, None)) if !tries => return Err(no_time_of_day(text)),
+            read => times.append_option(read.and_then(|(_, time)| time)),
+        }
+    }
+    Ok(Arc::new(times.finish()))
 }
