@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::functions::ExtractFields;
 use crate::operators;
 use crate::rules::literals::UuidLiterals;
+use crate::rules::slices::TextSlices;
 use crate::rules::texts::OtherTypes;
 use crate::settings::SessionSettings;
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -36,7 +37,8 @@ pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> 
 }
 
 fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    let first: [Arc<dyn ExprPlanner>; 2] = [Arc::new(UuidLiterals), Arc::new(ExtractFields)];
+    let first: [Arc<dyn ExprPlanner>; 3] =
+        [Arc::new(UuidLiterals), Arc::new(TextSlices), Arc::new(ExtractFields)];
     first.into_iter().chain(SessionStateDefaults::default_expr_planners()).collect()
 }
 

@@ -8,8 +8,10 @@
 //! ~a                             ->  -1 - a
 //! j -> path, j ->> path          ->  json_extract(j, path), json_extract_string(j, path)
 //! list_filter(l, x -> x > 1)     ->  the same with a lambda
+//! quantile(x, [0.1, 0.9])        ->  make_array(quantile(x, 0.1), quantile(x, 0.9))
 //! struct_pack(a := 1)            ->  named_struct('a', 1)
 //! {'a': 1}.a                     ->  get_field({'a': 1}, 'a')
+//! a[2:], a[:2]                   ->  a[2:-1], a[1:2]
 //! ```
 
 use super::calls::{CallableKind, Callables};
@@ -22,7 +24,7 @@ use crate::functions::{Is, TRUNC_LONG, defined, is_long};
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArguments, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax,
-    OneOrManyWithParens, Select, SelectItem, UnaryOperator, Value, VisitMut, VisitorMut,
+    OneOrManyWithParens, Select, SelectItem, Subscript, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -31,7 +33,8 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 /// Functions whose arguments may be lambdas.
-const OF_LAMBDAS: [&str; 9] = [
+const OF_LAMBDAS: [&str; 10] = [
+    "columns",
     "array_transform",
     "list_transform",
     "array_filter",
@@ -41,6 +44,17 @@ const OF_LAMBDAS: [&str; 9] = [
     "any_match",
     "array_first",
     "list_first",
+];
+
+/// Aggregates of one part of the values, whose part may be a list.
+const OF_PARTS: [&str; 7] = [
+    "quantile",
+    "quantile_cont",
+    "quantile_disc",
+    "percentile_cont",
+    "percentile_disc",
+    "approx_quantile",
+    "approx_percentile_cont",
 ];
 
 /// Puts what calls and operators stand for in their places.
@@ -107,6 +121,7 @@ impl Expand<'_> {
             Expr::Function(function) => {
                 self.definition(function).is_some()
                     || is_struct_pack(function)
+                    || of_several_parts(function).is_some()
                     || long_unit(function).is_some()
             }
             _ => false,
@@ -141,6 +156,13 @@ impl Expand<'_> {
                 *expr = call(name, vec![taken(left), taken(right)]);
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
+                for access in access_chain.iter_mut() {
+                    if let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, .. }) = access {
+                        let number = |number: &str| Expr::value(Value::Number(number.to_string(), false));
+                        lower_bound.get_or_insert_with(|| number("1"));
+                        upper_bound.get_or_insert_with(|| number("-1"));
+                    }
+                }
                 if let (true, [AccessExpr::Dot(Expr::Identifier(field))]) =
                     (is_made(root), access_chain.as_slice())
                 {
@@ -162,6 +184,9 @@ impl Expand<'_> {
     fn call(&self, function: &mut Function) -> Result<Option<Expr>> {
         if is_struct_pack(function) {
             return Ok(struct_pack(function));
+        }
+        if let Some(list) = of_several_parts(function) {
+            return Ok(Some(list));
         }
         if let Some(unit) = unit_of_trunc(function)
             && let Some(one) = one_unit(unit)
@@ -335,6 +360,33 @@ fn one_unit(unit: &str) -> Option<&'static str> {
     let known =
         ["microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"];
     known.into_iter().find(|known| *known == singular)
+}
+
+/// A quantile of several parts as the list of those of each: `quantile_cont(x, [0.25, 0.75])`, also of PostgreSQL's
+/// `percentile_cont(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY x)`.
+fn of_several_parts(function: &Function) -> Option<Expr> {
+    let name = simple_name(&function.name)?;
+    if !OF_PARTS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return None;
+    }
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let parts = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(parts))) if !parts.elem.is_empty() => {
+            Some(parts.elem.clone())
+        }
+        _ => None,
+    };
+    let (at, parts) = list.args.iter().enumerate().find_map(|(at, argument)| Some((at, parts(argument)?)))?;
+    let one = |part: Expr| {
+        let mut one = function.clone();
+        if let FunctionArguments::List(list) = &mut one.args
+            && let Some(argument) = list.args.get_mut(at)
+        {
+            *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(part));
+        }
+        Expr::Function(one)
+    };
+    Some(call("make_array", parts.into_iter().map(one).collect()))
 }
 
 fn is_struct_pack(function: &Function) -> bool {

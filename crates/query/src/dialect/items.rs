@@ -1,13 +1,14 @@
 //! Items of a SELECT that stand for several columns, or for an item before them:
 //!
 //! ```text
-//! COLUMNS('p.*'), min(COLUMNS(* EXCLUDE (sym)))  ->  one item for each column
-//! * RENAME (px AS price)                         ->  the columns, one with another name
-//! px * 2 AS d, d + 1                             ->  px * 2 AS d, px * 2 + 1, also in WHERE
+//! COLUMNS('p.*'), min(COLUMNS(c -> c LIKE 'p%'))  ->  one item for each column
+//! * RENAME (px AS price)                          ->  the columns, one with another name
+//! px * 2 AS d, d + 1                              ->  px * 2 AS d, px * 2 + 1, also in WHERE
 //! ```
 //!
 //! A name is a column first, wherever FROM has one of this name.
 
+use super::by_name;
 use super::columns::{Column, Columns};
 use super::cursor::Result;
 use super::marker::{place, simple_name};
@@ -222,8 +223,9 @@ fn each_column(
 
 fn chosen<'c>(columns: &Function, known: &'c [Column], at: Position) -> Result<Vec<&'c Column>> {
     let wrong = || {
-        SqlError::new("COLUMNS takes a pattern, a list of names, or *", at)
-            .hint("write COLUMNS('bid.*'), COLUMNS(['bid', 'ask']) or COLUMNS(* EXCLUDE (ts))")
+        SqlError::new("COLUMNS takes a pattern, a list of names, a condition on names, or *", at).hint(
+            "write COLUMNS('bid.*'), COLUMNS(['bid', 'ask']), COLUMNS(c -> c LIKE 'bid%') or COLUMNS(* EXCLUDE (ts))",
+        )
     };
     let FunctionArguments::List(list) = &columns.args else { return Err(wrong()) };
     let [FunctionArg::Unnamed(argument)] = list.args.as_slice() else { return Err(wrong()) };
@@ -261,6 +263,15 @@ fn chosen<'c>(columns: &Function, known: &'c [Column], at: Position) -> Result<V
                 SqlError::new(format!("'{pattern}' is no regular expression: {error}"), at)
             })?;
             Ok(known.iter().filter(|column| pattern.is_match(&column.name)).collect())
+        }
+        FunctionArgExpr::Expr(Expr::Lambda(condition)) => {
+            let told =
+                known.iter().map(|column| Some((column, by_name::is_true_of(condition, &column.name)?)));
+            let told = told.collect::<Option<Vec<_>>>().ok_or_else(|| {
+                SqlError::new("COLUMNS cannot tell whether this is true of a name", at)
+                    .hint(by_name::CONDITIONS)
+            })?;
+            Ok(told.into_iter().filter(|(_, holds)| *holds).map(|(column, _)| column).collect())
         }
         FunctionArgExpr::Expr(Expr::Identifier(name)) => of_names(std::slice::from_ref(&name.value)),
         _ => Err(wrong()),

@@ -15,6 +15,7 @@
 mod advice;
 mod again;
 mod alter;
+mod by_name;
 mod callable;
 mod calls;
 mod cancel;

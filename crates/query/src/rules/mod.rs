@@ -16,6 +16,7 @@ pub(crate) mod membership;
 pub(crate) mod multiset;
 pub(crate) mod null_keys;
 pub(crate) mod patterns;
+pub(crate) mod slices;
 pub(crate) mod texts;
 pub(crate) mod unsigned;
 pub(crate) mod window_keys;
