@@ -136,7 +136,7 @@ def test_an_array_of_no_dimension_is_a_value(db: tickstone.Database) -> None:
     assert db.sql("SELECT $1 AS v", [np.array(3)]).fetchall() == [(3,)]
 
 
-@pytest.mark.parametrize("params", [5, True, 1.5, np.array(3), object(), "text", b"text", bytearray(b"text")], ids=repr)
+@pytest.mark.parametrize("params", [5, True, 1.5, np.array(3), object(), "text", b"text", bytearray(b"text")], ids=lambda value: type(value).__name__)
 def test_parameters_are_a_sequence_or_a_mapping(db: tickstone.Database, params: Any) -> None:
     with db.transaction() as transaction:
         for sql in (db.sql, transaction.sql):

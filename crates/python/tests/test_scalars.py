@@ -144,7 +144,7 @@ OTHERS: list[tuple[list[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "wanted"), OTHERS, ids=[repr(values) for values, _ in OTHERS])
+@pytest.mark.parametrize(("values", "wanted"), OTHERS, ids=[" and ".join(type(value).__name__ for value in values) for values, _ in OTHERS])
 def test_values_of_other_types(db: tickstone.Database, values: list[Any], wanted: list[Any]) -> None:
     db.append("t", {"n": list(range(len(values))), "v": values}, create=True)
     assert db.sql("SELECT v FROM t ORDER BY n").fetchall() == [(value,) for value in wanted]
