@@ -11,6 +11,8 @@ RELEASE_BIN := $(or $(CARGO_TARGET_DIR),target)/release/tickstone
 # `make python` builds the Python package in release; PROFILE=dev is quick to build and slow to run.
 PROFILE ?= release
 PACKAGE := crates/python/python/tickstone
+# Files of Python tests side by side, but for those of clients, some of which take a machine's connections for themselves.
+PARALLEL := -n auto --dist loadfile
 DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -120,7 +122,8 @@ arm: ## the part format's tests as code for aarch64 and its NEON, emulated; need
 test-python: build python-dev ## the program against DuckDB, clients of other systems, every example of the documentation, and the tests of tidy
 	@VENV="$(VENV)" sh scripts/setup.sh clients
 	@echo "==> pytest"
-	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/tidy tests/oracle tests/clients tests/docs
+	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest $(PARALLEL) tests/tidy tests/oracle tests/docs
+	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/clients
 
 python: setup $(VENV)/ready ## build the Python package and install it into .venv; PROFILE=dev builds quicker
 	@echo "==> building the Python package; in release from nothing about 20 minutes on 2 cores"
@@ -137,7 +140,7 @@ test-python-package: python-dev ## the Python package: its types, then its tests
 	@echo "==> mypy --strict"
 	cd crates/python && "$(abspath $(VENV))/bin/python" -m mypy
 	@echo "==> pytest"
-	cd crates/python && "$(abspath $(VENV))/bin/python" -m pytest tests
+	cd crates/python && "$(abspath $(VENV))/bin/python" -m pytest $(PARALLEL) tests
 
 $(VENV)/ready: bench/requirements.txt crates/python/requirements-dev.txt scripts/setup.sh
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh scripts/setup.sh python
