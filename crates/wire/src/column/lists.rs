@@ -31,6 +31,10 @@ impl Lists {
         self.ends.push(i32::try_from(self.elements.len()).unwrap_or(i32::MAX));
     }
 
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.ends.reserve(rows);
+    }
+
     pub(super) fn truncate(&mut self, rows: usize) {
         self.ends.truncate(rows);
         self.elements.truncate(self.held());

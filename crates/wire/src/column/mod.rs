@@ -11,7 +11,7 @@ mod typed;
 use crate::value::{
     DateCache, IntegerFault, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32, parse_f64,
     parse_hex, parse_i64, parse_iso, parse_time, parse_u64, parse_uuid, plain_f64, plain_i64, plain_iso,
-    trim,
+    plain_text, plain_u64, trim,
 };
 use crate::{ColumnPlan, EpochUnit, Fault, TimeFormat};
 use arrow_array::types::UInt32Type;
@@ -65,6 +65,8 @@ enum Values {
 struct Text {
     bytes: Vec<u8>,
     ends: Vec<i32>,
+    /// Bytes of the chunk before.
+    bytes_before: usize,
 }
 
 impl Text {
@@ -73,13 +75,19 @@ impl Text {
         self.ends.push(i32::try_from(self.bytes.len()).unwrap_or(i32::MAX));
     }
 
+    fn reserve(&mut self, rows: usize) {
+        self.ends.reserve(rows);
+        self.bytes.reserve(self.bytes_before + self.bytes_before / 8);
+    }
+
     fn truncate(&mut self, rows: usize) {
         self.ends.truncate(rows);
         self.bytes.truncate(self.ends.last().map_or(0, |end| usize::try_from(*end).unwrap_or(0)));
     }
 
     fn take(&mut self) -> (OffsetBuffer<i32>, Buffer) {
-        let text = std::mem::take(self);
+        let bytes_before = self.bytes.len();
+        let text = std::mem::replace(self, Self { bytes_before, ..Self::default() });
         let offsets: Vec<i32> = std::iter::once(0).chain(text.ends).collect();
         (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(text.bytes))
     }
@@ -152,7 +160,7 @@ impl ColumnBuilder {
 
     /// Makes room for as many more rows.
     pub(crate) fn reserve(&mut self, rows: usize) {
-        each!(&mut self.values, values => values.reserve(rows), text => text.ends.reserve(rows));
+        each!(&mut self.values, values => values.reserve(rows), text => text.reserve(rows));
     }
 
     /// Drops every row from `rows` on.
@@ -191,6 +199,11 @@ impl ColumnBuilder {
                 ended(length).then(|| values.push(value))?;
                 Some(length)
             }
+            Values::UInt64(values) => {
+                let (value, length) = plain_u64(bytes)?;
+                ended(length).then(|| values.push(value))?;
+                Some(length)
+            }
             Values::Timestamp { values, time: TimeFormat::Iso, cache } => {
                 let (value, length) = plain_iso(bytes, cache)?;
                 ended(length).then(|| values.push(value))?;
@@ -210,6 +223,30 @@ impl ColumnBuilder {
             }
             _ => None,
         }
+    }
+
+    /// The same of any value that no quotes are around, which a delimiter or a line's end follows.
+    #[inline]
+    pub(crate) fn push_unquoted(
+        &mut self,
+        bytes: &[u8],
+        delimiter: u8,
+        ends: impl Fn(Option<u8>) -> bool,
+    ) -> Option<usize> {
+        let (length, is_ascii) = plain_text(bytes, delimiter);
+        let text = &bytes[..length];
+        if length == 0 || text[0] == b'"' || !ends(bytes.get(length).copied()) {
+            return None;
+        }
+        match &mut self.values {
+            Values::Symbol { ids, dictionary } => ids.push(dictionary.id_at(bytes, length).ok()?),
+            Values::Varchar(values) if is_ascii => {
+                values.bytes.extend_from_slice(text);
+                values.push();
+            }
+            _ => self.push(text).ok()?,
+        }
+        Some(length)
     }
 
     /// Adds the value that is all of `text`.

@@ -6,17 +6,29 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 /// Distinct symbols of a chunk, numbered from 0 as they come.
 ///
-/// An open-addressing table of ids over one run of bytes: no allocation a symbol, and the symbol of
-/// the row before, the likeliest one, is compared without hashing.
+/// An open-addressing table over one run of bytes: no allocation a symbol. The first eight bytes of each stand in its
+/// slot, which tells most symbols apart; the symbol of the row before, the likeliest one, is compared without hashing.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkDictionary {
     bytes: Vec<u8>,
     /// Where each symbol ends in `bytes`; it begins where the one before ends.
     ends: Vec<u32>,
-    /// Id + 1 by hash, 0 where free; a power of two long, at most half full.
-    slots: Vec<u32>,
-    /// The symbol of the row before; no id where it cannot be compared as it stands.
-    latest: u32,
+    /// Whether each stands in a file as it is: one with a quote, a delimiter or a line end in it would be found where a
+    /// quoted field begins.
+    plain: Vec<bool>,
+    /// By hash; a power of two long, at most half full.
+    slots: Vec<Slot>,
+    /// The symbol of the row before; free where it cannot be compared as it stands.
+    latest: Slot,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Slot {
+    /// The first eight bytes, zeros behind those of a shorter symbol.
+    word: u64,
+    length: u32,
+    /// Id + 1, 0 where free.
+    taken: u32,
 }
 
 const SLOTS_MIN: usize = 64;
@@ -25,29 +37,42 @@ impl ChunkDictionary {
     /// The symbol of the row before, with its length, where `bytes` begins with it.
     #[inline]
     pub(crate) fn latest(&self, bytes: &[u8]) -> Option<(u32, usize)> {
-        let symbol = self.symbol(self.latest)?;
+        let length = self.latest.length as usize;
         // An empty symbol is quoted: never plain.
-        (!symbol.is_empty() && bytes.starts_with(symbol)).then_some((self.latest, symbol.len()))
+        let is_it = length != 0 && self.is(&self.latest, bytes.get(..length)?, first_word(bytes, length));
+        is_it.then(|| (self.latest.taken - 1, length))
     }
 
     /// The id of a symbol, a new one where it is new.
     pub(crate) fn id(&mut self, symbol: &[u8]) -> Result<u32, Fault> {
+        self.id_at(symbol, symbol.len())
+    }
+
+    /// The id of the symbol that is so many bytes of what begins with it.
+    #[inline]
+    pub(crate) fn id_at(&mut self, bytes: &[u8], length: usize) -> Result<u32, Fault> {
         if self.ends.len() * 2 >= self.slots.len() {
             self.grow();
         }
+        let (symbol, word) = (&bytes[..length], first_word(bytes, length));
         let mask = self.slots.len() - 1;
-        let mut slot = hash(symbol) as usize & mask;
+        let mut place = hash(symbol, word) as usize & mask;
         // Ends at a free slot: at most half of them are taken.
         loop {
-            match self.slots[slot] {
-                0 => break,
-                taken if self.symbol(taken - 1) == Some(symbol) => {
-                    self.remember(taken - 1, symbol);
-                    return Ok(taken - 1);
-                }
-                _ => slot = (slot + 1) & mask,
+            let slot = self.slots[place];
+            if slot.taken == 0 {
+                return self.add(symbol, word, place);
             }
+            if slot.length as usize == length && self.is(&slot, symbol, word) {
+                self.remember(slot);
+                return Ok(slot.taken - 1);
+            }
+            place = (place + 1) & mask;
         }
+    }
+
+    #[cold]
+    fn add(&mut self, symbol: &[u8], word: u64, place: usize) -> Result<u32, Fault> {
         std::str::from_utf8(symbol).map_err(|_| Fault::NotUtf8)?;
         let end = self.bytes.len() + symbol.len();
         // Arrow's offsets are signed.
@@ -56,16 +81,25 @@ impl ChunkDictionary {
         let id = u32::try_from(self.ends.len()).map_err(|_| Fault::TooManySymbols)?;
         self.bytes.extend_from_slice(symbol);
         self.ends.push(end);
-        self.slots[slot] = id + 1;
-        self.remember(id, symbol);
+        // A symbol is no longer than `bytes`.
+        let length = u32::try_from(symbol.len()).unwrap_or(u32::MAX);
+        self.slots[place] = Slot { word, length, taken: id + 1 };
+        self.plain.push(symbol.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(byte)));
+        self.remember(self.slots[place]);
         Ok(id)
     }
 
-    /// Notes the symbol of this row, for [`Self::latest`]: only one that stands in a file as it is. One
-    /// with a quote, a delimiter or a line end in it would be found where a quoted field begins.
-    fn remember(&mut self, id: u32, symbol: &[u8]) {
-        let plain = symbol.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(byte));
-        self.latest = if plain { id } else { u32::MAX };
+    /// Whether the symbol of a slot is this one, of the same length.
+    #[inline]
+    fn is(&self, slot: &Slot, symbol: &[u8], word: u64) -> bool {
+        slot.word == word && (symbol.len() <= 8 || self.symbol(slot.taken - 1) == Some(symbol))
+    }
+
+    /// Notes the symbol of this row, for [`Self::latest`].
+    #[inline]
+    fn remember(&mut self, slot: Slot) {
+        let is_plain = self.plain.get(slot.taken as usize - 1).is_some_and(|plain| *plain);
+        self.latest = if is_plain { slot } else { Slot::default() };
     }
 
     /// The symbols by id; the dictionary is empty after.
@@ -88,29 +122,42 @@ impl ChunkDictionary {
 
     fn grow(&mut self) {
         let length = (self.slots.len() * 2).max(SLOTS_MIN);
-        let mut slots = vec![0_u32; length];
-        for id in 0..self.ends.len() as u32 {
-            let mut slot = hash(self.symbol(id).unwrap_or_default()) as usize & (length - 1);
-            while slots[slot] != 0 {
-                slot = (slot + 1) & (length - 1);
+        let before = std::mem::replace(&mut self.slots, vec![Slot::default(); length]);
+        for slot in before.into_iter().filter(|slot| slot.taken != 0) {
+            let symbol = self.symbol(slot.taken - 1).unwrap_or_default();
+            let mut place = hash(symbol, slot.word) as usize & (length - 1);
+            while self.slots[place].taken != 0 {
+                place = (place + 1) & (length - 1);
             }
-            slots[slot] = id + 1;
+            self.slots[place] = slot;
         }
-        self.slots = slots;
+    }
+}
+
+/// The first eight of so many bytes, zeros behind fewer.
+#[inline]
+fn first_word(bytes: &[u8], length: usize) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(word) if length >= 8 => u64::from_le_bytes(*word),
+        Some(word) => u64::from_le_bytes(*word) & ((1 << (length * 8)) - 1),
+        None => {
+            let mut word = [0; 8];
+            word[..length].copy_from_slice(&bytes[..length]);
+            u64::from_le_bytes(word)
+        }
     }
 }
 
 /// Mixes eight bytes at a time by multiplication; good enough for a table that is thrown away with
 /// its chunk, whose size bounds what a hostile file can make it cost.
-fn hash(bytes: &[u8]) -> u64 {
+fn hash(bytes: &[u8], first: u64) -> u64 {
     const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut state = bytes.len() as u64;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        state = (state.rotate_left(26) ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
+    let mix = |state: u64, word: u64| (state.rotate_left(26) ^ word).wrapping_mul(ODD);
+    let mut state = mix(bytes.len() as u64, first);
+    if let Some(rest) = bytes.get(8..).filter(|rest| !rest.is_empty()) {
+        let (words, tail) = rest.as_chunks::<8>();
+        state = words.iter().fold(state, |state, word| mix(state, u64::from_le_bytes(*word)));
+        state = mix(state, first_word(tail, tail.len()));
     }
-    let mut tail = [0_u8; 8];
-    tail[..rest.len()].copy_from_slice(rest);
-    state = (state.rotate_left(26) ^ u64::from_le_bytes(tail)).wrapping_mul(ODD);
     state ^ state >> 32
 }

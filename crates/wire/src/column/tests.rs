@@ -65,6 +65,37 @@ fn symbols_get_ids_as_they_come() {
 }
 
 #[test]
+fn symbols_that_begin_alike_are_told_apart() {
+    let names = [
+        "",
+        "\0",
+        "\0\0",
+        "a",
+        "a\0",
+        "AAPL_240",
+        "AAPL_2408",
+        "AAPL_2409",
+        "AAPL_240\0",
+        "AAPL_240819C00225000",
+    ];
+    let mut dictionary = ChunkDictionary::default();
+    for _ in 0..2 {
+        for (id, name) in names.iter().enumerate() {
+            assert_eq!(dictionary.id(name.as_bytes()), Ok(id as u32), "{name:?}");
+            let rest = format!("{name},AAPL_2408");
+            assert_eq!(dictionary.id_at(rest.as_bytes(), name.len()), Ok(id as u32), "{name:?}");
+        }
+    }
+    assert_eq!(dictionary.latest(b"AAPL_240819C00225000,1"), Some((9, 20)));
+    assert_eq!(dictionary.latest(b"AAPL_240819C00225001,1"), None);
+    assert_eq!(dictionary.id(b"a"), Ok(3));
+    assert_eq!(
+        (dictionary.latest(b"a"), dictionary.latest(b"ab"), dictionary.latest(b"b")),
+        (Some((3, 1)), Some((3, 1)), None)
+    );
+}
+
+#[test]
 fn a_guessed_unit_refuses_times_of_another() {
     let plan = |time| ColumnPlan {
         source: "ts".to_string(),

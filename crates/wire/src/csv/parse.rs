@@ -1,7 +1,7 @@
 //! Chunks of records to columns.
 //!
-//! One pass: the common shapes of a value are read and their end found at once
-//! ([`ColumnBuilder::push_plain`]); whatever is not one of them is cut out by its delimiters first.
+//! One pass: the common shapes of a value are read and their end found at once ([`ColumnBuilder::push_plain`]); others
+//! without quotes are cut out first ([`ColumnBuilder::push_unquoted`]); quoted ones, NULLs and faults take the long way.
 //! Invariant between records: every column holds `rows` values.
 
 use super::record::{End, QuoteFault, Records, empty_line, raw_field, record_length, unescape};
@@ -41,8 +41,10 @@ impl Parser {
     /// Parses `bytes`: whole records, the last with or without its line end. With `stop_at_bad` the
     /// chunk ends before its first bad row, which is then the only one reported.
     pub fn parse(&mut self, bytes: &[u8], stop_at_bad: bool) -> Chunk {
+        // Some more than before: one row past the room would move them all, and keep twice of it.
+        let room = self.rows_before + self.rows_before / 8;
         for column in &mut self.columns {
-            column.reserve(self.rows_before);
+            column.reserve(room);
         }
         // Without a field nothing would move on.
         let end = if self.plan.fields.is_empty() { 0 } else { bytes.len() };
@@ -92,16 +94,21 @@ impl Parser {
             let rest = &bytes[at..];
             if let Some(column) = self.plan.fields[index].and_then(|target| self.columns.get_mut(target)) {
                 if index < last {
-                    if let Some(length) = column.push_plain(rest, |byte| byte == Some(delimiter)) {
+                    let ends = |byte| byte == Some(delimiter);
+                    let plain = column.push_plain(rest, ends);
+                    if let Some(length) = plain.or_else(|| column.push_unquoted(rest, delimiter, ends)) {
                         at += length + 1;
                         continue;
                     }
-                } else if let Some(length) = column.push_plain(rest, ends_record) {
-                    match &rest[length..] {
-                        [] => return Ok((at + length, quoted_lines)),
-                        [b'\n', ..] => return Ok((at + length + 1, quoted_lines)),
-                        [b'\r', b'\n', ..] => return Ok((at + length + 2, quoted_lines)),
-                        _ => column.truncate(column.len() - 1),
+                } else {
+                    let plain = column.push_plain(rest, ends_record);
+                    let plain = plain.or_else(|| column.push_unquoted(rest, delimiter, ends_record));
+                    match plain.map(|length| (length, &rest[length..])) {
+                        Some((length, [])) => return Ok((at + length, quoted_lines)),
+                        Some((length, [b'\n', ..])) => return Ok((at + length + 1, quoted_lines)),
+                        Some((length, [b'\r', b'\n', ..])) => return Ok((at + length + 2, quoted_lines)),
+                        Some(_) => column.truncate(column.len() - 1),
+                        None => {}
                     }
                 }
             }

@@ -10,9 +10,9 @@ mod other;
 mod time;
 
 pub(crate) use number::{
-    IntegerFault, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64,
+    IntegerFault, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64, plain_u64,
 };
-pub(crate) use other::parse_bool;
+pub(crate) use other::{parse_bool, plain_text};
 pub use other::{parse_hex, parse_uuid};
 pub use time::parse_iso;
 pub(crate) use time::{DateCache, parse_date, parse_epoch, parse_time, plain_iso};

@@ -6,6 +6,16 @@ const POWERS: [f64; 23] = [
     1e19, 1e20, 1e21, 1e22,
 ];
 
+/// Powers of ten below 2^64.
+const TENS: [u64; 20] = {
+    let (mut powers, mut at) = ([1; 20], 1);
+    while at < 20 {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
+    }
+    powers
+};
+
 /// The most digits that cannot overflow a `u64`.
 const DIGITS_MAX: usize = 19;
 
@@ -66,6 +76,58 @@ pub(crate) fn plain_i64(bytes: &[u8]) -> Option<(i64, usize)> {
 fn digit_at(bytes: &[u8], at: usize) -> Option<u64> {
     let digit = bytes.get(at)?.wrapping_sub(b'0');
     (digit < 10).then_some(u64::from(digit))
+}
+
+/// An integer of up to 20 digits without a sign at the start of `bytes`, with its length.
+#[inline]
+pub(crate) fn plain_u64(bytes: &[u8]) -> Option<(u64, usize)> {
+    let (digits, count) = leading_digits(bytes);
+    match count {
+        1..=DIGITS_MAX => Some((digits, count)),
+        20 => {
+            let (first, last) = bytes[..20].split_at(DIGITS_MAX);
+            let last = u64::from(last[0] - b'0');
+            Some((leading_digits(first).0.checked_mul(10)?.checked_add(last)?, count))
+        }
+        _ => None,
+    }
+}
+
+/// The number that the digits at the start of `bytes` make, modulo 2^64, and how many they are.
+///
+/// Eight at a time: digits are told from other bytes, and put together to pairs, fours and eights, by arithmetic on a
+/// word of them (D. Lemire, "Quickly parsing eight digits", 2018).
+#[inline]
+fn leading_digits(bytes: &[u8]) -> (u64, usize) {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let (mut value, mut count) = (0_u64, 0);
+    loop {
+        let rest = &bytes[count..];
+        let word = match rest.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => {
+                let mut word = [0; 8];
+                word[..rest.len()].copy_from_slice(rest);
+                u64::from_le_bytes(word)
+            }
+        } ^ ZEROS;
+        // The lowest marked byte is the first that is no digit: a carry goes to those above it alone.
+        let others = (word.wrapping_add(0x7676_7676_7676_7676) | word) & 0x8080_8080_8080_8080;
+        let found = others.trailing_zeros() as usize / 8;
+        if found == 0 {
+            return (value, count);
+        }
+        // Zeros before the digits, where fewer are.
+        let digits = word << (64 - 8 * found);
+        let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+        let fours = (pairs & 0x0000_00FF_0000_00FF).wrapping_mul(0x000F_4240_0000_0064);
+        let rest = (pairs >> 16 & 0x0000_00FF_0000_00FF).wrapping_mul(0x0000_2710_0000_0001);
+        value = value.wrapping_mul(TENS[found]).wrapping_add(fours.wrapping_add(rest) >> 32);
+        count += found;
+        if found < 8 {
+            return (value, count);
+        }
+    }
 }
 
 /// Any double: decimal, exponent, inf, nan.

@@ -1,4 +1,4 @@
-//! Booleans, bytes and UUIDs.
+//! Booleans, bytes, UUIDs and texts.
 
 /// true, t, yes, y, 1 and false, f, no, n, 0, in any case.
 pub(crate) fn parse_bool(text: &[u8]) -> Option<bool> {
@@ -56,6 +56,29 @@ pub fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
         digits += 1;
     }
     (digits == 32).then_some(value)
+}
+
+/// How far a text without quotes goes, to a delimiter or the end of a line; and whether it is known to be ASCII.
+#[inline]
+pub(crate) fn plain_text(bytes: &[u8], delimiter: u8) -> (usize, bool) {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = LOW << 7;
+    let splat = |byte: u8| LOW * u64::from(byte);
+    let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
+    let (words, tail) = bytes.as_chunks::<8>();
+    let mut seen = 0;
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        seen |= word;
+        let ends = zeros(word ^ splat(delimiter)) | zeros(word ^ splat(b'\n')) | zeros(word ^ splat(b'\r'));
+        if ends != 0 {
+            // The lowest of these bits is one of an end; those above it may be others.
+            return (at * 8 + ends.trailing_zeros() as usize / 8, seen & HIGH == 0);
+        }
+    }
+    let is_end = |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r');
+    let rest = tail.iter().position(is_end).unwrap_or(tail.len());
+    (words.len() * 8 + rest, seen & HIGH == 0 && tail.is_ascii())
 }
 
 fn hex_digit(byte: u8) -> Option<u8> {

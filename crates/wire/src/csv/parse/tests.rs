@@ -167,6 +167,39 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
+    /// Without quotes a line is what stands between its commas, of any bytes.
+    #[test]
+    fn texts_without_quotes_as_they_are_cut(bytes in proptest::collection::vec(prop_oneof![
+        4 => proptest::sample::select(b"aab\0\xc3\xa9\xff".to_vec()),
+        2 => proptest::sample::select(b",,\n\r\n\x0b\x0d\x2d".to_vec()),
+        1 => any::<u8>().prop_filter("no quote", |byte| *byte != b'"'),
+    ], 0..200)) {
+        let text = [&bytes[..], b"\n"].concat();
+        let mut expected: Vec<Vec<Option<String>>> = Vec::new();
+        let mut bad = 0;
+        for line in text[..text.len() - 1].split(|byte| *byte == b'\n') {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() {
+                continue;
+            }
+            let fields = line.split(|byte| *byte == b',').map(|field| std::str::from_utf8(field).ok());
+            match fields.collect::<Option<Vec<_>>>() {
+                Some(fields) if fields.len() == 3 => expected.push(
+                    fields.iter().map(|field| (!field.is_empty()).then(|| (*field).to_string())).collect(),
+                ),
+                _ => bad += 1,
+            }
+        }
+        let plan = plan(&[("a", ColumnType::Symbol), ("b", ColumnType::Varchar), ("c", ColumnType::Symbol)]);
+        let chunk = Parser::new(plan, b',').parse(&text, false);
+        prop_assert_eq!(chunk.bad.len(), bad);
+        let columns: Vec<_> = chunk.columns.iter().map(texts).collect();
+        let found: Vec<Vec<Option<String>>> = (0..chunk.rows)
+            .map(|row| columns.iter().map(|column| Some(column[row].clone()).filter(|text| text != "∅")).collect())
+            .collect();
+        prop_assert_eq!(found, expected);
+    }
+
     #[test]
     fn doubles_as_std_reads_them(values in proptest::collection::vec(any::<f64>(), 1..50)) {
         let text: String = values.iter().map(|value| format!("{value}\n")).collect();

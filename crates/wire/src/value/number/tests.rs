@@ -30,6 +30,10 @@ fn integers_and_their_ends() {
     }
     assert_eq!(plain_i64(b"1723161253000000000,"), Some((1_723_161_253_000_000_000, 19)));
     assert_eq!(plain_i64(b"9223372036854775808"), None);
+    assert_eq!(plain_u64(b"18446744073709551615,"), Some((u64::MAX, 20)));
+    for text in ["18446744073709551616", "100000000000000000000", "", "-1", "x", "+1"] {
+        assert_eq!(plain_u64(text.as_bytes()), None, "{text}");
+    }
 }
 
 #[test]
@@ -59,8 +63,19 @@ proptest! {
     }
 
     #[test]
+    fn unsigned_integers_as_std_reads_them(text in "[0-9]{1,21}", behind in "[^0-9]?[0-9a-z,\n]{0,9}") {
+        let plain = plain_u64(format!("{text}{behind}").as_bytes());
+        let digits = text.len() + behind.bytes().take_while(u8::is_ascii_digit).count();
+        let whole = format!("{text}{}", &behind[..digits - text.len()]);
+        match whole.parse::<u64>() {
+            Ok(value) if digits <= 20 => prop_assert_eq!(plain, Some((value, digits))),
+            _ => prop_assert_eq!(plain, None),
+        }
+    }
+
+    #[test]
     fn no_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-        let _ = (plain_f64(&bytes), plain_i64(&bytes), parse_f64(&bytes), parse_f32(&bytes));
+        let _ = (plain_f64(&bytes), plain_i64(&bytes), plain_u64(&bytes), parse_f64(&bytes), parse_f32(&bytes));
         let _ = (parse_i64(&bytes), parse_u64(&bytes), parse_decimal(&bytes, 38, 10));
     }
 }
