@@ -6,7 +6,7 @@ use super::gather::{self, Gathered, Lists};
 use super::layout::{GROUP_BLOCKS, pad};
 use super::order::Order;
 use super::stats::{BlockStats, FIRST_NULL, HAS_SUM, LAST_NULL, Measured, NO_RANGE, StatKind, TotalStats};
-use super::{BLOCK_ROWS, Density, Slice, arrays, index};
+use super::{BLOCK_ROWS, Density, PartOptions, Slice, arrays, index};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -14,6 +14,9 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef};
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use tickstone_model::ColumnType;
 
 /// Rows a segment's encodings are chosen by: so many stretches of so many neighbours.
@@ -36,15 +39,16 @@ pub(super) fn encode_column(
     arrays: &[ArrayRef],
     times: Option<&[ArrayRef]>,
     order: &Order,
-    density: Density,
+    options: PartOptions,
 ) -> Vec<Chunk> {
+    let PartOptions { density, threads, .. } = options;
     let kind = StatKind::of(column_type);
     let Some(element) = column_type.element() else {
-        let to = Target { order, density, kind, lists: None };
+        let to = Target { order, density, threads, kind, lists: None };
         return encode_values_of(column_type, arrays, times, &to);
     };
     let (lists, elements) = gather::lists(arrays);
-    let to = Target { order, density, kind, lists: Some(&lists) };
+    let to = Target { order, density, threads, kind, lists: Some(&lists) };
     encode_values_of(element.into(), &elements, None, &to)
 }
 
@@ -52,6 +56,8 @@ pub(super) fn encode_column(
 struct Target<'o> {
     order: &'o Order,
     density: Density,
+    /// For segments that share nothing, and take long: those of texts.
+    threads: usize,
     kind: StatKind,
     /// The rows, where values are the elements of arrays.
     lists: Option<&'o Lists>,
@@ -97,7 +103,7 @@ fn encode_values_of(
             let values = gather::sixteen_bytes(arrays);
             to.chunks(&values, |rows, blocks, coder| encode_values(rows, None, blocks, coder))
         }
-        ColumnType::Varchar | ColumnType::Binary => to.chunks(&gather::bytes(arrays), encode_text),
+        ColumnType::Varchar | ColumnType::Binary => to.chunks_of_texts(&gather::bytes(arrays)),
         ColumnType::Array(_) => unreachable!("an array's elements are scalars: their type says so"),
     }
 }
@@ -130,6 +136,46 @@ impl Target<'_> {
         };
         self.order.slices.iter().map(|sorted| chunk(&sorted.slice)).collect()
     }
+
+    /// The same of texts, whose segments are encoded side by side: a column of them takes as long as all others together.
+    fn chunks_of_texts(&self, column: &Gathered<'_, &[u8]>) -> Vec<Chunk> {
+        if self.threads == 1 || self.lists.is_some() {
+            return self.chunks(column, encode_text);
+        }
+        let rows = Rows { column, permutation: self.order.permutation.as_deref() };
+        let chunk = |slice: &Slice| {
+            let blocks: Vec<Range<usize>> = blocks(&slice.rows).collect();
+            let segments: Vec<&[Range<usize>]> = blocks.chunks(SEGMENT_BLOCKS).collect();
+            let next = AtomicUsize::new(0);
+            let encode_all = || {
+                let mut made = Vec::new();
+                while let Some((at, segment)) = take_turn(&next, &segments) {
+                    made.push((at, encode_text(&rows, segment, &mut Coder::new(self.density))));
+                }
+                made
+            };
+            let mut made = thread::scope(|scope| {
+                let helpers = (1..self.threads.min(segments.len())).map(|_| scope.spawn(encode_all));
+                let helpers: Vec<_> = helpers.collect();
+                let mut made = encode_all();
+                for helper in helpers {
+                    made.extend(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                }
+                made
+            });
+            made.sort_unstable_by_key(|(at, _)| *at);
+            let mut builder = ChunkBuilder::new(self.kind);
+            made.iter().flat_map(|(_, blocks)| blocks).for_each(|block| builder.add(block));
+            builder.finish()
+        };
+        self.order.slices.iter().map(|sorted| chunk(&sorted.slice)).collect()
+    }
+}
+
+/// What is next to be done of a list, and its place.
+fn take_turn<'t, T: ?Sized>(next: &AtomicUsize, all: &[&'t T]) -> Option<(usize, &'t T)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, *all.get(at)?))
 }
 
 /// A block of a column, or of the elements of one.

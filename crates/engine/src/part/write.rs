@@ -172,28 +172,31 @@ impl<'a> PartWriter<'a> {
     fn write_columns<R: RowSource + ?Sized>(&mut self, source: &R, order: &Order) -> Result<()> {
         let columns = self.schema.columns();
         let next = AtomicUsize::new(0);
-        let density = self.options.density;
+        let options = self.options;
         let filtered = self.filtered.clone();
         let encode = |column: usize, column_type: ColumnType| -> Result<Encoded> {
             // In a dense part other timestamps may be stored as distances from the designated one.
             let beside = self.schema.timestamp().filter(|designated| *designated != column);
-            let beside = beside.filter(|_| density == Density::Dense && column_type == ColumnType::Timestamp);
+            let beside =
+                beside.filter(|_| options.density == Density::Dense && column_type == ColumnType::Timestamp);
             let times = beside.map(|designated| source.column(designated)).transpose()?;
             let arrays = source.column(column)?;
             let has_filter = filtered.contains(&column);
             let filters = if has_filter { filters_of(column_type, &arrays, order) } else { Vec::new() };
-            let chunks = encode_column(column_type, &arrays, times.as_deref(), order, density);
+            let chunks = encode_column(column_type, &arrays, times.as_deref(), order, options);
             Ok(Encoded { chunks, filters })
         };
+        // What takes longest begins first: begun last, it would run alone.
+        let mut turns: Vec<usize> = (0..columns.len()).collect();
+        turns.sort_by_key(|column| !is_slow(columns[*column].column_type));
         let encode_next = || {
-            let column = next.fetch_add(1, Ordering::Relaxed);
-            let column_type = columns.get(column)?.column_type;
-            Some((column, encode(column, column_type)))
+            let column = *turns.get(next.fetch_add(1, Ordering::Relaxed))?;
+            Some((column, encode(column, columns[column].column_type)))
         };
         let threads = self.options.threads.max(1);
         if threads == 1 {
-            while let Some((column, chunks)) = encode_next() {
-                self.write_column(column, chunks?)?;
+            for (column, of) in columns.iter().enumerate() {
+                self.write_column(column, encode(column, of.column_type)?)?;
             }
             return Ok(());
         }
@@ -316,6 +319,11 @@ impl<'a> PartWriter<'a> {
             self.filtered.iter().for_each(|column| self.columns[*column].blooms[slice].write(out));
         }
     }
+}
+
+/// Whether the values of a column take many times as long to encode as numbers do.
+fn is_slow(column_type: ColumnType) -> bool {
+    matches!(column_type, ColumnType::Varchar | ColumnType::Binary) || column_type.is_array()
 }
 
 /// One column of a stretch of time, encoded.

@@ -6,7 +6,7 @@ use super::slots::Slot;
 use super::{Damage, Decoded, ints, kind, split, words};
 use crate::part::layout::u32_at;
 use std::cell::RefCell;
-use zstd::bulk::Decompressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 /// Below this many bytes of text zstd is not tried.
 const MIN_ZSTD_BYTES: usize = 64;
@@ -22,7 +22,7 @@ pub(in crate::part) fn encode(lengths: &[u32], data: &[u8], out: &mut Vec<u8>) -
     let compressed = if data.len() < MIN_ZSTD_BYTES {
         None
     } else {
-        zstd::bulk::compress(data, ZSTD_LEVEL).ok().filter(|c| c.len() < data.len() * 9 / 10)
+        compress(data).filter(|frame| frame.len() < data.len() * 9 / 10)
     };
     let stored = compressed.as_deref().unwrap_or(data);
     let mut packed = Vec::new();
@@ -39,6 +39,19 @@ pub(in crate::part) fn encode(lengths: &[u32], data: &[u8], out: &mut Vec<u8>) -
 thread_local! {
     /// Making one takes longer than a block's text does.
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+    /// The same of one that compresses.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// A zstd frame of a text; `None` where there is no memory for one.
+fn compress(data: &[u8]) -> Option<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|kept| {
+        let compressor = match kept {
+            Some(compressor) => compressor,
+            None => kept.insert(Compressor::new(ZSTD_LEVEL).ok()?),
+        };
+        compressor.compress(data).ok()
+    })
 }
 
 /// Appends the text of a zstd frame, which must have `size` bytes.
