@@ -8,7 +8,7 @@
 //! ~a                             ->  -1 - a
 //! j -> path, j ->> path          ->  json_extract(j, path), json_extract_string(j, path)
 //! list_filter(l, x -> x > 1)     ->  the same with a lambda
-//! quantile(x, [0.1, 0.9])        ->  make_array(quantile(x, 0.1), quantile(x, 0.9))
+//! quantile(x, [0.1, 0.9])        ->  make_array(quantile(x, 0.1), quantile(x, 0.9)), or NULL of no values
 //! struct_pack(a := 1)            ->  named_struct('a', 1)
 //! {'a': 1}.a                     ->  get_field({'a': 1}, 'a')
 //! a[2:], a[:2]                   ->  a[2:-1], a[1:2]
@@ -16,15 +16,18 @@
 
 use super::calls::{CallableKind, Callables};
 use super::cursor::{Result, parser_error};
+use super::items::is_columns;
 use super::marker::{call, place, simple_name};
 use super::repeated::free_name;
 use super::walks::{each_expr, has_expr, walk_mut};
 use super::{Position, SqlError};
 use crate::functions::{Is, TRUNC_LONG, defined, is_long};
+use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax,
-    OneOrManyWithParens, Select, SelectItem, Subscript, UnaryOperator, Value, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Interval, LambdaFunction,
+    LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Select, SelectItem, Subscript, UnaryOperator,
+    Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -81,6 +84,7 @@ impl VisitorMut for Expand<'_> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
                 && has_expr(expr, &|expr| self.stands_for_other(expr))
+                && !has_expr(expr, &is_columns)
             {
                 let name = free_name(&expr.to_string(), |name| given.iter().any(|other| other == name));
                 given.push(name.clone());
@@ -163,11 +167,30 @@ impl Expand<'_> {
                         upper_bound.get_or_insert_with(|| number("-1"));
                     }
                 }
-                if let (true, [AccessExpr::Dot(Expr::Identifier(field))]) =
-                    (is_made(root), access_chain.as_slice())
+                while let (true, Some(AccessExpr::Dot(Expr::Identifier(field)))) =
+                    (is_made(root), access_chain.first())
                 {
                     let field = Expr::value(Value::SingleQuotedString(field.value.clone()));
-                    *expr = call("get_field", vec![taken(root), field]);
+                    **root = call("get_field", vec![taken(root), field]);
+                    access_chain.remove(0);
+                }
+                if access_chain.is_empty() {
+                    *expr = taken(root);
+                }
+            }
+            // The frame of a window knows texts alone.
+            Expr::Interval(Interval {
+                value,
+                leading_field: unit @ Some(_),
+                leading_precision: None,
+                ..
+            }) => {
+                if let (Expr::Value(ValueWithSpan { value: Value::Number(number, _), span }), Some(of)) =
+                    (value.as_ref(), unit.as_ref())
+                {
+                    let value_in_words = Value::SingleQuotedString(format!("{number} {of}"));
+                    **value = Expr::Value(ValueWithSpan { value: value_in_words, span: *span });
+                    *unit = None;
                 }
             }
             Expr::Function(function) => {
@@ -386,7 +409,18 @@ fn of_several_parts(function: &Function) -> Option<Expr> {
         }
         Expr::Function(one)
     };
-    Some(call("make_array", parts.into_iter().map(one).collect()))
+    let each: Vec<Expr> = parts.into_iter().map(one).collect();
+    // Of no values it is NULL, as the quantile of one part is.
+    let condition = Expr::IsNotNull(Box::new(each.first()?.clone()));
+    let list = CaseWhen { condition, result: call("make_array", each) };
+    let case = Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![list],
+        else_result: None,
+    };
+    Some(Expr::Nested(Box::new(case)))
 }
 
 fn is_struct_pack(function: &Function) -> bool {

@@ -61,7 +61,7 @@ fn is_renaming(item: &SelectItem) -> bool {
     matches!(item, SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) if options.opt_rename.is_some())
 }
 
-fn is_columns(expr: &Expr) -> bool {
+pub(super) fn is_columns(expr: &Expr) -> bool {
     matches!(expr, Expr::Function(function) if simple_name(&function.name).is_some_and(|name| name.eq_ignore_ascii_case("columns")))
 }
 

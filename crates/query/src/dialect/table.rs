@@ -138,7 +138,7 @@ fn type_error(error: &ModelError, written: &str, position: super::Position) -> S
     let message = message.split("; known are").next().unwrap_or_default();
     let written = written.to_uppercase();
     let hint = OTHER_TYPES.iter().find(|(other, _)| written.starts_with(other)).map(|(_, hint)| *hint);
-    SqlError::new(message, position).hint(hint.unwrap_or("types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE, TIMESTAMP, and arrays of them, as in DOUBLE[]"))
+    SqlError::new(message, position).hint(hint.unwrap_or("types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p,s), SYMBOL, VARCHAR, BINARY, UUID, DATE, TIME, TIMESTAMP, and arrays of them, as in DOUBLE[]"))
 }
 
 /// Beginnings of types of other databases, and what to write instead.

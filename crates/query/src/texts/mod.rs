@@ -40,10 +40,13 @@ pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     parse_iso(completed.as_bytes())
 }
 
-/// Nanoseconds since midnight of a time of day. Arrow reads digits alone as a count of them, which nobody means.
+/// Nanoseconds since midnight of a time of day. Arrow reads digits alone as a count of them, which nobody means, and a
+/// second 60 as the next minute's first, past the end of the day too.
 pub(crate) fn parse_time_of_day(text: &str) -> Option<i64> {
     let text = text.trim();
-    text.contains(':').then(|| Time64NanosecondType::parse(text)).flatten()
+    let is_clock =
+        text.contains(':') && !text.split(':').nth(2).is_some_and(|second| second.starts_with("60"));
+    is_clock.then(|| Time64NanosecondType::parse(text)).flatten()
 }
 
 /// The bytes that a text stands for: those of `\x00ff` in hexadecimal digits ("Binary Data Types", in PostgreSQL's
