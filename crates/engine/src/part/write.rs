@@ -200,7 +200,8 @@ impl<'a> PartWriter<'a> {
             }
             return Ok(());
         }
-        // Bounded, so that a slow disk holds the encoders up and not the memory.
+        // Bounded, so that a slow disk holds the encoders up and not the memory: but for what was begun first and waits
+        // for the columns before it.
         let (sender, receiver) = mpsc::sync_channel(threads);
         thread::scope(|scope| {
             for _ in 0..threads.min(columns.len()) {
