@@ -98,18 +98,20 @@ def test_tutorial(tmp_path):
 
 
 def texts(outputs: list) -> list[str]:
-    """The plain text of a cell's outputs, without the progress bar, erased, of a statement that took long."""
-    found = []
+    """The plain text of a cell's outputs; what is printed may come in pieces, a line's end apart from its line."""
+    found, printed = [], None
     for output in outputs:
         data = output.get("data", {})
         if "application/vnd.plotly.v1+json" in data:
             figure = data["application/vnd.plotly.v1+json"]
             found.append(json.dumps([trace["type"] for trace in figure["data"]]))
         else:
-            text = "".join(data.get("text/plain", output.get("text", ""))).strip()
-            if text or output.get("output_type") != "display_data":
-                found.append(text)
-    return found
+            text = "".join(data.get("text/plain", output.get("text", "")))
+            if printed is not None and output.get("name") == printed:
+                text = found.pop() + text
+            found.append(text)
+        printed = output.get("name")
+    return [text.strip() for text in found]
 
 
 def test_the_reference_is_true():
