@@ -74,7 +74,7 @@ pub(crate) use change::returning_query;
 pub(crate) use fields::{fields_wanted, item_of, place_fields};
 pub(crate) use files::{FileCall, OptionValue, place_files};
 pub use names::resolve_names;
-pub(crate) use outside::{search_in_lists, searched, searched_placeholders};
+pub(crate) use outside::{mend_catalog, search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub use statement::{

@@ -166,6 +166,11 @@ impl PinnedSnapshot {
         Some((system, known))
     }
 
+    /// Whether another system's catalog has a table of this name.
+    pub(crate) fn is_system_table(&self, name: &str) -> bool {
+        self.system_name(name).is_some()
+    }
+
     /// The name of a table of another system's catalog, and its columns'.
     pub(crate) fn system_columns(&self, name: &str) -> Option<(String, Vec<String>)> {
         let (system, known) = self.system_name(name)?;

@@ -253,6 +253,10 @@ impl Session {
     /// Gives names the spelling of what they refer to.
     fn resolve(&self, statement: &mut Statement) -> Result<()> {
         let snapshot = self.snapshot();
+        dialect::mend_catalog(statement, &|name| {
+            let is_users = snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
+            !is_users && self.pinned.is_system_table(name)
+        });
         let tables = |name: &str| match snapshot.table(name) {
             Some(table) => Some(spelling(table)),
             None => {

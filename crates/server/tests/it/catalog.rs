@@ -1,6 +1,8 @@
 //! What tools ask the catalog, and what they get.
 
 use super::Served;
+use serde_json::json;
+use std::time::{Duration, Instant};
 use tickstone_query::arrow::array::{AsArray, RecordBatch};
 use tickstone_query::arrow::datatypes::UInt32Type;
 use tickstone_query::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -362,4 +364,77 @@ fn functions_answer_what_is_true() {
         let error = catalog.run(sql, &[]).expect_err(sql);
         assert_eq!(error.sql_state().code(), state, "{sql}: {error}");
     }
+}
+
+#[test]
+fn names_of_the_catalog_are_bound_to_it() {
+    let catalog = Catalog::new();
+    let served = &catalog.served;
+    // Somebody's own tables and queries may have any of them.
+    served.done("CREATE TABLE pg_quotes (k INT, v INT)");
+    served.done("INSERT INTO pg_quotes VALUES (1, 10), (1, 20), (2, 30)");
+    served.done("CREATE TABLE mine (k INT, typsend INT)");
+    served.done("INSERT INTO mine VALUES (1, 5), (2, 0), (3, 7)");
+    for (sql, rows) in [
+        (
+            "SELECT (WITH RECURSIVE typebases(n) AS (SELECT 5 AS n WHERE 1 = 1 \
+             UNION ALL SELECT n + 1 FROM typebases WHERE n < 5) SELECT max(n) FROM typebases)",
+            json!([[5]]),
+        ),
+        (
+            "SELECT k, (SELECT max(v) FROM pg_quotes q WHERE q.k = m.k) FROM mine m ORDER BY k",
+            json!([[1, 20], [2, 30], [3, null]]),
+        ),
+        (
+            "WITH pg_class AS (SELECT 1 AS oid, 'x' AS relname) \
+             SELECT (SELECT c.relname FROM pg_class c WHERE c.oid = m.k) FROM mine m ORDER BY k",
+            json!([["x"], [null], [null]]),
+        ),
+        ("SELECT k FROM mine WHERE typsend <> 0 ORDER BY k", json!([[1], [3]])),
+        ("WITH pg_policy AS (SELECT 3 AS n) SELECT (SELECT 4) FROM pg_policy", json!([[4]])),
+    ] {
+        assert_eq!(served.rows(sql), rows, "{sql}");
+    }
+    // A look-up that finds several rows is an error, as anywhere.
+    let (status, answer) = served.ask(
+        "http_port",
+        "GET /exec?query=SELECT+k,(SELECT+v+FROM+pg_quotes+q+WHERE+q.k%3Dm.k)+FROM+mine+m",
+        b"",
+    );
+    assert_ne!(status, 200, "{answer}");
+}
+
+#[test]
+fn who_asks_the_catalog_starts_nothing() {
+    let served = Served::new(&[]);
+    served.done("CREATE STREAM raw");
+    served.done("CREATE TABLE ticks AS STREAM 'raw' FORMAT json (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)");
+    served.done("CREATE TABLE base (ts TIMESTAMP, x DOUBLE) TIMESTAMP(ts)");
+    served.done("CREATE VIEW plain AS SELECT x + 1 AS y FROM base");
+    served.done("CREATE MATERIALIZED VIEW bars AS SELECT ts, sum(x) AS s FROM base SAMPLE BY 1m");
+    let mut session = served.database.session();
+    let mut run = |sql: &str| served.database.runtime().block_on(session.query(sql)).expect(sql);
+    run("CREATE TEMP TABLE own AS SELECT 7 AS x");
+    let stream = served.database.engine().streams().get("raw").expect("it is there");
+    for round in 0..20 {
+        for number in 0..50 {
+            let document = format!(r#"{{"ts": "2024-08-08T09:30:{round:02}Z", "n": {number}}}"#);
+            stream.append([document.as_bytes()]).expect("it is taken");
+        }
+        for asked in ["pg_proc", "pg_class", "pg_attribute", "information_schema.columns"] {
+            served.rows(&format!("SELECT count(*) FROM {asked}"));
+        }
+        run("SELECT x FROM own");
+    }
+    let begun = Instant::now();
+    loop {
+        let count = served.rows("SELECT count(*) FROM ticks");
+        assert!(count[0][0].as_i64() <= Some(1_000), "{count}");
+        let progress = served.rows("SELECT max(seq) FROM stream_progress");
+        if progress == json!([[1_000]]) || begun.elapsed() > Duration::from_secs(30) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(served.rows("SELECT count(*) FROM ticks"), json!([[1_000]]));
 }

@@ -14,6 +14,7 @@ use sqlparser::ast::{
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
+use std::collections::BTreeSet;
 
 pub(super) fn mend(expr: &mut Expr) {
     match expr {
@@ -47,19 +48,9 @@ pub(super) fn mend(expr: &mut Expr) {
             let found = call("array_has", vec![bare(right), left.as_ref().clone()]);
             *expr = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) };
         }
-        Expr::BinaryOp { left, op: BinaryOperator::NotEq, right }
-            if is_function_column(left) && is_zero(right) =>
-        {
-            **right = text("-");
-        }
         Expr::Like { pattern, escape_char: escape @ Some(_), any: false, .. } if !is_value(pattern) => {
             if let Some(escape) = escape.take() {
                 **pattern = call("like_escape", vec![pattern.as_ref().clone(), Expr::Value(escape)]);
-            }
-        }
-        Expr::Subquery(query) => {
-            if let Some(domain) = walk_of_domains(query) {
-                *expr = call("pg_get_base_type", vec![domain]);
             }
         }
         Expr::CompoundFieldAccess { root, access_chain } => {
@@ -75,6 +66,25 @@ pub(super) fn mend(expr: &mut Expr) {
             }
         }
         _ => {}
+    }
+}
+
+/// The base of a type, where a sub-query walks to it.
+pub(super) fn mend_walk(expr: &mut Expr, relations: &BTreeSet<String>) {
+    if let Expr::Subquery(query) = expr
+        && let Some(domain) = walk_of_domains(query, relations)
+    {
+        *expr = call("pg_get_base_type", vec![domain]);
+    }
+}
+
+/// `typsend <> 0` as `typsend <> '-'`.
+pub(super) fn compare_functions(expr: &mut Expr) {
+    if let Expr::BinaryOp { left, op: BinaryOperator::NotEq, right } = expr
+        && is_function_column(left)
+        && is_zero(right)
+    {
+        **right = text("-");
     }
 }
 
@@ -176,7 +186,7 @@ fn type_of_names(data_type: &DataType) -> Option<&'static str> {
 }
 
 /// The type whose base a query walks to along `typbasetype`, as asyncpg asks for it: `WITH RECURSIVE typebases …`.
-fn walk_of_domains(query: &Query) -> Option<Expr> {
+fn walk_of_domains(query: &Query, relations: &BTreeSet<String>) -> Option<Expr> {
     let with = query.with.as_ref().filter(|with| with.recursive)?;
     let [walk] = with.cte_tables.as_slice() else { return None };
     if walk.alias.name.value != "typebases" {
@@ -184,6 +194,9 @@ fn walk_of_domains(query: &Query) -> Option<Expr> {
     }
     let SetExpr::SetOperation { left, .. } = walk.query.body.as_ref() else { return None };
     let SetExpr::Select(begin) = left.as_ref() else { return None };
+    if !selects::reads(begin, &|name| name == "pg_type" && relations.contains(name)) {
+        return None;
+    }
     match begin.selection.as_ref()? {
         Expr::BinaryOp { left: _, op: BinaryOperator::Eq, right } => Some(right.as_ref().clone()),
         _ => None,

@@ -1,7 +1,9 @@
 //! PostgreSQL's ways of naming its own things, which tools write around everything they ask its catalog: the schema in
 //! `pg_catalog.pg_class`, `OPERATOR(pg_catalog.~)`, `COLLATE pg_catalog.default`, casts to the types of names
-//! (`'t'::regclass`), `= ANY(array)`. The same without, or as calls ([`calls`]); and sub-queries as DataFusion can join
-//! them ([`selects`]).
+//! (`'t'::regclass`), `= ANY(array)`. The same without, or as calls ([`calls`]), as statements are parsed.
+//!
+//! Sub-queries over relations of the catalog become such as DataFusion can join ([`selects`]), once it is known which
+//! names are relations of the catalog: a user's table, or WITH, may have any of their names.
 
 mod calls;
 mod selects;
@@ -11,33 +13,92 @@ use super::cursor::is_word;
 use super::walks::each_expr;
 use super::walks::walk_mut;
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, Statement, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Query, Select, Statement, TableFactor, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::tokenizer::{Token, TokenWithSpan};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// Says what only PostgreSQL's tools write in words that planning knows.
 pub(super) fn mend(node: &mut impl VisitMut) {
     // It never breaks off.
-    let _ = walk_mut(node, &mut Outside { joined: 0, depth: 0 });
+    let _ = walk_mut(node, &mut Outside);
 }
 
-struct Outside {
+/// Has a statement ask the relations of the catalog, which `is_relation` knows by their names in lower case, as planning
+/// can. Any other statement stays as it is.
+pub(crate) fn mend_catalog(statement: &mut super::Statement, is_relation: &dyn Fn(&str) -> bool) {
+    let mut names = Names::default();
+    let _ = statement.walk_queries_mut(&mut names);
+    names.read.retain(|name| is_relation(name) && !names.declared.contains(name));
+    if !names.read.is_empty() {
+        let _ = statement.walk_queries_mut(&mut Bound { relations: &names.read, joined: 0, depth: 0 });
+    }
+}
+
+struct Outside;
+
+impl VisitorMut for Outside {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        values::mend(query);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        selects::place_functions(select);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        calls::mend(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Names of a statement, in lower case.
+#[derive(Default)]
+struct Names {
+    /// Those that it reads rows from.
+    read: BTreeSet<String>,
+    /// Those that WITH declares anywhere in it.
+    declared: BTreeSet<String>,
+}
+
+impl VisitorMut for Names {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let tables = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.declared.extend(tables.map(|table| table.alias.name.value.to_ascii_lowercase()));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        self.read.extend(selects::table_name(factor));
+        ControlFlow::Continue(())
+    }
+}
+
+/// See [`mend_catalog`].
+struct Bound<'a> {
+    /// The relations of the catalog that the statement reads.
+    relations: &'a BTreeSet<String>,
     /// Sub-queries that became joins.
     joined: usize,
     /// How many queries the walk is in.
     depth: usize,
 }
 
-impl VisitorMut for Outside {
+impl VisitorMut for Bound<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if self.depth == 0 {
-            selects::order_columns(query);
+            selects::order_columns(query, self.relations);
         }
-        values::mend(query);
         self.depth += 1;
         ControlFlow::Continue(())
     }
@@ -48,12 +109,12 @@ impl VisitorMut for Outside {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        selects::mend(select, &mut self.joined);
+        selects::mend(select, self.relations, &mut self.joined);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        calls::mend(expr);
+        calls::mend_walk(expr, self.relations);
         ControlFlow::Continue(())
     }
 }

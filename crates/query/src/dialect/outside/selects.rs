@@ -9,7 +9,7 @@
 
 use super::super::marker::call;
 use super::super::walks::{each_expr, has_expr};
-use super::calls::{element_name, null};
+use super::calls::{compare_functions, element_name, null};
 use crate::dialect::walks::walk_mut;
 use sqlparser::ast::{
     ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -19,6 +19,7 @@ use sqlparser::ast::{
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 /// Tables of things that there are none of here.
@@ -36,17 +37,22 @@ const WITHOUT_ROWS: [&str; 8] = [
 /// Functions in FROM that are tables of the catalog.
 const TABLES: [&str; 1] = ["pg_get_keywords"];
 
-pub(super) fn mend(select: &mut Select, joined: &mut usize) {
+/// Has functions in FROM be tables of the catalog, or queries of their rows.
+pub(super) fn place_functions(select: &mut Select) {
     for from in &mut select.from {
-        elements_beside(from);
         of_factor(&mut from.relation);
         from.joins.iter_mut().for_each(|join| of_factor(&mut join.relation));
     }
-    if !reads(select, &|name| name.starts_with("pg_")) {
+}
+
+pub(super) fn mend(select: &mut Select, relations: &BTreeSet<String>, joined: &mut usize) {
+    select.from.iter_mut().for_each(|from| elements_beside(from, relations));
+    if !reads(select, &|name| relations.contains(name)) {
         return;
     }
-    number_tables(select);
-    if is_without_rows(select) {
+    number_tables(select, relations);
+    each_expr(select, &mut compare_functions);
+    if reads(select, &|name| WITHOUT_ROWS.contains(&name) && relations.contains(name)) {
         let mut never = Queries { arrays: true, depth: 0, change: &mut |query| Some(nothing_of(query)) };
         visit_expressions(select, &mut never);
         return;
@@ -57,23 +63,19 @@ pub(super) fn mend(select: &mut Select, joined: &mut usize) {
         }
     }
     if is_plain(select) && !has_wildcard(select) {
-        join_lookups(select, joined);
+        join_lookups(select, relations, joined);
     }
 }
 
-fn is_without_rows(select: &Select) -> bool {
-    reads(select, &|name| WITHOUT_ROWS.contains(&name))
-}
-
 /// Has the columns of tables in their order where none is asked for.
-pub(super) fn order_columns(query: &mut Query) {
+pub(super) fn order_columns(query: &mut Query, relations: &BTreeSet<String>) {
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let is_one = select.projection.iter().any(|item| has_expr(item, &is_aggregate));
     if query.order_by.is_some() || is_one || !is_plain(select) {
         return;
     }
-    let columns =
-        factors(select).find(|factor| table_name(factor).is_some_and(|name| name == "pg_attribute"));
+    let is_columns = |name: String| name == "pg_attribute" && relations.contains(&name);
+    let columns = factors(select).find(|factor| table_name(factor).is_some_and(is_columns));
     let Some(TableFactor::Table { name, alias, .. }) = columns else { return };
     let Some(table) = alias.as_ref().map(|alias| alias.name.clone()).or_else(|| last(name).cloned()) else {
         return;
@@ -101,7 +103,7 @@ fn has_wildcard(select: &Select) -> bool {
 }
 
 /// Whether a table of such a name is in FROM.
-fn reads(select: &Select, is_so: &dyn Fn(&str) -> bool) -> bool {
+pub(super) fn reads(select: &Select, is_so: &dyn Fn(&str) -> bool) -> bool {
     let factors = select
         .from
         .iter()
@@ -109,7 +111,7 @@ fn reads(select: &Select, is_so: &dyn Fn(&str) -> bool) -> bool {
     factors.filter_map(table_name).any(|name| is_so(&name))
 }
 
-fn table_name(factor: &TableFactor) -> Option<String> {
+pub(super) fn table_name(factor: &TableFactor) -> Option<String> {
     match factor {
         TableFactor::Table { name, .. } => Some(last(name)?.value.to_ascii_lowercase()),
         _ => None,
@@ -164,8 +166,8 @@ fn is_calculated(of: &FunctionArg) -> bool {
 }
 
 /// `t CROSS JOIN UNNEST(t.a) AS x` as a query over `t` with a column `x`, of a table of the catalog.
-fn elements_beside(from: &mut TableWithJoins) {
-    if !table_name(&from.relation).is_some_and(|name| name.starts_with("pg_")) {
+fn elements_beside(from: &mut TableWithJoins, relations: &BTreeSet<String>) {
+    if !table_name(&from.relation).is_some_and(|name| relations.contains(&name)) {
         return;
     }
     let TableFactor::Table { name, alias, .. } = &from.relation else { return };
@@ -210,7 +212,7 @@ pub(super) fn query_of(items: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Opt
 }
 
 /// Sub-queries of the expressions of a SELECT that find one row by columns of the query around them, as joins.
-fn join_lookups(select: &mut Select, joined: &mut usize) {
+fn join_lookups(select: &mut Select, relations: &BTreeSet<String>, joined: &mut usize) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(Expr::Subquery(query)) = item
             && let Some(name) = name_of(query)
@@ -224,10 +226,11 @@ fn join_lookups(select: &mut Select, joined: &mut usize) {
         arrays: false,
         depth: 0,
         change: &mut |query| {
-            if !is_lookup(query) {
+            if !is_lookup(query, relations) {
                 return None;
             }
-            if matches!(query.body.as_ref(), SetExpr::Select(select) if is_without_rows(select)) {
+            let is_empty = |name: &str| WITHOUT_ROWS.contains(&name);
+            if matches!(query.body.as_ref(), SetExpr::Select(select) if reads(select, &is_empty)) {
                 return Some(nothing_of(query));
             }
             *joined += 1;
@@ -296,7 +299,7 @@ fn name_of(query: &Query) -> Option<Ident> {
 }
 
 /// Whether it finds a row of the catalog by columns of the query around it.
-fn is_lookup(query: &Query) -> bool {
+fn is_lookup(query: &Query, relations: &BTreeSet<String>) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
     let is_one = matches!(
         select.projection.as_slice(),
@@ -304,7 +307,7 @@ fn is_lookup(query: &Query) -> bool {
     );
     let tables: Vec<&TableFactor> = factors(select).collect();
     let is_of_catalog = !tables.is_empty()
-        && tables.iter().all(|of| table_name(of).is_some_and(|name| name.starts_with("pg_")));
+        && tables.iter().all(|of| table_name(of).is_some_and(|name| relations.contains(&name)));
     let is_whole = query.with.is_none() && query.limit_clause.is_none() && query.order_by.is_none();
     is_one && is_of_catalog && is_whole && is_plain(select) && reads_outer(select)
 }
@@ -359,7 +362,7 @@ fn empty_array(expr: &mut Expr) {
 }
 
 /// `t.tableoid` as the number of the table.
-fn number_tables(select: &mut Select) {
+fn number_tables(select: &mut Select, relations: &BTreeSet<String>) {
     let tables: Vec<(String, String)> = factors(select)
         .filter_map(|factor| match factor {
             TableFactor::Table { alias: Some(alias), .. } => {
@@ -367,6 +370,7 @@ fn number_tables(select: &mut Select) {
             }
             other => table_name(other).map(|name| (name.clone(), name)),
         })
+        .filter(|(_, name)| relations.contains(name))
         .collect();
     each_expr(select, &mut |expr| {
         if let Expr::CompoundIdentifier(parts) = expr
