@@ -1,7 +1,8 @@
 //! Functions whose results can be much larger than their arguments: `repeat`, `range` and their kin.
 //!
-//! What a call gives is estimated from its arguments and claimed of the session's memory before it is made, also where
-//! a constant is worked out while the statement is planned; what does not fit is an error that names `query_memory`.
+//! What a call gives is estimated from its arguments and claimed of the session's memory before it is made; what does not
+//! fit is an error that names `query_memory`. Constants that are worked out while a statement is planned ([`folding`])
+//! stay in its plan, and are copied with it: past [`FOLDED_BYTES`] of them a call is left for when the plan runs.
 //! Where the caller can take fewer rows at a time ([`in_pieces`]: projections and conditions), a call that would give
 //! more than [`PIECE_BYTES`] asks for fewer rows instead.
 //!
@@ -29,6 +30,9 @@ pub(crate) const PIECE_BYTES: u64 = 1 << 24;
 
 /// Bytes that are not worth a claim.
 const FREE_BYTES: u64 = 1 << 20;
+
+/// Bytes of constants that planning works out for one statement.
+const FOLDED_BYTES: u64 = PIECE_BYTES;
 
 /// Bytes of an element or value beside what it holds.
 const SLOT_BYTES: u64 = 8;
@@ -167,6 +171,7 @@ impl ScalarUDFImpl for Growing {
         let constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if constant { 1 } else { args.number_rows };
         let bytes = self.size.of(&args.args, rows);
+        fold(self.name(), bytes)?;
         let _held = claim(self.name(), bytes, rows)?;
         let args = match self.size {
             Size::Padded => padded_to_something(args)?,
@@ -191,6 +196,40 @@ fn padded_to_something(mut args: ScalarFunctionArgs) -> Result<ScalarFunctionArg
 thread_local! {
     /// Where the caller can take fewer rows: how many it is asked to take.
     static PIECE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+thread_local! {
+    /// Where a statement is planned: how many bytes of constants were worked out.
+    static FOLDED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Plans a statement, whose constants are worked out meanwhile as far as they are small.
+pub(crate) fn folding<T>(plan: impl FnOnce() -> T) -> T {
+    /// Puts back what was before.
+    struct Before(Option<u64>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            FOLDED.set(self.0);
+        }
+    }
+    let _before = Before(FOLDED.replace(Some(0)));
+    plan()
+}
+
+/// Counts a constant that planning works out.
+///
+/// # Errors
+/// Where it is one too many: the expression then stays as it is written.
+fn fold(name: &str, bytes: u64) -> Result<()> {
+    match FOLDED.get().map(|folded| folded.saturating_add(bytes)) {
+        Some(folded) if folded > FOLDED_BYTES => {
+            Err(DataFusionError::ResourcesExhausted(format!("{name} is worked out when the plan runs")))
+        }
+        folded => {
+            FOLDED.set(folded);
+            Ok(())
+        }
+    }
 }
 
 /// Says that the caller can take fewer rows, until it goes.

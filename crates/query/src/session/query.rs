@@ -4,6 +4,7 @@ use super::{Outcome, Session};
 use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::{Frame, FrameTable};
+use crate::functions::growth::folding;
 use crate::in_place::FileProvider;
 use crate::plans::{
     self, KeptPlans, Known, KnownText, PlanKey, Selections, Taken, lists_that_may_merge, staying,
@@ -390,7 +391,7 @@ async fn planned(state: &SessionState, statement: ast::Statement) -> datafusion:
     let written = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
     read_only().verify_plan(&written)?;
     let written = with_unique_names(written)?;
-    let optimized = state.optimize(&written)?;
+    let optimized = folding(|| state.optimize(&written))?;
     Ok(Planned { written, optimized })
 }
 
