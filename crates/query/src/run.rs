@@ -16,6 +16,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use tickstone_engine::Engine;
 
+/// What planning takes of a byte of a query's text: 3.1 GB were measured for 8 MB of numbers after IN.
+const PLANNED: usize = 384;
+
 impl Database {
     /// A new session: its own transaction and settings.
     pub fn session(&self) -> Session {
@@ -115,6 +118,10 @@ impl Session {
         let (statement, name) = match statement {
             Statement::Execute { name, values } => (self.prepared.bound(&name, &values)?, Some(name)),
             other => (other, None),
+        };
+        let _held = match (&statement, &self.running) {
+            (Statement::Query(_), Some(running)) => self.claim_text(running.text(), PLANNED)?,
+            _ => None,
         };
         let wanted = self.running.as_ref().map(|running| Arc::clone(running.wanted()));
         // A defect in planning must not take the program down that holds the session.

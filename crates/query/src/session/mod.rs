@@ -31,6 +31,7 @@ use crate::running::{QueryProgress, Running, SessionMemory};
 use crate::system::SystemCatalog;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use state::{ShowFunctions, States};
 use std::cell::Cell;
@@ -40,6 +41,9 @@ use std::time::Duration;
 use temporaries::Temporaries;
 use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
 use tickstone_model::SyncPolicy;
+
+/// What the syntax tree takes of a byte of its text, at most.
+const PARSED: usize = 128;
 
 /// What a statement gave.
 pub enum Outcome {
@@ -162,7 +166,24 @@ impl Session {
     /// # Errors
     /// Where it is no SQL, with the place.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
+        let _held = self.claim_text(sql, PARSED)?;
         Ok(dialect::parse(sql)?)
+    }
+
+    /// Claims what a long text becomes, `times` its length, of the memory of queries.
+    ///
+    /// # Errors
+    /// Where that has no room.
+    pub(crate) fn claim_text(&self, text: &str, times: usize) -> Result<Option<MemoryReservation>> {
+        /// Texts that are not worth a claim.
+        const FREE_BYTES: usize = 1 << 16;
+        if text.len() <= FREE_BYTES {
+            return Ok(None);
+        }
+        let memory: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
+        let held = MemoryConsumer::new("the text of the statement").register(&memory);
+        held.try_grow(text.len().saturating_mul(times))?;
+        Ok(Some(held))
     }
 
     /// Whether [`Self::run_known`] answers a text, as far as is known now.
@@ -293,6 +314,7 @@ impl Session {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_with_texts(&self, sql: &str) -> Result<Vec<(Arc<str>, Statement)>> {
+        let _held = self.claim_text(sql, PARSED)?;
         Ok(dialect::parse_with_texts(sql)?)
     }
 
