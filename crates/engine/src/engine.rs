@@ -24,6 +24,7 @@ use crate::upkeep::orphans::{self, Orphans};
 use crate::upkeep::saving::save_manifest;
 use crate::upkeep::seal::seal;
 use crate::upkeep::{compact, maintenance};
+use crate::write::aside::{self, Aside};
 use crate::write::commit::Commit;
 use crate::write::load::BulkLoad;
 use crate::write::rewrite::Rewrite;
@@ -52,6 +53,7 @@ struct Shared {
     memory: Arc<Memory>,
     streams: Streams,
     role: Role,
+    swept: Vec<String>,
 }
 
 impl Drop for Shared {
@@ -102,7 +104,8 @@ impl Engine {
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
         let role = Role::Reads(reader);
         let streams = Streams::follow(&disk, &(Arc::new(SystemClock) as Arc<dyn Clock>));
-        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, streams, role }) })
+        let swept = Vec::new();
+        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, streams, role, swept }) })
     }
 
     /// Opens a database on any disk and clock.
@@ -159,12 +162,13 @@ impl Engine {
         core.compaction.touch(snapshot.tables().map(|table| table.id));
         orphans::sweep(&core, (!clean).then(|| Orphans::of(&snapshot, next_table)))?;
         drop(snapshot);
+        let swept = aside::sweep(&core)?;
         if options.background {
             maintenance::start(&core)?;
             compact::start(&core)?;
         }
         let role = Role::Writes(core);
-        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, streams, role }) })
+        Ok(Self { shared: Arc::new(Shared { disk, options, publisher, memory, streams, role, swept }) })
     }
 
     /// Its streams.
@@ -301,11 +305,24 @@ impl Engine {
         self.core("syncing")?.tape.sync(position)
     }
 
+    /// The names of the tables aside that a process left when it ended, which were dropped when this one opened.
+    pub fn swept(&self) -> &[String] {
+        &self.shared.swept
+    }
+
+    /// A table that nobody else sees until it is put in its place: for what is made and then filled.
+    ///
+    /// # Errors
+    /// [`EngineError::ReadOnly`].
+    pub fn aside(&self) -> Result<Aside> {
+        Ok(Aside::new(Arc::clone(self.core("CREATE TABLE")?)))
+    }
+
     /// Makes a table; on stable storage when this returns.
     ///
     /// # Errors
-    /// [`EngineError::TableExists`] (names differ by more than case), [`EngineError::ReadOnly`],
-    /// [`EngineError::TapeStopped`].
+    /// [`EngineError::TableExists`] (names differ by more than case), [`EngineError::Model`] for a name that only tables
+    /// aside have, [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
     pub fn create_table(&self, schema: TableSchema) -> Result<()> {
         tables::create(self.core("CREATE TABLE")?, schema)
     }
@@ -354,13 +371,24 @@ impl Engine {
         tables::truncate(self.core("TRUNCATE TABLE")?, name)
     }
 
-    /// Drops a table with all its rows; on stable storage when this returns. Its files go when the
+    /// Drops the table that has this name now: see [`Self::drop_table_by_id`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let core = self.core("DROP TABLE")?;
+        tables::drop(core, core.table(name)?.id)
+    }
+
+    /// Drops the table of this number with all its rows; on stable storage when this returns. Its files go when the
     /// last snapshot that holds it does; what the disk does not let go of is tried again later.
+    ///
+    /// Whoever looked at a table before drops that one: its name may be another table's by now.
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`], [`EngineError::HasViews`], [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
-    pub fn drop_table(&self, name: &str) -> Result<()> {
-        tables::drop(self.core("DROP TABLE")?, name)
+    pub fn drop_table_by_id(&self, id: u32) -> Result<()> {
+        tables::drop(self.core("DROP TABLE")?, id)
     }
 
     /// Appends rows to a table in a commit of their own and waits for the acknowledgement.
@@ -422,7 +450,7 @@ impl Engine {
     /// [`EngineError::TapeStopped`], [`EngineError::DiskFull`].
     pub fn refresh_view(
         &self,
-        view: &str,
+        view: u32,
         as_of: u64,
         current: Vec<TimeRange>,
         stale: Vec<TimeRange>,

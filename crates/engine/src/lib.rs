@@ -52,6 +52,7 @@ pub use store::snapshot::{
 };
 pub use store::staleness::{StaleStretch, Staleness};
 pub use tape::change::{ImportSource, LoadedFile};
+pub use write::aside::{Aside, aside_name_in};
 pub use write::commit::Commit;
 pub use write::load::BulkLoad;
 pub use write::rewrite::{Rewrite, Rewritten};

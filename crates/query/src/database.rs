@@ -1,9 +1,8 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
-use crate::aside;
-use crate::derived::Derived;
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
+use crate::host::Host;
 use crate::live::Hub;
 use crate::paths::Allowed;
 use crate::plans::PlanCache;
@@ -16,10 +15,11 @@ use datafusion::execution::SessionState;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use sysinfo::System;
-use tickstone_engine::{Engine, EngineOptions, ErrorKind, Snapshot, TableSnapshot};
+use tickstone_engine::disk::{Disk, MemoryDisk};
+use tickstone_engine::{Clock, Engine, EngineOptions, ErrorKind, Snapshot, SystemClock, TableSnapshot};
 use tokio::runtime::{Builder, Runtime};
 
 /// How a database is opened.
@@ -70,8 +70,15 @@ pub struct Database {
     shared: Arc<Shared>,
 }
 
+/// A handle that does not keep a database open, and does not use it either: for what a database itself holds.
+#[derive(Clone)]
+pub struct WeakDatabase {
+    refresher: Weak<Refresher>,
+    shared: Weak<Shared>,
+}
+
 struct Shared {
-    engine: Engine,
+    host: Host,
     options: DatabaseOptions,
     /// What every session starts with.
     state: SessionState,
@@ -79,14 +86,9 @@ struct Shared {
     plans: PlanCache,
     functions: UserFunctions,
     running: Arc<RunningStatements>,
-    /// Tables that are parsed from streams.
-    derived: Derived,
-    hub: Arc<Hub>,
     system: OnceLock<Arc<dyn SystemCatalog>>,
     shown_settings: OnceLock<Vec<ShownSetting>>,
     files: OnceLock<Allowed>,
-    /// Names of tables that were dropped when it was opened: they were to take another's place when their process ended.
-    swept: Vec<String>,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -107,10 +109,22 @@ impl fmt::Debug for Database {
     }
 }
 
+impl fmt::Debug for WeakDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakDatabase").finish_non_exhaustive()
+    }
+}
+
+impl WeakDatabase {
+    /// The database, while anybody uses it.
+    pub fn upgrade(&self) -> Option<Database> {
+        Some(Database { refresher: self.refresher.upgrade()?, shared: self.shared.upgrade()? })
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.derived.stop();
-        self.hub.stop();
+        self.host.stop();
         // The last handle may go inside an async task, where a runtime must not wait for its threads.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -125,7 +139,7 @@ impl Database {
     /// Where another process writes it, its files are damaged, or the disk fails.
     pub fn open(path: impl AsRef<Path>, options: DatabaseOptions) -> Result<Self> {
         let engine = Engine::open(path.as_ref(), options.engine.clone())?;
-        Self::over(engine, &options)
+        Self::hosted(engine, options)
     }
 
     /// Opens the database in a directory for reading only, also beside a process that writes it: each statement sees
@@ -136,7 +150,7 @@ impl Database {
     /// they are read.
     pub fn open_read_only(path: impl AsRef<Path>, options: DatabaseOptions) -> Result<Self> {
         let engine = Engine::open_read_only(path.as_ref(), options.engine.clone())?;
-        Self::over(engine, &options)
+        Self::hosted(engine, options)
     }
 
     /// A database in memory, gone with its last handle.
@@ -144,17 +158,20 @@ impl Database {
     /// # Errors
     /// Where its threads cannot be started.
     pub fn in_memory(options: DatabaseOptions) -> Result<Self> {
-        let disk = Arc::new(tickstone_engine::disk::MemoryDisk::new());
-        let clock = Arc::new(tickstone_engine::SystemClock);
-        let engine = Engine::open_on(disk, clock, options.engine.clone())?;
-        Self::over(engine, &options)
+        Self::open_on(Arc::new(MemoryDisk::new()), Arc::new(SystemClock), options)
     }
 
-    /// A database over an engine that is open already (tests, the simulator).
+    /// Opens a database on any disk and clock (tests, the simulator).
     ///
     /// # Errors
-    /// Where its threads cannot be started.
-    pub fn over(engine: Engine, options: &DatabaseOptions) -> Result<Self> {
+    /// As [`Self::open`].
+    pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: DatabaseOptions) -> Result<Self> {
+        let engine = Engine::open_on(disk, clock, options.engine.clone())?;
+        Self::hosted(engine, options)
+    }
+
+    /// The one facade over an engine that was just opened.
+    fn hosted(engine: Engine, options: DatabaseOptions) -> Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = options.query_threads.unwrap_or(cores).max(1);
         let runtime = Builder::new_multi_thread()
@@ -167,27 +184,23 @@ impl Database {
         let memory_bytes = options.query_memory_bytes.unwrap_or_else(default_query_memory);
         crate::wanted::follow_tasks();
         let state = state::base(threads, memory_bytes)?;
-        let (options, schemas) = (options.clone(), MarkedSchemas::default());
+        let schemas = MarkedSchemas::default();
         let (plans, functions) = (PlanCache::default(), UserFunctions::default());
-        let swept = aside::sweep(&engine)?;
+        let host = Host::start(engine)?;
         let (running, system, shown_settings) = (Arc::default(), OnceLock::new(), OnceLock::new());
         let shared = Shared {
-            engine,
+            host,
             options,
             state,
             schemas,
             plans,
             functions,
             running,
-            derived: Derived::default(),
-            hub: Arc::default(),
             system,
             shown_settings,
             files: OnceLock::new(),
-            swept,
             runtime: Some(runtime),
         };
-        shared.derived.start(&shared.engine)?;
         Ok(Self { refresher: Arc::default(), shared: Arc::new(shared) })
     }
 
@@ -212,7 +225,17 @@ impl Database {
 
     /// The engine below: commits, loads and snapshots without SQL.
     pub fn engine(&self) -> &Engine {
-        &self.shared.engine
+        self.shared.host.engine()
+    }
+
+    /// What jobs beside statements belong to.
+    pub(crate) fn host(&self) -> &Host {
+        &self.shared.host
+    }
+
+    /// A handle that does not keep it open.
+    pub fn downgrade(&self) -> WeakDatabase {
+        WeakDatabase { refresher: Arc::downgrade(&self.refresher), shared: Arc::downgrade(&self.shared) }
     }
 
     /// The newest state; beside another process that writes, with all that it has written by now.
@@ -239,12 +262,6 @@ impl Database {
         let _ = self.shared.files.set(allowed);
     }
 
-    /// The names of tables that were to take another's place (CREATE OR REPLACE TABLE, an upload) when the process that
-    /// made them ended: their rows went when the database was opened.
-    pub fn swept(&self) -> &[String] {
-        &self.shared.swept
-    }
-
     /// Which files statements may name.
     pub(crate) fn files(&self) -> Allowed {
         self.shared.files.get().cloned().unwrap_or_default()
@@ -262,7 +279,7 @@ impl Database {
 
     /// What hands changes to those who subscribed.
     pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.shared.hub
+        self.shared.host.hub()
     }
 
     pub(crate) fn shown_settings(&self) -> &[ShownSetting] {
@@ -335,10 +352,6 @@ impl Database {
 
     pub(crate) fn plans(&self) -> &PlanCache {
         &self.shared.plans
-    }
-
-    pub(crate) fn derived(&self) -> &Derived {
-        &self.shared.derived
     }
 
     pub(crate) fn running(&self) -> &Arc<RunningStatements> {

@@ -23,6 +23,7 @@ mod frame;
 mod functions;
 #[doc(hidden)]
 pub mod fuzz;
+mod host;
 pub mod import;
 mod in_place;
 mod live;
@@ -50,7 +51,7 @@ mod together;
 mod wanted;
 
 pub use aside::{Aside, listed};
-pub use database::{Database, DatabaseOptions, ShownSetting};
+pub use database::{Database, DatabaseOptions, ShownSetting, WeakDatabase};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;
 /// What the functions of a [`SystemCatalog`] are made with.

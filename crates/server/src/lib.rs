@@ -104,11 +104,8 @@ impl Server {
         database.engine().streams().set_memory(settings.bytes("stream_memory"));
         let age = settings.time("tape_keep_age").unwrap_or(Duration::MAX);
         database.engine().keep_tape(settings.bytes("tape_keep_bytes") as u64, age);
-        for table in database.swept() {
-            warn!(
-                table,
-                "what was to take a table's place was not whole when its process ended: its rows are dropped"
-            );
+        for table in database.engine().swept() {
+            warn!(table, "a table was being filled when the process before ended: what it had is dropped");
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()

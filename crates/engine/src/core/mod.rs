@@ -72,6 +72,15 @@ impl Core {
         self.publisher.table(name)
     }
 
+    /// The table of this number, as of now.
+    ///
+    /// # Errors
+    /// [`crate::EngineError::NoSuchTable`].
+    pub(crate) fn table_by_id(&self, id: u32) -> Result<Arc<TableSnapshot>> {
+        let found = self.publisher.snapshot().table_by_id(id).map(Arc::clone);
+        found.ok_or_else(|| crate::EngineError::NoSuchTable { name: format!("number {id}") })
+    }
+
     /// The number of one table, or of all.
     ///
     /// # Errors
@@ -89,10 +98,7 @@ impl Core {
     /// [`crate::EngineError::NoSuchTable`], [`crate::EngineError::Model`].
     pub(crate) fn table_of_rows(&self, name: &str, of: RowsOf) -> Result<Arc<TableSnapshot>> {
         let table = self.table(name)?;
-        let is_materialized = table.schema.materialized().is_some();
-        if table.schema.view().is_some() || is_materialized != (of == RowsOf::Views) {
-            return Err(table.schema.wrong_kind().into());
-        }
+        check_rows(&table, of)?;
         Ok(table)
     }
 
@@ -111,8 +117,8 @@ impl Core {
     ///
     /// # Errors
     /// [`crate::EngineError::NoSuchTable`].
-    pub(crate) fn wait_for_rewrite(&self, name: &str) -> Result<()> {
-        let writer = self.table_writer(&*self.table(name)?)?;
+    pub(crate) fn wait_for_rewrite(&self, table: &TableSnapshot) -> Result<()> {
+        let writer = self.table_writer(table)?;
         drop(lock_writer(&writer));
         Ok(())
     }
@@ -135,6 +141,16 @@ impl Core {
         let failure = self.maintenance.worker.failure().or_else(|| self.compaction.worker.failure());
         self.counters.read(failure)
     }
+}
+
+/// # Errors
+/// [`crate::EngineError::Model`] where the rows of a table are not of this kind.
+pub(crate) fn check_rows(table: &TableSnapshot, of: RowsOf) -> Result<()> {
+    let is_materialized = table.schema.materialized().is_some();
+    if table.schema.view().is_some() || is_materialized != (of == RowsOf::Views) {
+        return Err(table.schema.wrong_kind().into());
+    }
+    Ok(())
 }
 
 impl Drop for Core {

@@ -186,6 +186,8 @@ const PROPERTY_SOURCE: u16 = 6;
 /// Property of a schema: what a materialized view stands for, as text: the longest length of a bucket, where one
 /// begins if all are that long, how rows fall into them, the table below and the query, a line each.
 const PROPERTY_MATERIALIZED: u16 = 7;
+/// Property of a schema: the table is not in its place yet, and goes with its process. Empty.
+const PROPERTY_ASIDE: u16 = 8;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -526,6 +528,9 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
     if let Some(view) = schema.materialized() {
         all.push((PROPERTY_MATERIALIZED, view.encode().into_bytes()));
     }
+    if schema.is_aside() {
+        all.push((PROPERTY_ASIDE, Vec::new()));
+    }
     all
 }
 
@@ -615,6 +620,10 @@ fn decode_properties(
                 let view =
                     MaterializedView::decode(text).ok_or("a materialized view that stands for nothing")?;
                 builder.materialized(Some(view))
+            }
+            PROPERTY_ASIDE => {
+                one.finish()?;
+                builder.aside()
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

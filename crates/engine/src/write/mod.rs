@@ -4,9 +4,10 @@
 //! ingest (rows -> checked batches) ─► transaction ─┐
 //!                                  ─► load        ─┼─► commit ─► tape
 //!                                     rewrite     ─┘
-//! tables (CREATE, ALTER, DROP, TRUNCATE) ───────────────────────► tape
+//! tables (CREATE, ALTER, DROP, TRUNCATE), aside ────────────────► tape
 //! ```
 
+pub(crate) mod aside;
 pub(crate) mod commit;
 pub(crate) mod ingest;
 pub(crate) mod load;

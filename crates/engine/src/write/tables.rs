@@ -7,8 +7,9 @@
 //!
 //! [`Engine`](crate::Engine) says what each does and how it fails.
 
+use super::aside::check_is_users;
 use crate::core::catalog::{TableWriter, lock_writer};
-use crate::core::{Core, RowsOf};
+use crate::core::{Core, RowsOf, check_rows};
 use crate::disk::checked::sync_if_there;
 use crate::paths::{TABLES_DIR, table_dir};
 use crate::store::snapshot::{Dropped, DroppedCell, Effect, Snapshot, TableSnapshot};
@@ -20,6 +21,12 @@ use std::sync::{Arc, Mutex};
 use tickstone_model::{AlterTable, SyncPolicy, TableSchema, TimeRange};
 
 pub(crate) fn create(core: &Core, schema: TableSchema) -> Result<()> {
+    check_is_users(schema.name())?;
+    create_marked(core, schema).map(|_| ())
+}
+
+/// Makes a table of any name, also one aside; its number.
+pub(crate) fn create_marked(core: &Core, schema: TableSchema) -> Result<u32> {
     let mut catalog = core.catalog();
     // Whether there is such a table is known only as long as the tape goes on.
     core.tape.check()?;
@@ -43,18 +50,18 @@ pub(crate) fn create(core: &Core, schema: TableSchema) -> Result<()> {
     if let Some(table) = core.publisher.snapshot().table_by_id(id) {
         catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(table))));
     }
-    Ok(())
+    Ok(id)
 }
 
-pub(crate) fn drop(core: &Core, name: &str) -> Result<()> {
+/// Drops the table of this number, whatever its name is by then.
+pub(crate) fn drop(core: &Core, id: u32) -> Result<()> {
     core.tape.check()?;
-    core.wait_for_rewrite(name)?;
+    core.wait_for_rewrite(&*core.table_by_id(id)?)?;
     let mut catalog = core.catalog();
     core.tape.check()?;
-    let table = core.table(name)?;
+    let table = core.table_by_id(id)?;
     let writer = catalog.writer(&table)?;
     let mut writer = lock_writer(&writer);
-    let id = table.id;
     check_has_no_views(core, &table)?;
     commit(core, &Change::Drop { table: id }, Effect::Drop { table: id })?;
     catalog.forget(&mut writer);
@@ -78,7 +85,10 @@ pub(crate) fn drop_partitions(core: &Core, name: &str, range: TimeRange) -> Resu
 }
 
 pub(crate) fn alter(core: &Core, name: &str, change: &AlterTable) -> Result<()> {
-    core.wait_for_rewrite(name)?;
+    if let AlterTable::RenameTable(name) = change {
+        check_is_users(name)?;
+    }
+    core.wait_for_rewrite(&*core.table(name)?)?;
     let catalog = core.catalog();
     let found = core.table(name)?;
     let writer = catalog.writer(&found)?;
@@ -105,46 +115,68 @@ pub(crate) fn alter(core: &Core, name: &str, change: &AlterTable) -> Result<()> 
 }
 
 pub(crate) fn replace(core: &Core, name: &str, with: &str) -> Result<()> {
-    core.wait_for_rewrite(name)?;
-    core.wait_for_rewrite(with)?;
+    core.table(name)?;
+    put_in_place(core, core.table(with)?.id, name, true)
+}
+
+/// Has the table of number `new` take a name, and with it the place of the table that has it now, where it `replaces` one.
+pub(crate) fn put_in_place(core: &Core, new: u32, name: &str, replaces: bool) -> Result<()> {
+    check_is_users(name)?;
+    core.wait_for_rewrite(&*core.table_by_id(new)?)?;
+    if let Ok(old) = core.table(name) {
+        core.wait_for_rewrite(&old)?;
+    }
     let mut catalog = core.catalog();
     core.tape.check()?;
-    let (old, new) = (core.table(name)?, core.table(with)?);
-    if old.id == new.id {
-        return Ok(());
+    let new = core.table_by_id(new)?;
+    let old = core.publisher.snapshot().table(name).filter(|old| old.id != new.id).map(Arc::clone);
+    if let Some(old) = &old {
+        if !replaces {
+            return Err(EngineError::TableExists { name: old.schema.name().to_string() });
+        }
+        if old.schema.view().is_some() || old.schema.materialized().is_some() {
+            return Err(old.schema.wrong_kind().into());
+        }
+        check_has_no_views(core, old)?;
     }
-    let (old_writer, new_writer) = (catalog.writer(&old)?, catalog.writer(&new)?);
-    // In the order in which commits lock them.
-    let (mut old_locked, mut new_locked);
-    if old.id < new.id {
-        old_locked = lock_writer(&old_writer);
-        new_locked = lock_writer(&new_writer);
-    } else {
-        new_locked = lock_writer(&new_writer);
-        old_locked = lock_writer(&old_writer);
-    }
-    new_locked.check_there()?;
-    check_has_no_views(core, &old)?;
     check_has_no_views(core, &new)?;
-    let rename = AlterTable::RenameTable(old.schema.name().to_string());
-    let schema = new_locked.table.schema.altered(&rename)?;
-    let change = Change::Replace { table: new.id, schema: schema.clone(), replaced: old.id };
-    let effect = Effect::Replace { table: new.id, schema: Some(Arc::new(schema)), replaced: Some(old.id) };
+    let old_writer = old.as_ref().map(|old| catalog.writer(old)).transpose()?;
+    let new_writer = catalog.writer(&new)?;
+    // In the order in which commits lock them.
+    let is_first = old.as_ref().is_some_and(|old| old.id < new.id);
+    let mut old_locked = old_writer.as_deref().filter(|_| is_first).map(lock_writer);
+    let mut new_locked = lock_writer(&new_writer);
+    old_locked = old_locked.or_else(|| old_writer.as_deref().map(lock_writer));
+    new_locked.check_there()?;
+    let name = old.as_ref().map_or(name, |old| old.schema.name());
+    let schema = new_locked.table.schema.put_in_place(name)?;
+    let (change, effect) = match &old {
+        Some(old) => (
+            Change::Replace { table: new.id, schema: schema.clone(), replaced: old.id },
+            Effect::Replace { table: new.id, schema: Some(Arc::new(schema)), replaced: Some(old.id) },
+        ),
+        None => (
+            Change::Alter { table: new.id, schema: schema.clone() },
+            Effect::Alter { table: new.id, schema: Arc::new(schema) },
+        ),
+    };
     commit(core, &change, effect)?;
-    catalog.forget(&mut old_locked);
+    if let (Some(old), Some(locked)) = (&old, &mut old_locked) {
+        catalog.forget(locked);
+        remove_dropped_or_later(core, Arc::clone(&old.dir));
+    }
     take_shape(core, &mut new_locked, new.id);
-    remove_dropped_or_later(core, Arc::clone(&old.dir));
     Ok(())
 }
 
 pub(crate) fn refresh(
     core: &Core,
-    name: &str,
+    table: u32,
     as_of: u64,
     current: Vec<TimeRange>,
     stale: Vec<TimeRange>,
 ) -> Result<()> {
-    let table = core.table_of_rows(name, RowsOf::Views)?.id;
+    check_rows(&*core.table_by_id(table)?, RowsOf::Views)?;
     let change = Change::Refresh { table, as_of, current: current.clone(), stale: stale.clone() };
     commit(core, &change, Effect::Refresh { table, as_of, current, stale })
 }

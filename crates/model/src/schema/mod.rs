@@ -79,6 +79,7 @@ pub struct TableSchema {
     pub(crate) view: Option<String>,
     source: Option<StreamSource>,
     materialized: Option<MaterializedView>,
+    aside: bool,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -113,6 +114,7 @@ impl TableSchema {
             view: Some(query.into()),
             source: None,
             materialized: None,
+            aside: false,
             stored,
             edge,
         })
@@ -181,6 +183,33 @@ impl TableSchema {
         self.materialized.as_ref()
     }
 
+    /// Whether the table is not in its place yet: it is being filled, or belongs to one session. Such a table is dropped
+    /// when its process has ended.
+    pub fn is_aside(&self) -> bool {
+        self.aside
+    }
+
+    /// The same schema as that of a table aside, under the name that stands for it meanwhile.
+    ///
+    /// # Errors
+    /// [`ModelError::Name`], [`ModelError::WrongKind`] for a view.
+    pub fn put_aside(&self, name: &str) -> Result<Self> {
+        if self.view.is_some() {
+            return Err(self.wrong_kind());
+        }
+        check_name("table", name)?;
+        Ok(Self { name: name.to_string(), aside: true, ..self.clone() })
+    }
+
+    /// The same schema as that of a table in its place, under its name.
+    ///
+    /// # Errors
+    /// [`ModelError::Name`].
+    pub fn put_in_place(&self, name: &str) -> Result<Self> {
+        check_name("table", name)?;
+        Ok(Self { name: name.to_string(), aside: false, ..self.clone() })
+    }
+
     /// Grows by one with every change of columns, from 0.
     pub fn version(&self) -> u32 {
         self.version
@@ -247,6 +276,7 @@ pub struct TableSchemaBuilder {
     view: Option<String>,
     source: Option<StreamSource>,
     materialized: Option<MaterializedView>,
+    aside: bool,
     identity: Option<Identity>,
 }
 
@@ -338,6 +368,13 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Makes it the schema of a table aside: see [`TableSchema::is_aside`].
+    #[must_use]
+    pub fn aside(mut self) -> Self {
+        self.aside = true;
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -386,7 +423,7 @@ impl TableSchemaBuilder {
         let indexed = indexed_columns(columns, &self.indexed)?;
         let identity = checked_identity(self.identity, columns.len())?;
         let (stored, edge) = arrow_schemas(columns);
-        let TableSchemaBuilder { name, columns, sync, ttl, source, materialized, .. } = self;
+        let TableSchemaBuilder { name, columns, sync, ttl, source, materialized, aside, .. } = self;
         let Identity { ids, next_id, version } = identity;
         let schema = TableSchema {
             name,
@@ -404,6 +441,7 @@ impl TableSchemaBuilder {
             view: None,
             source,
             materialized,
+            aside,
             stored,
             edge,
         };

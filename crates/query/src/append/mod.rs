@@ -16,6 +16,7 @@ mod cast;
 mod shape;
 
 use crate::Database;
+use crate::aside::Aside;
 use crate::error::{QueryError, Result};
 use arrow_schema::ArrowError;
 use cast::Columns;
@@ -42,6 +43,8 @@ pub struct AppendRequest {
     pub series: Option<Vec<String>>,
     /// Partition length of a new table. As `timestamp` else.
     pub partition_by: Option<PartitionBy>,
+    /// The table aside whose name `table` is, where it is one: it is made from what comes.
+    pub aside: Option<Arc<Aside>>,
     /// When the rows are on stable storage; `None`: by the table's policy. A bulk load always syncs.
     pub sync: Option<SyncPolicy>,
 }
@@ -55,6 +58,7 @@ impl AppendRequest {
             timestamp: None,
             series: None,
             partition_by: None,
+            aside: None,
             sync: None,
         }
     }
@@ -64,7 +68,8 @@ impl AppendRequest {
 ///
 /// # Errors
 /// Where the rows do not fit the table or it is missing, where `batches` fails, and those of the engine.
-/// Nothing is stored then, and a table that was made for the rows is gone again.
+/// Nothing is stored then. A table that is made for the rows is seen once they are in it; where another of its name came
+/// meanwhile, they are refused.
 pub fn append(
     database: &Database,
     request: &AppendRequest,
@@ -84,13 +89,16 @@ pub fn append(
     }
     let sample = batches.peek().and_then(|first| first.as_ref().ok());
     let made = shape::table_of(request, schema, sample)?;
-    engine.create_table(made.clone())?;
-    let stored = store(engine, &Arc::new(made), request.sync, schema, batches);
-    if stored.is_err() {
-        // The append's own error is on its way to the caller; an empty table is the worst that stays.
-        let _ = engine.drop_table(&request.table);
+    let aside =
+        request.aside.as_ref().map_or_else(|| engine.aside().map(Arc::new), |aside| Ok(Arc::clone(aside)))?;
+    let beside = Arc::new(made.put_aside(aside.name())?);
+    aside.create(&beside)?;
+    let stored = store(engine, &beside, request.sync, schema, batches);
+    let rows = stored.map_err(|error| error.naming(aside.name(), made.name()))?;
+    if request.aside.is_none() {
+        aside.take_name(made.name())?;
     }
-    stored
+    Ok(rows)
 }
 
 fn table(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {

@@ -75,6 +75,14 @@ impl QueryError {
         Self { position: Some(position), ..self }
     }
 
+    /// With another name in the place of one.
+    #[must_use]
+    pub fn naming(self, from: &str, to: &str) -> Self {
+        let named = |text: String| text.replace(from, to);
+        let (detail, hint) = (self.detail.map(named), self.hint.map(named));
+        Self { message: named(self.message), detail, hint, ..self }
+    }
+
     /// What a panic says.
     pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
         let text = panic.downcast_ref::<String>().map(String::as_str);

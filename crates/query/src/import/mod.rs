@@ -2,8 +2,8 @@
 //!
 //! Owns the reading of files, the guess of a table's shape from a sample, and the report of what was
 //! done; the parsing is `tickstone-wire`'s, the storing the engine's. One file is one atomic commit: it
-//! is there whole or not at all. A table that was not there is made, and gone again when the import
-//! fails. Memory is bounded by chunks and bounded channels, not by the file.
+//! is there whole or not at all. A table that was not there is seen
+//! once the import is whole. Memory is bounded by chunks and bounded channels, not by the file.
 //!
 //! ```text
 //! file ─► source (hash, decompress) ─► whole records ─► parser threads ─► in order ─► BulkLoad ─► commit
@@ -34,6 +34,7 @@ pub(crate) use text::{Reading, TextFile};
 pub use tickstone_wire::EpochUnit;
 
 use crate::QueryError;
+use crate::aside::Aside;
 use crate::database::Database;
 use crate::paths::{DataFile, KeyColumn, key_columns};
 use ahead::ahead;
@@ -147,10 +148,17 @@ pub(crate) struct Loaded {
 }
 
 /// A table and what is loaded into it, as one commit.
-struct Filling<'a> {
+struct Filling {
     load: BulkLoad,
-    created: Option<CreatedTable<'a>>,
+    /// The table, where it is made for this import.
+    created: Option<Created>,
     loaded: Vec<LoadedFile>,
+}
+
+/// A table that is not in its place before the import is whole.
+struct Created {
+    aside: Arc<Aside>,
+    schema: Arc<TableSchema>,
 }
 
 /// A file that is open and, where it is small and begins as the first of its commit, parsed.
@@ -240,13 +248,13 @@ impl<'a> Import<'a> {
         let Some(Filling { load, created, loaded }) = filling else { return Ok(()) };
         let begun = Instant::now();
         load.commit_files(loaded)?;
+        if let (Some(created), None) = (&created, &request.aside) {
+            created.aside.take_name(&request.table)?;
+        }
         if let Some(last) = report.files.last_mut() {
             last.elapsed += begun.elapsed();
         }
         report.created |= created.is_some();
-        if let Some(created) = created {
-            created.keep();
-        }
         Ok(())
     }
 
@@ -257,7 +265,7 @@ impl<'a> Import<'a> {
         index: usize,
         opened: Opened,
         existing: Option<&TableSchema>,
-        filling: &mut Option<Filling<'a>>,
+        filling: &mut Option<Filling>,
         (report, known): (&mut ImportReport, &mut Vec<(PathBuf, ImportRecord)>),
     ) -> Result<Option<First>> {
         let (begun, path) = (Instant::now(), &group.files[index].path);
@@ -297,23 +305,25 @@ impl<'a> Import<'a> {
         keys: &Keys<'_>,
         of_keys: u64,
         existing: Option<&TableSchema>,
-        filling: &mut Option<Filling<'a>>,
+        filling: &mut Option<Filling>,
     ) -> Result<(FileReport, First)> {
         let Ready { format, compression, bytes, mut input, parsed } = ready;
         let fields = match &input {
             Input::Text(file) => file.fields(),
             Input::Columnar(file) => file.fields(),
         };
-        let made = filling.as_ref().and(self.existing_table());
+        let created = filling.as_ref().and_then(|filling| filling.created.as_ref());
+        let made = created.map(|created| Arc::clone(&created.schema));
         let shape = Shape::with_keys(fields, keys, existing.or(made.as_deref()), self.request, path)?;
         let filling = match filling {
             Some(filling) => filling,
             None => {
                 let created = match existing {
                     Some(_) => None,
-                    None => Some(CreatedTable::create(self.engine, &shape.table)?),
+                    None => Some(self.create(&shape.table)?),
                 };
-                let load = self.engine.load(shape.table.name())?;
+                let name = created.as_ref().map_or(shape.table.name(), |created| created.aside.name());
+                let load = self.engine.load(name)?;
                 filling.insert(Filling { load, created, loaded: Vec::new() })
             }
         };
@@ -346,6 +356,16 @@ impl<'a> Import<'a> {
             series: shape.series_names(),
         };
         Ok((report, first))
+    }
+
+    /// Makes the table aside that the rows go into.
+    fn create(&self, schema: &TableSchema) -> Result<Created> {
+        let aside = match &self.request.aside {
+            Some(aside) => Arc::clone(aside),
+            None => Arc::new(self.engine.aside()?),
+        };
+        aside.create(schema)?;
+        Ok(Created { aside, schema: Arc::new(schema.clone()) })
     }
 
     fn existing_table(&self) -> Option<Arc<TableSchema>> {
@@ -399,30 +419,4 @@ pub(crate) fn append(load: &mut BulkLoad, shape: &Shape, columns: Vec<arrow_arra
     let batch = arrow_array::RecordBatch::try_new(Arc::clone(shape.table.edge()), columns)?;
     load.append(&batch)?;
     Ok(())
-}
-
-/// A table made for an import, dropped again unless kept.
-struct CreatedTable<'a> {
-    engine: &'a Engine,
-    name: Option<String>,
-}
-
-impl<'a> CreatedTable<'a> {
-    fn create(engine: &'a Engine, table: &TableSchema) -> Result<Self> {
-        engine.create_table(table.clone())?;
-        Ok(Self { engine, name: Some(table.name().to_string()) })
-    }
-
-    fn keep(mut self) {
-        self.name = None;
-    }
-}
-
-impl Drop for CreatedTable<'_> {
-    fn drop(&mut self) {
-        if let Some(name) = self.name.take() {
-            // The import's own error is on its way to the caller; an empty table is the worst that stays.
-            let _ = self.engine.drop_table(&name);
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! What to import, and how.
 
 use super::{ImportError, Result};
+use crate::aside::Aside;
 use crate::paths::{Allowed, Compression, FileFormat};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct ImportRequest {
     pub header: Option<bool>,
     /// The table's columns in the order of the file's fields; empty: by the file's names.
     pub columns: Vec<String>,
+    /// The table aside whose name `table` is, where it is one: it is made from the first file.
+    pub aside: Option<Arc<Aside>>,
     /// Set by another thread to stop the import, which then leaves nothing of the file under way.
     pub cancelled: Option<Arc<AtomicBool>>,
 }
@@ -75,6 +78,7 @@ impl ImportRequest {
             delimiter: None,
             header: None,
             columns: Vec::new(),
+            aside: None,
             cancelled: None,
         }
     }

@@ -3,11 +3,12 @@
 //! Each is a table of the database under a name of [`Aside`], which goes with it. The session's name for it is put into
 //! each of its statements before anything looks a table up ([`crate::dialect::name_temporaries`]), and back into errors.
 
-use crate::aside::{Aside, numbered};
+use crate::aside::{Aside, aside_name_in};
+use std::sync::Arc;
 
 /// Tables that one session alone has.
 #[derive(Debug, Default)]
-pub(crate) struct Temporaries(Vec<(String, Aside)>);
+pub(crate) struct Temporaries(Vec<(String, Arc<Aside>)>);
 
 impl Temporaries {
     pub(crate) fn is_empty(&self) -> bool {
@@ -32,7 +33,7 @@ impl Temporaries {
     }
 
     /// Has a name stand for a table, in the place of one that had it.
-    pub(crate) fn add(&mut self, name: String, table: Aside) {
+    pub(crate) fn add(&mut self, name: String, table: Arc<Aside>) {
         self.0.retain(|(own, _)| !own.eq_ignore_ascii_case(&name));
         self.0.push((name, table));
     }
@@ -49,7 +50,7 @@ impl Temporaries {
         }
         let mut told = String::with_capacity(text.len());
         let mut rest = text.as_str();
-        while let Some(found) = numbered(rest) {
+        while let Some(found) = aside_name_in(rest) {
             told.push_str(&rest[..found.start]);
             let stored = &rest[found.clone()];
             told.push_str(self.name_of(stored).unwrap_or(stored));

@@ -49,10 +49,7 @@ pub(super) async fn run(
                 QueryError::request(format!("'{name}' is a table of this session, which keeps its name"));
             return Err(error.hint(format!("CREATE TABLE … AS SELECT * FROM {name} keeps its rows")));
         }
-        AlterTable::Rename { to } => {
-            super::check_name(&to)?;
-            Change::RenameTable(to)
-        }
+        AlterTable::Rename { to } => Change::RenameTable(to),
         AlterTable::AddIndex(names) => return index(session, schema, &names, Change::AddIndex).await,
         AlterTable::DropIndex(names) => return index(session, schema, &names, Change::DropIndex).await,
         AlterTable::SetTtl(ttl) => Change::SetTtl(ttl.map(|ttl| Ttl::parse(&ttl)).transpose()?),

@@ -17,23 +17,48 @@ use tickstone_model::{ColumnType, StreamSource, TableSchema, Ttl};
 const TAG: &str = "CREATE TABLE";
 
 pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Outcome> {
-    super::check_name(&create.name)?;
     if create.temporary {
         return temporary(session, create).await;
     }
-    if session.snapshot().table(&create.name).is_some() {
-        if create.replaces {
-            return replace(session, create).await;
-        }
-        if create.if_not_exists {
-            return Ok(Outcome::done(TAG));
-        }
-        let error = QueryError::from(EngineError::TableExists { name: create.name });
-        return Err(error
-            .at(create.time_position)
-            .hint("CREATE OR REPLACE TABLE takes its place, CREATE TABLE IF NOT EXISTS keeps it"));
+    let found = session.snapshot().table(&create.name).map(|found| Arc::clone(found.schema()));
+    match found {
+        Some(_) if !create.replaces && create.if_not_exists => return Ok(Outcome::done(TAG)),
+        Some(_) if !create.replaces => return Err(is_there(&create)),
+        Some(found) => check_replaces(&create, &found)?,
+        None => {}
     }
-    made(session, create).await
+    if let Some(stream) = create.stream.clone() {
+        return create_from(session, create, stream).await;
+    }
+    if create.query.is_none() && !create.replaces {
+        let schema = table_schema(&create, create.columns.clone())?;
+        session.blocking(move |engine| engine.create_table(schema)).await?;
+        return Ok(Outcome::done(TAG));
+    }
+    let aside = Arc::new(session.engine().aside()?);
+    let outcome = filled(session, create.clone(), &aside).await?;
+    let (name, replaces) = (create.name.clone(), create.replaces);
+    let place = move |_: &Engine| match replaces {
+        true => aside.take_place(&name).map(|()| true),
+        false => match aside.take_name(&name) {
+            Err(EngineError::TableExists { .. }) => Ok(false),
+            named => named.map(|()| true),
+        },
+    };
+    match session.blocking(place).await? {
+        true => Ok(outcome),
+        // Somebody made one meanwhile.
+        false if create.if_not_exists => Ok(Outcome::done(TAG)),
+        false => Err(is_there(&create)),
+    }
+}
+
+/// A table of the name is there.
+fn is_there(create: &CreateTable) -> QueryError {
+    let error = QueryError::from(EngineError::TableExists { name: create.name.clone() });
+    error
+        .at(create.time_position)
+        .hint("CREATE OR REPLACE TABLE takes its place, CREATE TABLE IF NOT EXISTS keeps it")
 }
 
 /// Makes a table that this session alone sees, until it ends: before any other of its name.
@@ -49,49 +74,56 @@ async fn temporary(session: &mut Session, create: CreateTable) -> Result<Outcome
         let error = QueryError::from(EngineError::TableExists { name: create.name });
         return Err(error.at(create.time_position).hint("CREATE OR REPLACE TEMP TABLE takes its place"));
     }
-    let (name, aside) = (create.name.clone(), Aside::new(session.engine()));
-    // What is wrong with the name is so whatever the table is stored as.
-    TableSchema::builder(&name).column("x", ColumnType::Int64).build()?;
-    let stored = CreateTable { name: aside.name().to_string(), ..create };
-    let outcome = made(session, stored).await?;
+    let (name, aside) = (create.name.clone(), Arc::new(session.engine().aside()?));
+    let outcome = filled(session, create, &aside).await?;
     session.temporaries.add(name, aside);
     Ok(outcome)
 }
 
-/// Makes the table beside the one of its name, and puts it in its place once it is whole.
-async fn replace(session: &mut Session, create: CreateTable) -> Result<Outcome> {
-    let name = create.name.clone();
-    let (is_view, is_materialized) = match session.snapshot().table(&name) {
-        Some(found) => (found.schema().view().is_some(), found.schema().materialized().is_some()),
-        None => (false, false),
-    };
-    if is_view || is_materialized {
+/// Refuses to replace what is no table, and by what is none of its own.
+fn check_replaces(create: &CreateTable, found: &TableSchema) -> Result<()> {
+    let name = &create.name;
+    if found.view().is_some() || found.materialized().is_some() {
         let error = QueryError::request(format!("'{name}' is a view")).at(create.time_position);
-        let drop = if is_view { "DROP VIEW" } else { "DROP MATERIALIZED VIEW" };
+        let drop = if found.view().is_some() { "DROP VIEW" } else { "DROP MATERIALIZED VIEW" };
         return Err(error.hint(format!("{drop} {name} first")));
     }
     if create.stream.is_some() {
         let error = QueryError::request("a table that is parsed from a stream takes no other's place");
         return Err(error.at(create.time_position).hint(format!("DROP TABLE {name} first")));
     }
-    let aside = Aside::new(session.engine());
-    let beside = CreateTable { name: aside.name().to_string(), replaces: false, ..create };
-    let outcome = made(session, beside).await?;
-    session.blocking(move |_| aside.take_place(&name)).await?;
-    Ok(outcome)
+    Ok(())
 }
 
-async fn made(session: &mut Session, create: CreateTable) -> Result<Outcome> {
-    if let Some(stream) = create.stream.clone() {
-        return create_from(session, create, stream).await;
-    }
-    match create.query.clone() {
-        Some(query) => create_as(session, create, *query).await,
-        None => {
-            let schema = table_schema(&create, create.columns.clone())?;
-            session.blocking(move |engine| engine.create_table(schema)).await?;
-            Ok(Outcome::done(TAG))
+/// Makes a table aside, and fills it with one commit where a query says with what. Errors name it as the statement does.
+async fn filled(session: &mut Session, create: CreateTable, aside: &Arc<Aside>) -> Result<Outcome> {
+    let name = create.name.clone();
+    let filled = fill(session, create, aside).await;
+    filled.map_err(|error| error.naming(aside.name(), &name))
+}
+
+async fn fill(session: &mut Session, create: CreateTable, aside: &Arc<Aside>) -> Result<Outcome> {
+    let rows = match create.query.clone() {
+        Some(query) => Some(session.start(ast::Statement::Query(Box::new(*query))).await?),
+        None => None,
+    };
+    let (create, columns) = match &rows {
+        Some((plan, _)) => {
+            let columns = query_columns(&plan.schema())?;
+            (laid_out(create, &Layout::of(&plan.schema()), &columns), columns)
         }
+        None => {
+            let columns = create.columns.clone();
+            (create, columns)
+        }
+    };
+    let schema = table_schema(&create, columns)?.put_aside(aside.name())?;
+    let target = Target::all_columns(&schema);
+    let made = Arc::clone(aside);
+    session.blocking(move |_| made.create(&schema)).await?;
+    match rows {
+        Some((_, stream)) => Ok(Outcome::rows(TAG, store(session, &target, stream).await?)),
+        None => Ok(Outcome::done(TAG)),
     }
 }
 
@@ -117,26 +149,8 @@ async fn create_from(session: &Session, create: CreateTable, stream: TableStream
         engine.create_table(schema)
     };
     session.blocking(made).await?;
-    database.derived().start(database.engine())?;
+    database.host().parse_streams()?;
     Ok(Outcome::done(TAG))
-}
-
-/// Makes the table, fills it with one commit, and takes it away again where that fails.
-async fn create_as(session: &mut Session, create: CreateTable, query: ast::Query) -> Result<Outcome> {
-    let (plan, stream) = session.start(ast::Statement::Query(Box::new(query))).await?;
-    let columns = query_columns(&plan.schema())?;
-    let create = laid_out(create, &Layout::of(&plan.schema()), &columns);
-    let schema = table_schema(&create, columns)?;
-    let target = Target::all_columns(&schema);
-    session.blocking(move |engine| engine.create_table(schema)).await?;
-    match store(session, &target, stream).await {
-        Ok(rows) => Ok(Outcome::rows(TAG, rows)),
-        Err(error) => {
-            let name = create.name;
-            session.blocking(move |engine| engine.drop_table(&name)).await?;
-            Err(error)
-        }
-    }
 }
 
 /// The request, as its source is laid out where it says nothing itself.

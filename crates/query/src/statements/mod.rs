@@ -20,11 +20,11 @@ mod subscribe;
 mod values;
 mod view;
 
-use crate::aside::is_aside;
 use crate::dialect::{CopyEnd, Statement};
 use crate::error::{QueryError, Result, SqlState};
 use crate::session::{Outcome, Session};
-use tickstone_engine::Engine;
+use std::sync::Arc;
+use tickstone_engine::{Engine, EngineError, TableSnapshot};
 use tickstone_model::SyncPolicy;
 
 pub(crate) use copy::query_of;
@@ -158,30 +158,27 @@ fn refuse_read_only(session: &Session, statement: &Statement) -> Result<()> {
     Err(QueryError::request(message).state(SqlState::ReadOnlyTransaction).hint("BEGIN READ WRITE"))
 }
 
-/// Refuses to give a table or a view a name of those that go by themselves: no list would show it, and it would go when
-/// the database is opened.
-fn check_name(name: &str) -> Result<()> {
-    if !is_aside(name) {
-        return Ok(());
-    }
-    let error =
-        QueryError::request(format!("names such as '{name}' are those of tables that go by themselves"));
-    Err(error.hint("take a name without ~"))
-}
-
 async fn drop_tables(session: &mut Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
-    let snapshot = session.snapshot();
-    for name in &names {
-        if snapshot.table(name).is_some() || !if_exists {
-            plain_table(session, name)?;
-        }
-    }
-    let found = names.iter().filter_map(|name| snapshot.table(name));
-    let names: Vec<String> = found.map(|table| table.schema().name().to_string()).collect();
-    let dropped = names.clone();
-    session.blocking(move |engine| names.iter().try_for_each(|name| engine.drop_table(name))).await?;
+    let found = names.iter().filter(|name| !if_exists || session.snapshot().table(name).is_some());
+    let found = found.map(|name| plain_table(session, name)).collect::<Result<Vec<_>>>()?;
+    let dropped: Vec<String> = found.iter().map(|table| table.schema().name().to_string()).collect();
+    drop_found(session, found, if_exists).await?;
     session.temporaries.forget(&dropped);
     Ok(Outcome::done("DROP TABLE"))
+}
+
+/// Drops what was found, whatever has its name by then. Somebody else may drop it meanwhile.
+async fn drop_found(session: &Session, found: Vec<Arc<TableSnapshot>>, if_exists: bool) -> Result<()> {
+    let drop = move |engine: &Engine| {
+        found.iter().try_for_each(|table| match engine.drop_table_by_id(table.id()) {
+            Err(EngineError::NoSuchTable { .. }) if if_exists => Ok(()),
+            Err(EngineError::NoSuchTable { .. }) => {
+                Err(EngineError::NoSuchTable { name: table.schema().name().to_string() })
+            }
+            done => done,
+        })
+    };
+    session.blocking(drop).await
 }
 
 async fn truncate(session: &Session, names: Vec<String>) -> Result<Outcome> {
@@ -288,7 +285,7 @@ fn set(session: &mut Session, name: &str, value: &str) -> Result<Outcome> {
 }
 
 /// The table of a name in the snapshot of the statement, whose rows are its own: no view, materialized or not.
-fn plain_table(session: &Session, name: &str) -> Result<std::sync::Arc<tickstone_engine::TableSnapshot>> {
+fn plain_table(session: &Session, name: &str) -> Result<Arc<TableSnapshot>> {
     let table = table(session, name)?;
     if table.schema().materialized().is_some() {
         let error = crate::error::QueryError::from(table.schema().wrong_kind());
@@ -300,13 +297,13 @@ fn plain_table(session: &Session, name: &str) -> Result<std::sync::Arc<tickstone
 }
 
 /// The table of a name in the snapshot of the statement; a view that is not materialized is none.
-fn table(session: &Session, name: &str) -> Result<std::sync::Arc<tickstone_engine::TableSnapshot>> {
+fn table(session: &Session, name: &str) -> Result<Arc<TableSnapshot>> {
     match session.snapshot().table(name) {
         Some(table) if table.schema().view().is_some() => {
             let error = crate::error::QueryError::from(table.schema().wrong_kind());
             Err(error.hint("DROP VIEW and CREATE OR REPLACE VIEW change a view"))
         }
-        Some(table) => Ok(std::sync::Arc::clone(table)),
-        None => Err(tickstone_engine::EngineError::NoSuchTable { name: name.to_string() }.into()),
+        Some(table) => Ok(Arc::clone(table)),
+        None => Err(EngineError::NoSuchTable { name: name.to_string() }.into()),
     }
 }

@@ -6,7 +6,6 @@ use super::config::config_batch;
 use super::metrics::metrics_batch;
 use super::queries::queries_batch;
 use super::streams::{StreamFunction, streams_batch};
-use crate::aside::is_aside;
 use crate::database::Database;
 use crate::designated::{is_designated, series_ordinal};
 use crate::dialect::CallableKind;
@@ -291,9 +290,9 @@ fn names(schema: &TableSchema, columns: &[usize]) -> String {
 
 /// Rows of `tables()` and SHOW TABLES; of tables that are not everybody's those that `own` has a name for.
 fn tables_batch(snapshot: &Snapshot, own: &dyn Fn(&str) -> Option<String>) -> PlanResult<RecordBatch> {
-    let named = |table: &Arc<TableSnapshot>| match table.schema().name() {
-        name if is_aside(name) => own(name),
-        name => Some(name.to_string()),
+    let named = |table: &Arc<TableSnapshot>| match (table.schema().is_aside(), table.schema().name()) {
+        (true, name) => own(name),
+        (false, name) => Some(name.to_string()),
     };
     let tables = snapshot.tables().filter(|table| table.schema().view().is_none());
     let mut tables: Vec<_> = tables.filter_map(|table| Some((named(table)?, table))).collect();

@@ -103,7 +103,7 @@ fn set(settings: &mut StreamSettings, options: &[(String, String)]) -> Result<()
 /// Rows of `streams()` and SHOW STREAMS.
 pub(super) fn streams_batch(database: &Database) -> PlanResult<RecordBatch> {
     let engine = database.engine();
-    let progress = database.derived().progress(engine).map_err(external)?;
+    let progress = database.host().progress().map_err(external)?;
     let streams = engine.streams().all().map_err(external)?;
     let stats: Vec<StreamStats> = streams
         .iter()

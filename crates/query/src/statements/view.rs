@@ -12,7 +12,6 @@ const TAG: &str = "CREATE VIEW";
 
 pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Outcome> {
     let CreateView { name, or_replace, if_not_exists, text, query, position } = view;
-    super::check_name(&name)?;
     let found = session.snapshot().table(&name).map(|found| Arc::clone(found.schema()));
     match &found {
         Some(found) if found.view().is_none() => {
@@ -51,12 +50,14 @@ pub(super) async fn drop_views(
     let snapshot = session.snapshot();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
-        match snapshot.table(&name).map(|table| table.schema()) {
-            Some(schema) if schema.view().is_some() && !materialized => found.push(schema.name().to_string()),
-            Some(schema) if schema.materialized().is_some() && materialized => {
-                found.push(schema.name().to_string());
+        match snapshot.table(&name).map(|table| (table, table.schema())) {
+            Some((table, schema)) if schema.view().is_some() && !materialized => {
+                found.push(Arc::clone(table));
             }
-            Some(schema) => {
+            Some((table, schema)) if schema.materialized().is_some() && materialized => {
+                found.push(Arc::clone(table));
+            }
+            Some((_, schema)) => {
                 let hint = match (schema.view(), schema.materialized()) {
                     (Some(_), _) => "DROP VIEW drops a view",
                     (None, Some(_)) => "DROP MATERIALIZED VIEW drops it",
@@ -71,7 +72,7 @@ pub(super) async fn drop_views(
             }
         }
     }
-    session.blocking(move |engine| found.iter().try_for_each(|name| engine.drop_table(name))).await?;
+    super::drop_found(session, found, if_exists).await?;
     Ok(Outcome::done(if materialized { "DROP MATERIALIZED VIEW" } else { "DROP VIEW" }))
 }
 

@@ -1,11 +1,18 @@
 //! The facade: directories, sessions, plans and statistics.
 
 use crate::states::open;
-use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::util::pretty::pretty_format_batches;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tickstone_engine::Engine;
 use tickstone_engine::disk::MemoryDisk;
-use tickstone_query::{Database, DatabaseOptions, ErrorKind, Outcome, Session};
+use tickstone_model::{ColumnType, TableSchema};
+use tickstone_query::append::{AppendRequest, append};
+use tickstone_query::import::{ImportRequest, import};
+use tickstone_query::{Database, DatabaseOptions, ErrorKind, Function, FunctionSignature, Outcome, Session};
 
 fn query(database: &Database, session: &mut Session, sql: &str) -> Vec<RecordBatch> {
     database.runtime().block_on(session.query(sql)).unwrap_or_else(|error| panic!("{sql}\n{error}"))
@@ -370,4 +377,115 @@ fn a_big_insert_is_one_commit() {
     let failing = format!("INSERT INTO t {rows} UNION ALL SELECT NULL, 'A', 1");
     assert!(database.runtime().block_on(session.query(&failing)).is_err());
     assert_eq!(number(&database, &mut session, "SELECT count(*) FROM t"), 300_000);
+}
+
+/// Has somebody else make the table `made` and store a row in it, which is acknowledged.
+fn made_meanwhile(engine: &Engine) {
+    let schema = TableSchema::builder("made").column("x", ColumnType::Int64).build().unwrap();
+    engine.create_table(schema).unwrap();
+    let row = RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(vec![42])) as ArrayRef)]).unwrap();
+    engine.append("made", &row, None).unwrap();
+}
+
+/// A function that fails on its second batch, and has somebody else make the table before.
+fn failing(database: &Database) -> Function {
+    let (engine, calls) = (database.engine().clone(), AtomicUsize::new(0));
+    let signature = FunctionSignature::new(vec![DataType::Int64], DataType::Int64);
+    let function = Function::scalar("failing", signature, move |arrays| {
+        match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => Ok(Arc::clone(&arrays[0])),
+            _ => {
+                // Nobody sees what is being filled.
+                assert!(engine.snapshot().table("made").is_none());
+                made_meanwhile(&engine);
+                Err("the fill fails".into())
+            }
+        }
+    });
+    function.side_effects(true)
+}
+
+#[test]
+fn a_fill_that_fails_takes_nobody_elses_rows_away() {
+    let database = open(&MemoryDisk::new());
+    let mut session = database.session();
+    let rows = "SELECT x FROM made";
+    // A statement.
+    database.create_function(failing(&database)).unwrap();
+    for create in ["CREATE TABLE made", "CREATE OR REPLACE TABLE made", "CREATE TABLE IF NOT EXISTS made"] {
+        let sql = format!("{create} AS SELECT failing(value) AS x FROM range(0, 20000)");
+        let failed = database.runtime().block_on(session.query(&sql)).unwrap_err();
+        assert!(failed.to_string().contains("the fill fails"), "{failed}");
+        assert!(!failed.to_string().contains('~'), "{failed}");
+        assert_eq!(number(&database, &mut session, rows), 42, "{create}");
+        query(&database, &mut session, "DROP TABLE made");
+        database.create_or_replace_function(failing(&database)).unwrap();
+    }
+    // Batches of a program.
+    let batch = RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap();
+    let request = AppendRequest { create: true, ..AppendRequest::new("made") };
+    let engine = database.engine().clone();
+    let batches = [true, false].into_iter().map(|first| match first {
+        true => Ok(batch.clone()),
+        false => {
+            made_meanwhile(&engine);
+            Err(ArrowError::ComputeError("the fill fails".into()))
+        }
+    });
+    append(&database, &request, &batch.schema(), batches).unwrap_err();
+    assert_eq!(number(&database, &mut session, rows), 42);
+    // One that is whole comes too late, and takes nothing away either.
+    query(&database, &mut session, "DROP TABLE made");
+    let late = std::iter::once_with(|| {
+        made_meanwhile(&engine);
+        Ok(batch.clone())
+    });
+    append(&database, &request, &batch.schema(), late).unwrap_err();
+    assert_eq!(number(&database, &mut session, rows), 42);
+    // A file.
+    query(&database, &mut session, "DROP TABLE made");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made.csv");
+    let lines = (0..200_000).map(|line| format!("{line}\n")).collect::<String>();
+    std::fs::write(&path, format!("x\n{lines}no number\n")).unwrap();
+    let mut request = ImportRequest::new("made", [&path]);
+    request.types = vec![("x".to_string(), ColumnType::Int64)];
+    let once = AtomicUsize::new(0);
+    let failed = import(&database, &request, &mut |_| {
+        if once.fetch_add(1, Ordering::Relaxed) == 0 {
+            assert!(engine.snapshot().table("made").is_none());
+            made_meanwhile(&engine);
+        }
+    });
+    failed.unwrap_err();
+    assert_eq!(number(&database, &mut session, rows), 42);
+    // What is left aside is gone.
+    assert_eq!(engine.snapshot().tables().count(), 1);
+}
+
+#[test]
+fn names_of_tables_aside_are_nobodys() {
+    let database = open(&MemoryDisk::new());
+    let (mut one, mut other) = (database.session(), database.session());
+    for name in ["upload~77", "UPLOAD~1"] {
+        let schema = TableSchema::builder(name).column("x", ColumnType::Int64).build().unwrap();
+        assert_eq!(database.engine().create_table(schema).unwrap_err().kind(), ErrorKind::FixRequest);
+        let batch =
+            RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap();
+        let request = AppendRequest { create: true, ..AppendRequest::new(name) };
+        append(&database, &request, &batch.schema(), std::iter::once(Ok(batch.clone()))).unwrap_err();
+    }
+    // Tables of many sessions and fills at once are each their own.
+    for number in 0..20 {
+        query(&database, &mut one, &format!("CREATE TEMP TABLE t{number} AS SELECT {number} AS x"));
+        query(&database, &mut other, &format!("CREATE TEMP TABLE t{number} AS SELECT {number} + 100 AS x"));
+        query(&database, &mut one, &format!("CREATE OR REPLACE TABLE all_of AS SELECT {number} AS x"));
+    }
+    for at in 0..20 {
+        assert_eq!(number(&database, &mut one, &format!("SELECT x FROM t{at}")), at);
+        assert_eq!(number(&database, &mut other, &format!("SELECT x FROM t{at}")), at + 100);
+    }
+    assert_eq!(number(&database, &mut other, "SELECT x FROM all_of"), 19);
+    drop((one, other));
+    assert_eq!(database.engine().snapshot().tables().count(), 1);
 }

@@ -4,7 +4,7 @@
 //! A failure prints its seed; `SEED=n cargo test` runs that one alone.
 
 use crate::numbers::Numbers;
-use crate::states::{crash_image, open_with, over};
+use crate::states::{crash_image, open_wide};
 use datafusion::arrow::array::{
     ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampNanosecondArray,
@@ -225,7 +225,9 @@ fn run(seed: u64) {
         ..EngineOptions::default()
     };
     let mut disk = MemoryDisk::new();
-    let mut database = open_with(&disk, options.clone());
+    // Wide plans over few rows take the paths that many rows take.
+    let wide_rows_min = *numbers.pick(&[0, 100, 1 << 18]);
+    let mut database = open_wide(&disk, options.clone(), wide_rows_min);
     database.engine().create_table(schema.clone()).unwrap();
     let (mut clock, mut id, mut all) = (0, 0, Vec::new());
     for _ in 0..1 + numbers.below(12) {
@@ -244,15 +246,13 @@ fn run(seed: u64) {
             0 | 1 => database.engine().seal(None).unwrap(),
             2 => {
                 disk = crash_image(&disk);
-                database = open_with(&disk, options.clone());
+                database = open_wide(&disk, options.clone(), wide_rows_min);
             }
             _ => {}
         }
     }
     let series: Vec<&str> = schema.series().iter().map(|&i| schema.columns()[i].name.as_str()).collect();
-    // Small batches and wide plans over few rows take the paths that many rows take.
-    let wide_rows_min = *numbers.pick(&[0, 100, 1 << 18]);
-    let database = over(database.engine().clone(), wide_rows_min);
+    // So do small batches.
     let mut session = database.session();
     let batch_rows = *numbers.pick(&[8_192, 100, 7]);
     collect(&database, &mut session, &format!("SET execution.batch_size = {batch_rows}"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::disk::{Disk, MemoryDisk};
-use tickstone_engine::{Engine, EngineOptions, SystemClock};
+use tickstone_engine::{EngineOptions, SystemClock};
 use tickstone_query::{Database, DatabaseOptions};
 
 /// Where the rows of a database are when it is asked.
@@ -25,19 +25,14 @@ impl State {
 /// Opens a database on a disk in memory.
 pub(crate) fn open(disk: &MemoryDisk) -> Database {
     let engine = EngineOptions { background: false, threads: 1, ..EngineOptions::default() };
-    open_with(disk, engine)
+    open_wide(disk, engine, DatabaseOptions::default().wide_rows_min)
 }
 
-/// Opens a database on a disk in memory with these options.
-pub(crate) fn open_with(disk: &MemoryDisk, engine: EngineOptions) -> Database {
-    let engine = Engine::open_on(Arc::new(disk.clone()), Arc::new(SystemClock), engine).unwrap();
-    over(engine, DatabaseOptions::default().wide_rows_min)
-}
-
-/// A database over an engine; queries over `wide_rows_min` rows run on two threads.
-pub(crate) fn over(engine: Engine, wide_rows_min: u64) -> Database {
-    let options = DatabaseOptions { query_threads: Some(2), wide_rows_min, ..DatabaseOptions::default() };
-    Database::over(engine, &options).unwrap()
+/// Opens a database on a disk in memory with these options; queries over `wide_rows_min` rows run on two threads.
+pub(crate) fn open_wide(disk: &MemoryDisk, engine: EngineOptions, wide_rows_min: u64) -> Database {
+    let options =
+        DatabaseOptions { engine, query_threads: Some(2), wide_rows_min, ..DatabaseOptions::default() };
+    Database::open_on(Arc::new(disk.clone()), Arc::new(SystemClock), options).unwrap()
 }
 
 /// What is on the disk now, as a crash at this moment would leave it.

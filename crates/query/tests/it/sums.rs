@@ -5,7 +5,7 @@
 //! `SEED=n cargo test` runs that one alone.
 
 use crate::numbers::{Numbers, each_seed};
-use crate::states::{open_with, over};
+use crate::states::open_wide;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ const STORED: [Stored; 4] = [Stored::Memory, Stored::Parts, Stored::Half, Stored
 /// The rows in a table `t`, stored so, read on one thread or on two.
 fn database(rows: &[Row], stored: Stored, two_threads: bool, slice_rows: usize) -> Database {
     let options = EngineOptions { background: false, threads: 1, slice_rows, ..EngineOptions::default() };
-    let first = open_with(&MemoryDisk::new(), options);
+    let first = open_wide(&MemoryDisk::new(), options, if two_threads { 0 } else { 1 << 40 });
     let columns: Vec<String> = TYPES.iter().map(|(name, sql, ..)| format!("{name} {sql}")).collect();
     let create = format!(
         "CREATE TABLE t (n BIGINT, ts TIMESTAMP, symbol SYMBOL, side VARCHAR, {}, x DOUBLE)
@@ -115,7 +115,7 @@ fn database(rows: &[Row], stored: Stored, two_threads: bool, slice_rows: usize) 
     if matches!(stored, Stored::Archived) {
         first.engine().archive(None).unwrap();
     }
-    over(first.engine().clone(), if two_threads { 0 } else { 1 << 40 })
+    first
 }
 
 /// The rows of a statement in a session with these settings, values as text.

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use tickstone_client::protocol::INGEST_OPTIONS;
 use tickstone_engine::EngineError;
 use tickstone_model::{PartitionBy, SyncPolicy};
-use tickstone_query::Aside;
 use tickstone_query::append::{AppendRequest, append};
 use tickstone_query::arrow::array::{RecordBatch, RecordBatchOptions};
 use tickstone_query::arrow::datatypes::{Field, Schema, SchemaRef};
@@ -180,8 +179,9 @@ impl Target {
             return append(database, &self.request, schema, batches);
         }
         // Beside the table until all rows are there.
-        let aside = Aside::new(engine);
+        let aside = Arc::new(engine.aside()?);
         self.request.table = aside.name().to_string();
+        self.request.aside = Some(Arc::clone(&aside));
         self.request.create = true;
         let rows = append(database, &self.request, schema, batches)?;
         aside.take_place(&name)?;

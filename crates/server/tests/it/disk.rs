@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+use tickstone_engine::SystemClock;
 use tickstone_engine::disk::{AppendFile, DirEntry, Disk, FileBytes, MemoryDisk};
-use tickstone_engine::{Engine, SystemClock};
 use tickstone_query::{Database, DatabaseOptions};
 
 const WELL: u8 = 0;
@@ -88,9 +88,8 @@ fn served() -> (Served, Arc<AtomicU8>) {
     let disk = Failing { below: MemoryDisk::new(), state: Arc::clone(&state) };
     let mut options = DatabaseOptions::default();
     options.engine.memory_budget_bytes = 4 << 20;
-    let engine =
-        Engine::open_on(Arc::new(disk), Arc::new(SystemClock), options.engine.clone()).expect("an engine");
-    (Served::over(Database::over(engine, &options).expect("a database"), &[]), state)
+    let database = Database::open_on(Arc::new(disk), Arc::new(SystemClock), options).expect("a database");
+    (Served::over(database, &[]), state)
 }
 
 #[test]

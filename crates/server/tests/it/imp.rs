@@ -5,8 +5,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tickstone_engine::disk::{Disk, FileDisk};
 use tickstone_model::{ColumnType, TableSchema};
 use tickstone_query::{Database, DatabaseOptions};
 
@@ -250,13 +252,23 @@ fn what_an_upload_left_goes_with_the_next_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || Database::open(folder.path(), DatabaseOptions::default()).expect("it opens");
     let database = open();
-    for name in ["upload~7", "upload~", "upload~x", "kept"] {
-        let table = TableSchema::builder(name).column("a", ColumnType::Int64).build().expect("sound");
-        database.engine().create_table(table).expect("it is new");
+    let schema =
+        |name: &str| TableSchema::builder(name).column("a", ColumnType::Int64).build().expect("sound");
+    for name in ["upload~", "upload~x", "kept"] {
+        database.engine().create_table(schema(name)).expect("it is new");
     }
-    assert!(database.close(Duration::from_secs(10)));
-    let database = open();
-    assert_eq!(database.swept(), ["upload~7"]);
+    assert!(database.engine().create_table(schema("Upload~7")).is_err());
+    let aside = database.engine().aside().expect("it writes");
+    aside.create(&schema("left")).expect("it is new");
+    let name = aside.name().to_string();
+    // As a kill would leave it.
+    std::mem::forget(aside);
+    let copy = tempfile::tempdir().expect("a folder");
+    let to: Arc<dyn Disk> = Arc::new(FileDisk::open(copy.path()).expect("a folder"));
+    database.engine().backup(&to, &mut |_| {}).expect("a copy");
+    drop(to);
+    let database = Database::open(copy.path(), DatabaseOptions::default()).expect("it opens");
+    assert_eq!(database.engine().swept(), [name]);
     let served = Served::over(database, &[]);
     assert_eq!(
         served.rows("SELECT \"table\" FROM tables() ORDER BY 1"),

@@ -115,13 +115,14 @@ fn refresh(engine: &Engine, name: &str, of: &Snapshot, range: TimeRange, ends: b
         }
         rewrite.commit().unwrap();
     }
+    let id = engine.snapshot().table(name).unwrap().id();
     let mut commit = engine.begin_of_views();
     if !bars.is_empty() {
         commit.append(name, &batch_of(&bars)).unwrap();
     }
     commit.commit(None).unwrap();
     if ends {
-        engine.refresh_view(name, of.position(), vec![range], Vec::new()).unwrap();
+        engine.refresh_view(id, of.position(), vec![range], Vec::new()).unwrap();
     }
 }
 
@@ -246,7 +247,8 @@ fn bars_of_rows_that_were_dropped_are_kept() {
         assert!(matches!(load.commit(None), Err(EngineError::Frozen { .. })));
         // Also one that asks for all to be stale.
         let position = engine.snapshot().position();
-        engine.refresh_view(BARS, position, Vec::new(), vec![TimeRange::ALL]).unwrap();
+        let bars = engine.snapshot().table(BARS).unwrap().id();
+        engine.refresh_view(bars, position, Vec::new(), vec![TimeRange::ALL]).unwrap();
         assert_eq!(queried(&engine.snapshot(), BARS), expected);
         refresh_all(engine, BARS);
     };

@@ -101,7 +101,8 @@ impl Snapshot {
         self.tables.hot()
     }
 
-    pub(crate) fn table_by_id(&self, id: u32) -> Option<&Arc<TableSnapshot>> {
+    /// The table of this number.
+    pub fn table_by_id(&self, id: u32) -> Option<&Arc<TableSnapshot>> {
         self.tables.get(id)
     }
 

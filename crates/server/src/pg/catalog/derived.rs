@@ -1,14 +1,15 @@
 //! What is not written down but follows: the columns of views, which their queries give, and the functions there are.
 //!
-//! Both are asked of a session of a database of its own over the same engine, which is made when the first view is met:
-//! who asks is in the middle of planning a statement, and its own session cannot plan another.
+//! Both are asked of a session of their own of the same database: who asks is in the middle of planning a statement, and
+//! its session cannot plan another.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use tickstone_engine::{Engine, Snapshot};
+use tickstone_engine::Snapshot;
 use tickstone_query::arrow::array::{Array, AsArray, RecordBatch};
 use tickstone_query::arrow::datatypes::SchemaRef;
-use tickstone_query::{Database, DatabaseOptions};
+use tickstone_query::{Database, Session, WeakDatabase};
+use tokio::runtime::{Builder, Runtime};
 
 /// A function of SQL.
 #[derive(Debug, Clone)]
@@ -24,8 +25,8 @@ pub(super) struct Routine {
 /// See the file's header.
 #[derive(Debug)]
 pub(super) struct Derived {
-    engine: Engine,
-    database: OnceLock<Option<Database>>,
+    /// The database holds this in turn.
+    database: WeakDatabase,
     views: Mutex<Views>,
     routines: OnceLock<Vec<Routine>>,
 }
@@ -38,8 +39,8 @@ struct Views {
 }
 
 impl Derived {
-    pub(super) fn new(engine: Engine) -> Self {
-        Self { engine, database: OnceLock::new(), views: Mutex::default(), routines: OnceLock::new() }
+    pub(super) fn new(database: &Database) -> Self {
+        Self { database: database.downgrade(), views: Mutex::default(), routines: OnceLock::new() }
     }
 
     /// The columns of a view; `None` where its query cannot be planned any more.
@@ -64,19 +65,17 @@ impl Derived {
     fn planned(&self, name: &str) -> Option<SchemaRef> {
         let quoted = name.replace('"', "\"\"");
         let sql = format!("SELECT * FROM \"{quoted}\"");
-        self.with_session(|database| {
-            let mut session = database.session();
+        self.with_session(|session, runtime| {
             let statement = session.parse(&sql).ok()?.pop()?;
-            database.runtime().block_on(session.describe(&statement, &[])).ok()?.rows
+            runtime.block_on(session.describe(&statement, &[])).ok()?.rows
         })?
     }
 
     /// All functions, by name.
     pub(super) fn routines(&self) -> &[Routine] {
         self.routines.get_or_init(|| {
-            let batches = self.with_session(|database| {
-                let mut session = database.session();
-                database.runtime().block_on(session.query("SHOW FUNCTIONS")).unwrap_or_default()
+            let batches = self.with_session(|session, runtime| {
+                runtime.block_on(session.query("SHOW FUNCTIONS")).unwrap_or_default()
             });
             let mut routines: Vec<Routine> =
                 batches.unwrap_or_default().iter().flat_map(routines_of).collect();
@@ -85,14 +84,14 @@ impl Derived {
         })
     }
 
-    /// Calls something on a thread of its own: those of a runtime must not wait for another.
-    fn with_session<T: Send>(&self, call: impl FnOnce(&Database) -> T + Send) -> Option<T> {
-        let database = self.database.get_or_init(|| {
-            let options = DatabaseOptions { query_threads: Some(1), ..DatabaseOptions::default() };
-            Database::over(self.engine.clone(), &options).ok()
-        });
-        let database = database.as_ref()?;
-        std::thread::scope(|scope| scope.spawn(|| call(database)).join().ok())
+    /// Calls something with a session, on a thread and a runtime of its own: the database's threads may all wait here.
+    fn with_session<T: Send>(&self, call: impl FnOnce(&mut Session, &Runtime) -> T + Send) -> Option<T> {
+        let database = self.database.upgrade()?;
+        let run = || {
+            let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+            Some(call(&mut database.session(), &runtime))
+        };
+        std::thread::scope(|scope| scope.spawn(run).join().ok()?)
     }
 }
 

@@ -49,7 +49,7 @@ struct Known {
 impl PgCatalog {
     pub(crate) fn new(database: &Database) -> Self {
         let engine = database.engine().clone();
-        let derived = Derived::new(engine.clone());
+        let derived = Derived::new(database);
         let known = Known { engine, derived, started: SystemTime::now() };
         Self { known: Arc::new(known), client: Arc::default() }
     }

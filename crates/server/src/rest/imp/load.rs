@@ -49,8 +49,12 @@ pub(super) fn load(
         return Load::of(database, wishes, table, upload, cancelled)?.run();
     }
     // The old table stays until the new one is whole.
-    let aside = Aside::new(engine);
-    let report = Load::of(database, wishes, aside.name(), upload, cancelled)?.run()?;
+    let aside = Arc::new(engine.aside().map_err(|error| of_query(&error.into()))?);
+    let load = Load {
+        aside: Some(Arc::clone(&aside)),
+        ..Load::of(database, wishes, aside.name(), upload, cancelled)?
+    };
+    let report = load.run()?;
     aside.take_place(table).map_err(|error| of_query(&error.into()))?;
     Ok(Report { table: table.to_string(), ..report })
 }
@@ -64,6 +68,8 @@ struct Load<'a> {
     format: FileFormat,
     /// How a CSV is laid out, where it can be told before it is decoded.
     layout: Option<Layout>,
+    /// The table aside that it goes into, if it does.
+    aside: Option<Arc<Aside>>,
     cancelled: Arc<AtomicBool>,
 }
 
@@ -88,7 +94,7 @@ impl<'a> Load<'a> {
             return Err(not_taken(&format!("is {what}")));
         }
         let layout = (format == FileFormat::Csv).then(|| layout_of(&head, wishes)).flatten();
-        Ok(Self { database, wishes, table, upload, format, layout, cancelled })
+        Ok(Self { database, wishes, table, upload, format, layout, aside: None, cancelled })
     }
 
     fn run(&self) -> Result<Report, Fault> {
@@ -159,6 +165,7 @@ impl<'a> Load<'a> {
         request.again = true;
         request.memory_budget_bytes = MEMORY_BYTES;
         request.cancelled = Some(Arc::clone(&self.cancelled));
+        request.aside.clone_from(&self.aside);
         request
     }
 
