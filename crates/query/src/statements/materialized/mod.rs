@@ -30,7 +30,6 @@ use tickstone_model::{ColumnType, MaterializedView, TableSchema, TimeRange, Ttl}
 /// CREATE MATERIALIZED VIEW.
 pub(super) async fn create(session: &mut Session, create: CreateMaterializedView) -> Result<Outcome> {
     const TAG: &str = "CREATE MATERIALIZED VIEW";
-    super::check_name(&create.name)?;
     if let Some(found) = session.snapshot().table(&create.name) {
         if create.if_not_exists && found.schema().materialized().is_some() {
             return Ok(Outcome::done(TAG));
@@ -198,9 +197,9 @@ pub(super) async fn refresh(session: &Session, name: &str, full: bool) -> Result
     };
     let name = table.schema().name().to_string();
     if full {
-        let name = name.clone();
+        let view = table.id();
         session
-            .blocking(move |engine| engine.refresh_view(&name, 0, Vec::new(), vec![TimeRange::ALL]))
+            .blocking(move |engine| engine.refresh_view(view, 0, Vec::new(), vec![TimeRange::ALL]))
             .await?;
     }
     // Those below first.

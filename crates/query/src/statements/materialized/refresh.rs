@@ -9,8 +9,8 @@ use crate::refresher::Refreshing;
 use crate::session::{Session, frozen_buckets, stale_buckets, whole_buckets};
 use crate::statements::insert::Target;
 use crate::statements::table_functions;
-use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
+use sqlparser::ast;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// Rows of the table below that are read for one storing of rows, as far as partitions tell.
 const STEP_ROWS: u64 = 8 << 20;
 
-/// Rows that are stored in one commit.
-const COMMIT_ROWS: u64 = 1 << 18;
+/// Part of the memory budget that the rows of one commit take: other commits have theirs beside it.
+const COMMIT_SHARE: usize = 16;
 
 /// Starts the thread that keeps views current, where there are any and none runs.
 ///
@@ -139,15 +139,21 @@ impl Work {
             for step in steps(snapshot, view, &bucketing, range) {
                 let refreshing = Arc::clone(&self.refreshing);
                 let alone = refreshing.alone().await;
-                let begun = Instant::now();
-                let rows = self.store(snapshot, view, of, step).await?;
+                // Somebody else may have stored some of it meanwhile. What is not stale is read as it is stored, so that
+                // it is left alone: rows go and come in several commits.
+                let now = self.session.engine().snapshot();
+                let Some(view) = now.table_by_id(view.id()).map(Arc::clone) else { return Ok(stored) };
+                for range in stale_buckets(&view, of).iter().filter_map(|stale| both(*stale, step)) {
+                    let begun = Instant::now();
+                    let rows = self.store(&now, &view, of, range).await?;
+                    stored += rows;
+                    self.refreshing.note(view.id(), |noted| {
+                        noted.stretches += 1;
+                        noted.rows += rows;
+                        noted.took += begun.elapsed();
+                    });
+                }
                 drop(alone);
-                stored += rows;
-                self.refreshing.note(view.id(), |noted| {
-                    noted.stretches += 1;
-                    noted.rows += rows;
-                    noted.took += begun.elapsed();
-                });
             }
         }
         Ok(stored)
@@ -167,11 +173,12 @@ impl Work {
         if passed.is_empty() {
             return Ok(());
         }
-        let (name, as_of) = (view.schema().name().to_string(), snapshot.position());
-        self.session.blocking(move |engine| engine.refresh_view(&name, as_of, passed, Vec::new())).await
+        let (id, as_of) = (view.id(), snapshot.position());
+        self.session.blocking(move |engine| engine.refresh_view(id, as_of, passed, Vec::new())).await
     }
 
-    /// Stores the rows of a stretch of whole buckets; how many.
+    /// Stores the rows of a stretch of whole buckets that is stale; how many. Nobody reads what is stored of it before the
+    /// view says so, after the last row.
     async fn store(
         &mut self,
         snapshot: &Snapshot,
@@ -184,22 +191,84 @@ impl Work {
         let Some(time) = time else { return Ok(0) };
         let mut query = query_of_view(&of.query)?;
         within_times(&mut query, &of.base, time, (range.from, range.to))?;
+        let (mut as_of, mut rows) = self.add(query.clone(), view).await?;
+        let (id, name) = (view.id(), view.schema().name().to_string());
+        if self.held(id, range).await? != rows {
+            // Some keys have no rows any more: all go, and those of now come.
+            self.session.blocking(move |engine| delete(engine, &name, range)).await?;
+            (as_of, rows) = self.add(query, view).await?;
+        }
+        // By its number: another view may have its name by now.
+        let settled = move |engine: &Engine| engine.refresh_view(id, as_of, vec![range], Vec::new());
+        self.session.blocking(settled).await?;
+        Ok(rows)
+    }
+
+    /// Adds the rows of a query to a view, in commits of a share of the memory budget; as of which position they are, and
+    /// how many.
+    async fn add(&mut self, query: Box<ast::Query>, view: &Arc<TableSnapshot>) -> Result<(u64, u64)> {
+        let most = self.session.engine().options().memory_budget_bytes / COMMIT_SHARE;
         let (as_of, mut stream) = self.session.rows_as_of(query).await?;
         let target = Target::all_columns(view.schema());
-        let (mut batches, mut rows) = (Vec::new(), 0);
-        while let Some(batch) = stream.try_next().await? {
+        let (mut batches, mut bytes, mut rows) = (Vec::new(), 0, 0);
+        loop {
+            let batch = stream.try_next().await?;
             if self.refreshing.is_stopping() {
                 return Err(stopped());
             }
-            let batch = target.rows(&batch, rows)?;
-            rows += batch.num_rows() as u64;
-            batches.push(batch);
+            let is_last = batch.is_none();
+            if let Some(batch) = batch {
+                let batch = target.rows(&batch, rows)?;
+                rows += batch.num_rows() as u64;
+                bytes += batch.get_array_memory_size();
+                batches.push(batch);
+            }
+            if is_last || bytes >= most {
+                let (name, some) = (view.schema().name().to_string(), std::mem::take(&mut batches));
+                bytes = 0;
+                let commit = move |engine: &Engine| {
+                    let mut commit = engine.begin_of_views();
+                    some.iter().try_for_each(|batch| commit.append(&name, batch))?;
+                    commit.commit(None).map(|_| ())
+                };
+                self.session.blocking(commit).await?;
+            }
+            if is_last {
+                break;
+            }
         }
         self.session.let_go();
-        let name = view.schema().name().to_string();
-        self.session.blocking(move |engine| write(engine, &name, range, &batches, rows, as_of)).await?;
-        Ok(rows)
+        Ok((as_of, rows))
     }
+
+    /// Rows that a view has stored in a range.
+    async fn held(&self, view: u32, range: TimeRange) -> Result<u64> {
+        let count = move |engine: &Engine| {
+            let snapshot = engine.snapshot();
+            let Some(table) = snapshot.table_by_id(view) else { return Ok(0) };
+            let segments = table.select(&Selection { time: range, ..Selection::default() })?;
+            let rows = segments.iter().flat_map(|segment| segment.rows()).map(|rows| rows.len() as u64);
+            Ok(rows.sum())
+        };
+        self.session.blocking(count).await
+    }
+}
+
+/// What is in both stretches.
+fn both(one: TimeRange, other: TimeRange) -> Option<TimeRange> {
+    let both = TimeRange::new(one.from.max(other.from), one.to.min(other.to));
+    (!both.is_empty()).then_some(both)
+}
+
+/// Deletes all rows that a view has stored in a range.
+fn delete(engine: &Engine, view: &str, range: TimeRange) -> tickstone_engine::Result<()> {
+    let mut rewrite = engine.rewrite_view(view)?;
+    let table = Arc::clone(rewrite.table());
+    for segment in table.select(&Selection { time: range, ..Selection::default() })? {
+        let numbers: Vec<usize> = segment.rows().iter().cloned().flatten().collect();
+        rewrite.delete(&segment, &numbers)?;
+    }
+    rewrite.commit().map(|_| ())
 }
 
 /// The stretches of whole buckets that are due and have nothing else that the view lacks.
@@ -244,50 +313,4 @@ fn steps(
     }
     steps.push(TimeRange::new(from, range.to));
     steps
-}
-
-/// Has a view hold these rows in a range, and no others, which are those of its query as of a position.
-fn write(
-    engine: &Engine,
-    view: &str,
-    range: TimeRange,
-    batches: &[RecordBatch],
-    rows: u64,
-    as_of: u64,
-) -> tickstone_engine::Result<()> {
-    // Nobody believes them before all are there: they need not be one commit.
-    let append = || {
-        let mut commit = engine.begin_of_views();
-        for batch in batches {
-            commit.append(view, batch)?;
-            if commit.rows() >= COMMIT_ROWS {
-                std::mem::replace(&mut commit, engine.begin_of_views()).commit(None)?;
-            }
-        }
-        commit.commit(None)
-    };
-    append()?;
-    let of = |snapshot: &Snapshot| snapshot.table(view).map(Arc::clone);
-    let selection = Selection { time: range, ..Selection::default() };
-    let stored = |table: &TableSnapshot| {
-        let segments = table.select(&selection)?;
-        let of_segment =
-            |rows: &[std::ops::Range<usize>]| rows.iter().map(|rows| rows.len() as u64).sum::<u64>();
-        Ok::<_, tickstone_engine::EngineError>(
-            segments.iter().map(|segment| of_segment(segment.rows())).sum(),
-        )
-    };
-    let held: u64 = of(&engine.snapshot()).map_or(Ok(rows), |table| stored(&table))?;
-    if held != rows {
-        // Some keys have no rows any more.
-        let mut rewrite = engine.rewrite_view(view)?;
-        let table = Arc::clone(rewrite.table());
-        for segment in table.select(&selection)? {
-            let numbers: Vec<usize> = segment.rows().iter().cloned().flatten().collect();
-            rewrite.delete(&segment, &numbers)?;
-        }
-        rewrite.commit()?;
-        append()?;
-    }
-    engine.refresh_view(view, as_of, vec![range], Vec::new())
 }
