@@ -5,7 +5,7 @@
 
 use super::cursor::{Cursor, Result, Tokens, is_word};
 use super::view::within_times;
-use super::{CreateMaterializedView, SqlError, Statement, alter, table, view};
+use super::{CreateMaterializedView, SqlError, Statement, alter, table, view, zone};
 use sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier};
 use sqlparser::tokenizer::Token;
 use tickstone_model::{PartitionBy, format_nanos};
@@ -52,7 +52,9 @@ impl StoredView {
         for stretch in begins.zip(ends).filter(|(from, to)| from < to) {
             pieces.push(parsed(&self.stored(stretch))?);
         }
-        for stretch in &self.stale {
+        // No row of it says which stored columns are times by the clocks of a zone.
+        let says = zone::is_in(query.as_ref()).then_some(&(0, 0));
+        for stretch in self.stale.iter().chain(says) {
             let mut of = query.clone();
             within_times(&mut of, &self.base.0, &self.base.1, *stretch)?;
             pieces.push(of);

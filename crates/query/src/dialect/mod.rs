@@ -64,7 +64,7 @@ mod view;
 mod walks;
 mod windows;
 mod work;
-mod zone;
+pub(crate) mod zone;
 
 pub use crate::error::{Position, SqlError};
 pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};

@@ -2,8 +2,10 @@
 //!
 //! - Buckets count from 1970-01-01T00:00; weeks from Monday 1969-12-29; months and years from
 //!   1970-01, so that 7m, 3d and 2w have one meaning.
-//! - Strides under a day are uniform in UTC. Longer ones follow the calendar of the zone, where a day
-//!   may have 23 or 25 hours; a local midnight that a clock change skips is the first instant after it.
+//! - Strides of a day and longer follow the calendar of the zone, where a day may have 23 or 25 hours; a local midnight
+//!   that a clock change skips is the first instant after it.
+//! - Shorter ones begin whenever the clocks of the zone show a multiple of the stride, or jump over one: an hour that
+//!   comes twice is two buckets of an hour, and of half days one has 11 or 13 hours.
 //! - An offset moves every boundary.
 //! - Where they count from the first row instead, its time is the first boundary; of months and years the
 //!   others are the same day and time of later months, in a shorter month its last day.
@@ -11,11 +13,14 @@
 //! All instants are nanoseconds since the Unix epoch, UTC; boundaries past `i64` are cut to its ends.
 
 use super::stride::{STRIDE_HINT, Stride, Unit};
-use chrono::{DateTime, Datelike, NaiveDate, Offset, TimeZone};
+use super::zone::{offset_at, offsets_of};
+use chrono::{DateTime, Datelike, NaiveDate};
 use chrono_tz::Tz;
 use std::fmt;
 
-const DAY: i64 = 86_400_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+const QUARTER: i64 = 900 * SECOND;
+const DAY: i64 = 86_400 * SECOND;
 /// From the epoch back to Monday 1969-12-29.
 const WEEK_ORIGIN: i64 = -3 * DAY;
 
@@ -25,7 +30,7 @@ pub(crate) struct Bucketing {
     stride: Stride,
     /// What every boundary is moved by, ns.
     offset: i64,
-    /// The zone whose calendar days and longer follow; `None` is UTC.
+    /// The zone whose calendar and clocks they follow; `None` is UTC.
     zone: Option<Tz>,
     origin: Origin,
 }
@@ -84,12 +89,24 @@ impl Bucketing {
         self
     }
 
-    /// Takes the calendar of a zone (strides under a day stay uniform in UTC).
+    /// Takes the calendar and the clocks of a zone. Buckets that divide a quarter of an hour are the same in all zones.
     #[must_use]
     pub(crate) fn with_zone(mut self, zone: Tz) -> Self {
-        let calendar = matches!(self.stride.unit, Unit::Day | Unit::Week | Unit::Month | Unit::Year);
-        self.zone = (calendar && zone != Tz::UTC).then_some(zone);
+        let divides = !self.is_calendar() && self.stride.nanos().is_some_and(|step| QUARTER % step == 0);
+        self.zone = (zone != Tz::UTC && !divides).then_some(zone);
         self
+    }
+
+    /// The same buckets, those under a day uniform in UTC whatever the zone.
+    #[must_use]
+    pub(crate) fn with_uniform_hours(mut self) -> Self {
+        self.zone = self.zone.filter(|_| self.is_calendar());
+        self
+    }
+
+    /// Whether days, weeks, months or years are counted, and no time on a clock.
+    fn is_calendar(&self) -> bool {
+        matches!(self.stride.unit, Unit::Day | Unit::Week | Unit::Month | Unit::Year)
     }
 
     /// The buckets that texts such as SAMPLE BY's describe.
@@ -127,12 +144,12 @@ impl Bucketing {
 
     /// Whether each bucket consists of whole buckets of another kind.
     pub(crate) fn consists_of(&self, other: &Self) -> bool {
-        const QUARTER: i64 = 900_000_000_000;
         let whole = |of: i64, step: i64| of.rem_euclid(step) == 0;
         let Some(step) = other.width() else {
             // Days are what longer ones of the same calendar are made of.
             let is_day = other.stride.unit == Unit::Day && other.stride.count == 1;
             return is_day
+                && self.is_calendar()
                 && self.width().is_none()
                 && (self.zone, self.offset) == (other.zone, other.offset);
         };
@@ -143,8 +160,12 @@ impl Bucketing {
                 whole(own, step) && whole(moved, step)
             }
             (None, None) => whole(DAY, step) && whole(moved, step),
-            // Clocks differ from UTC by quarters of an hour.
-            (None, Some(_)) => whole(QUARTER, step) && whole(moved, step),
+            // Clocks differ from UTC by quarters of an hour, and are put forward and back at one.
+            (None, Some(_)) => {
+                let counts =
+                    [QUARTER, self.stride.nanos().unwrap_or(DAY), self.offset, other.uniform_origin()];
+                counts.into_iter().all(|of| whole(of, step))
+            }
         }
     }
 
@@ -153,13 +174,9 @@ impl Bucketing {
         match self.width() {
             Some(step) => (step, Some(self.uniform_origin().rem_euclid(step))),
             None => {
-                let days = match (self.stride.months(), self.stride.unit) {
-                    (Some(months), _) => months.saturating_mul(31),
-                    (None, Unit::Week) => self.stride.count.saturating_mul(7),
-                    (None, _) => self.stride.count,
-                };
+                let months = || self.stride.months().unwrap_or(0).saturating_mul(31 * DAY);
                 // A clock may be put back by as much as a day.
-                (days.saturating_add(1).saturating_mul(DAY), None)
+                (self.stride.nanos().unwrap_or_else(months).saturating_add(DAY), None)
             }
         }
     }
@@ -179,6 +196,7 @@ impl Bucketing {
     pub(crate) fn start(&self, ts: i64) -> i64 {
         match (self.zone, self.stride.nanos()) {
             (None, Some(step)) => clamped(uniform_start(ts, step, self.uniform_origin())),
+            (Some(_), Some(step)) if !self.is_calendar() => self.clock_start(ts, step),
             _ => self.edge(self.index(ts)),
         }
     }
@@ -190,8 +208,52 @@ impl Bucketing {
             (None, Some(step)) => {
                 clamped(uniform_start(start, step, self.uniform_origin()) + i128::from(step))
             }
+            (Some(_), Some(step)) if !self.is_calendar() => self.clock_next(start, step),
             _ => self.edge(self.index(start).saturating_add(1)),
         }
+    }
+
+    /// How long ago the clocks of the zone showed a multiple of the step, had they not been put forward or back, ns.
+    fn since_mark(&self, ts: i64, step: i64) -> i128 {
+        (self.local(ts) - i128::from(self.offset)).rem_euclid(step.into())
+    }
+
+    /// The last instant up to `ts` at which the clocks of the zone showed a multiple of the step, or jumped over one.
+    fn clock_start(&self, ts: i64, step: i64) -> i64 {
+        let mut ts = ts;
+        loop {
+            let mark = clamped(i128::from(ts) - self.since_mark(ts, step));
+            if self.shift(mark) == self.shift(ts) {
+                return mark;
+            }
+            let jump = self.jump_between(mark, ts);
+            if self.jumps_a_mark(jump, step) {
+                return jump;
+            }
+            ts = jump - 1;
+        }
+    }
+
+    /// The first instant after `start` at which the clocks of the zone show a multiple of the step, or jump over one.
+    fn clock_next(&self, start: i64, step: i64) -> i64 {
+        let mut start = start;
+        loop {
+            let mark = clamped(i128::from(start) + i128::from(step) - self.since_mark(start, step));
+            if self.shift(mark) == self.shift(start) {
+                return mark;
+            }
+            let jump = self.jump_between(start, mark);
+            if self.since_mark(jump, step) == 0 || self.jumps_a_mark(jump, step) {
+                return jump;
+            }
+            start = jump;
+        }
+    }
+
+    /// Whether the clocks of the zone are put over a multiple of the step at an instant.
+    fn jumps_a_mark(&self, jump: i64, step: i64) -> bool {
+        let mark = |ts: i64| self.local(ts) - self.since_mark(ts, step);
+        mark(jump - 1) != mark(jump)
     }
 
     /// How many buckets start in `[start, end)`, `start` being one's start; `None` if more than `most`.
@@ -226,11 +288,14 @@ impl Bucketing {
         }
         let local = self.local(ts) - i128::from(self.offset);
         let day = clamped(local.div_euclid(i128::from(DAY)));
-        match (self.stride.months(), self.stride.unit) {
+        let index = match (self.stride.months(), self.stride.unit) {
             (Some(months), _) => months_of(date_of(day)).div_euclid(months),
             (None, Unit::Week) => (day + 3).div_euclid(self.stride.count * 7),
             (None, _) => day.div_euclid(self.stride.count),
-        }
+        };
+        // Clocks that are put back over a midnight show the day before again.
+        let next = if self.zone.is_some() { self.edge(index.saturating_add(1)) } else { i64::MAX };
+        if next <= ts && next < i64::MAX { index + 1 } else { index }
     }
 
     /// Start of the calendar bucket of this number.
@@ -249,43 +314,43 @@ impl Bucketing {
 
     /// Local wall-clock time of an instant, as nanoseconds: in a zone it may lie past the ends of time.
     fn local(&self, ts: i64) -> i128 {
-        let Some(zone) = self.zone else { return i128::from(ts) };
-        let utc = DateTime::from_timestamp_nanos(ts).naive_utc();
-        let seconds = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
-        i128::from(ts) + i128::from(seconds) * 1_000_000_000
+        i128::from(ts) + i128::from(self.shift(ts)) * i128::from(SECOND)
+    }
+
+    /// The seconds by which local clocks are ahead of UTC.
+    fn shift(&self, ts: i64) -> i64 {
+        self.zone.map_or(0, |zone| offset_at(&zone, DateTime::from_timestamp_nanos(ts).naive_utc()))
     }
 
     /// The first instant at or after a local wall-clock time.
     fn instant(&self, local: i128) -> i64 {
         let Some(zone) = self.zone else { return clamped(local) };
-        let seconds = i64::try_from(local.div_euclid(1_000_000_000)).ok();
+        let seconds = i64::try_from(local.div_euclid(SECOND.into())).ok();
         let naive = seconds.and_then(|seconds| DateTime::from_timestamp(seconds, 0)).map(|at| at.naive_utc());
         let Some(naive) = naive else { return clamped(local) };
-        let fraction = local.rem_euclid(1_000_000_000);
-        if let Some(found) = zone.from_local_datetime(&naive).earliest() {
-            return clamped(i128::from(found.timestamp()) * 1_000_000_000 + fraction);
+        if let Some(offset) = offsets_of(&zone, naive).earliest() {
+            return clamped(local - i128::from(offset) * i128::from(SECOND));
         }
         // The clock jumps over this time: with the offset from before the jump it names an instant
         // after it; the jump itself lies where the offsets meet.
-        let before = naive - chrono::TimeDelta::days(1);
-        let offset = zone.offset_from_utc_datetime(&before).fix().local_minus_utc();
-        self.jump_before(clamped(local - i128::from(offset) * 1_000_000_000))
+        let offset = offset_at(&zone, naive - chrono::TimeDelta::days(1));
+        let after = clamped(local - i128::from(offset) * i128::from(SECOND));
+        self.jump_between(after.saturating_sub(DAY), after)
     }
 
-    /// The instant of the clock change in the last day before (or at) `ts`, to the second.
-    fn jump_before(&self, ts: i64) -> i64 {
-        let shift = |at: i64| self.local(at) - i128::from(at);
-        let (mut low, mut high) = (ts.saturating_sub(DAY), ts);
-        let after = shift(high);
-        while high - low > 1_000_000_000 {
+    /// The instant, to the second, at which local clocks are put from how they go at `low` to how they go at `high`.
+    fn jump_between(&self, low: i64, high: i64) -> i64 {
+        let (mut low, mut high) = (low, high);
+        let after = self.shift(high);
+        while high - low > SECOND {
             let middle = low + (high - low) / 2;
-            if shift(middle) == after {
+            if self.shift(middle) == after {
                 high = middle;
             } else {
                 low = middle;
             }
         }
-        high.div_euclid(1_000_000_000) * 1_000_000_000
+        high.div_euclid(SECOND) * SECOND
     }
 }
 

@@ -53,12 +53,13 @@ mod vwap;
 mod wall_time;
 pub(crate) mod whole;
 pub(crate) mod windowed;
+mod zone;
 
 pub(crate) use date_part::ExtractFields;
 pub(crate) use defined::{DEFINED, Defined, Is, defined};
 pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
 pub(crate) use rowwise::{TRUNC_LONG, is_long, times_interval};
-pub(crate) use wall_time::AT_TIME_ZONE;
+pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, of_clock};
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::functions::core::coalesce;
@@ -82,7 +83,7 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
     let bar: ScalarUDF = bar_start::BarStart::default().into();
-    let wall: ScalarUDF = wall_time::WallTime::default().into();
+    let wall: ScalarUDF = wall_time::AtTimeZone::clock().into();
     let part: ScalarUDF = date_part::DatePart::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);

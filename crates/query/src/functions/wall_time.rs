@@ -1,20 +1,27 @@
-//! `ts AT TIME ZONE 'zone'`, which the dialect reads as `at_time_zone(ts, zone)`: what the clocks of a zone showed at
-//! an instant, as a TIMESTAMP of that wall time. A zone is a name of the IANA database or an offset (`+02:00`).
+//! `AT TIME ZONE`, which the dialect reads as `at_time_zone(ts, zone)`: of an instant what the clocks of a zone showed, a
+//! TIMESTAMP WITHOUT TIME ZONE; of such a clock the instant. A zone is a name of the IANA database or an offset
+//! (`+02:00`).
 //!
-//! Every TIMESTAMP is an instant in UTC, so AT TIME ZONE goes this one way; the other way, from a wall time to the
-//! instant, goes `to_utc(ts, zone)`, and a literal has its offset ('2024-08-08T09:30-04:00').
+//! Both are of one Arrow type. Which of the two an expression is, is known from what it is made of (`rules/clocks`), where
+//! [`AT_TIME_ZONE`] of a clock becomes [`of_clock`].
 
-use chrono::{Offset, TimeZone};
+use super::zone::{offset_at, offsets_of, zone_of};
+use chrono::{DateTime, Days, NaiveDateTime};
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{ScalarValue, exec_datafusion_err, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
-use std::sync::Arc;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::{Arc, LazyLock};
 
 /// What the dialect calls it by.
 pub(crate) const AT_TIME_ZONE: &str = "at_time_zone";
+
+/// The way back, from a clock to the instant.
+pub(crate) const OF_CLOCK: &str = "__of_clock";
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -22,21 +29,38 @@ fn instant() -> DataType {
     DataType::Timestamp(TimeUnit::Nanosecond, None)
 }
 
-/// The function.
+/// One of the two functions.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct WallTime {
+pub(super) struct AtTimeZone {
+    name: &'static str,
     signature: Signature,
 }
 
-impl Default for WallTime {
-    fn default() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
+impl AtTimeZone {
+    /// What the clocks of a zone showed at an instant.
+    pub(super) fn clock() -> Self {
+        Self { name: AT_TIME_ZONE, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    /// The instant at which they showed it.
+    fn of_clock() -> Self {
+        Self { name: OF_CLOCK, ..Self::clock() }
+    }
+
+    fn one(&self, time: i64, zone: &Tz) -> Result<i64> {
+        if self.name == OF_CLOCK { instant_of(time, zone, Twice::Last) } else { wall_time(time, zone) }
     }
 }
 
-impl ScalarUDFImpl for WallTime {
+/// The instant at which the clocks of a zone showed a time.
+pub(crate) fn of_clock() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(AtTimeZone::of_clock().into()));
+    Arc::clone(&FUNCTION)
+}
+
+impl ScalarUDFImpl for AtTimeZone {
     fn name(&self) -> &str {
-        AT_TIME_ZONE
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -67,13 +91,17 @@ impl ScalarUDFImpl for WallTime {
         let times = times.as_primitive::<TimestampNanosecondType>();
         let wall: ArrayRef = match zones {
             ColumnarValue::Scalar(zone) => match zone.try_as_str().flatten() {
-                Some(zone) => Arc::new(of_zone(times, &zone_of(zone)?)?),
+                Some(zone) => {
+                    let zone = zone_of(zone)?;
+                    let each = times.iter().map(|time| time.map(|time| self.one(time, &zone)).transpose());
+                    Arc::new(each.collect::<Result<TimestampNanosecondArray>>()?)
+                }
                 None => Arc::new(TimestampNanosecondArray::new_null(rows)),
             },
             ColumnarValue::Array(zones) => {
                 let zones = zones.as_string::<i32>();
                 let each = times.iter().zip(zones).map(|(time, zone)| match (time, zone) {
-                    (Some(time), Some(zone)) => wall_time(time, &zone_of(zone)?).map(Some),
+                    (Some(time), Some(zone)) => self.one(time, &zone_of(zone)?).map(Some),
                     _ => Ok(None),
                 });
                 Arc::new(each.collect::<Result<TimestampNanosecondArray>>()?)
@@ -86,26 +114,35 @@ impl ScalarUDFImpl for WallTime {
     }
 }
 
-/// The zone of a name.
-///
-/// # Errors
-/// Where there is none of the name.
-pub(super) fn zone_of(zone: &str) -> Result<Tz> {
-    zone.parse().map_err(|_| {
-        exec_datafusion_err!(
-            "there is no time zone '{zone}'; names are those of the IANA database, such as Europe/Berlin"
-        )
-    })
-}
-
-fn of_zone(times: &TimestampNanosecondArray, zone: &Tz) -> Result<TimestampNanosecondArray> {
-    times.iter().map(|time| time.map(|time| wall_time(time, zone)).transpose()).collect()
-}
-
 /// The wall time of an instant.
 fn wall_time(time: i64, zone: &Tz) -> Result<i64> {
-    let utc = chrono::DateTime::from_timestamp_nanos(time).naive_utc();
-    let offset = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
-    time.checked_add(i64::from(offset) * SECOND_NS)
+    let offset = offset_at(zone, DateTime::from_timestamp_nanos(time).naive_utc());
+    time.checked_add(offset * SECOND_NS)
         .ok_or_else(|| exec_datafusion_err!("the time in the zone lies outside the years 1677 to 2262"))
+}
+
+/// Which instant is meant where clocks that are put back show a time twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Twice {
+    /// As `to_utc` and SAMPLE BY have it.
+    First,
+    /// As AT TIME ZONE of other databases has it.
+    Last,
+}
+
+/// The instant at which the clocks of a zone showed a time; where they were put forward over it as the offset before has
+/// it.
+///
+/// # Errors
+/// Outside the years 1677 to 2262.
+pub(super) fn instant_of(wall: i64, zone: &Tz, twice: Twice) -> Result<i64> {
+    let local = DateTime::from_timestamp_nanos(wall).naive_utc();
+    let found = offsets_of(zone, local);
+    let found = if twice == Twice::First { found.earliest() } else { found.latest() };
+    let before = || {
+        let earlier = local.checked_sub_days(Days::new(1)).unwrap_or(NaiveDateTime::MIN);
+        offsets_of(zone, earlier).earliest().unwrap_or(0)
+    };
+    wall.checked_sub(found.unwrap_or_else(before) * SECOND_NS)
+        .ok_or_else(|| exec_datafusion_err!("the instant lies outside the years 1677 to 2262"))
 }

@@ -70,6 +70,7 @@ use crate::functions::bucket::Bucketing;
 use crate::rules::aggregates::RightAggregates;
 use crate::rules::approximate::Approximate;
 use crate::rules::bounds::WideFrames;
+use crate::rules::clocks::Clocks;
 use crate::rules::correlated::Correlated;
 use crate::rules::disjoint::DisjointLists;
 use crate::rules::floats::OneNanOneZero;
@@ -137,6 +138,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(Clocks),
         Arc::new(Approximate),
         Arc::new(Meanings),
         Arc::new(Multisets),

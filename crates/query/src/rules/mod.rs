@@ -4,6 +4,7 @@
 pub(crate) mod aggregates;
 pub(crate) mod approximate;
 pub(crate) mod bounds;
+pub(crate) mod clocks;
 pub(crate) mod correlated;
 pub(crate) mod dates;
 pub(crate) mod disjoint;

@@ -50,6 +50,87 @@ fn zones_have_days_of_23_and_25_hours() {
 }
 
 #[test]
+fn hours_go_by_the_clocks_of_a_zone() {
+    let york = Some("America/New_York");
+    check(
+        "1h",
+        Some("Asia/Kolkata"),
+        None,
+        "2024-08-08T10:00:00Z",
+        "2024-08-08T09:30:00Z",
+        "2024-08-08T10:30:00Z",
+    );
+    check("12h", york, None, "2024-08-08T10:00:00Z", "2024-08-08T04:00:00Z", "2024-08-08T16:00:00Z");
+    // Half a day of 11 and one of 13 hours; an hour that comes twice is two; the bucket of a clock that jumps.
+    check("12h", york, None, "2024-03-10T12:00:00Z", "2024-03-10T05:00:00Z", "2024-03-10T16:00:00Z");
+    check("12h", york, None, "2024-11-03T12:00:00Z", "2024-11-03T04:00:00Z", "2024-11-03T17:00:00Z");
+    check("1h", york, None, "2024-11-03T05:30:00Z", "2024-11-03T05:00:00Z", "2024-11-03T06:00:00Z");
+    check("1h", york, None, "2024-11-03T06:30:00Z", "2024-11-03T06:00:00Z", "2024-11-03T07:00:00Z");
+    check("2h", york, None, "2024-03-10T07:30:00Z", "2024-03-10T07:00:00Z", "2024-03-10T08:00:00Z");
+    check("6h", york, Some("09:30"), "2024-08-08T14:00:00Z", "2024-08-08T13:30:00Z", "2024-08-08T19:30:00Z");
+    // Newfoundland put its clocks back at a minute past midnight.
+    check(
+        "1d",
+        Some("America/St_Johns"),
+        None,
+        "2010-11-07T02:45:00Z",
+        "2010-11-07T02:30:00Z",
+        "2010-11-08T03:30:00Z",
+    );
+    // The tables of zones end with 2099.
+    check("12h", york, None, "2150-07-01T10:00:00Z", "2150-07-01T04:00:00Z", "2150-07-01T16:00:00Z");
+    check("1d", york, None, "2150-07-01T10:00:00Z", "2150-07-01T04:00:00Z", "2150-07-02T04:00:00Z");
+}
+
+#[test]
+fn a_bucket_begins_where_the_clock_shows_a_multiple_or_jumps_over_one() {
+    use chrono::{Offset, TimeZone};
+    const MINUTE: i64 = 60 * SECOND;
+    let zones = [
+        ("America/New_York", "2024-03-10T00:00:00Z"),
+        ("America/New_York", "2024-11-03T00:00:00Z"),
+        ("Europe/Berlin", "2024-10-27T00:00:00Z"),
+        ("Australia/Lord_Howe", "2024-04-06T12:00:00Z"),
+        ("Australia/Lord_Howe", "2024-10-05T12:00:00Z"),
+        ("America/Havana", "2021-11-07T00:00:00Z"),
+        ("America/Sao_Paulo", "2018-02-17T12:00:00Z"),
+        ("America/St_Johns", "2010-11-07T00:00:00Z"),
+        ("Pacific/Apia", "2011-12-30T00:00:00Z"),
+        ("Asia/Kathmandu", "2024-01-01T00:00:00Z"),
+    ];
+    for (zone, from) in zones {
+        let tz: Tz = zone.parse().unwrap();
+        let local = |minute: i64| {
+            let utc = DateTime::from_timestamp_nanos(minute * MINUTE).naive_utc();
+            minute + i64::from(tz.offset_from_utc_datetime(&utc).fix().local_minus_utc()) / 60
+        };
+        for (stride, offset) in
+            [30, 45, 60, 90, 120, 180, 360, 420, 720].iter().flat_map(|s| [(*s, 0), (*s, 570)])
+        {
+            let offset_text = format!("{}m", offset.max(1));
+            let offset_text = Some(offset_text.as_str()).filter(|_| offset > 0);
+            let of = Bucketing::parse(&format!("{stride}m"), Some(zone), offset_text).unwrap();
+            let floor = |minute: i64| (local(minute) - offset).div_euclid(stride);
+            let begins = |minute: &i64| {
+                (local(*minute) - offset).rem_euclid(stride) == 0 || floor(*minute) != floor(minute - 1)
+            };
+            let first = at(from) / MINUTE;
+            let starts: Vec<i64> = (first - 3_000..first + 6_000).filter(begins).collect();
+            for (start, next) in starts.iter().zip(&starts[1..]) {
+                for minute in [*start, (start + next) / 2, next - 1] {
+                    let expected = (start * MINUTE, next * MINUTE);
+                    assert_eq!(
+                        of.bucket(minute * MINUTE + 7),
+                        expected,
+                        "{stride}m {zone} {offset} {minute}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn buckets_are_spelled_and_read() {
     for zone in [None, Some("Asia/Beirut"), Some("UTC")] {
         for offset in [None, Some("-00:15")] {
@@ -100,7 +181,7 @@ fn buckets_of_whole_buckets() {
 #[test]
 fn a_bucket_holds_its_instant() {
     for zone in [None, Some("Asia/Beirut"), Some("America/Sao_Paulo"), Some("Australia/Lord_Howe")] {
-        for stride in ["7m", "1d", "3d", "1w", "1M", "1y"] {
+        for stride in ["7m", "1h", "90m", "12h", "24h", "1d", "3d", "1w", "1M", "1y"] {
             let bucketing = Bucketing::parse(stride, zone, None).expect("valid");
             let mut ts = at("1985-01-01T00:00:00Z");
             while ts < at("2030-01-01T00:00:00Z") {
@@ -154,7 +235,7 @@ fn the_ends_of_time_have_buckets() {
         }
     }
     let berlin = bucketing("1d", Some("Europe/Berlin"), None);
-    let midnight = 9_223_369_200_000_000_000;
+    let midnight = 9_223_365_600_000_000_000;
     assert_eq!(berlin.start(i64::MAX - 309_000_000_000), midnight);
     assert_eq!(berlin.bucket(midnight - 1).1, midnight);
 }

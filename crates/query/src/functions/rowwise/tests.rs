@@ -1,5 +1,6 @@
 //! Functions of one row against what they are defined by, over values that differ in every run.
 
+use super::super::zone::{offset_at, zone_of};
 use super::*;
 use chrono::{DateTime, Months};
 use datafusion::arrow::compute::cast;
@@ -37,10 +38,8 @@ fn ns_of(value: &ScalarValue) -> i64 {
 }
 
 fn wall(ns: i64, zone: &str) -> i64 {
-    use chrono::{Offset, TimeZone};
-    let zone = super::super::wall_time::zone_of(zone).expect(zone);
-    let utc = DateTime::from_timestamp_nanos(ns).naive_utc();
-    ns + i64::from(zone.offset_from_utc_datetime(&utc).fix().local_minus_utc()) * 1_000_000_000
+    let zone = zone_of(zone).expect(zone);
+    ns + offset_at(&zone, DateTime::from_timestamp_nanos(ns).naive_utc()) * 1_000_000_000
 }
 
 /// Documents with their depth bounded, no doubles (whose digits have several spellings).

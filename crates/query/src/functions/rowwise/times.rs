@@ -3,13 +3,11 @@
 //! Formats are those of `strftime` in C, with DuckDB's `%f` (6 digits of the second), `%g` (3) and `%n` (9).
 
 use super::super::date_part::{Length, lengths};
-use super::super::wall_time::zone_of;
+use super::super::wall_time::{Twice, instant_of};
+use super::super::zone::zone_of;
 use super::{Rowwise, is_text, valid_rows};
 use chrono::format::{Item, Parsed, StrftimeItems, parse};
-use chrono::{
-    DateTime, Datelike, Days, LocalResult, Months, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone,
-    Weekday,
-};
+use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, Weekday};
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, StringBuilder, TimestampNanosecondArray,
@@ -148,7 +146,7 @@ pub(super) const ALL: &[Rowwise] = &[
                     Some((known, of)) if known == name => of,
                     _ => zone.insert((name, zone_of(name)?)).1,
                 };
-                of_wall_time(times.value(row), &known)
+                instant_of(times.value(row), &known, Twice::First)
             };
             let instants = valid_rows(args).map(|row| row.map(&mut one).transpose());
             Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
@@ -384,20 +382,6 @@ fn of_fields([year, month, day, hour, minute]: [i64; 5], second: f64) -> Result<
         .ok_or_else(no_time)?;
     let start = date.and_time(time).and_utc().timestamp_nanos_opt().ok_or_else(outside)?;
     start.checked_add((second * SECOND as f64).round() as i64).ok_or_else(outside)
-}
-
-fn of_wall_time(wall: i64, zone: &Tz) -> Result<i64> {
-    let local = DateTime::from_timestamp_nanos(wall).naive_utc();
-    let before = || {
-        let earlier = local.checked_sub_days(Days::new(1)).unwrap_or(NaiveDateTime::MIN);
-        zone.offset_from_local_datetime(&earlier).earliest().map(|offset| offset.fix())
-    };
-    let offset = match zone.offset_from_local_datetime(&local) {
-        LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => Some(offset.fix()),
-        LocalResult::None => before(),
-    };
-    let seconds = offset.map_or(0, |offset| offset.local_minus_utc());
-    wall.checked_sub(i64::from(seconds) * SECOND).ok_or_else(outside)
 }
 
 /// A unit of time.

@@ -9,17 +9,21 @@ use super::node::SampleBy;
 use super::rewrite::{Item, TimeColumn, group_by_bucket};
 use crate::designated::designated_timestamp;
 use crate::dialect::marker::{SampleEvery, SampleMarker, call, planning_error};
+use crate::dialect::zone::bound_in;
 use crate::error::{Position, SqlError};
 use crate::functions::bar_start::BAR;
 use crate::functions::bucket::Bucketing;
 use crate::operators::fill::node::{Fill, FillWith};
 use crate::operators::fill::plan::{FillWord, Other, fill_words};
 use crate::operators::relation::Relations;
+use crate::settings::has_local_buckets;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::error::Result;
-use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::{Aggregate, Expr, Extension, LogicalPlan, LogicalPlanBuilder, cast};
+use datafusion::logical_expr::planner::{ContextProvider, RelationPlannerContext};
+use datafusion::logical_expr::{
+    Aggregate, Expr, Extension, LogicalPlan, LogicalPlanBuilder, Volatility, cast,
+};
 use sqlparser::ast::{self, BinaryOperator, Ident, SetExpr, TableFactor};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -33,7 +37,8 @@ pub(crate) fn plan_sample(
 ) -> Result<LogicalPlan> {
     let position = marker.position;
     let error = |message: String| planning_error(SqlError::new(message, position));
-    let cut = Cut::of(&marker)?;
+    let local = has_local_buckets(context.context_provider().options());
+    let cut = Cut::of(&marker, local)?;
     let mut query = marker.query;
     let SetExpr::Select(select) = query.body.as_mut() else {
         return Err(error("SAMPLE BY needs a SELECT".to_string()));
@@ -44,7 +49,12 @@ pub(crate) fn plan_sample(
     let input = relations.plan_from(std::mem::take(&mut select.from), context)?;
     let time_ast = designated_column(input.schema(), position, "SAMPLE BY")?;
     select.from = relations.stash(input);
-    for (bound, operator) in [(&marker.from, BinaryOperator::GtEq), (&marker.to, BinaryOperator::Lt)] {
+    let in_zone = |bound: ast::Expr| match marker.zone.as_deref().filter(|_| local) {
+        Some(zone) => bound_in(bound, zone, &|name| is_constant(name, context.context_provider())),
+        None => bound,
+    };
+    let (from, to) = (marker.from.map(in_zone), marker.to.map(in_zone));
+    for (bound, operator) in [(&from, BinaryOperator::GtEq), (&to, BinaryOperator::Lt)] {
         if let Some(bound) = bound {
             let condition = binary(time_ast.clone(), operator, ast::Expr::Nested(Box::new(bound.clone())));
             select.selection = Some(match select.selection.take() {
@@ -59,7 +69,7 @@ pub(crate) fn plan_sample(
     let aggregates = items.iter().filter(|item| **item == Item::Aggregate).count();
     let words = fill_words(&marker.fill, aggregates).map_err(planning_error)?;
     let mut bounds = [None, None];
-    for (slot, bound) in bounds.iter_mut().zip([marker.from, marker.to]) {
+    for (slot, bound) in bounds.iter_mut().zip([from, to]) {
         if let Some(bound) = bound {
             let bound = context.sql_to_expr(bound, &DFSchema::empty())?;
             *slot = Some(cast(bound, DataType::Timestamp(TimeUnit::Nanosecond, None)));
@@ -72,6 +82,12 @@ pub(crate) fn plan_sample(
         (plan, true) => Ok(plan),
         _ => Err(error("SAMPLE BY found nothing to group".to_string())),
     }
+}
+
+/// Whether a function gives the same at any time.
+fn is_constant(name: &str, context: &dyn ContextProvider) -> bool {
+    let function = context.get_function_meta(&name.to_lowercase());
+    function.is_none_or(|function| function.signature().volatility == Volatility::Immutable)
 }
 
 /// The designated timestamp of a relation, fully qualified.
@@ -149,13 +165,15 @@ enum Cut {
 }
 
 impl Cut {
-    fn of(marker: &SampleMarker) -> Result<Self> {
+    /// `local`: by the clocks of the marker's zone, also where buckets are shorter than a day.
+    fn of(marker: &SampleMarker, local: bool) -> Result<Self> {
         let error = |message| planning_error(SqlError::new(message, marker.position));
         match &marker.every {
             SampleEvery::Bar(bar) => BarSize::of(bar).map(Cut::Bar).map_err(planning_error),
             SampleEvery::Stride(stride) => {
                 let bucketing = Bucketing::parse(stride, marker.zone.as_deref(), marker.offset.as_deref());
                 let bucketing = bucketing.map_err(error)?;
+                let bucketing = if local { bucketing } else { bucketing.with_uniform_hours() };
                 Ok(Cut::Time(if marker.from_first { bucketing.counted_from_first() } else { bucketing }))
             }
         }

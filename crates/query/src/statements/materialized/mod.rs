@@ -14,11 +14,12 @@ use super::create::query_columns;
 use super::sampled::Sampled;
 use crate::database::Database;
 use crate::dialect::materialized::partitions_of;
-use crate::dialect::{self, CreateMaterializedView, Statement};
+use crate::dialect::{self, CreateMaterializedView, Statement, has_name};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::functions::bucket::Bucketing;
 use crate::operators::keys_of;
 use crate::session::{Outcome, Reading, Session, whole_buckets};
+use crate::settings::has_local_buckets;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use refresh::Work;
@@ -70,6 +71,10 @@ async fn schema_of(session: &mut Session, create: &CreateMaterializedView) -> Re
         return Err(refused("WITH, or a view that is not materialized: write their queries out"));
     }
     check_calls(session.database(), &plan)?;
+    // Whoever refreshes it goes by the clocks of the zone.
+    if !has_local_buckets(session.state().config_options()) && has_name(&create.text, "ZONE") {
+        return Err(refused("TIME ZONE after SET local_buckets = false"));
+    }
     let bucketing = sampled.bucketing;
     let (bucket_ns, origin_ns) = bucketing.longest();
     let buckets = bucketing.spelled().ok_or_else(|| refused("buckets that do not count from 1970"))?;
