@@ -5,6 +5,7 @@
 //! a ^ b, a ** b                  ->  power(CAST(a AS DOUBLE), b)
 //! a // b                         ->  a / b
 //! date_trunc('century', ts)      ->  __trunc_long('century', ts)
+//! to_date('08.08.2024', format)  ->  __to_date_by('08.08.2024', format)
 //! ~a                             ->  -1 - a
 //! j -> path, j ->> path          ->  json_extract(j, path), json_extract_string(j, path)
 //! list_filter(l, x -> x > 1)     ->  the same with a lambda
@@ -21,7 +22,7 @@ use super::marker::{call, place, simple_name};
 use super::repeated::free_name;
 use super::walks::{each_expr, has_expr, walk_mut};
 use super::{Position, SqlError};
-use crate::functions::{Is, TRUNC_LONG, defined, is_long};
+use crate::functions::{Is, TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, defined, is_long};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
@@ -127,6 +128,7 @@ impl Expand<'_> {
                     || is_struct_pack(function)
                     || of_several_parts(function).is_some()
                     || long_unit(function).is_some()
+                    || by_format(function).is_some()
             }
             _ => false,
         }
@@ -218,6 +220,10 @@ impl Expand<'_> {
         }
         if long_unit(function).is_some() {
             function.name = vec![Ident { value: TRUNC_LONG.to_string(), ..ident(function) }].into();
+            return Ok(None);
+        }
+        if let Some(name) = by_format(function) {
+            function.name = vec![Ident { value: name.to_string(), ..ident(function) }].into();
             return Ok(None);
         }
         let Some(found) = self.definition(function) else { return Ok(None) };
@@ -374,6 +380,17 @@ fn unit_of_trunc(function: &mut Function) -> Option<&mut String> {
 /// The unit of a `date_trunc` that is longer than a year, which DataFusion does not know.
 fn long_unit(function: &Function) -> Option<String> {
     unit_of_trunc(&mut function.clone()).filter(|unit| is_long(unit)).cloned()
+}
+
+/// What `to_date` and `to_timestamp` with a format stand for.
+fn by_format(function: &Function) -> Option<&'static str> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    match simple_name(&function.name)?.to_lowercase().as_str() {
+        _ if list.args.len() < 2 => None,
+        "to_date" => Some(TO_DATE_BY),
+        "to_timestamp" => Some(TO_TIMESTAMP_BY),
+        _ => None,
+    }
 }
 
 /// The one name that DataFusion has for a unit.

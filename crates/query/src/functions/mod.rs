@@ -58,7 +58,7 @@ mod zone;
 pub(crate) use date_part::ExtractFields;
 pub(crate) use defined::{DEFINED, Defined, Is, defined};
 pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
-pub(crate) use rowwise::{TRUNC_LONG, is_long, times_interval};
+pub(crate) use rowwise::{TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, is_long, times_interval};
 pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, of_clock};
 
 use datafusion::execution::SessionStateBuilder;

@@ -5,17 +5,22 @@
 //! | [`numbers`] | `sign`, `isinf`, `isfinite`, `bit_count`, `__times` (a number by an INTERVAL) |
 //! | [`any`] | `typeof`, `len` |
 //! | [`texts`] | `regexp_extract`, `regexp_extract_all`, `regexp_split_to_array`, `string_split` |
-//! | [`times`] | `strftime`, `strptime`, `try_strptime`, `date_diff`, `date_sub`, `make_timestamp`, `epoch_ms`, `epoch_us`, `epoch_ns`, `to_utc`, `__trunc_long` |
+//! | [`times`] | `date_diff`, `date_sub`, `make_timestamp`, `epoch_ms`, `epoch_us`, `epoch_ns`, `to_utc`, `__trunc_long` |
+//! | [`formats`] | `strftime`, `strptime`, `try_strptime`, `to_char`, and `to_date` and `to_timestamp` with a format |
 //! | [`json`] | `json_extract`, `json_extract_string`, `json_array_length`, `json_keys`, `json_type`, `json_valid`, `json_exists` |
 //!
 //! Constant arguments are worked out once. NULL in any argument gives NULL, but of `typeof`.
 
 mod any;
+mod formats;
 mod json;
 mod numbers;
+mod patterns;
+mod percent;
 mod texts;
 mod times;
 
+pub(crate) use formats::{TO_DATE_BY, TO_TIMESTAMP_BY};
 pub(crate) use numbers::times as times_interval;
 pub(crate) use times::{TRUNC_LONG, is_long};
 
@@ -48,7 +53,8 @@ struct Rowwise {
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    let tables: [&'static [Rowwise]; 5] = [numbers::ALL, any::ALL, texts::ALL, times::ALL, json::ALL];
+    let tables: [&'static [Rowwise]; 6] =
+        [numbers::ALL, any::ALL, texts::ALL, times::ALL, formats::ALL, json::ALL];
     tables.into_iter().flatten().map(|of| Arc::new(ScalarUDF::from(Function::new(of))))
 }
 

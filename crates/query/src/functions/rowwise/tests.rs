@@ -12,7 +12,7 @@ const INSTANT: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 const ZONES: [&str; 5] = ["America/New_York", "Europe/Berlin", "Asia/Tokyo", "Australia/Lord_Howe", "+05:30"];
 
 fn call(name: &str, args: &[ScalarValue]) -> Result<ScalarValue> {
-    let tables = [numbers::ALL, any::ALL, texts::ALL, times::ALL, json::ALL];
+    let tables = [numbers::ALL, any::ALL, texts::ALL, times::ALL, formats::ALL, json::ALL];
     let of = tables.into_iter().flatten().find(|of| of.name == name).expect(name);
     let types: Vec<DataType> = args.iter().map(ScalarValue::data_type).collect();
     let takes = (of.takes)(&types).ok_or_else(|| plan_datafusion_err!("{name} of {types:?}"))?;

@@ -1,63 +1,23 @@
 //! Functions of instants. All are of UTC but for the argument of `to_utc`.
-//!
-//! Formats are those of `strftime` in C, with DuckDB's `%f` (6 digits of the second), `%g` (3) and `%n` (9).
 
 use super::super::date_part::{Length, lengths};
 use super::super::wall_time::{Twice, instant_of};
 use super::super::zone::zone_of;
 use super::{Rowwise, is_text, valid_rows};
-use chrono::format::{Item, Parsed, StrftimeItems, parse};
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, Weekday};
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, StringBuilder, TimestampNanosecondArray,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::{DataFusionError, Result};
-use std::fmt::Write;
 use std::sync::Arc;
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-const INSTANT: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
+pub(super) const INSTANT: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 
 pub(super) const ALL: &[Rowwise] = &[
-    Rowwise {
-        name: "strftime",
-        usage: "strftime(ts, format)",
-        about: "an instant as a text of a format: strftime(ts, '%Y-%m-%d %H:%M:%S.%f')",
-        takes: |types| match types {
-            [of, format] if is_time(of) && is_text(format) => Some(vec![INSTANT, DataType::Utf8]),
-            [format, of] if is_text(format) && is_time(of) => Some(vec![DataType::Utf8, INSTANT]),
-            _ => None,
-        },
-        gives: |_| DataType::Utf8,
-        value: formatted,
-    },
-    Rowwise {
-        name: "strptime",
-        usage: "strptime(text, format)",
-        about: "the instant that a text of a format names; what the format lacks is that of 1900-01-01T00:00",
-        takes: two_texts,
-        gives: |_| INSTANT,
-        value: |args| {
-            let instants = valid_rows(args).map(|row| row.map(|row| parsed(args, row)).transpose());
-            Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
-        },
-    },
-    Rowwise {
-        name: "try_strptime",
-        usage: "try_strptime(text, format)",
-        about: "as strptime, NULL where the text is not of the format",
-        takes: two_texts,
-        gives: |_| INSTANT,
-        value: |args| {
-            let instants = valid_rows(args).map(|row| row.and_then(|row| parsed(args, row).ok()));
-            Ok(Arc::new(instants.collect::<TimestampNanosecondArray>()))
-        },
-    },
     Rowwise {
         name: "date_diff",
         usage: "date_diff(unit, from, to)",
@@ -196,19 +156,12 @@ fn start_of(unit: &str, ns: i64) -> Result<i64> {
     start.ok_or_else(outside)
 }
 
-fn outside() -> DataFusionError {
+pub(super) fn outside() -> DataFusionError {
     exec_datafusion_err!("the instant lies outside the years 1677 to 2262")
 }
 
-fn is_time(of: &DataType) -> bool {
+pub(super) fn is_time(of: &DataType) -> bool {
     matches!(of, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64)
-}
-
-fn two_texts(types: &[DataType]) -> Option<Vec<DataType>> {
-    match types {
-        [text, format] if is_text(text) && is_text(format) => Some(vec![DataType::Utf8; 2]),
-        _ => None,
-    }
 }
 
 fn unit_and_times(types: &[DataType]) -> Option<Vec<DataType>> {
@@ -257,110 +210,6 @@ fn since_epoch(args: &[ArrayRef], unit_ns: i64) -> Result<ArrayRef> {
     let numbers = args[0].as_primitive::<Int64Type>().iter();
     let instants = numbers.map(|n| n.map(|n| n.checked_mul(unit_ns).ok_or_else(outside)).transpose());
     Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
-}
-
-/// A format in the words of chrono.
-fn translated(format: &str, reading: bool) -> String {
-    let mut made = String::with_capacity(format.len());
-    let mut rest = format.chars();
-    while let Some(c) = rest.next() {
-        if c != '%' {
-            made.push(c);
-            continue;
-        }
-        match rest.next() {
-            // Digits after a point, however many there are.
-            Some('f' | 'g' | 'n') if reading && made.ends_with('.') => {
-                made.pop();
-                made.push_str("%.f");
-            }
-            Some('f') => made.push_str("%6f"),
-            Some('g') => made.push_str("%3f"),
-            Some('n') => made.push_str("%9f"),
-            Some('c') => made.push_str("%Y-%m-%d %H:%M:%S"),
-            Some('x') => made.push_str("%Y-%m-%d"),
-            Some('X') => made.push_str("%H:%M:%S"),
-            Some(other) => made.extend(['%', other]),
-            None => made.push('%'),
-        }
-    }
-    made
-}
-
-fn formatted(args: &[ArrayRef]) -> Result<ArrayRef> {
-    // Both orders are usual.
-    let (times, formats) = match args[0].data_type() {
-        DataType::Utf8 => (&args[1], &args[0]),
-        _ => (&args[0], &args[1]),
-    };
-    let (times, formats) = (times.as_primitive::<TimestampNanosecondType>(), formats.as_string::<i32>());
-    let mut made = StringBuilder::with_capacity(times.len(), times.len() * 20);
-    let (mut last, mut text): (Option<(&str, String)>, _) = (None, String::new());
-    for row in valid_rows(args) {
-        let Some(row) = row else {
-            made.append_null();
-            continue;
-        };
-        let format = formats.value(row);
-        let known = match last.take() {
-            Some((known, of)) if known == format => last.insert((known, of)),
-            _ => last.insert((format, translated(format, false))),
-        };
-        let items = StrftimeItems::new(&known.1);
-        if items.clone().any(|item| item == Item::Error) {
-            return exec_err!("'{format}' is no format of strftime, such as '%Y-%m-%d %H:%M:%S.%f'");
-        }
-        text.clear();
-        let time = DateTime::from_timestamp_nanos(times.value(row));
-        write!(text, "{}", time.format_with_items(items))
-            .map_err(|_| exec_datafusion_err!("'{format}' asks for what an instant does not have"))?;
-        made.append_value(&text);
-    }
-    Ok(Arc::new(made.finish()))
-}
-
-fn parsed(args: &[ArrayRef], row: usize) -> Result<i64> {
-    let (text, format) = (args[0].as_string::<i32>().value(row), args[1].as_string::<i32>().value(row));
-    let refused = |what: &dyn std::fmt::Display| {
-        exec_datafusion_err!("'{text}' is not of the format '{format}': {what}")
-    };
-    let translated = translated(format, true);
-    let items = StrftimeItems::new(&translated);
-    if items.clone().any(|item| item == Item::Error) {
-        return exec_err!("'{format}' is no format of strptime, such as '%Y-%m-%d %H:%M:%S.%f'");
-    }
-    let mut found = Parsed::new();
-    parse(&mut found, text, items).map_err(|error| refused(&error))?;
-    if found.timestamp().is_none() {
-        let named = found.ordinal().is_some()
-            || found.isoyear().is_some()
-            || found.isoweek().is_some()
-            || found.week_from_mon().is_some()
-            || found.week_from_sun().is_some();
-        if !named {
-            if found.year().is_none() && found.year_mod_100().is_none() {
-                found.set_year(1900).map_err(|error| refused(&error))?;
-            }
-            if found.month().is_none() {
-                found.set_month(1).map_err(|error| refused(&error))?;
-            }
-            if found.day().is_none() && found.weekday().is_none() {
-                found.set_day(1).map_err(|error| refused(&error))?;
-            }
-        }
-        match (found.hour_div_12(), found.hour_mod_12()) {
-            (None, None) => found.set_hour(0).map_err(|error| refused(&error))?,
-            (None, Some(_)) => found.set_ampm(false).map_err(|error| refused(&error))?,
-            _ => {}
-        }
-        if found.minute().is_none() {
-            found.set_minute(0).map_err(|error| refused(&error))?;
-        }
-    }
-    let offset = found.offset().unwrap_or(0);
-    let time = found.to_naive_datetime_with_offset(offset).map_err(|error| refused(&error))?;
-    let utc = time - chrono::TimeDelta::seconds(i64::from(offset));
-    utc.and_utc().timestamp_nanos_opt().ok_or_else(outside)
 }
 
 /// The instant of `[year, month, day, hour, minute]` and seconds.
