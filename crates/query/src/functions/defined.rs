@@ -29,6 +29,8 @@ const fn of(name: &'static str, arguments: usize, expression: &'static str) -> D
 
 /// All of them, by name.
 pub(crate) static DEFINED: &[Defined] = &[
+    of("age", 1, "__age(date_trunc('day', now()), __1)"),
+    of("age", 2, "__age(__1, __2)"),
     named("approx_count_distinct", "approx_distinct"),
     named("arbitrary", "any_value"),
     named("argmax", "arg_max"),

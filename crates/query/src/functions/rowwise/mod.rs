@@ -7,6 +7,7 @@
 //! | [`texts`] | `regexp_extract`, `regexp_extract_all`, `regexp_split_to_array`, `string_split` |
 //! | [`times`] | `date_diff`, `date_sub`, `make_timestamp`, `epoch_ms`, `epoch_us`, `epoch_ns`, `to_utc`, `__trunc_long` |
 //! | [`formats`] | `strftime`, `strptime`, `try_strptime`, `to_char`, and `to_date` and `to_timestamp` with a format |
+//! | [`printf`] | `printf`, `format` |
 //! | [`json`] | `json_extract`, `json_extract_string`, `json_array_length`, `json_keys`, `json_type`, `json_valid`, `json_exists` |
 //!
 //! Constant arguments are worked out once. NULL in any argument gives NULL, but of `typeof`.
@@ -17,6 +18,7 @@ mod json;
 mod numbers;
 mod patterns;
 mod percent;
+mod printf;
 mod texts;
 mod times;
 
@@ -53,8 +55,8 @@ struct Rowwise {
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    let tables: [&'static [Rowwise]; 6] =
-        [numbers::ALL, any::ALL, texts::ALL, times::ALL, formats::ALL, json::ALL];
+    let tables: [&'static [Rowwise]; 7] =
+        [numbers::ALL, any::ALL, texts::ALL, times::ALL, formats::ALL, printf::ALL, json::ALL];
     tables.into_iter().flatten().map(|of| Arc::new(ScalarUDF::from(Function::new(of))))
 }
 

@@ -4,10 +4,14 @@ use super::super::date_part::{Length, lengths};
 use super::super::wall_time::{Twice, instant_of};
 use super::super::zone::zone_of;
 use super::{Rowwise, is_text, valid_rows};
-use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveTime, Weekday};
+use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, NaiveTime, Timelike, Weekday};
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, TimestampNanosecondArray};
-use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, TimestampNanosecondArray,
+};
+use datafusion::arrow::datatypes::{
+    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampNanosecondType,
+};
 use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::{DataFusionError, Result};
 use std::sync::Arc;
@@ -33,6 +37,23 @@ pub(super) const ALL: &[Rowwise] = &[
         takes: unit_and_times,
         gives: |_| DataType::Int64,
         value: |args| between(args, Unit::whole),
+    },
+    Rowwise {
+        name: AGE,
+        usage: "age(end, start)",
+        about: "the years, months, days and the time from one instant to another, as a calendar counts them",
+        takes: |types| match types {
+            [end, start] if [end, start].iter().all(|of| is_time(of) || is_text(of)) => {
+                Some(vec![INSTANT, INSTANT])
+            }
+            _ => None,
+        },
+        gives: |_| DataType::Interval(IntervalUnit::MonthDayNano),
+        value: |args| {
+            let [end, start] = [0, 1].map(|at| args[at].as_primitive::<TimestampNanosecondType>());
+            let ages = valid_rows(args).map(|row| row.map(|row| age(end.value(row), start.value(row))));
+            Ok(Arc::new(ages.collect::<IntervalMonthDayNanoArray>()))
+        },
     },
     Rowwise {
         name: "make_timestamp",
@@ -132,6 +153,30 @@ pub(super) const ALL: &[Rowwise] = &[
         },
     },
 ];
+
+/// `age` of two instants.
+const AGE: &str = "__age";
+
+/// As PostgreSQL counts: field by field, a day that is lacking from the month of the earlier instant.
+fn age(end: i64, start: i64) -> IntervalMonthDayNano {
+    let is_back = end < start;
+    let [later, earlier] = if is_back { [start, end] } else { [end, start] }
+        .map(|ns| DateTime::from_timestamp_nanos(ns).naive_utc());
+    let of_day = |time: NaiveDateTime| {
+        i64::from(time.num_seconds_from_midnight()) * SECOND + i64::from(time.nanosecond())
+    };
+    let month = |time: NaiveDateTime| time.year() * 12 + time.month0() as i32;
+    let (mut months, mut days) = (month(later) - month(earlier), later.day() as i32 - earlier.day() as i32);
+    let mut nanos = of_day(later) - of_day(earlier);
+    if nanos < 0 {
+        (nanos, days) = (nanos + DAY, days - 1);
+    }
+    if days < 0 {
+        (days, months) = (days + i32::from(earlier.date().num_days_in_month()), months - 1);
+    }
+    let sign = if is_back { -1 } else { 1 };
+    IntervalMonthDayNano::new(months * sign, days * sign, nanos * i64::from(sign))
+}
 
 /// `date_trunc` to units longer than a year.
 pub(crate) const TRUNC_LONG: &str = "__trunc_long";
