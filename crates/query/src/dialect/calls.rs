@@ -17,6 +17,8 @@ pub struct Callable {
     pub distinct: bool,
     /// Whether IGNORE NULLS and RESPECT NULLS are heeded.
     pub nulls: bool,
+    /// Whether ORDER BY in the brackets is heeded.
+    pub order: bool,
 }
 
 /// What a function is called on.
@@ -52,6 +54,12 @@ pub(super) fn check(function: &Function, callables: &Callables<'_>) -> Result<()
         },
         CallableKind::Window if clauses.distinct => refuse("DISTINCT", "it is a function of windows"),
         CallableKind::Window if clauses.filter => refuse("FILTER", "it is a function of windows"),
+        CallableKind::Window | CallableKind::Aggregate if clauses.order && clauses.over => {
+            refuse("ORDER BY in the brackets before OVER", "the window says the order: OVER (… ORDER BY …)")
+        }
+        CallableKind::Aggregate if clauses.order && !callable.order => {
+            refuse("ORDER BY", "its value does not depend on the order of rows")
+        }
         CallableKind::Window | CallableKind::Aggregate if clauses.nulls && !callable.nulls => {
             refuse("IGNORE NULLS or RESPECT NULLS", "what it does with NULL is fixed")
         }

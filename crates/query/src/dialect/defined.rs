@@ -5,6 +5,7 @@
 //! a ^ b, a ** b                  ->  power(CAST(a AS DOUBLE), b)
 //! a // b                         ->  a / b
 //! date_trunc('century', ts)      ->  __trunc_long('century', ts)
+//! any_value(x ORDER BY y)        ->  first_value(x ORDER BY y) IGNORE NULLS
 //! to_date('08.08.2024', format)  ->  __to_date_by('08.08.2024', format)
 //! ~a                             ->  -1 - a
 //! j -> path, j ->> path          ->  json_extract(j, path), json_extract_string(j, path)
@@ -26,9 +27,9 @@ use crate::functions::{Is, TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, defined, is_
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Interval, LambdaFunction,
-    LambdaFunctionParameter, LambdaSyntax, OneOrManyWithParens, Select, SelectItem, Subscript, UnaryOperator,
-    Value, ValueWithSpan, VisitMut, VisitorMut,
+    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval, LambdaFunction,
+    LambdaFunctionParameter, LambdaSyntax, NullTreatment, OneOrManyWithParens, Select, SelectItem, Subscript,
+    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -129,6 +130,7 @@ impl Expand<'_> {
                     || of_several_parts(function).is_some()
                     || long_unit(function).is_some()
                     || by_format(function).is_some()
+                    || is_ordered_any(function)
             }
             _ => false,
         }
@@ -220,6 +222,11 @@ impl Expand<'_> {
         }
         if long_unit(function).is_some() {
             function.name = vec![Ident { value: TRUNC_LONG.to_string(), ..ident(function) }].into();
+            return Ok(None);
+        }
+        if is_ordered_any(function) {
+            function.name = vec![Ident { value: "first_value".to_string(), ..ident(function) }].into();
+            function.null_treatment = Some(NullTreatment::IgnoreNulls);
             return Ok(None);
         }
         if let Some(name) = by_format(function) {
@@ -380,6 +387,15 @@ fn unit_of_trunc(function: &mut Function) -> Option<&mut String> {
 /// The unit of a `date_trunc` that is longer than a year, which DataFusion does not know.
 fn long_unit(function: &Function) -> Option<String> {
     unit_of_trunc(&mut function.clone()).filter(|unit| is_long(unit)).cloned()
+}
+
+/// Whether a call is one of `any_value` that says which: the first in an order.
+fn is_ordered_any(function: &Function) -> bool {
+    let ordered = |clause: &FunctionArgumentClause| matches!(clause, FunctionArgumentClause::OrderBy(_));
+    simple_name(&function.name)
+        .is_some_and(|name| ["any_value", "arbitrary"].iter().any(|any| any.eq_ignore_ascii_case(name)))
+        && function.null_treatment.is_none()
+        && matches!(&function.args, FunctionArguments::List(list) if list.clauses.iter().any(ordered))
 }
 
 /// What `to_date` and `to_timestamp` with a format stand for.

@@ -4,7 +4,7 @@ use super::catalog::{PinnedCatalog, PinnedSnapshot};
 use crate::database::Database;
 use crate::dialect::{Callable, CallableKind};
 use crate::error::Result;
-use crate::facts::{heeds_distinct, heeds_nulls};
+use crate::facts::{heeds_distinct, heeds_nulls, takes_any_order};
 use crate::functions::user::FunctionSet;
 use crate::running::SessionMemory;
 use datafusion::catalog::{CatalogProviderList, TableFunctionImpl};
@@ -82,7 +82,12 @@ impl States {
     pub(crate) fn callable(&self, name: &str) -> Option<Callable> {
         let state = &self.narrow;
         if state.scalar_functions().contains_key(name) || state.higher_order_functions().contains_key(name) {
-            return Some(Callable { kind: CallableKind::Scalar, distinct: false, nulls: false });
+            return Some(Callable {
+                kind: CallableKind::Scalar,
+                distinct: false,
+                nulls: false,
+                order: false,
+            });
         }
         let nulls = heeds_nulls(name);
         if let Some(aggregate) = state.aggregate_functions().get(name) {
@@ -90,10 +95,11 @@ impl States {
             let own = self.functions.iter().any(|function| function.name().eq_ignore_ascii_case(name));
             let (distinct, nulls) =
                 (own || heeds_distinct(aggregate.name()), nulls || aggregate.supports_null_handling_clause());
-            return Some(Callable { kind: CallableKind::Aggregate, distinct, nulls });
+            let order = own || !takes_any_order(aggregate.name());
+            return Some(Callable { kind: CallableKind::Aggregate, distinct, nulls, order });
         }
         let window = state.window_functions().contains_key(name);
-        window.then_some(Callable { kind: CallableKind::Window, distinct: false, nulls })
+        window.then_some(Callable { kind: CallableKind::Window, distinct: false, nulls, order: false })
     }
 
     /// Starts a statement: `now()` is this moment.
