@@ -6,16 +6,17 @@
 use super::columns::Columns;
 use super::cursor::Result;
 use super::from_first::BY_NAME;
-use super::marker::{place as place_of, simple_name};
+use super::marker::{place as place_of, queried, simple_name};
 use super::names::Catalog;
 use super::using::Keys;
 use super::walks::has_expr;
 use super::walks::walk_mut;
-use super::{SqlError, items, repeated, using};
+use super::{SqlError, items, ordered, repeated, using};
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
     TableFactor, Value, VisitMut, VisitorMut,
 };
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Resolves what a statement's lists and joins mean by the columns of its tables.
@@ -23,7 +24,8 @@ use std::ops::ControlFlow;
 /// # Errors
 /// Those of [`using::write_joins`].
 pub(super) fn place(node: &mut impl VisitMut, catalog: &Catalog<'_>) -> Result<()> {
-    let mut listed = Listed { columns: Columns::new(catalog), keys: Vec::new(), meant: None };
+    let mut listed =
+        Listed { columns: Columns::new(catalog), keys: Vec::new(), meant: None, sampled: HashSet::new() };
     match walk_mut(node, &mut listed) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
@@ -36,6 +38,8 @@ struct Listed<'a> {
     keys: Vec<Keys>,
     /// While it puts what keys mean in the place of their names.
     meant: Option<Meant>,
+    /// The queries of SAMPLE BY, by their addresses: what they order by is a bucket, a key or an aggregate.
+    sampled: HashSet<*const Query>,
 }
 
 struct Meant {
@@ -72,6 +76,7 @@ impl Listed<'_> {
     }
 
     fn order(&mut self, query: &mut Query, keys: Keys) {
+        let is_sampled = self.sampled.contains(&std::ptr::from_ref(query));
         let SetExpr::Select(select) = query.body.as_mut() else { return };
         let Some(OrderByKind::Expressions(order)) = query.order_by.as_mut().map(|order| &mut order.kind)
         else {
@@ -80,6 +85,9 @@ impl Listed<'_> {
         let keys = using::ordered_by(select, keys);
         self.mean(order, &keys);
         order.iter_mut().for_each(|key| name_window(select, &mut key.expr));
+        if !is_sampled {
+            ordered::mean_columns(&self.columns, select, order);
+        }
     }
 }
 
@@ -175,6 +183,7 @@ impl VisitorMut for Listed<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        self.sampled.extend(queried(factor).map(std::ptr::from_ref));
         if self.meant.is_none()
             && matches!(factor, TableFactor::NestedJoin { alias: Some(_), .. })
             && let Err(error) = using::as_query(factor)

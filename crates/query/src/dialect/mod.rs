@@ -42,6 +42,7 @@ pub(crate) mod marker;
 pub(crate) mod materialized;
 mod merge;
 mod names;
+mod ordered;
 mod outside;
 pub(crate) mod pivot;
 mod prepare;

@@ -114,7 +114,7 @@ fn names_that_nobody_has_are_told() {
     missing.sort();
     assert_eq!(missing, ["B b", "a", "c"]);
     let statement =
-        session.parse("INSERT INTO t SELECT n FROM tables() JOIN z").expect("it is SQL").remove(0);
+        session.parse("INSERT INTO t SELECT n FROM tables() CROSS JOIN z").expect("it is SQL").remove(0);
     assert_eq!(session.missing_tables(&statement), ["z"]);
 }
 

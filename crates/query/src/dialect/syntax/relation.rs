@@ -18,6 +18,27 @@ impl Walk<'_> {
         let Join { relation, global, join_operator } = join;
         self.never(*global, "GLOBAL", "leave it out: there is one node")?;
         self.factor(relation)?;
+        let has_no_condition = matches!(
+            join_operator,
+            JoinOperator::Join(JoinConstraint::None)
+                | JoinOperator::Inner(JoinConstraint::None)
+                | JoinOperator::Left(JoinConstraint::None)
+                | JoinOperator::LeftOuter(JoinConstraint::None)
+                | JoinOperator::Right(JoinConstraint::None)
+                | JoinOperator::RightOuter(JoinConstraint::None)
+                | JoinOperator::FullOuter(JoinConstraint::None)
+                | JoinOperator::Semi(JoinConstraint::None)
+                | JoinOperator::LeftSemi(JoinConstraint::None)
+                | JoinOperator::RightSemi(JoinConstraint::None)
+                | JoinOperator::Anti(JoinConstraint::None)
+                | JoinOperator::LeftAnti(JoinConstraint::None)
+                | JoinOperator::RightAnti(JoinConstraint::None)
+        );
+        self.never(
+            has_no_condition,
+            "JOIN without a condition",
+            "write JOIN … ON … or USING (…); CROSS JOIN joins every row with every row",
+        )?;
         match join_operator {
             JoinOperator::Semi(constraint) => *join_operator = JoinOperator::LeftSemi(constraint.clone()),
             JoinOperator::Anti(constraint) => *join_operator = JoinOperator::LeftAnti(constraint.clone()),
@@ -179,12 +200,20 @@ impl Walk<'_> {
         self.expr(expr)
     }
 
-    /// `t FINAL` is taken for an alias by the parser.
+    /// `t FINAL` and the first word of `t POSITIONAL JOIN u` are taken for aliases by the parser.
     fn relation_alias(&mut self, alias: &mut Option<TableAlias>) -> Result<()> {
         let Some(alias) = alias else { return Ok(()) };
         let is_final = !alias.explicit
             && alias.name.quote_style.is_none()
             && alias.name.value.eq_ignore_ascii_case("FINAL");
+        let is_positional = !alias.explicit
+            && alias.name.quote_style.is_none()
+            && alias.name.value.eq_ignore_ascii_case("POSITIONAL");
+        self.never(
+            is_positional,
+            "POSITIONAL JOIN",
+            "join on row_number() OVER () of both sides; an alias is AS positional",
+        )?;
         self.never(is_final, "FINAL", "leave it out: a table with DEDUP UPSERT KEYS shows the last row of each key; an alias is AS final")?;
         self.alias(alias)
     }
