@@ -23,7 +23,9 @@ pub use error::{ModelError, Result};
 pub use materialized::MaterializedView;
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
-pub use schema::{AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};
+pub use schema::{
+    AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name, is_same_name,
+};
 pub use source::{StreamFormat, StreamSource};
 pub use time::{TimeRange, civil_from_days, days_from_civil, format_nanos};
 pub use ttl::{Ttl, TtlUnit};

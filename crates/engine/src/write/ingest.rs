@@ -14,7 +14,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, DictionaryArray, RecordBatch, UInt32Array, new_null_array};
 use arrow_schema::DataType;
 use std::sync::Arc;
-use tickstone_model::{Column, ColumnType, ModelError, RowBatch, SymbolId, TableSchema};
+use tickstone_model::{Column, ColumnType, ModelError, RowBatch, SymbolId, TableSchema, is_same_name};
 
 /// Rows of a table in stored types; symbols not seen before get ids.
 ///
@@ -38,7 +38,7 @@ pub(crate) fn to_rows(
     let given = |column: &Column| {
         let fields = rows.schema_ref().fields();
         let exact = fields.iter().position(|field| *field.name() == column.name);
-        exact.or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(&column.name)))
+        exact.or_else(|| fields.iter().position(|field| is_same_name(field.name(), &column.name)))
     };
     let mut columns = Vec::with_capacity(schema.columns().len());
     for (column, dictionary) in schema.columns().iter().zip(dictionaries) {

@@ -18,7 +18,7 @@ use crate::upkeep::saving::{remove_dropped_or_later, save_manifest_or_later};
 use crate::{EngineError, Result};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use tickstone_model::{AlterTable, SyncPolicy, TableSchema, TimeRange};
+use tickstone_model::{AlterTable, ModelError, SyncPolicy, TableSchema, TimeRange};
 
 pub(crate) fn create(core: &Core, schema: TableSchema) -> Result<()> {
     check_is_users(schema.name())?;
@@ -32,6 +32,9 @@ pub(crate) fn create_marked(core: &Core, schema: TableSchema) -> Result<u32> {
     core.tape.check()?;
     if let Some(table) = core.publisher.snapshot().table(schema.name()) {
         return Err(EngineError::TableExists { name: table.schema.name().to_string() });
+    }
+    if let Some(column) = schema.clashing_column() {
+        return Err(ModelError::DuplicateColumn { name: column.name.clone() }.into());
     }
     if let Some(view) = schema.materialized() {
         core.table(&view.base)?;

@@ -152,7 +152,7 @@ impl TableSchema {
     fn check_new_name(&self, name: &str, except: Option<usize>) -> Result<()> {
         crate::schema::check_name("column", name)?;
         let mut others = self.columns.iter().enumerate().filter(|(index, _)| Some(*index) != except);
-        match others.find(|(_, column)| column.name.eq_ignore_ascii_case(name)) {
+        match others.find(|(_, column)| crate::is_same_name(&column.name, name)) {
             Some((_, column)) => Err(ModelError::DuplicateColumn { name: column.name.clone() }),
             None => Ok(()),
         }

@@ -248,6 +248,15 @@ impl TableSchema {
         find_column(&self.columns, name)
     }
 
+    /// A column whose name differs from that of one before it by the case of letters that are not ASCII; tables that
+    /// were made with such columns keep them.
+    pub fn clashing_column(&self) -> Option<&Column> {
+        let before =
+            |index: usize, name: &str| self.columns[..index].iter().any(|c| is_same_name(&c.name, name));
+        let mut columns = self.columns.iter().enumerate();
+        columns.find(|(index, c)| !c.name.is_ascii() && before(*index, &c.name)).map(|(_, column)| column)
+    }
+
     /// Indices of the SYMBOL columns, in column order.
     pub fn symbol_columns(&self) -> impl Iterator<Item = usize> + '_ {
         self.columns.iter().enumerate().filter(|(_, c)| c.column_type == ColumnType::Symbol).map(|(i, _)| i)
@@ -258,7 +267,13 @@ fn find_column(columns: &[Column], name: &str) -> Option<usize> {
     columns
         .iter()
         .position(|c| c.name == name)
-        .or_else(|| columns.iter().position(|c| c.name.eq_ignore_ascii_case(name)))
+        .or_else(|| columns.iter().position(|c| is_same_name(&c.name, name)))
+}
+
+/// Whether two names differ at most in the case of their letters, of whatever alphabet.
+pub fn is_same_name(this: &str, that: &str) -> bool {
+    this.eq_ignore_ascii_case(that)
+        || !(this.is_ascii() && that.is_ascii()) && this.to_lowercase() == that.to_lowercase()
 }
 
 /// Collects the clauses of CREATE TABLE; [`Self::build`] checks them.

@@ -17,6 +17,7 @@ use sqlparser::ast::{
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use tickstone_model::is_same_name;
 
 /// Finds a table by its name in any case: its own spelling, and its columns'.
 pub(super) type Catalog<'a> = dyn Fn(&str) -> Option<(String, Vec<String>)> + 'a;
@@ -95,6 +96,25 @@ struct Spellings {
     declared: HashMap<String, Vec<String>>,
     /// The columns of a table or of an alias of it.
     columns: HashMap<String, Vec<String>>,
+    /// Whether the statement reads tables of `information_schema`, all of whose names are in small letters.
+    reads_standard: bool,
+}
+
+/// The schemas that a table's name may begin with.
+const SCHEMAS: [&str; 2] = ["public", STANDARD];
+
+/// The schema whose tables the SQL standard names.
+const STANDARD: &str = "information_schema";
+
+/// The schema before the name of a table, as a place in the name.
+fn schema_of(name: &ObjectName) -> Option<(usize, &'static str)> {
+    let at = name.0.len().checked_sub(2)?;
+    let ident = name.0.get(at)?.as_ident()?;
+    let known = SCHEMAS.into_iter().find(|schema| match ident.quote_style {
+        Some(_) => ident.value == *schema,
+        None => ident.value.eq_ignore_ascii_case(schema),
+    });
+    known.map(|schema| (at, schema))
 }
 
 impl Spellings {
@@ -116,11 +136,18 @@ impl Spellings {
         exact.or_else(|| found().next()).map_or(name, String::as_str)
     }
 
+    fn knows(&self, name: &str) -> bool {
+        let folded = name.to_lowercase();
+        self.names.contains_key(&folded) || self.declared.contains_key(&folded)
+    }
+
     fn fix(&self, ident: &mut Ident) {
         if ident.quote_style.is_none() {
             let spelling = self.spelling(&ident.value);
             if spelling != ident.value {
                 ident.value = spelling.to_string();
+            } else if self.reads_standard && !self.knows(&ident.value) {
+                ident.value = ident.value.to_lowercase();
             }
         }
     }
@@ -131,7 +158,7 @@ impl Spellings {
         let columns = self.columns.get(&qualifier.value.to_lowercase());
         let known = columns.and_then(|all| {
             all.iter().find(|c| **c == column.value).or_else(|| {
-                all.iter().find(|c| column.quote_style.is_none() && c.eq_ignore_ascii_case(&column.value))
+                all.iter().find(|c| column.quote_style.is_none() && is_same_name(c, &column.value))
             })
         });
         match known {
@@ -174,6 +201,7 @@ impl VisitorMut for Collect<'_, '_> {
     type Break = ();
 
     fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        self.spellings.reads_standard |= schema_of(name).is_some_and(|(_, schema)| schema == STANDARD);
         self.table(name);
         ControlFlow::Continue(())
     }
@@ -261,8 +289,18 @@ impl VisitorMut for Rewrite<'_> {
     type Break = SqlError;
 
     fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<SqlError> {
-        if let Some(sqlparser::ast::ObjectNamePart::Identifier(ident)) = name.0.last_mut() {
-            self.spellings.fix(ident);
+        let (schema, length) = (schema_of(name), name.0.len());
+        for (at, part) in name.0.iter_mut().enumerate() {
+            let sqlparser::ast::ObjectNamePart::Identifier(ident) = part else { continue };
+            match schema {
+                Some((of, schema)) if at == of => ident.value = schema.to_string(),
+                // Its tables are not the database's.
+                Some((of, STANDARD)) if at > of && ident.quote_style.is_none() => {
+                    ident.value = ident.value.to_lowercase();
+                }
+                _ if at + 1 == length => self.spellings.fix(ident),
+                _ => {}
+            }
         }
         ControlFlow::Continue(())
     }
@@ -270,7 +308,15 @@ impl VisitorMut for Rewrite<'_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         match expr {
             Expr::Identifier(ident) => self.spellings.fix(ident),
-            Expr::CompoundIdentifier(parts) => self.spellings.fix_qualified(parts),
+            Expr::CompoundIdentifier(parts) => {
+                if let [schema, _, _] = parts.as_mut_slice()
+                    && schema.quote_style.is_none()
+                    && let Some(known) = SCHEMAS.iter().find(|known| schema.value.eq_ignore_ascii_case(known))
+                {
+                    schema.value = (*known).to_string();
+                }
+                self.spellings.fix_qualified(parts);
+            }
             Expr::Function(function) => {
                 if let Err(error) = calls::check(function, self.callables) {
                     return ControlFlow::Break(error);

@@ -7,6 +7,7 @@
 
 use super::TableSnapshot;
 use std::sync::Arc;
+use tickstone_model::is_same_name;
 
 const CHUNK_TABLES: usize = 32;
 
@@ -43,7 +44,7 @@ impl Tables {
     pub(super) fn named(&self, name: &str) -> Option<&Arc<TableSnapshot>> {
         let id = match self.names.binary_search_by(|(other, _)| other.as_str().cmp(name)) {
             Ok(index) => self.names[index].1,
-            Err(_) => self.names.iter().find(|(other, _)| other.eq_ignore_ascii_case(name))?.1,
+            Err(_) => self.names.iter().find(|(other, _)| is_same_name(other, name))?.1,
         };
         self.get(id)
     }
