@@ -187,6 +187,10 @@ impl Reader {
             LogicalPlan::TableScan(_) | LogicalPlan::EmptyRelation(_) | LogicalPlan::SubqueryAlias(_) => {
                 first()
             }
+            LogicalPlan::Unnest(unnest) => {
+                let of = |at: &usize| here.scopes[0].kinds.get(*at).copied().unwrap_or(Kind::Any);
+                unnest.dependency_indices.iter().map(of).collect()
+            }
             _ => {
                 let own = plan.expressions();
                 let own = own.iter().flat_map(|expr| match expr {
