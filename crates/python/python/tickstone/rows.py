@@ -228,7 +228,8 @@ class Rows(abc.ABC):
                 aggregate; no such stretches if None.
             start, end: from this time (inclusive) to that (exclusive): text, datetime, or nanoseconds since the
                 Unix epoch. With both, `fill` reaches from one to the other.
-            tz: align stretches of a day and more to the calendar of a time zone, "America/New_York".
+            tz: align stretches to the calendar and the clocks of a time zone, "America/New_York"; `start` and `end` as
+                text without an offset are what these clocks show.
 
         Raises:
             Error: where there is no designated timestamp, or `by` is None and no table's series key is known.
@@ -236,14 +237,15 @@ class Rows(abc.ABC):
         """
         ts, keys = quoted(self._need_time()), self._keys(by, "sample(…, by=…)")
         sample = f" SAMPLE BY {stride(every)}"
-        if start is not None and end is not None and fill is not None:
-            sample += f" FROM {time_of(start)} TO {time_of(end)}"
+        if tz is not None or (start is not None and end is not None and fill is not None):
+            sample += f" FROM {time_of(start)}" if start is not None else ""
+            sample += f" TO {time_of(end)}" if end is not None else ""
         if fill is not None:
             sample += f" FILL({fill_of(fill)})"
         if tz is not None:
             sample += f" ALIGN TO CALENDAR TIME ZONE {text_of(tz)}"
         what = ended(", ".join([ts, *map(quoted, keys), *_listed(aggregates)]))
-        of, within = self._select().unordered(), self._within(start, end)
+        of, within = self._select().unordered(), self._within(start, end) if tz is None else []
         return self._make(of.with_(what=what, where=(*of.where, *within), grouped=sample))
 
     def order(self, *keys: str) -> Relation:

@@ -150,7 +150,8 @@ class Table(Rows):
             fill: what bars without rows hold: "prev", "null", "linear" or a number; no such bars if None.
             start, end: from this time (inclusive) to that (exclusive): text, datetime, or nanoseconds since the
                 Unix epoch.
-            tz: align bars of a day and more to the calendar of a time zone, "America/New_York".
+            tz: align bars to the calendar and the clocks of a time zone, "America/New_York"; `start` and `end` as text
+                without an offset are what these clocks show.
 
         Raises:
             Error: where the table has no designated timestamp.

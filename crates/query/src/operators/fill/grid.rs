@@ -79,7 +79,8 @@ impl Grid {
         let bucketing = buckets.values().first().map_or(bucketing, |first| bucketing.with_first(*first));
         let first = from.map(|from| bucketing.start(from)).or_else(|| buckets.values().first().copied());
         let last = buckets.values().last().map(|last| last.saturating_add(1));
-        let (bucket, end) = (first.unwrap_or(0), to.or(last).or(first).unwrap_or(0));
+        // Without rows and without FROM there is no first bucket.
+        let (bucket, end) = first.map_or((0, 0), |first| (first, to.or(last).unwrap_or(first)));
         let key_columns = &rows.columns()[1..1 + keys];
         let (row_keys, keys, key_count) = distinct_keys(key_columns, rows.num_rows())?;
         let count = bucketing.count(bucket, end, MAX_FILLED_ROWS / key_count.max(1));
