@@ -311,6 +311,7 @@ impl VisitorMut for Rewrite<'_> {
             Expr::CompoundIdentifier(parts) => {
                 if let [schema, _, _] = parts.as_mut_slice()
                     && schema.quote_style.is_none()
+                    && !self.spellings.knows(&schema.value)
                     && let Some(known) = SCHEMAS.iter().find(|known| schema.value.eq_ignore_ascii_case(known))
                 {
                     schema.value = (*known).to_string();
