@@ -10,6 +10,7 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, IntervalUnit, Schema, TimeUnit};
 use pyo3::BoundObject;
+use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{
@@ -257,8 +258,9 @@ fn date(py: Python<'_>, days: i64) -> PyResult<Bound<'_, PyAny>> {
     class.bind(py).call1((days + EPOCH_ORDINAL,))
 }
 
-/// A `datetime` in UTC; nanoseconds below a microsecond are cut off.
+/// A `datetime` in UTC; a `tickstone.Timestamp` where it has nanoseconds below a microsecond.
 fn datetime(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let seconds = nanos.div_euclid(NANOS_PER_SECOND);
     let micros = u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND) / 1_000).unwrap_or_default();
     let (days, second) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
@@ -266,18 +268,40 @@ fn datetime(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
     let part = |value: i64| u8::try_from(value).unwrap_or_default();
     let (year, month, day) = (i32::try_from(year).unwrap_or(1), part(month), part(day));
     let zone = PyTzInfo::utc(py)?;
-    let (hour, minute) = (part(second / 3_600), part(second / 60 % 60));
-    let made = PyDateTime::new(py, year, month, day, hour, minute, part(second % 60), micros, Some(&zone))?;
-    Ok(made.into_any())
+    let (hour, minute, second) = (part(second / 3_600), part(second / 60 % 60), part(second % 60));
+    let nanosecond = nanos.rem_euclid(1_000);
+    if nanosecond != 0 {
+        let parts = (year, month, day, hour, minute, second, micros, zone);
+        return with_nanoseconds(py, &CLASS, "Timestamp", nanosecond, parts);
+    }
+    Ok(PyDateTime::new(py, year, month, day, hour, minute, second, micros, Some(&zone))?.into_any())
 }
 
-/// A `time`; nanoseconds below a microsecond are cut off.
+/// A time of a class of `tickstone.nanoseconds`.
+fn with_nanoseconds<'py>(
+    py: Python<'py>,
+    class: &PyOnceLock<Py<PyAny>>,
+    name: &str,
+    nanosecond: i64,
+    parts: impl PyCallArgs<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let found = || py.import("tickstone.nanoseconds")?.getattr(name).map(Bound::unbind);
+    let named = PyDict::new(py);
+    named.set_item("nanosecond", nanosecond)?;
+    class.get_or_try_init(py, found)?.bind(py).call(parts, Some(&named))
+}
+
+/// A `time`; a `tickstone.Time` where it has nanoseconds below a microsecond.
 fn time(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let (second, micros) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND / 1_000);
     let part = |value: i64| u8::try_from(value).unwrap_or_default();
     let micros = u32::try_from(micros).unwrap_or_default();
-    let (hour, minute) = (part(second / 3_600), part(second / 60 % 60));
-    Ok(PyTime::new(py, hour, minute, part(second % 60), micros, None)?.into_any())
+    let (hour, minute, second) = (part(second / 3_600), part(second / 60 % 60), part(second % 60));
+    match nanos % 1_000 {
+        0 => Ok(PyTime::new(py, hour, minute, second, micros, None)?.into_any()),
+        nanosecond => with_nanoseconds(py, &CLASS, "Time", nanosecond, (hour, minute, second, micros)),
+    }
 }
 
 /// A `timedelta`, its days of 24 hours; with months, which have no length, a `tickstone.Interval`.

@@ -49,9 +49,9 @@ def theirs(market: tickstone.Database, sql: str) -> list[tuple[Any, ...]]:
 
 
 def bare(relation: tickstone.Relation) -> list[tuple[Any, ...]]:
-    """The rows without zones, as DuckDB has them."""
+    """The rows without zones and nanoseconds, as DuckDB has them."""
     return [
-        tuple(value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value for value in row)
+        tuple(datetime.datetime.combine(value, value.time()) if isinstance(value, datetime.datetime) else value for value in row)
         for row in relation.fetchall()
     ]
 

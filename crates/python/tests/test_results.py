@@ -1,7 +1,9 @@
 """Results that clients take whole: names that differ, and every type as a value of Python and of frames."""
 
+import copy
 import datetime
 import decimal
+import pickle
 import uuid
 from typing import Any
 
@@ -163,3 +165,79 @@ def test_groups_by_a_value_and_its_cast(db: tickstone.Database) -> None:
     """Both have one name inside."""
     rows = db.sql("SELECT x AS p, x::DOUBLE AS q FROM (SELECT 1 AS x) a GROUP BY x, x::DOUBLE").fetchall()
     assert rows == [(1, 1.0)]
+
+
+#: A whole number that no double holds.
+BIG = 1_234_567_890_123_456_789
+
+
+@pytest.mark.parametrize("type_", ["TINYINT", "SMALLINT", "INT", "BIGINT", "BIGINT UNSIGNED"])
+def test_whole_numbers_beside_null_stay_whole(db: tickstone.Database, type_: str) -> None:
+    number = BIG if type_.startswith("BIGINT") else 7
+    result = db.sql(f"SELECT CAST({number} AS {type_}) AS n, 1 AS m UNION ALL SELECT NULL, 2 ORDER BY m")
+    frame = result.pandas()
+    assert frame["n"].dtype.kind in "iu" and pd.api.types.is_extension_array_dtype(frame["n"].dtype)
+    assert frame["n"].tolist() == [number, pd.NA] and frame["m"].dtype == np.dtype("int64")
+    assert list(frame.columns) == ["n", "m"]
+    array = result.numpy()["n"]
+    assert isinstance(array, np.ma.MaskedArray) and array.dtype.kind in "iu"
+    assert array[0] == number and array[1] is np.ma.masked
+    assert result.df().equals(frame) and result.fetchnumpy()["n"][0] == number
+    # Without NULLs they are what they always were.
+    none = db.sql(f"SELECT CAST({number} AS {type_}) AS n")
+    assert none.pandas()["n"].dtype.name in ("int8", "int16", "int32", "int64", "uint64")
+    assert type(none.numpy()["n"]) is np.ndarray
+
+
+def test_arrays_of_whole_numbers_and_null_stay_whole(db: tickstone.Database) -> None:
+    result = db.sql(f"SELECT [{BIG}, NULL] AS l, [[{BIG}, NULL]] AS ll, [1, 2] AS whole, NULL AS nothing")
+    frame = result.pandas()
+    assert frame["l"][0] == [BIG, None] and frame["ll"][0] == [[BIG, None]]
+    assert frame["whole"][0].tolist() == [1, 2] and list(frame.columns) == ["l", "ll", "whole", "nothing"]
+    assert result.numpy()["l"][0] == [BIG, None]
+
+
+def test_a_fetched_time_finds_its_row(db: tickstone.Database) -> None:
+    db.sql("CREATE TABLE t (ts TIMESTAMP, tm TIME, n INT) TIMESTAMP(ts)")
+    db.sql("INSERT INTO t VALUES ('2024-08-08T09:30:00.123456789', '09:30:00.000000001', 1), ('1960-01-01T00:00:00.000000001', NULL, 2)")
+    row = db.sql("SELECT max(ts), max(tm) FROM t").fetchone()
+    assert row is not None
+    latest, clock = row
+    assert isinstance(latest, tickstone.Timestamp) and latest.nanosecond == 789 and latest.microsecond == 123_456
+    assert isinstance(clock, tickstone.Time) and clock.nanosecond == 1
+    assert db.sql("SELECT n FROM t WHERE ts = $1", [latest]).fetchall() == [(1,)]
+    assert db.sql("SELECT n FROM t WHERE tm = $1", [clock]).fetchall() == [(1,)]
+    first = db.sql("SELECT min(ts) FROM t").fetchall()[0][0]
+    assert str(first) == "1960-01-01 00:00:00.000000001+00:00"
+    assert db.sql("SELECT n FROM t WHERE ts = $1", [first]).fetchall() == [(2,)]
+    assert db.append("t", [(latest, clock, 3)]) == 1
+    assert db.sql("SELECT count(*) FROM t WHERE ts = $1 AND tm = $2", [latest, clock]).fetchall() == [(2,)]
+    with dbapi.connect(database=db) as connection:
+        rows = connection.execute("SELECT ts FROM t WHERE n = 1").fetchall()
+        assert connection.execute("SELECT n FROM t WHERE ts = :ts AND n < 3", {"ts": rows[0][0]}).fetchall() == [(1,)]
+    # What a datetime holds is one.
+    assert type(db.sql("SELECT TIMESTAMP '2024-08-08T09:30:00.123456'").fetchall()[0][0]) is datetime.datetime
+
+
+def test_times_with_nanoseconds_are_times() -> None:
+    plain = datetime.datetime(2024, 8, 8, 9, 30, 0, 123_456, datetime.UTC)
+    day = datetime.timedelta(days=1)
+    made = tickstone.Timestamp(2024, 8, 8, 9, 30, 0, 123_456, datetime.UTC, nanosecond=789)
+    assert made != plain and plain != made and plain < made and made > plain and made >= plain
+    assert not made == plain and hash(made) != hash(plain) and made.replace(nanosecond=0) == plain
+    assert hash(made.replace(nanosecond=0)) == hash(plain) and made.replace(year=2020).nanosecond == 789
+    assert made + day - day == made and (day + made).nanosecond == 789 and made - plain == datetime.timedelta()
+    east = made.astimezone(datetime.timezone(datetime.timedelta(hours=2)))
+    assert east == made and east.hour == 11 and east.isoformat() == "2024-08-08T11:30:00.123456789+02:00"
+    assert str(made) == "2024-08-08 09:30:00.123456789+00:00"
+    assert made.isoformat(timespec="seconds") == "2024-08-08T09:30:00+00:00"
+    assert repr(made).endswith("nanosecond=789)")
+    for other in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert other == made and type(other) is tickstone.Timestamp
+    clock = tickstone.Time(1, 2, 3, nanosecond=4)
+    assert clock > datetime.time(1, 2, 3) and str(clock) == "01:02:03.000000004" and clock.replace(hour=5).nanosecond == 4
+    assert pickle.loads(pickle.dumps(clock)) == clock and clock.isoformat("seconds") == "01:02:03"
+    with pytest.raises(ValueError, match="0 to 999"):
+        tickstone.Time(1, nanosecond=1000)
+    with pytest.raises(TypeError):
+        assert made < plain.replace(tzinfo=None)

@@ -28,6 +28,7 @@ from tickstone.database import (
     open,
 )
 from tickstone.errors import ClosedError, Error, ForkedError, SqlError, StorageError
+from tickstone.nanoseconds import Time, Timestamp
 from tickstone.relation import Relation
 from tickstone.rows import Rows
 from tickstone.scalars import Interval
@@ -51,6 +52,8 @@ __all__ = [
     "StorageError",
     "Subscription",
     "Table",
+    "Time",
+    "Timestamp",
     "Transaction",
     "__version__",
     "connect",

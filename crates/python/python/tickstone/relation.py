@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from tickstone import _tickstone
 from tickstone._tickstone import Stream
 from tickstone.chain import Select
+from tickstone.columns import array_of, frame_of
 from tickstone.errors import Error
 from tickstone.progress import query_teller
 from tickstone.rows import Rows
@@ -156,25 +157,19 @@ class Relation(Rows):
 
     def pandas(self) -> pandas.DataFrame:
         """All rows as a pandas DataFrame; a SYMBOL becomes a category, an INTERVAL a timedelta. Needs pyarrow.
-        Raises as `polars()`."""
-        frame: pandas.DataFrame = self._with_durations().to_pandas()
-        return frame
+
+        Whole numbers with NULLs are of pandas' nullable types, such as Int64. Raises as `polars()`.
+        """
+        return frame_of(self._with_durations())
 
     def numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """All rows as one array a column, each of shape (rows,). Needs pyarrow.
 
-        Timestamps are `datetime64[ns]`, intervals `timedelta64[ns]`, text and symbols objects; integers with NULLs
-        are doubles with NaN. Raises as `polars()`.
+        Timestamps are `datetime64[ns]` in UTC, intervals `timedelta64[ns]`, text and symbols objects; whole numbers
+        with NULLs are masked arrays. Raises as `polars()`.
         """
-        import pyarrow
-
-        arrays: dict[str, Any] = {}
         table = self._with_durations()
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if pyarrow.types.is_dictionary(column.type):
-                column = column.cast(column.type.value_type)
-            arrays[name] = column.to_numpy()
-        return arrays
+        return {name: array_of(column) for name, column in zip(table.column_names, table.columns, strict=True)}
 
     def batches(self, rows: int | None = None) -> Iterator[pyarrow.RecordBatch]:
         """The rows as pyarrow RecordBatches: as the query makes them, or of `rows` rows each but the last.
@@ -222,10 +217,11 @@ class Relation(Rows):
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that `fetchone()` and `fetchmany()` have left, as tuples.
 
-        NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC, a TIME a time, an INTERVAL a timedelta
-        (nanoseconds below a microsecond are cut off), a DECIMAL a Decimal, a list a list, a MAP a dict. An INTERVAL
-        with months, which have no length, is a `tickstone.Interval`; a MAP whose keys are lists or structs is a list
-        of pairs; 16 bytes of a fixed length are a UUID. Raises as `arrow()`.
+        NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC, a TIME a time, an INTERVAL a timedelta (nanoseconds
+        below a microsecond are cut off), a DECIMAL a Decimal, a list a list, a MAP a dict. A TIMESTAMP or TIME with
+        nanoseconds below a microsecond is a `tickstone.Timestamp` or `tickstone.Time`: a datetime or time that has
+        them. An INTERVAL with months, which have no length, is a `tickstone.Interval`; a MAP whose keys are lists or
+        structs is a list of pairs; 16 bytes of a fixed length are a UUID. Raises as `arrow()`.
         """
         rows = self._fetch(_ALL_ROWS)
         # Whoever asks for all rows once more has the query run once more.

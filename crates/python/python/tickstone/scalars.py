@@ -94,7 +94,7 @@ def _of_datetime(value: datetime.datetime) -> Any:
         return plain(value.asm8)  # type: ignore[attr-defined]
     days = value.toordinal() - _EPOCH_ORDINAL
     seconds = (days * 24 + value.hour) * 3_600 + value.minute * 60 + value.second
-    nanos = seconds * 10**9 + value.microsecond * 1_000
+    nanos = seconds * 10**9 + value.microsecond * 1_000 + getattr(value, "nanosecond", 0)
     offset = value.utcoffset()
     return _instant(nanos if offset is None else nanos - _nanos_of(offset), value)
 
@@ -115,7 +115,7 @@ def _of_time(value: datetime.time) -> TimeOfDay:
     if value.tzinfo is not None:
         raise Error(f"the time of day {value} has a zone", hint="take it off: value.replace(tzinfo=None)")
     seconds = value.hour * 3_600 + value.minute * 60 + value.second
-    return TimeOfDay(seconds * 10**9 + value.microsecond * 1_000)
+    return TimeOfDay(seconds * 10**9 + value.microsecond * 1_000 + getattr(value, "nanosecond", 0))
 
 
 def _of_decimal(value: decimal.Decimal) -> decimal.Decimal:
