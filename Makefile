@@ -90,7 +90,7 @@ test-planted: ## bugs planted in the engine, which the simulator must find
 simulate: ## the simulator for an hour, in release; ARGS="--seeds 1.. --minutes 600" for longer
 	$(CARGO) run --locked --release -p tickstone-sim -- $(or $(ARGS),--seeds 1.. --minutes 60)
 
-soak: build python-dev ## long forms of tests: SEEDS=20000 of the simulator, SECONDS=300 of readers, STATEMENTS=100000 against DuckDB
+soak: build python-dev ## long forms of tests: SEEDS=20000 of the simulator, SECONDS=300 of readers, STATEMENTS=100000 against DuckDB and blindfolded
 	@CARGO="$(CARGO)" sh scripts/soak.sh simulator $(or $(SEEDS),20000)
 	@CARGO="$(CARGO)" sh scripts/soak.sh readers $(or $(SECONDS),300)
 	@CARGO="$(CARGO)" sh scripts/soak.sh followers $(or $(FOLLOWERS),1000)

@@ -3,8 +3,9 @@
 #
 # simulator: so many seeds, from where it ended the last time; readers: so many seconds of processes that read beside
 # one that writes; followers: so many seeds of those who follow a table, a tenth of them of subscriptions; views: so many
-# of materialized views, a twentieth of them in SQL; statements: so many random ones against DuckDB (after
-# `make python-dev`), with a new seed each time; the last one is in build/soak/statement, should it end the process.
+# of materialized views, a twentieth of them in SQL; statements: so many random ones against DuckDB, and as many whose
+# answers inference may not change (after `make python-dev`), with new seeds each time; the last one is in
+# build/soak/statement, should it end the process.
 #
 # What was run is remembered in build/soak, which is in no repository: it begins elsewhere on each machine. A seed
 # that failed is where the next run begins.
@@ -56,7 +57,8 @@ views() {
 
 statements() {
 	mkdir -p "$state"
-	TICKSTONE_LAST="$PWD/$state/statement" TICKSTONE_STATEMENTS=$1 "${VENV:-.venv}/bin/python" -m pytest -s tests/oracle/test_statements.py
+	TICKSTONE_LAST="$PWD/$state/statement" TICKSTONE_STATEMENTS=$1 "${VENV:-.venv}/bin/python" -m pytest -s \
+		tests/oracle/test_statements.py tests/oracle/test_inference.py
 }
 
 case "${1:-}" in
