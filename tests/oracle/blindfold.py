@@ -179,7 +179,7 @@ class World:
         try:
             return database.sql(sql).arrow()
         except tickstone.Error as error:
-            if error.kind == "internal" or "defect" in str(error):
+            if error.kind == "report":
                 raise
             message = str(error).splitlines()[0][:60]
             self.refused[message] = self.refused.get(message, 0) + 1

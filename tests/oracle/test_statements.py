@@ -1,5 +1,5 @@
-"""Random statements against DuckDB: every one cold, through a kept plan, with other literals and with parameters, in the
-states that rows can be in, each of which every run has.
+"""Random statements against DuckDB: every one cold, through a kept plan, with other literals, with parameters and with a
+rule or setting switched, in the states that rows can be in, each of which every run has.
 
 `TICKSTONE_STATEMENTS` says how many (the default takes about a minute in the dev profile), `TICKSTONE_SEED` from
 which seed; without it each run has new ones (CI draws from the hash of the commit), and what fails prints its own. A
@@ -15,15 +15,17 @@ from itertools import islice
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 import tickstone
 from tickstone.testing import STATES, asking
 from tickstone.testing.comparing import Mismatch, assert_same
 
+from blindfold import SWITCHES, setting
 from pieces import TABLES, Statement, table
 from statements import statements
 
-COUNT = int(os.environ.get("TICKSTONE_STATEMENTS", "800"))
+COUNT = int(os.environ.get("TICKSTONE_STATEMENTS", "640"))
 SEED = int(os.environ.get("TICKSTONE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 LAST = os.environ.get("TICKSTONE_LAST")
 # Statements about the same tables, and the states they are asked in: one after the other, so that a run has them all.
@@ -55,12 +57,18 @@ class Asked:
         self.failures: list[str] = []
 
 
-def answers(database: tickstone.Database, statement: Statement, other: Statement):
-    """The ways to ask: first, again, about other values, and with parameters; each with whose answer it must be."""
+def answers(database: tickstone.Database, statement: Statement, other: Statement, switch: tuple[str, str]):
+    """The ways to ask: first, again, about other values, with parameters, and switched; each with whose answer it must be."""
+
+    def switched() -> pa.Table:
+        with setting(database, *switch):
+            return database.sql(statement.tick()).arrow()
+
     yield "cold", statement, lambda: database.sql(statement.tick()).arrow()
     yield "again", statement, lambda: database.sql(statement.tick()).arrow()
     yield "other literals", other, lambda: database.sql(other.tick()).arrow()
     yield "parameters", statement, lambda: database.sql(*statement.with_parameters()).arrow()
+    yield " = ".join(switch), statement, switched
 
 
 def ask(statement: Statement, rng: random.Random, questions, asked: Asked) -> None:
@@ -81,7 +89,7 @@ def ask(statement: Statement, rng: random.Random, questions, asked: Asked) -> No
             continue
         theirs[each] = answer
     for state, database in questions.states.items():
-        for way, of, run in answers(database, statement, other):
+        for way, of, run in answers(database, statement, other, rng.choice(list(SWITCHES.items()))):
             if of not in theirs:
                 continue
             try:
