@@ -177,4 +177,5 @@ def test_times_of_every_kind(market: tickstone.Database) -> None:
     assert relation.df()["ts"].astype("int64").tolist() == [AT]
     assert relation.pl()["ts"].to_physical().to_list() == [AT]
     assert relation.fetchnumpy()["ts"][0] == np.datetime64(AT, "ns")
-    assert relation.fetchone() == (datetime.datetime(2024, 8, 8, 9, 30, tzinfo=datetime.UTC), "A", 1.5, 1)
+    found = tickstone.Timestamp(2024, 8, 8, 9, 30, tzinfo=datetime.UTC, nanosecond=AT % 1_000)
+    assert relation.fetchone() == (found, "A", 1.5, 1)

@@ -331,13 +331,17 @@ def test_pandas(engine: sa.Engine, trades: sa.Table) -> None:
         frame.set_index("n").to_sql("indexed", engine)
 
 
-def test_nanoseconds_are_a_step_away(engine: sa.Engine) -> None:
-    """What comes as Python's datetimes has microseconds; the database underneath has the rest."""
+def test_nanoseconds_stay(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         connection.execute(sa.text("CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts)"))
         connection.execute(sa.text("INSERT INTO t VALUES (:ts)"), {"ts": "2024-08-08T09:30:00.000001234"})
         connection.commit()
-        assert connection.execute(sa.text("SELECT ts FROM t")).scalar() == START + datetime.timedelta(microseconds=1)
+        found = connection.execute(sa.text("SELECT ts FROM t")).scalar()
+        assert isinstance(found, tickstone.Timestamp) and found.nanosecond == 234
+        assert found.replace(nanosecond=0) == START + datetime.timedelta(microseconds=1)
+        table = sa.Table("t", sa.MetaData(), autoload_with=connection)
+        for of_found in (sa.text("SELECT ts FROM t WHERE ts = :ts").bindparams(ts=found), sa.select(table).where(table.c.ts == found)):
+            assert connection.execute(of_found).fetchall() == [(found,)]
         database = connection.connection.driver_connection.database  # type: ignore[union-attr]
         assert database.sql("SELECT ts FROM t").df()["ts"].dt.nanosecond.tolist() == [234]
 

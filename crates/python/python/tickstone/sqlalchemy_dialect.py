@@ -18,8 +18,7 @@ says of these. If no designated timestamp is named, it is the column of times ca
 one that is not nullable; with "" there is none. There are no keys, no constraints and no indexes: CREATE TABLE leaves
 them out, and reflection finds none.
 
-Values are those of `Relation.fetchall()`: datetimes, which hold microseconds. `Relation.pandas()` and the others have
-the nanoseconds.
+Values are those of `Relation.fetchall()`: datetimes, with nanoseconds where there are some.
 """
 
 from __future__ import annotations
