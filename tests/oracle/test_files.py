@@ -487,3 +487,37 @@ def test_damaged_arrow_is_an_error(made: random.Random, tmp_path: Path) -> None:
                 db.sql(f"SELECT count(*), sum(n), max(note) FROM '{tmp_path}/d.arrow' WHERE id > 5").fetchall()
             except tickstone.Error as error:
                 assert "defect" not in str(error), f"TICKSTONE_SEED={SEED} {error}"
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_buffers_that_claim_too_much_are_an_error(made: random.Random, tmp_path: Path, compression: str) -> None:
+    """Arrow's reader makes room for what a compressed buffer claims to hold, and ends the process where there is none."""
+    numbers = pa.array([made.randrange(100) for _ in range(5_000)], pa.int64())
+    pa.feather.write_feather(pa.table({"n": numbers}), tmp_path / "t.arrow", compression=compression)
+    whole = (tmp_path / "t.arrow").read_bytes()
+    claim = (40_000).to_bytes(8, "little")
+    assert claim in whole
+    with opened(tmp_path) as db:
+        query = f"SELECT count(*), sum(n) FROM '{tmp_path}/d.arrow'"
+        (tmp_path / "d.arrow").write_bytes(whole)
+        assert db.sql(query).fetchall() == [(5_000, sum(numbers.to_pylist()))]
+        (tmp_path / "d.arrow").write_bytes(whole.replace(claim, (1 << made.randrange(45, 62)).to_bytes(8, "little")))
+        with pytest.raises(tickstone.Error, match="claims to hold"):
+            db.sql(query).fetchall()
+        with pytest.raises(tickstone.Error, match="claims to hold"):
+            db.import_file(tmp_path / "d.arrow", "d", progress=False)
+
+
+def test_damaged_parquet_is_no_import(made: random.Random, tmp_path: Path) -> None:
+    pa.parquet.write_table(rows(made, 200), tmp_path / "t.parquet")
+    whole = (tmp_path / "t.parquet").read_bytes()
+    with opened(tmp_path) as db:
+        for number in range(60):
+            damaged = bytearray(whole)
+            for _ in range(made.randrange(1, 8)):
+                damaged[made.randrange(len(damaged))] = made.randrange(256)
+            (tmp_path / "d.parquet").write_bytes(damaged)
+            try:
+                db.import_file(tmp_path / "d.parquet", f"d{number}", progress=False)
+            except tickstone.Error as error:
+                assert "defect" not in str(error), f"TICKSTONE_SEED={SEED} {error}"

@@ -1,6 +1,7 @@
 //! Parquet and Arrow IPC files into a load: batches decoded on a thread of their own, cast to the
 //! table's types.
 
+use super::claims::check_file;
 use super::shape::{FileField, FileFields, Role, Shape};
 use super::source::RawFile;
 use super::{FileFormat, FileImport, ImportError, Loaded, Result, append};
@@ -13,7 +14,6 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use parquet::errors::ParquetError;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -174,14 +174,17 @@ pub(crate) struct KnownColumns {
 /// Opens the file's batches. An Arrow file that is no IPC file is read as an IPC stream.
 fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batches)> {
     let mut file = RawFile::open(path)?.into_file();
-    if format == FileFormat::Parquet {
-        let failed = |error: ParquetError| undecodable(path, format, &error);
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
-        let schema = std::sync::Arc::clone(builder.schema());
-        let reader = builder.with_batch_size(rows).build().map_err(failed)?;
-        return Ok((schema, Box::new(reader)));
-    }
     let failed = |error: ArrowError| undecodable(path, format, &error);
+    if format == FileFormat::Parquet {
+        let opened = caught(|| {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+            let schema = std::sync::Arc::clone(builder.schema());
+            Ok((schema, builder.with_batch_size(rows).build()?))
+        });
+        let (schema, reader) = opened.map_err(failed)?;
+        return Ok((schema, Box::new(Caught(reader))));
+    }
+    check_file(&mut file).map_err(failed)?;
     if is_ipc_file(&mut file, path)? {
         let reader = caught(|| FileReader::try_new_buffered(file, None)).map_err(failed)?;
         return Ok((reader.schema(), Box::new(Caught(reader))));
@@ -191,11 +194,11 @@ fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batc
     Ok((reader.schema(), Box::new(Caught(reader))))
 }
 
-/// What a reader of Arrow's gives; it checks less than it relies on, so that damaged bytes make it panic.
+/// What a reader of Arrow's or Parquet's gives; it checks less than it relies on, so that damaged bytes make it panic.
 fn caught<T>(
     read: impl FnOnce() -> std::result::Result<T, ArrowError>,
 ) -> std::result::Result<T, ArrowError> {
-    let damaged = |_| Err(ArrowError::IpcError("its types or lengths are none".to_string()));
+    let damaged = |_| Err(ArrowError::ParseError("its types or lengths are none".to_string()));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(damaged)
 }
 

@@ -13,6 +13,7 @@
 
 mod ahead;
 mod bad_rows;
+pub mod claims;
 mod columnar;
 mod encoding;
 mod error;

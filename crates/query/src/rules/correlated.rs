@@ -5,8 +5,9 @@
 //! table inside and outside (`SELECT s IN (SELECT s FROM t) FROM t`) is compared with itself. The rule gives such a column
 //! a name of its own below the condition that reads it.
 //!
-//! Conditions also go up past windows, whose rows are then those of all outer rows together, and past constants beside an
-//! aggregate in LATERAL, which are then NULL where no row is found. Both are refused, and so is HAVING there.
+//! Conditions also go up past windows, whose rows are then those of all outer rows together, past ROLLUP, CUBE and
+//! GROUPING SETS, whose row of no key is then lost, and past constants beside an aggregate in LATERAL, which are then NULL
+//! where no row is found. All are refused, and so is HAVING there.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -35,6 +36,14 @@ impl AnalyzerRule for Correlated {
                     return plan_err!(
                         "a window in a sub-query that reads columns of the query around it, for each row anew, is not \
                          supported"
+                    );
+                }
+                LogicalPlan::Aggregate(Aggregate { input, group_expr, .. })
+                    if matches!(group_expr[..], [Expr::GroupingSet(_)]) && reads_outer(input)? =>
+                {
+                    return plan_err!(
+                        "ROLLUP, CUBE and GROUPING SETS in a sub-query that reads columns of the query around it, for \
+                         each row anew, are not supported"
                     );
                 }
                 LogicalPlan::Subquery(lateral) => check_lateral(&lateral.subquery)?,
