@@ -19,6 +19,7 @@ use tickstone_query::append::{AppendRequest, append};
 use tickstone_query::arrow::array::{RecordBatch, RecordBatchOptions};
 use tickstone_query::arrow::datatypes::{Field, Schema, SchemaRef};
 use tickstone_query::arrow::error::ArrowError;
+use tickstone_query::import::claims::check_message;
 use tickstone_query::{Database, Frame, QueryError, SqlState};
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
@@ -50,7 +51,11 @@ impl Incoming {
             let holds = !message.data_header.is_empty();
             async move { holds }
         });
-        let mut messages = FlightDataDecoder::new(messages.map_err(FlightError::from));
+        let checked = messages.map_err(FlightError::from).and_then(|message| {
+            let kept = check_message(&message.data_header, &message.data_body);
+            std::future::ready(kept.map(|()| message).map_err(FlightError::from))
+        });
+        let mut messages = FlightDataDecoder::new(checked);
         let Some(first) = messages.next().await else { return Ok(None) };
         match first.map_err(unreadable)?.payload {
             DecodedPayload::Schema(schema) => Ok(Some(Self { schema, messages, charge })),

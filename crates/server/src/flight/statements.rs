@@ -12,12 +12,14 @@ use arrow_flight::sql::{ProstMessageExt, TicketStatementQuery};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, Ticket};
 use bytes::Bytes;
 use prost::Message;
+use std::io::Cursor;
 use std::sync::Arc;
 use tickstone_client::protocol::{Head, StatementTicket};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{Schema, SchemaRef};
 use tickstone_query::arrow::ipc::reader::StreamReader;
 use tickstone_query::dialect::{self, Statement};
+use tickstone_query::import::claims::check_file;
 use tickstone_query::{Description, ParameterValue, Parameters, QueryError};
 use tonic::Status;
 
@@ -100,6 +102,7 @@ fn batches_of(bytes: &Bytes) -> Result<Vec<RecordBatch>, Status> {
     let unread = |error: tickstone_query::arrow::error::ArrowError| {
         wrong(format!("the parameters are no Arrow stream: {error}"))
     };
+    check_file(&mut Cursor::new(bytes)).map_err(unread)?;
     let reader = StreamReader::try_new(bytes.as_ref(), None).map_err(unread)?;
     reader.collect::<Result<_, _>>().map_err(unread)
 }

@@ -1,6 +1,7 @@
 //! Arrow Flight SQL, asked by Arrow's own client and by ours.
 
 use super::{PATIENCE, Served};
+use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use arrow_flight::sql::{
@@ -21,6 +22,8 @@ use tickstone_query::arrow::array::{
 };
 use tickstone_query::arrow::compute::concat_batches;
 use tickstone_query::arrow::datatypes::{DataType, Int32Type, Int64Type, Schema, UInt32Type};
+use tickstone_query::arrow::ipc::CompressionType;
+use tickstone_query::arrow::ipc::writer::IpcWriteOptions;
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
@@ -822,6 +825,17 @@ fn bytes_that_are_no_requests() {
             refused += usize::from(client.do_put(stream::iter(broken)).await.is_err());
         }
         assert!(refused > 50, "{refused}");
+        // A compressed buffer that claims more bytes than there is memory.
+        let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD));
+        let packed = FlightDataEncoderBuilder::new()
+            .with_options(options.expect("options"))
+            .with_flight_descriptor(Some(FlightDescriptor::new_path(vec!["packed".to_string()])))
+            .build(stream::iter([Ok(trades(5_000, 0))]));
+        let mut packed: Vec<FlightData> = packed.try_collect().await.expect("messages");
+        let body = &mut packed.last_mut().expect("rows").data_body;
+        *body = [&(1_i64 << 55).to_le_bytes()[..], &body[8..]].concat().into();
+        let error = client.do_put(stream::iter(packed)).await.expect_err("no room");
+        assert!(error.message().contains("claims to hold"), "{error}");
         client.do_put(stream::iter(Vec::<FlightData>::new())).await.expect_err("nothing came");
         client.do_put(stream::iter(good[1..].to_vec())).await.expect_err("no descriptor");
         client.do_exchange(stream::iter(good)).await.expect_err("there is no exchange");
