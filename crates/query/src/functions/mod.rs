@@ -30,6 +30,7 @@ pub(crate) mod growth;
 pub(crate) mod indicators;
 mod instant;
 mod ksum;
+pub(crate) mod maybe;
 mod median;
 mod moments;
 mod named_cast;

@@ -77,6 +77,7 @@ use crate::rules::floats::OneNanOneZero;
 use crate::rules::meanings::Meanings;
 use crate::rules::membership::Membership;
 use crate::rules::multiset::Multisets;
+use crate::rules::no_row::NoRow;
 use crate::rules::null_keys::NullKeys;
 use crate::rules::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
@@ -139,6 +140,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(Clocks),
+        Arc::new(NoRow),
         Arc::new(Approximate),
         Arc::new(Meanings),
         Arc::new(Multisets),

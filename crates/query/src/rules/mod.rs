@@ -15,6 +15,7 @@ pub(crate) mod literals;
 pub(crate) mod meanings;
 pub(crate) mod membership;
 pub(crate) mod multiset;
+pub(crate) mod no_row;
 pub(crate) mod null_keys;
 pub(crate) mod patterns;
 pub(crate) mod slices;

@@ -15,6 +15,8 @@
 mod counted;
 mod one_row;
 
+pub(super) use one_row::gives_one_row;
+
 use crate::named::{change_named, has};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};

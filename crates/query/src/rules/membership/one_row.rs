@@ -76,6 +76,11 @@ impl Rows {
     }
 }
 
+/// Whether a plan gives one row, whatever it reads.
+pub(crate) fn gives_one_row(plan: &LogicalPlan) -> bool {
+    matches!(Rows::of(plan), Rows::One)
+}
+
 /// A sub-query without its OFFSET, and how many rows that passes over; `None` where it has none.
 fn skipped(subquery: &Subquery) -> Result<Option<(Subquery, i64)>> {
     let LogicalPlan::Limit(limit) = subquery.subquery.as_ref() else { return Ok(None) };
