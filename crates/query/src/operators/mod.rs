@@ -72,6 +72,7 @@ use crate::rules::approximate::Approximate;
 use crate::rules::bounds::WideFrames;
 use crate::rules::clocks::Clocks;
 use crate::rules::correlated::Correlated;
+use crate::rules::correlated_keys::CorrelatedKeys;
 use crate::rules::disjoint::DisjointLists;
 use crate::rules::floats::OneNanOneZero;
 use crate::rules::meanings::Meanings;
@@ -153,6 +154,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
     analysis.push(Arc::new(DisjointLists));
     analysis.push(Arc::new(OneNanOneZero));
+    analysis.push(Arc::new(CorrelatedKeys));
     analysis.push(Arc::new(WindowKeys));
     let builder = builder
         .with_analyzer_rules(analysis)

@@ -3,18 +3,18 @@
 //! DataFusion 55.2 makes a join of one: its conditions on outer columns go up into the join's, and its columns come to
 //! stand under one alias. Two columns of one name, of two tables of the sub-query, are then one, and a column of the same
 //! table inside and outside (`SELECT s IN (SELECT s FROM t) FROM t`) is compared with itself. The rule gives such a column
-//! a name of its own below the condition that reads it.
+//! a name of its own below the condition that reads it. An alias around such a condition knows nothing of the columns that
+//! come through it then: the rule makes a list of columns of it.
 //!
-//! Conditions also go up past windows, whose rows are then those of all outer rows together, past ROLLUP, CUBE and
-//! GROUPING SETS, whose row of no key is then lost, and past constants beside an aggregate in LATERAL, which are then NULL
-//! where no row is found. All are refused, and so is HAVING there.
+//! Conditions also go up past windows, whose rows are then those of all outer rows together, past HAVING, and past ROLLUP,
+//! CUBE and GROUPING SETS, whose row of no key is then lost. All are refused.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan, LogicalPlanBuilder, SubqueryAlias};
 use datafusion::optimizer::AnalyzerRule;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,12 +46,21 @@ impl AnalyzerRule for Correlated {
                          each row anew, are not supported"
                     );
                 }
-                LogicalPlan::Subquery(lateral) => check_lateral(&lateral.subquery)?,
+                LogicalPlan::Subquery(of) => check_having(&of.subquery)?,
                 _ => {}
             }
             match plan {
                 LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
                     told_apart(filter, &mut names)
+                }
+                LogicalPlan::SubqueryAlias(alias) if reads_outer(&alias.input)? && is_alone(&alias)? => {
+                    let column = |column: Column| {
+                        let name = column.name.clone();
+                        Expr::Column(column).alias_qualified(Some(alias.alias.clone()), name)
+                    };
+                    let columns: Vec<Expr> = alias.input.schema().columns().into_iter().map(column).collect();
+                    let plan = LogicalPlanBuilder::from(Arc::unwrap_or_clone(alias.input));
+                    Ok(Transformed::yes(plan.project(columns)?.build()?))
                 }
                 other => Ok(Transformed::no(other)),
             }
@@ -61,7 +70,7 @@ impl AnalyzerRule for Correlated {
 }
 
 /// Whether a condition of a plan reads columns of the query around it; those of its own sub-queries do not count.
-fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
+pub(super) fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply(|plan| {
         if matches!(plan, LogicalPlan::Subquery(_)) {
@@ -73,29 +82,34 @@ fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Refuses what is wrong where no row is found: above an aggregate without groups, a HAVING and constants.
-fn check_lateral(plan: &LogicalPlan) -> Result<()> {
-    let (mut above, mut is_filtered, mut has_constants) = (plan, false, false);
+/// Whether no table below an alias has its name.
+fn is_alone(alias: &SubqueryAlias) -> Result<bool> {
+    let mut alone = true;
+    alias.input.as_ref().apply(|plan| {
+        alone &= plan.schema().iter().all(|(table, _)| table != Some(&alias.alias));
+        Ok(if alone { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(alone)
+}
+
+/// Refuses HAVING above an aggregate without groups, which is wrong where no row is found.
+fn check_having(plan: &LogicalPlan) -> Result<()> {
+    let (mut above, mut is_filtered) = (plan, false);
     loop {
         above = match above {
             LogicalPlan::SubqueryAlias(alias) => &alias.input,
             LogicalPlan::Sort(sort) => &sort.input,
+            LogicalPlan::Projection(projection) => &projection.input,
             LogicalPlan::Filter(filter) => {
                 is_filtered = true;
                 &filter.input
             }
-            LogicalPlan::Projection(projection) => {
-                has_constants |= projection.expr.iter().any(|expr| expr.column_refs().is_empty());
-                &projection.input
-            }
-            LogicalPlan::Aggregate(Aggregate { input, group_expr, .. }) if group_expr.is_empty() => {
-                if !(is_filtered || has_constants) || !reads_outer(input)? {
-                    return Ok(());
-                }
-                let what = if is_filtered { "HAVING" } else { "a constant beside an aggregate" };
+            LogicalPlan::Aggregate(Aggregate { input, group_expr, .. })
+                if is_filtered && group_expr.is_empty() && reads_outer(input)? =>
+            {
                 return plan_err!(
-                    "{what} in a LATERAL sub-query without GROUP BY that reads columns of the query around it is not \
-                     supported: write it outside of the sub-query"
+                    "HAVING in a sub-query without GROUP BY that reads columns of the query around it is not supported: \
+                     write it outside of the sub-query"
                 );
             }
             _ => return Ok(()),

@@ -6,6 +6,7 @@ pub(crate) mod approximate;
 pub(crate) mod bounds;
 pub(crate) mod clocks;
 pub(crate) mod correlated;
+pub(crate) mod correlated_keys;
 pub(crate) mod dates;
 pub(crate) mod disjoint;
 pub(crate) mod floats;

@@ -92,7 +92,10 @@ fn as_in(expr: Expr) -> Result<Transformed<Expr>> {
 /// EXISTS and IN in the list of a SELECT.
 fn listed(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
-    change_named(plan, |expr| expr.transform_down(|expr| counted::counted(expr, &schema)))
+    change_named(plan, |expr| {
+        let one = expr.transform_down(one_row::asked)?;
+        one.transform_data(|expr| expr.transform_down(|expr| counted::counted(expr, &schema)))
+    })
 }
 
 /// EXISTS and IN in aggregates and their keys, in windows and in ORDER BY: as columns of a list below, where DataFusion
