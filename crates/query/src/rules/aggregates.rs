@@ -1,7 +1,8 @@
 //! Aggregates that DataFusion 55.2 computes wrongly as they are written.
 //!
 //! - `last_value(x ORDER BY id, y, id)`: a key of an order that came before says nothing. It is dropped from the order
-//!   but not from what rows are compared by, and a panic follows.
+//!   but not from what rows are compared by, and a panic follows. So it is with `SELECT DISTINCT ON (sym) … ORDER BY sym,
+//!   ts, sym`, which becomes an aggregate.
 //! - `bit_xor(DISTINCT x)` by group takes every value: it is refused.
 
 use crate::named::change_named;
@@ -9,7 +10,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::plan_err;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr};
 use datafusion::optimizer::AnalyzerRule;
 
 /// See the file's header.
@@ -26,6 +27,12 @@ impl AnalyzerRule for RightAggregates {
             LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Extension(_) => {
                 change_named(plan, |expr| expr.transform_up(read))
             }
+            LogicalPlan::Distinct(Distinct::On(mut on)) => {
+                let keys = on.on_expr.len();
+                let changed = on.sort_expr.as_mut().is_some_and(|order| once(order, keys));
+                let plan = LogicalPlan::Distinct(Distinct::On(on));
+                Ok(Transformed::new_transformed(plan, changed))
+            }
             other => Ok(Transformed::no(other)),
         })?;
         Ok(changed.data)
@@ -38,22 +45,21 @@ fn read(mut expr: Expr) -> Result<Transformed<Expr>> {
             if call.params.distinct && call.func.name() == "bit_xor" {
                 return plan_err!("bit_xor(DISTINCT …) is not supported outside of windows");
             }
-            once(&mut call.params.order_by)
+            once(&mut call.params.order_by, 0)
         }
-        Expr::WindowFunction(call) => once(&mut call.params.order_by),
+        Expr::WindowFunction(call) => once(&mut call.params.order_by, 0),
         _ => false,
     };
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
-fn once(keys: &mut Vec<SortExpr>) -> bool {
+/// An order without the keys after the first so many that came before.
+fn once(keys: &mut Vec<SortExpr>, from: usize) -> bool {
     let before = keys.len();
-    let mut kept: Vec<SortExpr> = Vec::with_capacity(before);
-    for key in std::mem::take(keys) {
-        if kept.iter().all(|other| other.expr != key.expr) {
-            kept.push(key);
+    for key in keys.split_off(from.min(before)) {
+        if keys.iter().all(|other| other.expr != key.expr) {
+            keys.push(key);
         }
     }
-    *keys = kept;
     keys.len() != before
 }
