@@ -3,6 +3,9 @@
 //! DataFusion 55.2 makes one list of them, and FALSE (or TRUE) where nothing is left in it, also where `x` is NULL and
 //! neither list says anything: rows without a value came through `x NOT IN (1, 2) OR x NOT IN (3, 4)`. Here they are
 //! made one first, and a list with nothing in it heeds the NULL.
+//!
+//! A NULL in a list is a value of it there, which `x IN (1, NULL) AND NOT x IN (2, NULL)` takes away: so it stands beside
+//! the list, `x IN (1) OR NULL`, where it is not as good as false.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -10,7 +13,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Filter, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 use std::collections::HashSet;
@@ -27,13 +30,15 @@ impl AnalyzerRule for DisjointLists {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|node| {
             let names = NamePreserver::new(&node);
+            let is_condition = matches!(node, LogicalPlan::Filter(_));
             let changed = node.map_expressions(|expr| {
-                if !expr.exists(|expr| Ok(two_lists(expr).is_some()))? {
+                if !expr.exists(|expr| Ok(two_lists(expr).is_some() || has_null(expr)))? {
                     return Ok(Transformed::no(expr));
                 }
                 let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| Ok(as_one(expr)))?;
-                Ok(if changed.transformed { changed.update_data(|expr| name.restore(expr)) } else { changed })
+                let expr = if is_condition { without_nulls(expr) } else { expr };
+                let changed = expr.transform_up(|expr| Ok(as_one(null_beside(expr))))?;
+                Ok(Transformed::yes(name.restore(changed.data)))
             })?;
             if !changed.transformed {
                 return Ok(changed);
@@ -47,6 +52,45 @@ impl AnalyzerRule for DisjointLists {
             Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)))
         })?;
         Ok(changed.data)
+    }
+}
+
+fn has_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::InList(list) if list.list.iter().any(is_null))
+}
+
+fn is_null(item: &Expr) -> bool {
+    match item {
+        Expr::Cast(Cast { expr, .. }) => is_null(expr),
+        Expr::Literal(value, _) => value.is_null(),
+        _ => false,
+    }
+}
+
+/// A condition whose lists, joined by AND, have no NULL: for such rows a list is no more than false.
+fn without_nulls(predicate: Expr) -> Expr {
+    let each = split_conjunction_owned(predicate).into_iter().map(|condition| match condition {
+        Expr::InList(InList { expr, mut list, negated: false }) if list.iter().any(is_null) => {
+            list.retain(|item| !is_null(item));
+            if list.is_empty() { lit(false) } else { expr.in_list(list, false) }
+        }
+        other => other,
+    });
+    conjunction(each).unwrap_or_else(|| lit(true))
+}
+
+/// A list without its NULL, which stands beside it.
+fn null_beside(expr: Expr) -> Expr {
+    let Expr::InList(InList { expr, mut list, negated }) = expr else { return expr };
+    if !list.iter().any(is_null) {
+        return Expr::InList(InList { expr, list, negated });
+    }
+    list.retain(|item| !is_null(item));
+    let null = Expr::Literal(ScalarValue::Boolean(None), None);
+    match (list.is_empty(), negated) {
+        (true, _) => null,
+        (false, true) => expr.in_list(list, true).and(null),
+        (false, false) => expr.in_list(list, false).or(null),
     }
 }
 
