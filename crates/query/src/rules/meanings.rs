@@ -6,13 +6,16 @@
 
 use super::{approximate, dates, lengths, lists, literals, patterns, texts, unsigned};
 use crate::named::change_named;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, Union};
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
+use std::sync::Arc;
 
 /// An expression over columns of a schema, in other words where it needs them.
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
@@ -40,7 +43,18 @@ impl AnalyzerRule for Meanings {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut settled = false;
         let changed = plan.transform_up_with_subqueries(|plan| {
+            let plan = match plan {
+                LogicalPlan::Union(union) => {
+                    let (union, other) = as_combined(union)?;
+                    settled |= other;
+                    LogicalPlan::Union(union)
+                }
+                // What stands above a UNION has its types.
+                plan if settled => plan.recompute_schema()?,
+                plan => plan,
+            };
             let schema = match plan.inputs().as_slice() {
                 [] => DFSchema::clone(plan.schema()),
                 inputs => merge_schema(inputs),
@@ -50,6 +64,25 @@ impl AnalyzerRule for Meanings {
         })?;
         Ok(changed.data)
     }
+}
+
+/// A UNION whose columns have the types that those of all its queries come to, which DataFusion 55.2 finds later: until
+/// then they are those of the first one, as which values are read. Says whether they are others.
+fn as_combined(union: Union) -> Result<(Union, bool)> {
+    // What has no common type is told when types are made to agree.
+    let Ok(combined) = coerce_union_schema(&union.inputs) else { return Ok((union, false)) };
+    let types = |schema: &DFSchema| -> Vec<DataType> {
+        schema.fields().iter().map(|field| field.data_type().clone()).collect()
+    };
+    let combined = types(&combined);
+    if types(&union.schema) == combined {
+        return Ok((union, false));
+    }
+    let fields = union.schema.iter().zip(combined).map(|((table, field), data_type)| {
+        (table.cloned(), Arc::new(Field::clone(field).with_data_type(data_type)))
+    });
+    let schema = DFSchema::new_with_metadata(fields.collect(), union.schema.metadata().clone())?;
+    Ok((Union { schema: Arc::new(schema), ..union }, true))
 }
 
 fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
