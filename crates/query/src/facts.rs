@@ -236,6 +236,7 @@ const NODES: &[Node] = &[
     tireless(kept("NbboExec")),
     kept("NumberedExec"),
     passing("OnceExec"),
+    kept("PacedExec"),
     tireless(kept("PairGroupsExec")),
     tireless(kept("PartialGroupsExec")),
     tireless(kept("PartitionAggregatesExec")),

@@ -44,7 +44,7 @@ pub(crate) struct Wanted {
 }
 
 /// How long a task works before it lets others have its thread: short beside what a person notices.
-const TURN: Duration = Duration::from_millis(10);
+pub(crate) const TURN: Duration = Duration::from_millis(10);
 
 /// One stretch of work for a statement on a thread.
 #[derive(Debug)]
@@ -90,6 +90,11 @@ pub(crate) fn give_way(context: &Context<'_>) -> Poll<Result<()>> {
         turn.moved = true;
         Poll::Ready(Ok(()))
     })
+}
+
+/// When this thread began to work for its statement, for the turn at hand.
+pub(crate) fn turn() -> Option<Instant> {
+    CURRENT.with_borrow(|current| current.as_ref().map(|turn| turn.begun))
 }
 
 /// That of the statement this thread works for.

@@ -1,13 +1,15 @@
 //! Operators that make many batches without reading from others give way now and then, as scans do: a query over one
 //! of them ends when it is cancelled in the midst of it, and does not keep a thread to itself.
 //!
-//! Between two batches [`GiveWayExec`] looks; inside a batch the condition of a join does ([`Heeded`]), which is asked
-//! for some thousand pairs of rows at a time, also where none of them fulfils it; and while the table of a hash join is
-//! made its keys do, which are worked out once more for each batch. Such keys are no columns to the optimizer, so that
-//! the node above says what the join was before ([`GiveWayExec::shown`]).
+//! Between two batches [`GiveWayExec`] looks. A join that may pair any number of rows before it yields a batch takes
+//! those of one side in pieces of a turn each ([`PacedExec`]). Inside a piece the condition of a join looks ([`Heeded`]),
+//! which is asked for some thousand pairs of rows at a time, also where none of them fulfils it; and while the table of a
+//! hash join is made its keys do, which are worked out once more for each batch. Such keys are no columns to the optimizer,
+//! so that the node above says what the join was before ([`GiveWayExec::shown`]).
 
 use super::expr::{InPlace, in_place};
 use super::known;
+use super::paced::PacedExec;
 use super::rules::NodeRule;
 use crate::facts;
 use crate::wanted;
@@ -20,7 +22,9 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::coop::{CooperativeExec, make_cooperative};
-use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType};
+use datafusion::physical_plan::execution_plan::{
+    ChildrenPropertiesMode, ReplaceChildrenOptions, SchedulingType,
+};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, PartitionMode, SortMergeJoinExec,
@@ -178,18 +182,35 @@ impl RecordBatchStream for GivesWay {
     }
 }
 
+/// A join that takes the rows it looks up in pieces, where it may pair many and yield few.
+fn paced(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let loops = plan.is::<NestedLoopJoinExec>()
+        || plan
+            .downcast_ref::<HashJoinExec>()
+            .is_some_and(|join| join.filter().is_some() || !yields_pairs(join));
+    let [left, right] = plan.children()[..] else { return Ok(Arc::clone(plan)) };
+    if !loops || right.is::<PacedExec>() {
+        return Ok(Arc::clone(plan));
+    }
+    let sides = vec![Arc::clone(left), Arc::new(PacedExec::new(Arc::clone(right))) as _];
+    Arc::clone(plan).replace_children(sides, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
+}
+
+/// Whether a join yields each pair of rows that it finds: a semi join may find any number of them and yield none.
+fn yields_pairs(join: &HashJoinExec) -> bool {
+    matches!(join.join_type(), JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
+}
+
 /// A node that gives way; a join looks while it works on one batch too.
 fn heeding(plan: &Arc<dyn ExecutionPlan>) -> Result<GiveWayExec> {
+    let plan = &paced(plan)?;
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         let filter = condition(join.filter(), true);
         let join = NestedLoopJoinExecBuilder::from(join).with_filter(filter).build()?;
         return Ok(GiveWayExec::new(Arc::new(join), None));
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        // A semi join may pair any number of rows and yield none of the pairs.
-        let pairs =
-            matches!(join.join_type(), JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full);
-        let filter = condition(join.filter(), !pairs && !join.null_aware);
+        let filter = condition(join.filter(), !yields_pairs(join) && !join.null_aware);
         let builder = join.builder().with_filter(filter);
         if *join.partition_mode() != PartitionMode::CollectLeft {
             // Its sides are dealt out by the keys as they are, and it asks for that when it is run.

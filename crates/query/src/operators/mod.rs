@@ -41,6 +41,7 @@ mod missing_sorts;
 mod nbbo;
 mod node;
 mod order;
+mod paced;
 mod pairwise;
 mod pieces;
 mod pivot;

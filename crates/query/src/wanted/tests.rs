@@ -345,21 +345,42 @@ fn rows_that_are_dropped_end_their_statement_in_every_thread() {
     }
 }
 
-#[test]
-fn a_thread_that_waits_for_rows_gets_its_turns() {
-    let planted = planted(1);
+/// Polls a statement some times, none of which may take long.
+fn takes_turns(planted: &Planted, sql: &str) {
     let runtime = planted.database.runtime();
     let mut session = planted.database.session();
-    let statement = session.parse(&format!("SELECT sum(v) FROM {BIG}")).unwrap().remove(0);
+    let statement = session.parse(sql).unwrap().remove(0);
     let outcome = runtime.block_on(session.run(statement)).unwrap();
     let Outcome::Rows { mut stream, .. } = outcome else { panic!("a query gives rows") };
-    for _ in 0..5 {
+    for _ in 0..20 {
         let begun = Instant::now();
         let turn = futures::future::poll_fn(|context| {
             Poll::Ready(Pin::new(&mut stream).try_poll_next(context).is_pending())
         });
-        assert!(runtime.block_on(turn));
-        assert!(begun.elapsed() < 50 * TURN, "a turn took {:?}", begun.elapsed());
+        assert!(runtime.block_on(turn), "{sql} is done");
+        assert!(begun.elapsed() < 50 * TURN, "a turn of {sql} took {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn a_thread_that_waits_for_rows_gets_its_turns() {
+    let planted = planted(1);
+    takes_turns(&planted, &format!("SELECT sum(v) FROM {BIG}"));
+}
+
+#[test]
+fn joins_that_find_nothing_take_turns() {
+    let planted = planted(1);
+    let of = "FROM range(0, 30000) x, range(0, 100000) y";
+    for sql in [
+        format!("SELECT count(*) {of} WHERE x.value * y.value = -1"),
+        format!("SELECT count(*) {of} WHERE x.value > y.value + 1000000"),
+        "SELECT count(*) FROM n x LEFT JOIN n y ON x.a * y.a < 0".to_string(),
+        "SELECT count(*) FROM n x JOIN n y ON x.one = y.one AND x.a * y.a < 0".to_string(),
+        "SELECT count(*) FROM n x WHERE NOT EXISTS (SELECT 1 FROM n y WHERE x.one = y.one AND x.a * y.a < 0)"
+            .to_string(),
+    ] {
+        takes_turns(&planted, &sql);
     }
 }
 
