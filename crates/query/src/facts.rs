@@ -226,6 +226,7 @@ const fn tireless(node: Node) -> Node {
 const NODES: &[Node] = &[
     tireless(kept("AsOfJoinExec")),
     kept("BarsExec"),
+    passing("CommonRowsExec"),
     tireless(kept("FillExec")),
     passing("FilesExec"),
     passing("FrameExec"),

@@ -35,14 +35,30 @@ fn under_its_name(
 /// Those of `change`.
 pub(crate) fn change_named(
     plan: LogicalPlan,
+    change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let has_types =
+        matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
+    let changed = change_unsettled(plan, change)?;
+    if changed.transformed && has_types {
+        changed.map_data(LogicalPlan::recompute_schema)
+    } else {
+        Ok(changed)
+    }
+}
+
+/// The same of a plan whose input has yet to get columns that its expressions read then.
+///
+/// # Errors
+/// Those of `change`.
+pub(crate) fn change_unsettled(
+    plan: LogicalPlan,
     mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     // A condition has no name.
     let is_named = !matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
-    let has_types =
-        matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
     let change: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>> = &mut change;
-    let changed = plan.map_expressions(|expr| match expr {
+    plan.map_expressions(|expr| match expr {
         expr if !is_named => change(expr),
         // Each key of the sets is a column.
         Expr::GroupingSet(_) => expr.map_children(|key| under_its_name(key, change)),
@@ -51,12 +67,7 @@ pub(crate) fn change_named(
             expr.map_children(|key| under_its_name(key, change))
         }
         expr => under_its_name(expr, change),
-    })?;
-    if changed.transformed && has_types {
-        changed.map_data(LogicalPlan::recompute_schema)
-    } else {
-        Ok(changed)
-    }
+    })
 }
 
 /// A plan whose expressions are changed; aggregates and window functions keep the names of their results.

@@ -19,6 +19,8 @@ pub struct Callable {
     pub nulls: bool,
     /// Whether ORDER BY in the brackets is heeded.
     pub order: bool,
+    /// Whether it has another value each time it is called.
+    pub volatile: bool,
 }
 
 /// What a function is called on.

@@ -4,6 +4,7 @@
 //! __sample_by(query => (SELECT …), stride => '1m', from => …, to => …, fill => …, zone => …, offset => …)
 //! __sample_by(query => (SELECT …), bar => 'VOLUME', of => …, limit => …)
 //! __latest_on(query => (SELECT * FROM … WHERE …), on => ts, key => …)
+//! __common(query => (SELECT …))
 //! nbbo((SELECT * FROM quotes), series => …, venue => …, bid => …, ask => …, bid_size => …, ask_size => …)
 //! l ASOF JOIN r MATCH_CONDITION (__asof(kind => 'ASOF JOIN', direction => …, condition => …, tolerance => …))
 //!     ON … | USING (…)
@@ -27,6 +28,7 @@ pub(super) const NBBO: &str = "nbbo";
 
 const SAMPLE_BY: &str = "__sample_by";
 const LATEST_ON: &str = "__latest_on";
+const COMMON: &str = "__common";
 const AS_OF: &str = "__asof";
 
 /// SAMPLE BY over a SELECT.
@@ -155,6 +157,8 @@ pub(crate) enum Marker {
     Latest(LatestMarker),
     /// A SELECT over a WINDOW JOIN.
     Window(WindowSelect),
+    /// A query of WITH whose rows are made once.
+    Common(Box<Query>),
 }
 
 impl Marker {
@@ -165,17 +169,18 @@ impl Marker {
             Some(SAMPLE_BY) => read_sample(args, place(name)).map(Marker::Sample),
             Some(LATEST_ON) => read_latest(args, place(name)).map(Marker::Latest),
             Some(WINDOW_SELECT) => WindowSelect::read(args, place(name)).map(Marker::Window),
+            Some(COMMON) => arguments(args, "query").next().and_then(query_of).map(Marker::Common),
             _ => None,
         };
         read.ok_or_else(|| Box::new(factor))
     }
 }
 
-/// The query whose columns a relation of SAMPLE BY or LATEST ON has; `None` for any other factor.
+/// The query whose columns a relation of SAMPLE BY, LATEST ON or WITH has; `None` for any other factor.
 pub(super) fn queried(factor: &TableFactor) -> Option<&Query> {
     let TableFactor::Function { name, args, .. } = factor else { return None };
     match (simple_name(name)?, arguments(args, "query").next()?) {
-        (SAMPLE_BY | LATEST_ON, Expr::Subquery(query)) => Some(query),
+        (SAMPLE_BY | LATEST_ON | COMMON, Expr::Subquery(query)) => Some(query),
         _ => None,
     }
 }
@@ -230,6 +235,11 @@ pub(super) fn latest_factor(clause: LatestClause, query: Box<Query>) -> TableFac
     args.extend(clause.timestamp.map(|e| named("on", e)));
     args.extend(clause.keys.into_iter().map(|e| named("key", e)));
     factor(LATEST_ON, args, clause.position)
+}
+
+/// The table factor that stands for a query of WITH whose rows are made once.
+pub(super) fn common_factor(query: Box<Query>, position: Position) -> TableFactor {
+    factor(COMMON, vec![named("query", Expr::Subquery(query))], position)
 }
 
 fn read_latest(args: &[FunctionArg], position: Position) -> Option<LatestMarker> {
@@ -357,7 +367,8 @@ pub(crate) fn call(name: &str, args: Vec<Expr>) -> Expr {
     function(vec![Ident::new(name)].into(), args)
 }
 
-fn function(name: ObjectName, args: Vec<FunctionArg>) -> Expr {
+/// A call.
+pub(super) fn function(name: ObjectName, args: Vec<FunctionArg>) -> Expr {
     Expr::Function(Function {
         name,
         uses_odbc_syntax: false,

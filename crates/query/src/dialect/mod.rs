@@ -62,6 +62,7 @@ mod table;
 mod temporary;
 mod using;
 mod view;
+mod volatile;
 mod walks;
 mod windows;
 mod work;

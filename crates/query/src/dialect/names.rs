@@ -83,7 +83,8 @@ impl Names<'_> {
         }
         // It never breaks off.
         let _ = walk_mut(node, &mut KeepDigits);
-        super::listed::place(node, self.catalog)
+        super::listed::place(node, self.catalog)?;
+        super::volatile::settle(node, self.callables)
     }
 }
 

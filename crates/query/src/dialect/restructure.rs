@@ -264,7 +264,7 @@ pub(super) fn all_of_a_table() -> Result<Box<Query>> {
     parsed.and_then(|mut parser| parser.parse_query()).map_err(|e| parser_error(e, Position::default()))
 }
 
-fn set_from(query: &mut Query, relation: TableFactor) {
+pub(super) fn set_from(query: &mut Query, relation: TableFactor) {
     if let SetExpr::Select(select) = query.body.as_mut() {
         select.from = vec![TableWithJoins { relation, joins: Vec::new() }];
         debug_assert!(matches!(select.projection.as_slice(), [SelectItem::Wildcard(_)]));

@@ -11,6 +11,7 @@
 //!
 //! Enter at [`install`].
 
+mod apart;
 pub(crate) mod bar_start;
 mod book;
 pub(crate) mod bucket;
@@ -56,6 +57,7 @@ pub(crate) mod whole;
 pub(crate) mod windowed;
 mod zone;
 
+pub(crate) use apart::APART;
 pub(crate) use date_part::ExtractFields;
 pub(crate) use defined::{DEFINED, Defined, Is, defined};
 pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
@@ -84,6 +86,7 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
     let bar: ScalarUDF = bar_start::BarStart::default().into();
+    let apart: ScalarUDF = apart::Apart::default().into();
     let wall: ScalarUDF = wall_time::AtTimeZone::clock().into();
     let part: ScalarUDF = date_part::DatePart::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
@@ -93,7 +96,7 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     // DataFusion's own nvl makes a FLOAT of BIGINT and BIGINT UNSIGNED, and texts of numbers and times.
     let first = coalesce().as_ref().clone().with_aliases(["nvl", "ifnull"]);
     quotes
-        .chain([bucket, bar, wall, part, first])
+        .chain([apart, bucket, bar, wall, part, first])
         .chain(casts)
         .chain(instants)
         .chain(books)

@@ -5,6 +5,7 @@
 //! columns, such as `x = 2` over `SELECT 1 AS x, count(*) …`. Below an aggregate without groups, or with an empty set of
 //! them (ROLLUP, CUBE), it takes all rows away and the total of none is left.
 
+use super::common::node::is_common;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
@@ -42,6 +43,10 @@ impl OptimizerRule for CarryDown {
         while let LogicalPlan::Filter(filter) = input {
             conditions.extend(split_conjunction_owned(filter.predicate.clone()));
             input = &filter.input;
+        }
+        // Others read the rows too.
+        if is_common(input) {
+            return Ok(Transformed::no(plan));
         }
         if !has_total(input) {
             return self.0.rewrite(plan, config);

@@ -23,6 +23,7 @@
 mod arrival;
 mod asof;
 mod below;
+mod common;
 mod conditions;
 mod eager;
 mod embedded;
@@ -81,6 +82,7 @@ use crate::rules::membership::Membership;
 use crate::rules::multiset::Multisets;
 use crate::rules::no_row::NoRow;
 use crate::rules::null_keys::NullKeys;
+use crate::rules::volatile::Volatile;
 use crate::rules::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::execution::SessionStateBuilder;
@@ -156,6 +158,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analysis.push(Arc::new(DisjointLists));
     analysis.push(Arc::new(OneNanOneZero));
     analysis.push(Arc::new(CorrelatedKeys));
+    analysis.push(Arc::new(Volatile));
     analysis.push(Arc::new(WindowKeys));
     let builder = builder
         .with_analyzer_rules(analysis)

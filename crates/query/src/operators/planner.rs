@@ -1,6 +1,8 @@
 //! From extension nodes to physical operators.
 
 use super::asof::node::AsOfJoin;
+use super::common::exec::{CommonRowsExec, Rows};
+use super::common::node::CommonRows;
 use super::fill::exec::{FillColumn, FillExec};
 use super::fill::node::{Fill, FillWith};
 use super::joins::exec::{AsOf, KeyExprs, Matching, TimeJoinExec, Times};
@@ -31,8 +33,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::{LoweredAggregate, LoweredAggregateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 type Planned<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
@@ -54,14 +57,19 @@ impl QueryPlanner for TimeSeriesQueryPlanner {
         Self: 'r,
     {
         Box::pin(async move {
-            let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TimeSeriesPlanner)]);
+            let planner =
+                DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TimeSeriesPlanner::default())]);
             planner.create_physical_plan(plan, session).await
         })
     }
 }
 
 /// Knows the nodes of this folder.
-struct TimeSeriesPlanner;
+#[derive(Default)]
+struct TimeSeriesPlanner {
+    /// Rows that several operators of the plan yield, by number.
+    common: Mutex<HashMap<u64, Arc<Rows>>>,
+}
 
 impl ExtensionPlanner for TimeSeriesPlanner {
     fn plan_extension<'a, 'b, 'c, 'd, 'e, 'f, 'g, 'h, 'r>(
@@ -84,7 +92,7 @@ impl ExtensionPlanner for TimeSeriesPlanner {
         'h: 'r,
         Self: 'r,
     {
-        let lowering = Lowering { planner, session, planning };
+        let lowering = Lowering { planner, session, planning, common: &self.common };
         Box::pin(std::future::ready(lowering.plan(node, physical_inputs)))
     }
 }
@@ -93,6 +101,7 @@ struct Lowering<'a> {
     planner: &'a dyn PhysicalPlanner,
     session: &'a dyn Session,
     planning: &'a PhysicalPlanningContext,
+    common: &'a Mutex<HashMap<u64, Arc<Rows>>>,
 }
 
 impl Lowering<'_> {
@@ -113,6 +122,9 @@ impl Lowering<'_> {
             let schema = latest.input.schema();
             let time = self.expr(&latest.time, schema)?;
             latest_of(&input(0), &time, &self.exprs(&latest.keys, schema)?)?
+        } else if let Some(common) = node.downcast_ref::<CommonRows>() {
+            let mut known = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::new(CommonRowsExec::new(input(0), Arc::clone(known.entry(common.number).or_default())))
         } else if let Some(late) = node.downcast_ref::<LateColumns>() {
             Arc::new(Self::late(late, input(0))?)
         } else if let Some(join) = node.downcast_ref::<AsOfJoin>() {

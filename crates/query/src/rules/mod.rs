@@ -22,4 +22,5 @@ pub(crate) mod patterns;
 pub(crate) mod slices;
 pub(crate) mod texts;
 pub(crate) mod unsigned;
+pub(crate) mod volatile;
 pub(crate) mod window_keys;

@@ -11,6 +11,7 @@ use datafusion::catalog::{CatalogProviderList, TableFunctionImpl};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{FunctionRegistry, SessionState, TaskContext};
+use datafusion::logical_expr::Volatility;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,13 +82,13 @@ impl States {
     /// The function of a name in lower case.
     pub(crate) fn callable(&self, name: &str) -> Option<Callable> {
         let state = &self.narrow;
-        if state.scalar_functions().contains_key(name) || state.higher_order_functions().contains_key(name) {
-            return Some(Callable {
-                kind: CallableKind::Scalar,
-                distinct: false,
-                nulls: false,
-                order: false,
-            });
+        let callable = |kind, volatile| Callable { kind, distinct: false, nulls: false, order: false, volatile };
+        if let Some(scalar) = state.scalar_functions().get(name) {
+            let volatile = scalar.signature().volatility == Volatility::Volatile;
+            return Some(callable(CallableKind::Scalar, volatile));
+        }
+        if state.higher_order_functions().contains_key(name) {
+            return Some(callable(CallableKind::Scalar, false));
         }
         let nulls = heeds_nulls(name);
         if let Some(aggregate) = state.aggregate_functions().get(name) {
@@ -96,10 +97,10 @@ impl States {
             let (distinct, nulls) =
                 (own || heeds_distinct(aggregate.name()), nulls || aggregate.supports_null_handling_clause());
             let order = own || !takes_any_order(aggregate.name());
-            return Some(Callable { kind: CallableKind::Aggregate, distinct, nulls, order });
+            return Some(Callable { distinct, nulls, order, ..callable(CallableKind::Aggregate, false) });
         }
         let window = state.window_functions().contains_key(name);
-        window.then_some(Callable { kind: CallableKind::Window, distinct: false, nulls, order: false })
+        window.then_some(Callable { nulls, ..callable(CallableKind::Window, false) })
     }
 
     /// Starts a statement: `now()` is this moment.
