@@ -49,6 +49,7 @@ mod regression;
 mod rowwise;
 mod slow;
 pub(crate) mod stride;
+mod string_agg;
 mod time_bucket;
 pub(crate) mod user;
 mod vwap;
@@ -116,7 +117,7 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         by_time::realized_vol(),
     ];
     let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
-    let all: [AggregateUDF; 20] = [
+    let all: [AggregateUDF; 21] = [
         whole::WholeSum::sum().into(),
         whole::WholeSum::avg().into(),
         median::Median::default().into(),
@@ -131,6 +132,7 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         ohlc::Ohlc::candle().into(),
         first_last::FirstLast::first_not_null().into(),
         first_last::FirstLast::last_not_null().into(),
+        string_agg::StringAgg::default().into(),
         pick::PickFunction::arg_min().into(),
         pick::PickFunction::arg_max().into(),
         pick::PickFunction::mode().into(),

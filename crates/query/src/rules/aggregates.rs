@@ -3,14 +3,18 @@
 //! - `last_value(x ORDER BY id, y, id)`: a key of an order that came before says nothing. It is dropped from the order
 //!   but not from what rows are compared by, and a panic follows. So it is with `SELECT DISTINCT ON (sym) … ORDER BY sym,
 //!   ts, sym`, which becomes an aggregate.
+//! - `string_agg(DISTINCT sym, ',' ORDER BY sym)`: the argument becomes a text later, and is no key of the order then.
 //! - `bit_xor(DISTINCT x)` by group takes every value: it is refused.
 
 use crate::named::change_named;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::plan_err;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr};
+use datafusion::logical_expr::expr::AggregateFunctionParams;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, SortExpr, cast};
 use datafusion::optimizer::AnalyzerRule;
 
 /// See the file's header.
@@ -25,7 +29,8 @@ impl AnalyzerRule for RightAggregates {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|plan| match plan {
             LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Extension(_) => {
-                change_named(plan, |expr| expr.transform_up(read))
+                let schema = merge_schema(&plan.inputs());
+                change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))
             }
             LogicalPlan::Distinct(Distinct::On(mut on)) => {
                 let keys = on.on_expr.len();
@@ -39,18 +44,34 @@ impl AnalyzerRule for RightAggregates {
     }
 }
 
-fn read(mut expr: Expr) -> Result<Transformed<Expr>> {
+fn read(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         Expr::AggregateFunction(call) => {
             if call.params.distinct && call.func.name() == "bit_xor" {
                 return plan_err!("bit_xor(DISTINCT …) is not supported outside of windows");
             }
-            once(&mut call.params.order_by, 0)
+            let as_text = call.params.distinct && call.func.name() == "string_agg";
+            let texts = as_text && order_texts(&mut call.params, schema);
+            once(&mut call.params.order_by, 0) || texts
         }
         Expr::WindowFunction(call) => once(&mut call.params.order_by, 0),
         _ => false,
     };
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// Casts a SYMBOL to its text, as an argument and where it is a key of the order; says whether it did.
+fn order_texts(params: &mut AggregateFunctionParams, schema: &DFSchema) -> bool {
+    let Some(value) = params.args.first_mut() else { return false };
+    if !matches!(value.get_type(schema), Ok(DataType::Dictionary(..))) {
+        return false;
+    }
+    let text = cast(value.clone(), DataType::Utf8);
+    let symbol = std::mem::replace(value, text);
+    for key in params.order_by.iter_mut().filter(|key| key.expr == symbol) {
+        key.expr = value.clone();
+    }
+    true
 }
 
 /// An order without the keys after the first so many that came before.
