@@ -2,7 +2,10 @@
 //! once, here, by name.
 //!
 //! A test fails for a function of a session, and for a node of ours or of a plan that a test makes, which declares
-//! nothing.
+//! nothing. What an expression keeps of the order of what it reads is declared here, too: DataFusion's own claims hold
+//! only where these agree (`operators::claims`).
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 
 /// An aggregate.
 #[derive(Debug, Clone, Copy)]
@@ -170,6 +173,76 @@ pub(crate) fn is_of_windows(name: &str) -> bool {
 /// Whether a function of windows heeds IGNORE NULLS.
 pub(crate) fn heeds_nulls(name: &str) -> bool {
     WINDOWS.contains(&(name, true)) || NULLS_IN_WINDOWS.contains(&name)
+}
+
+/// Functions of one row that give values in the order of one argument where the others are constants, and NULL for NULL;
+/// and whether they do so of times with a zone, too.
+const ORDERED: &[(&str, bool)] = &[
+    ("ceil", true),
+    ("date_bin", false),
+    ("date_trunc", false),
+    ("floor", true),
+    // Ours: the one NaN, which comes last, and the one zero.
+    ("one_nan", true),
+    ("one_zero", true),
+    ("round", true),
+    ("time_bucket", true),
+    ("trunc", true),
+];
+
+/// Whether a function of arguments of these types keeps order. Of one that is not declared, nothing is believed.
+pub(crate) fn keeps_order<'a>(name: &str, mut arguments: impl Iterator<Item = &'a DataType>) -> bool {
+    let declared = ORDERED.iter().find(|(of, _)| *of == name);
+    declared.is_some_and(|(_, zoned)| *zoned || arguments.all(|of| !is_zoned(of)))
+}
+
+/// The functions of which that is declared.
+#[cfg(test)]
+pub(crate) fn ordered_functions() -> impl Iterator<Item = &'static str> {
+    ORDERED.iter().map(|(name, _)| *name)
+}
+
+/// Whether values come in the order of those they are cast from, NULL for NULL. Of a cast that is not declared, nothing is
+/// believed.
+pub(crate) fn cast_keeps_order(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Boolean, Date32, Duration, Time32, Time64, Timestamp};
+    match (from, to) {
+        (from, to) if from == to => true,
+        (Boolean, to) => to.is_integer(),
+        // The days of coarser times do not fit a date.
+        (Timestamp(TimeUnit::Nanosecond | TimeUnit::Microsecond, _), Date32) => !is_zoned(from),
+        (Date32 | Timestamp(..), Timestamp(..)) => !is_zoned(from) && !is_zoned(to),
+        (Time32(_) | Time64(_), Time32(_) | Time64(_)) | (Duration(_), Duration(_)) => true,
+        (from, to) => from.is_numeric() && to.is_numeric() || is_text(from) && is_text(to),
+    }
+}
+
+/// Whether different values are cast to different ones, all in the same order: where the values of such a cast are one, so
+/// are those that it casts.
+pub(crate) fn cast_tells_apart(from: &DataType, to: &DataType) -> bool {
+    use DataType::{
+        Float32, Float64, Int8, Int16, Int32, Int64, LargeUtf8, UInt8, UInt16, UInt32, UInt64, Utf8,
+    };
+    match (from, to) {
+        (from, to) if from == to => true,
+        (Int8, Int16 | Int32 | Int64) | (Int16, Int32 | Int64) | (Int32, Int64) => true,
+        (UInt8, UInt16 | UInt32 | UInt64) | (UInt16, UInt32 | UInt64) | (UInt32, UInt64) => true,
+        (Int8 | Int16 | UInt8 | UInt16, Float32 | Float64) | (Int32 | UInt32 | Float32, Float64) => true,
+        _ => matches!((from, to), (Utf8, LargeUtf8)),
+    }
+}
+
+/// Whether times are counted in a zone whose clocks may go back.
+fn is_zoned(data_type: &DataType) -> bool {
+    let DataType::Timestamp(_, Some(zone)) = data_type else { return false };
+    !["UTC", "+00:00", "Z"].contains(&zone.as_ref())
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_text(values),
+        other => matches!(other, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
+    }
 }
 
 /// Whether the plan of a node is kept for a statement that comes again with other literals.

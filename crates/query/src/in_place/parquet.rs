@@ -1,11 +1,12 @@
 //! Parquet files where they lie, by DataFusion's reader.
 //!
 //! Owns what its reader is told: footers are read once, when a statement is bound; texts of few values come as symbols,
-//! without being made anew; conditions pass over row groups and pages by their statistics, but for those on floats
-//! ([`prunes`]); what they leave is dealt out evenly ([`ParquetScan::dealt`]); equalities that few rows fulfil are worked
-//! out before other columns are decoded ([`ParquetFile::finds_few`]); and whichever NaN a file has, rows have the one.
+//! without being made anew; conditions pass over row groups and pages by their statistics, but for some ([`prunes`]);
+//! what they leave is dealt out evenly ([`ParquetScan::dealt`]); equalities that few rows fulfil are worked out before
+//! other columns are decoded ([`ParquetFile::finds_few`]); and whichever NaN a file has, rows have the one.
 
 use crate::error::{QueryError, Result};
+use crate::facts::cast_keeps_order;
 use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -27,7 +28,7 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{BinaryExpr, ColumnarValue, Expr, Operator};
+use datafusion::logical_expr::{BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, Operator, TryCast};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
@@ -210,7 +211,8 @@ fn with_symbols(schema: &Schema, metadata: &ParquetMetaData) -> Schema {
 }
 
 /// Whether row groups may be passed over by a condition on columns of `schema`: it is not about floats, whose statistics
-/// leave NaN out and tell the zeros apart, nor about what is known only when the plan runs.
+/// leave NaN out and tell the zeros apart, nor about casts that do not keep order, whose least value is not that of the
+/// least, nor about what is known only when the plan runs.
 pub(super) fn prunes(condition: &Expr, schema: &Schema) -> bool {
     let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let is_float = |column: &ColumnName| {
@@ -219,6 +221,19 @@ pub(super) fn prunes(condition: &Expr, schema: &Schema) -> bool {
     expr_applicable_for_cols(&names, condition)
         && !condition.is_volatile()
         && !condition.column_refs().into_iter().any(is_float)
+        && casts_keep_order(condition, schema)
+}
+
+fn casts_keep_order(condition: &Expr, schema: &Schema) -> bool {
+    let Ok(schema) = DFSchema::try_from(schema.clone()) else { return false };
+    let loses_order = |expr: &Expr| match expr {
+        Expr::Cast(Cast { expr: of, field }) | Expr::TryCast(TryCast { expr: of, field }) => {
+            let from = of.get_type(&schema);
+            !of.column_refs().is_empty() && !from.is_ok_and(|from| cast_keeps_order(&from, field.data_type()))
+        }
+        _ => false,
+    };
+    unnormalize_col(condition.clone()).exists(|expr| Ok(loses_order(expr))).is_ok_and(|loses| !loses)
 }
 
 /// A scan of some files: their columns in the types of `schema`, then those of their folders.

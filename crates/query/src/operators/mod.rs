@@ -23,6 +23,7 @@
 mod arrival;
 mod asof;
 mod below;
+mod claims;
 mod common;
 mod conditions;
 mod eager;

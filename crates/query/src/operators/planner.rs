@@ -1,6 +1,7 @@
-//! From extension nodes to physical operators.
+//! From logical plans, in which nothing claims more than is declared, to physical ones with our operators.
 
 use super::asof::node::AsOfJoin;
+use super::claims::declared;
 use super::common::exec::{CommonRowsExec, Rows};
 use super::common::node::CommonRows;
 use super::fill::exec::{FillColumn, FillExec};
@@ -59,7 +60,7 @@ impl QueryPlanner for TimeSeriesQueryPlanner {
         Box::pin(async move {
             let planner =
                 DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(TimeSeriesPlanner::default())]);
-            planner.create_physical_plan(plan, session).await
+            planner.create_physical_plan(&declared(plan)?, session).await
         })
     }
 }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod asked;
+mod believed;
 mod clauses;
 mod database;
 mod describe;
