@@ -62,6 +62,7 @@ mod sort;
 #[cfg(test)]
 mod speed;
 mod symbols;
+mod top_groups;
 mod totals;
 mod window;
 mod workers;
@@ -99,6 +100,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::physical_optimizer::pushdown_sort::PushdownSort;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
+use datafusion::physical_optimizer::topk_aggregation::TopKAggregation;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use fill::node::Fill;
 use sample::node::SampleBy;
@@ -222,6 +224,9 @@ fn with_our_physical_rules(
     let after = rules.iter().position(|rule| rule.name() == PushdownSort::new().name());
     let place = after.map_or(rules.len(), |at| at + 1);
     rules.insert(place, Arc::new(order::ORDER_OF_SCAN));
+    if let Some(groups) = rules.iter().position(|rule| rule.name() == TopKAggregation::new().name()) {
+        rules[groups] = Arc::new(top_groups::TOP_GROUPS);
+    }
     let checked = rules.iter().position(|rule| rule.name() == SanityCheckPlan::new().name());
     rules.insert(checked.unwrap_or(rules.len()), Arc::new(missing_sorts::MISSING_SORTS));
     let carries =
