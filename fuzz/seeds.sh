@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 golden=../crates/engine/tests/golden
-for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv ndjson ilp qwp stream sql; do mkdir -p "corpus/$target"; done
+for target in frames change manifest tape_manifest symbols part_types part_shapes part_indexed part_arrays csv fields ndjson ilp qwp stream sql; do mkdir -p "corpus/$target"; done
 for db in "$golden"/db-*; do
     name=$(basename "$db")
     for table in "$db"/files/tables/*; do
@@ -36,6 +36,8 @@ PY
 done
 printf 'ts,symbol,px,id,note\n2024-08-08T09:30:00Z,BTC-USD,61500.5,7,"a ""quoted"", text"\n,,,,\n' > corpus/csv/rows
 printf '1723161253123;ETH-USD;1e-3;-5;x\r\n' > corpus/csv/semicolons
+printf '\0002024-08-08 09:30:00,100,1.5\n2024-08-08T09:30:00Z,"A",.5\n' > corpus/fields/times
+printf '\000t,sym=A px=1.5,id=7i 1723161253123\nt,sym=A px=1e3,id=7i\n' > corpus/fields/lines
 printf '{"ts":1723161253123,"sym":"BTC","px":"1.5","id":7,"note":"a\\"b\\u20ac\\ud83d\\ude00","up":true,"x":[1,{"y":null}],"bids":[1.5,null],"tags":["a"]}\n' \
     > corpus/ndjson/rows
 printf 'trades,symbol=BTC\\ USD,side=buy price=61500.5,id=7i,up=t,note="a \\"b\\"",at=5t,cash=1.50d 1723161253123000000\n# x\nm d==\020AAAAAAAA,l==\016\012\001\001\000\000\000BBBBBBBB,c==\027\002\002\060\071 1t\n' \

@@ -1,7 +1,9 @@
 //! The parsers as functions of any bytes, for `fuzz/` and for the property tests beside it: none may panic, hang,
 //! or allocate past what the bytes can stand for.
 
+use crate::column::ColumnBuilder;
 use crate::{ColumnPlan, EpochUnit, Plan, TableRows, TimeFormat, csv, ilp, ndjson, qwp, stream};
+use arrow_array::{ArrayRef, RecordBatch};
 use std::sync::Arc;
 use tickstone_model::{ColumnType, ElementType, TableSchema};
 
@@ -85,11 +87,7 @@ fn fits_new_table(table: &TableRows) {
 /// than a multiple of the bytes: a NULL is a bit of them, and 16 bytes of memory.
 pub fn qwp(bytes: &[u8]) {
     const BYTES_A_BYTE_MAX: usize = 8 * 24;
-    let column = |builder: tickstone_model::TableSchemaBuilder, (name, of): &(&str, ColumnType)| {
-        builder.column(*name, *of)
-    };
-    let every = TYPES.iter().fold(TableSchema::builder("t"), column).timestamp("ts").build();
-    let every = every.ok().map(Arc::new);
+    let every = every_type().map(Arc::new);
     for table in [None, every] {
         let mut connection = qwp::Ingress::default();
         let mut read = || connection.read(bytes, 0, &mut |_| table.clone()).map(|rows| rows.tables);
@@ -129,6 +127,126 @@ pub fn ndjson(bytes: &[u8]) {
     ndjson::Parser::new(plan).parse(text, false);
 }
 
+/// Fields: what is read of records is what comes of them cut into fields first, each of which is then read alone and the
+/// long way, by no common shape and beside no record before.
+pub fn fields(bytes: &[u8]) {
+    const DELIMITERS: &[u8] = b",;\t| .:-+TZ0";
+    let (choice, _) = bytes.split_first().map_or((0, bytes), |(first, rest)| (usize::from(*first), rest));
+    let (all, text) = plan(bytes);
+    // Three columns of neighbouring types: records of a few bytes are whole ones.
+    let columns = (0..3).map(|place| ColumnPlan {
+        required: false,
+        ..all.columns[(choice / 3 + place) % all.columns.len()].clone()
+    });
+    let plan = Arc::new(Plan { columns: columns.collect(), fields: (0..3).map(Some).collect() });
+    for delimiter in DELIMITERS {
+        let found = csv::Parser::new(Arc::clone(&plan), *delimiter).parse(text, false);
+        let (columns, bad) = split_first(&plan, *delimiter, text);
+        assert_eq!((&found.columns, found.bad.len()), (&columns, bad));
+    }
+    text.split(|byte| b",\n ".contains(byte)).for_each(|field| values(&plan, field));
+    lines_alone(text);
+}
+
+/// The columns of the good records of a CSV, and how many are bad.
+fn split_first(plan: &Plan, delimiter: u8, text: &[u8]) -> (Vec<ArrayRef>, usize) {
+    let mut columns: Vec<ColumnBuilder> = plan.columns.iter().map(ColumnBuilder::new).collect();
+    let (mut at, mut rows, mut bad) = (0, 0, 0);
+    while at < text.len() {
+        if let Some(length) = csv::empty_line(&text[at..]) {
+            at += length;
+            continue;
+        }
+        let fields = csv_fields(text, at, delimiter);
+        let is_row = fields.as_ref().is_some_and(|fields| {
+            let push =
+                |((column, plan), (value, quoted)): ((&mut ColumnBuilder, &ColumnPlan), &(Vec<u8>, bool))| {
+                    let is_null = value.is_empty() && !(*quoted && plan.has_empty());
+                    if is_null { column.push_null().is_ok() } else { column.push(value).is_ok() }
+                };
+            fields.len() == columns.len() && columns.iter_mut().zip(&plan.columns).zip(fields).all(push)
+        });
+        if is_row {
+            rows += 1;
+        } else {
+            columns.iter_mut().for_each(|column| column.truncate(rows));
+            bad += 1;
+        }
+        at += csv::record_length(&text[at..], delimiter).unwrap_or(text.len() - at);
+    }
+    (columns.iter_mut().map(ColumnBuilder::finish).collect(), bad)
+}
+
+/// The fields of the record at `at`, and whether each is quoted; `None` where quotes are at fault.
+fn csv_fields(text: &[u8], mut at: usize, delimiter: u8) -> Option<Vec<(Vec<u8>, bool)>> {
+    let mut fields = Vec::new();
+    loop {
+        let field = csv::raw_field(text, at, delimiter).ok()?;
+        let mut value = text[field.text.clone()].to_vec();
+        if field.escaped {
+            csv::unescape(&text[field.text], &mut value);
+        }
+        fields.push((value, field.quoted));
+        if field.end == csv::End::Record {
+            return Some(fields);
+        }
+        at = field.next;
+    }
+}
+
+/// A field of a common shape is the value that it is the long way.
+fn values(plan: &Plan, field: &[u8]) {
+    for column in &plan.columns {
+        let (mut plain, mut long) = (ColumnBuilder::new(column), ColumnBuilder::new(column));
+        for _ in 0..2 {
+            if plain.push_plain(field).is_some() {
+                assert_eq!(long.push(field), Ok(()));
+            } else if long.push(field).is_ok() {
+                // The next time it is the symbol of the row before.
+                assert_eq!(plain.push(field), Ok(()));
+            }
+        }
+        assert_eq!(&plain.finish(), &long.finish());
+    }
+}
+
+/// Lines of line protocol are the rows that each is alone, the first of its table.
+fn lines_alone(bytes: &[u8]) {
+    let Some(table) = every_type().map(Arc::new) else { return };
+    let batches = |lines: &[u8]| {
+        let mut parser = ilp::Parser::new(ilp::Precision::Auto);
+        let parsed = parser.parse(lines, 0, &mut |_| Some(Arc::clone(&table)));
+        let tables = parser.take().into_iter();
+        let batch = |rows: TableRows| Some((rows.name.to_ascii_lowercase(), rows.batch(&table)?));
+        (parsed, tables.filter_map(batch).collect::<Vec<(String, RecordBatch)>>())
+    };
+    let (together, found) = batches(bytes);
+    let mut rows = vec![0; found.len()];
+    let mut start = 0;
+    while start < together.bytes {
+        // A line may have line feeds in its texts.
+        let ends = bytes[start..].iter().zip(start + 1..).filter(|(byte, _)| **byte == b'\n');
+        let whole = ends.map(|(_, end)| batches(&bytes[start..end])).find(|(line, _)| line.bytes > 0);
+        let Some((line, alone)) = whole else { break };
+        for (name, row) in &alone {
+            let place = found.iter().position(|(found, _)| found == name).unwrap_or_default();
+            assert_eq!(&found[place].1.slice(rows[place], 1), row);
+            rows[place] += 1;
+        }
+        start += line.bytes;
+    }
+    assert_eq!(start, together.bytes);
+    assert!(found.iter().zip(&rows).all(|((_, batch), rows)| batch.num_rows() == *rows));
+}
+
+/// A table with a column of every type.
+fn every_type() -> Option<TableSchema> {
+    let column = |builder: tickstone_model::TableSchemaBuilder, (name, of): &(&str, ColumnType)| {
+        builder.column(*name, *of)
+    };
+    TYPES.iter().fold(TableSchema::builder("t"), column).timestamp("ts").build().ok()
+}
+
 /// Requests of streams: each that is read is written as it was.
 pub fn stream(bytes: &[u8]) {
     let mut at = 0;
@@ -141,73 +259,4 @@ pub fn stream(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// Text that looks like records, with what parsers stumble over.
-    fn text() -> impl Strategy<Value = Vec<u8>> {
-        let piece = prop_oneof![
-            Just(&b"\""[..]),
-            Just(&b","[..]),
-            Just(&b"\n"[..]),
-            Just(&b"\r\n"[..]),
-            Just(&b"{\"ts\":"[..]),
-            Just(&b"{\"px\":[{"[..]),
-            Just(&b",\"bids\":[1.5,"[..]),
-            Just(&b",\"tags\":[\"a\",null]"[..]),
-            Just(&b"}\n"[..]),
-            Just(&b"\\u"[..]),
-            Just(&b"d83d"[..]),
-            Just(&b"\\"[..]),
-            Just(&b"-9223372036854775808"[..]),
-            Just(&b"99999999999999999999999999999999999999999"[..]),
-            Just(&b"1e999999999"[..]),
-            Just(&b"2024-02-30T24:60:60.9999999999Z"[..]),
-            Just(&b"2024-08-08T09:30:00+14:00"[..]),
-            Just(&b"0001-01-01"[..]),
-            Just(&b"\xff\xfe"[..]),
-            Just(&b"\0"[..]),
-            Just(&b"null"[..]),
-            Just(&b":"[..]),
-            Just(&b"["[..]),
-            Just(&b"\xf0\x9f\x98"[..]),
-        ];
-        let noise = prop::collection::vec(any::<u8>(), 0..6);
-        prop::collection::vec((piece, noise), 0..60).prop_map(|pieces| {
-            pieces.into_iter().flat_map(|(piece, noise)| [piece.to_vec(), noise].concat()).collect()
-        })
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2_000))]
-
-        #[test]
-        fn any_bytes_are_parsed(bytes in text()) {
-            csv(&bytes);
-            ndjson(&bytes);
-        }
-
-        #[test]
-        fn any_payload_is_read(
-            tables in 0..3_u8,
-            flags in prop::sample::select(vec![0, 1, 4, 8, 12]),
-            payload in prop::collection::vec(
-                prop_oneof![3 => 0..4_u8, 2 => 0..0x19_u8, 1 => any::<u8>()],
-                0..120,
-            ),
-        ) {
-            let length = (payload.len() as u32).to_le_bytes();
-            qwp(&[b"QWP1", &[1, flags, tables, 0][..], &length, &payload].concat());
-        }
-    }
-
-    #[test]
-    fn deep_nesting_is_parsed() {
-        for opening in ["[", "{\"x\":", "\"", "{\"ts\":\""] {
-            let bytes = opening.repeat(200_000).into_bytes();
-            csv(&bytes);
-            ndjson(&bytes);
-        }
-    }
-}
+mod tests;

@@ -11,7 +11,7 @@ mod typed;
 use crate::value::{
     DateCache, IntegerFault, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32, parse_f64,
     parse_hex, parse_i64, parse_iso, parse_time, parse_u64, parse_uuid, plain_f64, plain_i64, plain_iso,
-    plain_text, plain_u64, trim,
+    plain_u64, trim,
 };
 use crate::{ColumnPlan, EpochUnit, Fault, TimeFormat};
 use arrow_array::types::UInt32Type;
@@ -183,70 +183,37 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Adds the value at the start of `bytes` where it has a common shape and `ends` accepts the byte
-    /// after it (`None` at the end of `bytes`); its length, or `None`, nothing added.
+    /// Adds the value that is all of `field`, where it has a common shape; `None`, and nothing added, where it has not.
     #[inline]
-    pub(crate) fn push_plain(&mut self, bytes: &[u8], ends: impl Fn(Option<u8>) -> bool) -> Option<usize> {
-        let ended = |length: usize| ends(bytes.get(length).copied());
+    pub(crate) fn push_plain(&mut self, field: &[u8]) -> Option<()> {
         match &mut self.values {
-            Values::Float64(values) => {
-                let (value, length) = plain_f64(bytes)?;
-                ended(length).then(|| values.push(value))?;
-                Some(length)
-            }
-            Values::Int64(values) => {
-                let (value, length) = plain_i64(bytes)?;
-                ended(length).then(|| values.push(value))?;
-                Some(length)
-            }
-            Values::UInt64(values) => {
-                let (value, length) = plain_u64(bytes)?;
-                ended(length).then(|| values.push(value))?;
-                Some(length)
-            }
+            Values::Float64(values) => values.push(plain_f64(field)?),
+            Values::Int64(values) => values.push(plain_i64(field)?),
+            Values::UInt64(values) => values.push(plain_u64(field)?),
             Values::Timestamp { values, time: TimeFormat::Iso, cache } => {
-                let (value, length) = plain_iso(bytes, cache)?;
-                ended(length).then(|| values.push(value))?;
-                Some(length)
+                values.push(plain_iso(field, cache)?);
             }
             Values::Timestamp { values, time, .. } => {
-                let unit = time.unit()?;
-                let (value, length) = plain_i64(bytes)?;
-                let nanos = value.checked_mul(unit.nanos())?;
-                (ended(length) && time.is_plausible(nanos)).then(|| values.push(nanos))?;
-                Some(length)
+                let nanos = plain_i64(field)?.checked_mul(time.unit()?.nanos())?;
+                time.is_plausible(nanos).then(|| values.push(nanos))?;
             }
-            Values::Symbol { ids, dictionary } => {
-                let (id, length) = dictionary.latest(bytes)?;
-                ended(length).then(|| ids.push(id))?;
-                Some(length)
-            }
-            _ => None,
+            Values::Symbol { ids, dictionary } => ids.push(dictionary.latest(field)?),
+            _ => return None,
         }
+        Some(())
     }
 
-    /// The same of any value that no quotes are around, which a delimiter or a line's end follows.
+    /// The same of a field of any shape that no quotes are around; `None` too where it is no value.
     #[inline]
-    pub(crate) fn push_unquoted(
-        &mut self,
-        bytes: &[u8],
-        delimiter: u8,
-        ends: impl Fn(Option<u8>) -> bool,
-    ) -> Option<usize> {
-        let (length, is_ascii) = plain_text(bytes, delimiter);
-        let text = &bytes[..length];
-        if length == 0 || text[0] == b'"' || !ends(bytes.get(length).copied()) {
-            return None;
-        }
-        match &mut self.values {
-            Values::Symbol { ids, dictionary } => ids.push(dictionary.id_at(bytes, length).ok()?),
+    pub(crate) fn push_unquoted(&mut self, field: &[u8], is_ascii: bool) -> Option<()> {
+        self.push_plain(field).or_else(|| match &mut self.values {
             Values::Varchar(values) if is_ascii => {
-                values.bytes.extend_from_slice(text);
+                values.bytes.extend_from_slice(field);
                 values.push();
+                Some(())
             }
-            _ => self.push(text).ok()?,
-        }
-        Some(length)
+            _ => self.push(field).ok(),
+        })
     }
 
     /// Adds the value that is all of `text`.

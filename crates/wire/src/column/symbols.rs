@@ -13,12 +13,9 @@ pub(crate) struct ChunkDictionary {
     bytes: Vec<u8>,
     /// Where each symbol ends in `bytes`; it begins where the one before ends.
     ends: Vec<u32>,
-    /// Whether each stands in a file as it is: one with a quote, a delimiter or a line end in it would be found where a
-    /// quoted field begins.
-    plain: Vec<bool>,
     /// By hash; a power of two long, at most half full.
     slots: Vec<Slot>,
-    /// The symbol of the row before; free where it cannot be compared as it stands.
+    /// The symbol of the row before.
     latest: Slot,
 }
 
@@ -34,27 +31,20 @@ struct Slot {
 const SLOTS_MIN: usize = 64;
 
 impl ChunkDictionary {
-    /// The symbol of the row before, with its length, where `bytes` begins with it.
+    /// The id of a symbol where it is that of the row before.
     #[inline]
-    pub(crate) fn latest(&self, bytes: &[u8]) -> Option<(u32, usize)> {
-        let length = self.latest.length as usize;
-        // An empty symbol is quoted: never plain.
-        let is_it = length != 0 && self.is(&self.latest, bytes.get(..length)?, first_word(bytes, length));
-        is_it.then(|| (self.latest.taken - 1, length))
+    pub(crate) fn latest(&self, symbol: &[u8]) -> Option<u32> {
+        let is_it = self.is(&self.latest, symbol, first_word(symbol));
+        is_it.then(|| self.latest.taken.checked_sub(1)).flatten()
     }
 
     /// The id of a symbol, a new one where it is new.
-    pub(crate) fn id(&mut self, symbol: &[u8]) -> Result<u32, Fault> {
-        self.id_at(symbol, symbol.len())
-    }
-
-    /// The id of the symbol that is so many bytes of what begins with it.
     #[inline]
-    pub(crate) fn id_at(&mut self, bytes: &[u8], length: usize) -> Result<u32, Fault> {
+    pub(crate) fn id(&mut self, symbol: &[u8]) -> Result<u32, Fault> {
         if self.ends.len() * 2 >= self.slots.len() {
             self.grow();
         }
-        let (symbol, word) = (&bytes[..length], first_word(bytes, length));
+        let word = first_word(symbol);
         let mask = self.slots.len() - 1;
         let mut place = hash(symbol, word) as usize & mask;
         // Ends at a free slot: at most half of them are taken.
@@ -63,8 +53,8 @@ impl ChunkDictionary {
             if slot.taken == 0 {
                 return self.add(symbol, word, place);
             }
-            if slot.length as usize == length && self.is(&slot, symbol, word) {
-                self.remember(slot);
+            if self.is(&slot, symbol, word) {
+                self.latest = slot;
                 return Ok(slot.taken - 1);
             }
             place = (place + 1) & mask;
@@ -84,22 +74,16 @@ impl ChunkDictionary {
         // A symbol is no longer than `bytes`.
         let length = u32::try_from(symbol.len()).unwrap_or(u32::MAX);
         self.slots[place] = Slot { word, length, taken: id + 1 };
-        self.plain.push(symbol.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(byte)));
-        self.remember(self.slots[place]);
+        self.latest = self.slots[place];
         Ok(id)
     }
 
-    /// Whether the symbol of a slot is this one, of the same length.
+    /// Whether the symbol of a slot is this one.
     #[inline]
     fn is(&self, slot: &Slot, symbol: &[u8], word: u64) -> bool {
-        slot.word == word && (symbol.len() <= 8 || self.symbol(slot.taken - 1) == Some(symbol))
-    }
-
-    /// Notes the symbol of this row, for [`Self::latest`].
-    #[inline]
-    fn remember(&mut self, slot: Slot) {
-        let is_plain = self.plain.get(slot.taken as usize - 1).is_some_and(|plain| *plain);
-        self.latest = if is_plain { slot } else { Slot::default() };
+        slot.word == word
+            && slot.length as usize == symbol.len()
+            && (symbol.len() <= 8 || self.symbol(slot.taken - 1) == Some(symbol))
     }
 
     /// The symbols by id; the dictionary is empty after.
@@ -134,18 +118,19 @@ impl ChunkDictionary {
     }
 }
 
-/// The first eight of so many bytes, zeros behind fewer.
+/// The first eight bytes, zeros behind fewer: these are put together from pieces that overlap, where they agree.
 #[inline]
-fn first_word(bytes: &[u8], length: usize) -> u64 {
-    match bytes.first_chunk::<8>() {
-        Some(word) if length >= 8 => u64::from_le_bytes(*word),
-        Some(word) => u64::from_le_bytes(*word) & ((1 << (length * 8)) - 1),
-        None => {
-            let mut word = [0; 8];
-            word[..length].copy_from_slice(&bytes[..length]);
-            u64::from_le_bytes(word)
-        }
+fn first_word(bytes: &[u8]) -> u64 {
+    let length = bytes.len();
+    if let Some(word) = bytes.first_chunk() {
+        return u64::from_le_bytes(*word);
     }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return u64::from(first) | u64::from(last) << (8 * (length - 4));
+    }
+    let byte = |at: usize| u64::from(bytes[at]) << (8 * at);
+    if length == 0 { 0 } else { byte(0) | byte(length / 2) | byte(length - 1) }
 }
 
 /// Mixes eight bytes at a time by multiplication; good enough for a table that is thrown away with
@@ -157,7 +142,7 @@ fn hash(bytes: &[u8], first: u64) -> u64 {
     if let Some(rest) = bytes.get(8..).filter(|rest| !rest.is_empty()) {
         let (words, tail) = rest.as_chunks::<8>();
         state = words.iter().fold(state, |state, word| mix(state, u64::from_le_bytes(*word)));
-        state = mix(state, first_word(tail, tail.len()));
+        state = mix(state, first_word(tail));
     }
     state ^ state >> 32
 }

@@ -55,10 +55,10 @@ fn symbols_get_ids_as_they_come() {
             assert_eq!(dictionary.id(name.as_bytes()), Ok(id as u32));
         }
     }
-    assert_eq!(dictionary.latest(b"S999,rest"), Some((999, 4)));
-    assert_eq!(dictionary.latest(b"S99"), None);
+    assert_eq!(dictionary.latest(b"S999"), Some(999));
+    assert_eq!((dictionary.latest(b"S99"), dictionary.latest(b"S999,rest")), (None, None));
     assert_eq!(dictionary.id(b""), Ok(1_000));
-    assert_eq!(dictionary.latest(b""), None);
+    assert_eq!(dictionary.latest(b""), Some(1_000));
     assert_eq!(dictionary.id(b"\xff"), Err(Fault::NotUtf8));
     let symbols = dictionary.finish();
     assert_eq!((symbols.len(), symbols.value(0), symbols.value(1_000)), (1_001, "S0", ""));
@@ -82,16 +82,14 @@ fn symbols_that_begin_alike_are_told_apart() {
     for _ in 0..2 {
         for (id, name) in names.iter().enumerate() {
             assert_eq!(dictionary.id(name.as_bytes()), Ok(id as u32), "{name:?}");
-            let rest = format!("{name},AAPL_2408");
-            assert_eq!(dictionary.id_at(rest.as_bytes(), name.len()), Ok(id as u32), "{name:?}");
+            assert_eq!(dictionary.latest(name.as_bytes()), Some(id as u32), "{name:?}");
         }
     }
-    assert_eq!(dictionary.latest(b"AAPL_240819C00225000,1"), Some((9, 20)));
-    assert_eq!(dictionary.latest(b"AAPL_240819C00225001,1"), None);
+    assert_eq!(dictionary.latest(b"AAPL_240819C00225001"), None);
     assert_eq!(dictionary.id(b"a"), Ok(3));
     assert_eq!(
-        (dictionary.latest(b"a"), dictionary.latest(b"ab"), dictionary.latest(b"b")),
-        (Some((3, 1)), Some((3, 1)), None)
+        (dictionary.latest(b"a"), dictionary.latest(b"ab"), dictionary.latest(b"")),
+        (Some(3), None, None)
     );
 }
 
@@ -105,12 +103,12 @@ fn a_guessed_unit_refuses_times_of_another() {
     };
     let unit = EpochUnit::Millisecond;
     let mut guessed = ColumnBuilder::new(&plan(TimeFormat::GuessedEpoch(unit)));
-    assert_eq!(guessed.push_plain(b"1723161253000", |_| true), Some(13));
-    assert_eq!(guessed.push_plain(b"1723161253", |_| true), None);
+    assert_eq!(guessed.push_plain(b"1723161253000"), Some(()));
+    assert_eq!(guessed.push_plain(b"1723161253"), None);
     assert_eq!(guessed.push(b"1723161253"), Err(Fault::OtherUnit { unit }));
     assert_eq!(guessed.push(b"1723161253.5"), Err(Fault::OtherUnit { unit }));
     assert_eq!(guessed.push(b"1965-01-01"), Ok(()), "ISO 8601 has one meaning");
     let mut stated = ColumnBuilder::new(&plan(TimeFormat::Epoch(unit)));
-    assert_eq!(stated.push_plain(b"1723161253", |_| true), Some(10));
+    assert_eq!(stated.push_plain(b"1723161253"), Some(()));
     assert_eq!((guessed.len(), stated.len()), (2, 1));
 }

@@ -11,6 +11,7 @@ mod record;
 mod sniff;
 
 pub use parse::Parser;
+pub(crate) use record::{End, empty_line, raw_field, record_length, unescape};
 pub use record::{Field, Records, last_record_end, record_count};
 pub use sniff::{Layout, has_header, sniff, sniff_delimiter};
 

@@ -1,12 +1,14 @@
 //! Chunks of records to columns.
 //!
-//! One pass: the common shapes of a value are read and their end found at once ([`ColumnBuilder::push_plain`]); others
-//! without quotes are cut out first ([`ColumnBuilder::push_unquoted`]); quoted ones, NULLs and faults take the long way.
-//! Invariant between records: every column holds `rows` values.
+//! Field first, value second: a field is cut out before its bytes are read as a value, so that a delimiter never counts
+//! as a part of one. Fields without quotes are cut out by words ([`plain_text`]) and read by the common shapes first
+//! ([`ColumnBuilder::push_unquoted`]); quoted ones, NULLs and faults take the long way. Invariant between records: every
+//! column holds `rows` values.
 
 use super::record::{End, QuoteFault, Records, empty_line, raw_field, record_length, unescape};
 use crate::chunk::shown;
 use crate::column::ColumnBuilder;
+use crate::value::plain_text;
 use crate::{BadRow, Chunk, Fault, Plan};
 use memchr::{memchr, memchr_iter};
 use std::sync::Arc;
@@ -93,23 +95,22 @@ impl Parser {
         for index in 0..=last {
             let rest = &bytes[at..];
             if let Some(column) = self.plan.fields[index].and_then(|target| self.columns.get_mut(target)) {
-                if index < last {
-                    let ends = |byte| byte == Some(delimiter);
-                    let plain = column.push_plain(rest, ends);
-                    if let Some(length) = plain.or_else(|| column.push_unquoted(rest, delimiter, ends)) {
-                        at += length + 1;
-                        continue;
-                    }
-                } else {
-                    let plain = column.push_plain(rest, ends_record);
-                    let plain = plain.or_else(|| column.push_unquoted(rest, delimiter, ends_record));
-                    match plain.map(|length| (length, &rest[length..])) {
-                        Some((length, [])) => return Ok((at + length, quoted_lines)),
-                        Some((length, [b'\n', ..])) => return Ok((at + length + 1, quoted_lines)),
-                        Some((length, [b'\r', b'\n', ..])) => return Ok((at + length + 2, quoted_lines)),
-                        Some(_) => column.truncate(column.len() - 1),
-                        None => {}
-                    }
+                let (length, is_ascii) = plain_text(rest, delimiter);
+                let (field, behind) = rest.split_at(length);
+                let ended = match behind {
+                    [byte, ..] if *byte == delimiter => (index < last).then_some(1),
+                    _ if index < last => None,
+                    [] => Some(0),
+                    [b'\n', ..] => Some(1),
+                    [b'\r', b'\n', ..] => Some(2),
+                    _ => None,
+                };
+                let is_plain = field.first().is_some_and(|first| *first != b'"');
+                if let (Some(end), true) = (ended, is_plain)
+                    && column.push_unquoted(field, is_ascii).is_some()
+                {
+                    at += length + end;
+                    continue;
                 }
             }
             let (next, end, lines) = self.odd_field(bytes, at, index)?;
@@ -182,11 +183,6 @@ impl Parser {
             }
         }
     }
-}
-
-/// Whether a byte may follow the last field of a record.
-fn ends_record(byte: Option<u8>) -> bool {
-    matches!(byte, Some(b'\n' | b'\r') | None)
 }
 
 /// Where the line of a field with faulty quotes ends, for showing it.

@@ -1,9 +1,10 @@
 //! Lines to rows.
 //!
-//! One pass: a line's names are compared with those of the line before at their place, and the common shapes of a value
-//! are read and their end found at once ([`ColumnBuilder::push_plain`](crate::column::ColumnBuilder::push_plain)).
-//! Invariants: nothing is allocated for a line like the one before but for the growth of columns; a line that is bad, or
-//! that the bytes do not hold whole, leaves the tables as they were.
+//! One pass: a line's names are compared with those of the line before at their place. Values without quotes and escapes
+//! are cut out by words ([`plain_value`]), then read by the common shapes
+//! ([`ColumnBuilder::push_plain`](crate::column::ColumnBuilder::push_plain)); others take the long way. Invariants:
+//! nothing is allocated for a line like the one before but for the growth of columns; a line that is bad, or that the bytes
+//! do not hold whole, leaves the tables as they were.
 
 use super::precision::Precision;
 use super::scan::{Token, next_line, unquoted};
@@ -11,7 +12,7 @@ use super::table::{Place, Table};
 use super::value::{NoValue, Value, is_value_end, value};
 use crate::chunk::shown;
 use crate::rows::check_name;
-use crate::value::{parse_i64, plain_i64};
+use crate::value::{parse_i64, plain_i64, plain_value};
 use crate::{Fault, RECORD_BYTES_MAX, TableRows};
 use std::collections::HashMap;
 use std::fmt;
@@ -302,13 +303,15 @@ impl Row<'_> {
         if self.starts_next(bytes, at) && self.table.columns[self.next].builder.len() == rows {
             let column = &mut self.table.columns[self.next];
             let start = at + column.raw.len() + 1;
-            let is_end = |byte| matches!(byte, Some(b',' | b' '));
-            let end = match column.builder.column_type() {
-                ColumnType::Symbol => column.builder.push_plain(&bytes[start..], is_end),
+            let end = match (column.builder.column_type(), plain_value(&bytes[start..])) {
+                (ColumnType::Symbol, Some(length)) => {
+                    let end = start + length;
+                    column.builder.push_plain(&bytes[start..end]).map(|()| end)
+                }
                 _ => None,
             };
             let end = match end {
-                Some(length) => start + length,
+                Some(end) => end,
                 None => self.tag_value(
                     bytes,
                     start,
@@ -362,26 +365,22 @@ impl Row<'_> {
         if self.starts_next(bytes, at) {
             let rows = self.table.rows;
             let column = &mut self.table.columns[self.next];
-            let value = at + column.raw.len() + 1;
-            let rest = &bytes[value..];
-            let is_end = |byte: Option<u8>| byte.is_some_and(is_value_end);
-            let end = match column.builder.column_type() {
-                _ if column.builder.len() != rows => None,
-                ColumnType::Float64 => column.builder.push_plain(rest, is_end),
+            let rest = &bytes[at + column.raw.len() + 1..];
+            let value = match plain_value(rest) {
+                Some(length) if column.builder.len() == rows => &rest[..length],
+                _ => &[],
+            };
+            let pushed = match column.builder.column_type() {
+                ColumnType::Float64 => column.builder.push_plain(value),
                 ColumnType::Int64 => {
-                    let pushed = column.builder.push_plain(rest, |byte| byte == Some(b'i'));
-                    pushed.map(|length| length + 1)
+                    value.strip_suffix(b"i").and_then(|digits| column.builder.push_plain(digits))
                 }
                 _ => None,
             };
-            match end.map(|length| (value + length, bytes.get(value + length))) {
-                Some((end, Some(byte))) if is_value_end(*byte) => {
-                    self.next += 1;
-                    self.filled += 1;
-                    return Ok(end);
-                }
-                Some(_) => column.builder.truncate(rows),
-                None => {}
+            if pushed.is_some() {
+                self.next += 1;
+                self.filled += 1;
+                return Ok(at + column.raw.len() + 1 + value.len());
             }
         }
         self.odd_field(bytes, at)
@@ -437,14 +436,10 @@ impl Row<'_> {
     /// Reads the time at `at`, the last thing of a line; where the line ends. One that a field gave stays.
     #[inline]
     fn time(&mut self, bytes: &[u8], at: usize, precision: Precision) -> Result<usize, Stop> {
-        let found = match plain_i64(&bytes[at..]) {
-            Some((time, length)) if bytes.get(at + length).copied().is_some_and(is_value_end) => {
-                Some((precision.nanos(time), at + length))
-            }
-            _ => None,
-        };
-        let (time, end) = match found {
-            Some(found) => found,
+        let end = plain_value(&bytes[at..]).map(|length| at + length);
+        let plain = end.and_then(|end| Some((plain_i64(&bytes[at..end])?, end)));
+        let (time, end) = match plain {
+            Some((time, end)) => (precision.nanos(time), end),
             None => odd_time(bytes, at, precision)?,
         };
         if !self.table.has_times() {

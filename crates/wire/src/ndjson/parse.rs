@@ -135,8 +135,8 @@ impl Parser {
         let column = &mut self.columns[index];
         let (pushed, text) = match value {
             Value::Null => (column.push_null(), &[][..]),
-            Value::Plain(token) => match column.push_plain(token, |end| end.is_none()) {
-                Some(_) => return Ok(()),
+            Value::Plain(token) => match column.push_plain(token) {
+                Some(()) => return Ok(()),
                 None => (column.push(token), token),
             },
             Value::Nested(json) if column_type == ColumnType::Varchar || column_type.is_array() => {
@@ -146,8 +146,8 @@ impl Parser {
                 (Err(Fault::NotA { wanted: column_type, fits: ColumnType::Varchar }), json)
             }
             Value::Text(text) if text.raw.is_empty() && !has_empty => (column.push_null(), text.raw),
-            Value::Text(text) if !text.escaped => match column.push_plain(text.raw, |end| end.is_none()) {
-                Some(_) => return Ok(()),
+            Value::Text(text) if !text.escaped => match column.push_plain(text.raw) {
+                Some(()) => return Ok(()),
                 None => (column.push(text.raw), text.raw),
             },
             Value::Text(text) => {

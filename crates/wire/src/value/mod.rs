@@ -1,9 +1,9 @@
 //! Text of one value to the value: numbers, timestamps and the rest.
 //!
-//! Two kinds of function: `plain_*` read the common shapes at the start of a slice that goes on
-//! after the value and say how far they came (`None`: take the slow way); `parse_*` take exactly a
-//! value's text and accept everything the type allows. A `plain_*` never accepts what its `parse_*`
-//! would not, and they agree on the value.
+//! Two kinds of function, and both take exactly a field's bytes, which the caller has cut out: no value can reach
+//! past its field. `plain_*` read the common shapes (`None`: take the slow way); `parse_*` accept everything the type
+//! allows. A `plain_*` never accepts what its `parse_*` would not, and they agree on the value. `plain_text` and
+//! `plain_value` say where a field ends.
 
 mod number;
 mod other;
@@ -12,7 +12,7 @@ mod time;
 pub(crate) use number::{
     IntegerFault, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64, plain_u64,
 };
-pub(crate) use other::{parse_bool, plain_text};
+pub(crate) use other::{parse_bool, plain_text, plain_value};
 pub use other::{parse_hex, parse_uuid};
 pub use time::parse_iso;
 pub(crate) use time::{DateCache, parse_date, parse_epoch, parse_time, plain_iso};

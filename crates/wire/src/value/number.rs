@@ -19,75 +19,76 @@ const TENS: [u64; 20] = {
 /// The most digits that cannot overflow a `u64`.
 const DIGITS_MAX: usize = 19;
 
-/// A decimal without exponent at the start of `bytes`, with its length.
+/// A decimal without exponent that is all of `field`.
 ///
 /// Exact: both the digits (below 2^53) and the power of ten (at most 22) are doubles, so that one
 /// division rounds once (W. Clinger, "How to read floating point numbers accurately", PLDI 1990).
 #[inline]
-pub(crate) fn plain_f64(bytes: &[u8]) -> Option<(f64, usize)> {
-    let negative = bytes.first() == Some(&b'-');
+pub(crate) fn plain_f64(field: &[u8]) -> Option<f64> {
+    let negative = field.first() == Some(&b'-');
     let mut at = usize::from(negative);
     let first = at;
     let mut digits = 0_u64;
-    while let Some(digit) = digit_at(bytes, at) {
+    while let Some(digit) = digit_at(field, at) {
         digits = digits.wrapping_mul(10).wrapping_add(digit);
         at += 1;
     }
     let mut count = at - first;
     let mut fraction = 0;
-    if bytes.get(at) == Some(&b'.') {
+    if field.get(at) == Some(&b'.') {
         at += 1;
         let point = at;
-        while let Some(digit) = digit_at(bytes, at) {
+        while let Some(digit) = digit_at(field, at) {
             digits = digits.wrapping_mul(10).wrapping_add(digit);
             at += 1;
         }
         fraction = at - point;
         count += fraction;
     }
-    if count == 0 || count > DIGITS_MAX || digits > 1 << 53 {
+    if at != field.len() || count == 0 || count > DIGITS_MAX || digits > 1 << 53 {
         return None;
     }
     // At most 19 digits stand after the point: inside POWERS.
     let value = digits as f64 / POWERS[fraction];
-    Some((if negative { -value } else { value }, at))
+    Some(if negative { -value } else { value })
 }
 
-/// An integer of up to 19 digits at the start of `bytes`, with its length.
+/// An integer of up to 19 digits that is all of `field`.
 #[inline]
-pub(crate) fn plain_i64(bytes: &[u8]) -> Option<(i64, usize)> {
-    let negative = bytes.first() == Some(&b'-');
+pub(crate) fn plain_i64(field: &[u8]) -> Option<i64> {
+    let negative = field.first() == Some(&b'-');
     let mut at = usize::from(negative);
     let first = at;
     let mut digits = 0_u64;
-    while let Some(digit) = digit_at(bytes, at) {
+    while let Some(digit) = digit_at(field, at) {
         digits = digits.wrapping_mul(10).wrapping_add(digit);
         at += 1;
     }
     let count = at - first;
-    if count == 0 || count > DIGITS_MAX {
+    if at != field.len() || count == 0 || count > DIGITS_MAX {
         return None;
     }
     let value = i64::try_from(digits).ok()?;
-    Some((if negative { -value } else { value }, at))
+    Some(if negative { -value } else { value })
 }
 
 #[inline]
-fn digit_at(bytes: &[u8], at: usize) -> Option<u64> {
-    let digit = bytes.get(at)?.wrapping_sub(b'0');
+fn digit_at(field: &[u8], at: usize) -> Option<u64> {
+    let digit = field.get(at)?.wrapping_sub(b'0');
     (digit < 10).then_some(u64::from(digit))
 }
 
-/// An integer of up to 20 digits without a sign at the start of `bytes`, with its length.
+/// An integer of up to 20 digits without a sign that is all of `field`.
 #[inline]
-pub(crate) fn plain_u64(bytes: &[u8]) -> Option<(u64, usize)> {
-    let (digits, count) = leading_digits(bytes);
+pub(crate) fn plain_u64(field: &[u8]) -> Option<u64> {
+    let (digits, count) = leading_digits(field);
     match count {
-        1..=DIGITS_MAX => Some((digits, count)),
+        _ if count != field.len() => None,
+        1..=DIGITS_MAX => Some(digits),
         20 => {
-            let (first, last) = bytes[..20].split_at(DIGITS_MAX);
+            let (first, last) = field.split_at(DIGITS_MAX);
             let last = u64::from(last[0] - b'0');
-            Some((leading_digits(first).0.checked_mul(10)?.checked_add(last)?, count))
+            leading_digits(first).0.checked_mul(10)?.checked_add(last)
         }
         _ => None,
     }

@@ -58,13 +58,9 @@ pub fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
     (digits == 32).then_some(value)
 }
 
-/// How far a text without quotes goes, to a delimiter or the end of a line; and whether it is known to be ASCII.
+/// How far a field without quotes goes, to a delimiter or the end of a line; and whether it is known to be ASCII.
 #[inline]
 pub(crate) fn plain_text(bytes: &[u8], delimiter: u8) -> (usize, bool) {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = LOW << 7;
-    let splat = |byte: u8| LOW * u64::from(byte);
-    let zeros = |word: u64| word.wrapping_sub(LOW) & !word & HIGH;
     let (words, tail) = bytes.as_chunks::<8>();
     let mut seen = 0;
     for (at, word) in words.iter().enumerate() {
@@ -72,13 +68,46 @@ pub(crate) fn plain_text(bytes: &[u8], delimiter: u8) -> (usize, bool) {
         seen |= word;
         let ends = zeros(word ^ splat(delimiter)) | zeros(word ^ splat(b'\n')) | zeros(word ^ splat(b'\r'));
         if ends != 0 {
-            // The lowest of these bits is one of an end; those above it may be others.
             return (at * 8 + ends.trailing_zeros() as usize / 8, seen & HIGH == 0);
         }
     }
     let is_end = |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r');
     let rest = tail.iter().position(is_end).unwrap_or(tail.len());
     (words.len() * 8 + rest, seen & HIGH == 0 && tail.is_ascii())
+}
+
+/// How far a value of line protocol goes that has neither quotes nor escapes; `None` for any other, and where the bytes
+/// end first.
+#[inline]
+pub(crate) fn plain_value(bytes: &[u8]) -> Option<usize> {
+    let (words, tail) = bytes.as_chunks::<8>();
+    let stops = |byte: &u8| *byte <= b',' || *byte == b'\\';
+    let length = words.iter().enumerate().find_map(|(at, word)| {
+        let word = u64::from_le_bytes(*word);
+        let stops = below(word, b',' + 1) | zeros(word ^ splat(b'\\'));
+        (stops != 0).then(|| at * 8 + stops.trailing_zeros() as usize / 8)
+    });
+    let length = length.or_else(|| Some(words.len() * 8 + tail.iter().position(stops)?))?;
+    matches!(bytes[length], b',' | b' ' | b'\n' | b'\r').then_some(length)
+}
+
+/// A one in each byte of a word.
+const LOW: u64 = 0x0101_0101_0101_0101;
+/// The highest bit of each byte of a word.
+const HIGH: u64 = LOW << 7;
+
+fn splat(byte: u8) -> u64 {
+    LOW * u64::from(byte)
+}
+
+/// The highest bit of bytes that are zero; the lowest that is set is one's of them, those above it may be others'.
+fn zeros(word: u64) -> u64 {
+    word.wrapping_sub(LOW) & !word & HIGH
+}
+
+/// The same of bytes below one of at most 128.
+fn below(word: u64, byte: u8) -> u64 {
+    word.wrapping_sub(splat(byte)) & !word & HIGH
 }
 
 fn hex_digit(byte: u8) -> Option<u8> {

@@ -17,48 +17,50 @@ pub(crate) struct DateCache {
     days: i64,
 }
 
-/// A timestamp at the start of `bytes` in nanoseconds since the epoch, with its length.
-/// What follows is the caller's to check.
+/// The timestamp that is all of `field`, in nanoseconds since the epoch.
 #[inline]
-pub(crate) fn plain_iso(bytes: &[u8], cache: &mut DateCache) -> Option<(i64, usize)> {
-    let date: &[u8; 10] = bytes.first_chunk()?;
+pub(crate) fn plain_iso(field: &[u8], cache: &mut DateCache) -> Option<i64> {
+    let date: &[u8; 10] = field.first_chunk()?;
     let days = if *date == cache.text { cache.days } else { date_days(date)? };
     *cache = DateCache { text: *date, days };
-    let Some(b'T' | b't' | b' ') = bytes.get(10) else {
-        return Some((nanos(days, 0, 0)?, 10));
-    };
+    match field.get(10) {
+        None => return nanos(days, 0, 0),
+        Some(b'T' | b't' | b' ') => {}
+        Some(_) => return None,
+    }
     let mut at = 16;
-    let clock: &[u8; 5] = bytes.get(11..)?.first_chunk()?;
+    let clock: &[u8; 5] = field.get(11..)?.first_chunk()?;
     let (hour, minute) = (two(clock[0], clock[1])?, two(clock[3], clock[4])?);
     let (mut second, mut fraction) = (0, 0);
     if clock[2] != b':' || hour > 23 || minute > 59 {
         return None;
     }
-    if let Some([b':', tens, ones]) = bytes.get(at..at + 3) {
+    if let Some([b':', tens, ones]) = field.get(at..at + 3) {
         second = two(*tens, *ones)?;
         at += 3;
         if second > 60 {
             return None;
         }
-        if let Some(b'.' | b',') = bytes.get(at) {
-            let (value, length) = fraction_nanos(&bytes[at + 1..]);
-            // A comma without a digit behind it is the file's delimiter.
-            if length > 0 {
-                fraction = value;
-                at += 1 + length;
+        if let Some(b'.' | b',') = field.get(at) {
+            let (value, length) = fraction_nanos(&field[at + 1..]);
+            if length == 0 {
+                return None;
             }
+            fraction = value;
+            at += 1 + length;
         }
     }
-    let (offset_seconds, length) = zone(&bytes[at..])?;
-    let seconds = hour * 3600 + minute * 60 + second - offset_seconds;
-    Some((nanos(days, seconds, fraction)?, at + length))
+    let (offset_seconds, length) = zone(&field[at..])?;
+    if at + length != field.len() {
+        return None;
+    }
+    nanos(days, hour * 3600 + minute * 60 + second - offset_seconds, fraction)
 }
 
 /// ISO 8601 to nanoseconds since the Unix epoch, UTC; `None` where `text` as a whole is no time that 64 bits
 /// hold (1677 to 2262). A date alone is its midnight; without a zone the time is UTC.
 pub fn parse_iso(text: &[u8]) -> Option<i64> {
-    let (value, length) = plain_iso(text, &mut DateCache::default())?;
-    (length == text.len()).then_some(value)
+    plain_iso(text, &mut DateCache::default())
 }
 
 /// Days since 1970-01-01 of `YYYY-MM-DD`, or of a timestamp at midnight.

@@ -127,6 +127,33 @@ fn layouts() {
     check("a|b|c\n1|2|3", b'|', true);
 }
 
+/// A value ends with its field, whatever a longer one would look like.
+#[test]
+fn delimiters_are_no_parts_of_values() {
+    let open = 1_723_109_400_000_000_000;
+    for (delimiter, text, ts) in [
+        (',', "2024-08-08 09:30:00,100,A\n2024-08-08T09:30,100,A\n2024-08-08T09:30:00Z,100,A", open),
+        ('.', "2024-08-08 09:30:00.100.A\n1723109400000.100.A", open),
+        (' ', "2024-08-08T09:30:00 100 A\n2024-08-08T11:30:00+02:00 100 A", open),
+        ('+', "2024-08-08T09:30:00+100+A", open),
+        ('-', "1723109400000-100-A", open),
+        (':', "1723109400000:100:A", open),
+        ('Z', "2024-08-08T09:30:00Z100ZA", open),
+        (',', "\"2024-08-08 09:30:00,25\",100,A", open + 250_000_000),
+        (';', "2024-08-08 09:30:00,25;100;A", open + 250_000_000),
+    ] {
+        let plan =
+            plan(&[("ts", ColumnType::Timestamp), ("size", ColumnType::Float64), ("s", ColumnType::Symbol)]);
+        let chunk = Parser::new(plan, delimiter as u8).parse(text.as_bytes(), false);
+        assert_eq!((&chunk.bad, chunk.rows), (&vec![], text.lines().count()), "{text}");
+        let times = chunk.columns[0].as_primitive::<TimestampNanosecondType>();
+        assert!(times.values().iter().all(|found| *found == ts), "{text}");
+        let sizes = chunk.columns[1].as_primitive::<Float64Type>();
+        assert!(sizes.values().iter().all(|found| *found == 100.0), "{text}");
+        assert!(texts(&chunk.columns[2]).iter().all(|found| found == "A"), "{text}");
+    }
+}
+
 /// A symbol of quotes or delimiters is not taken for the beginning of the next row's field.
 #[test]
 fn odd_symbols_do_not_spill_into_the_next_row() {
