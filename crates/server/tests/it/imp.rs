@@ -40,7 +40,7 @@ impl Served {
         (status, serde_json::from_str(&answer).expect(&answer))
     }
 
-    fn rows(&self, sql: &str) -> Value {
+    pub(crate) fn rows(&self, sql: &str) -> Value {
         let (status, answer) = self.exec(sql);
         assert_eq!(status, 200, "{answer}");
         serde_json::from_str::<Value>(&answer).expect(&answer)["dataset"].clone()
