@@ -142,6 +142,38 @@ fn dropped_and_truncated_tables_stay_so() {
 }
 
 #[test]
+fn a_table_aside_is_in_its_place_whole_or_never_was() {
+    let create = |engine: &Engine| engine.create_table(schema("trades")).unwrap();
+    let seal = |engine: &Engine| engine.seal(None).unwrap();
+    let aside = |engine: &Engine, first: i64| {
+        let aside = engine.aside().unwrap();
+        aside.create(&schema("whatever")).unwrap();
+        engine.append(aside.name(), &rows(first, 20), None).unwrap();
+        engine.seal(Some(aside.name())).unwrap();
+        engine.append(aside.name(), &rows(first + 20, 3), None).unwrap();
+        aside
+    };
+    let new = |engine: &Engine| aside(engine, 0).take_name("quotes").unwrap();
+    let instead = |engine: &Engine| aside(engine, 100).take_place("trades").unwrap();
+    // One that fails goes with its handle.
+    let in_vain = |engine: &Engine| drop(aside(engine, 200));
+    check(
+        &options(),
+        &[
+            &create,
+            &append("trades", 0, 10),
+            &new,
+            &in_vain,
+            &append("trades", 10, 2),
+            &instead,
+            &seal,
+            &append("quotes", 23, 2),
+            &in_vain,
+        ],
+    );
+}
+
+#[test]
 fn a_bulk_load_is_whole_or_not_there() {
     let create = |engine: &Engine| engine.create_table(schema("trades")).unwrap();
     let load = |first: i64| {
