@@ -5,7 +5,7 @@
 
 use crate::asked::Asked;
 use crate::numbers::{Numbers, each_seed};
-use crate::states::open_with;
+use crate::states::open_wide;
 use tickstone_engine::EngineOptions;
 use tickstone_engine::disk::MemoryDisk;
 
@@ -178,7 +178,7 @@ fn inserted(numbers: &mut Numbers, rows: u64) -> String {
 fn check(seed: u64) {
     let mut numbers = Numbers(seed | 1);
     let engine = EngineOptions { background: false, threads: 2, ..EngineOptions::default() };
-    let mut run = Asked::new(open_with(&MemoryDisk::new(), engine));
+    let mut run = Asked::new(open_wide(&MemoryDisk::new(), engine, 1 << 18));
     let series = *numbers.pick(&["", " SERIES BY (sym)"]);
     let columns = "ts TIMESTAMP, sym SYMBOL, px DOUBLE, qty BIGINT, d DATE, tm TIME, r DOUBLE, id BIGINT";
     run.done(&format!("CREATE TABLE t ({columns}) TIMESTAMP(ts) PARTITION BY MONTH{series}"));

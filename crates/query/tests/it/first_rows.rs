@@ -4,10 +4,9 @@
 
 use crate::asked::Asked;
 use crate::numbers::{Numbers, each_seed};
-use crate::states::over;
-use std::sync::Arc;
+use crate::states::open_wide;
+use tickstone_engine::EngineOptions;
 use tickstone_engine::disk::MemoryDisk;
-use tickstone_engine::{Engine, EngineOptions, SystemClock};
 
 /// Rows of a symbol `s` and a number `x`.
 const SOURCES: &[&str] = &[
@@ -110,9 +109,8 @@ fn inserted(numbers: &mut Numbers, table: &str, rows: u64) -> String {
 fn check(seed: u64) {
     let mut numbers = Numbers(seed | 1);
     let options = EngineOptions { background: false, threads: 2, ..EngineOptions::default() };
-    let engine = Engine::open_on(Arc::new(MemoryDisk::new()), Arc::new(SystemClock), options).unwrap();
     // On one thread, or on two.
-    let mut run = Asked::new(over(engine, *numbers.pick(&[1, 1 << 40])));
+    let mut run = Asked::new(open_wide(&MemoryDisk::new(), options, *numbers.pick(&[1, 1 << 40])));
     for table in ["t", "q"] {
         let series = *numbers.pick(&["", " SERIES BY (s)", " SERIES BY (s, v)"]);
         let columns = "ts TIMESTAMP, s SYMBOL, v SYMBOL, x BIGINT, n BIGINT";
