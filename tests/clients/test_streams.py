@@ -38,7 +38,7 @@ class Driver:
 
     def id(self, name: str) -> bytes:
         if name not in self.ids:
-            self.send(5, struct.pack(">H", len(name.encode())) + name.encode())
+            self.send(5, name.encode())
             (self.ids[name],) = struct.unpack(">H", self.take(2))
         return struct.pack(">H", self.ids[name])
 

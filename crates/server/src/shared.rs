@@ -6,9 +6,11 @@ use crate::metrics::Metrics;
 use crate::pg::Cancels;
 use crate::pg::catalog::PgCatalog;
 use crate::settings::Settings;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, RwLock};
 use std::time::Instant;
+use tickstone_engine::streams::Stream;
 use tickstone_query::{Database, SystemCatalog};
 use tracing::warn;
 
@@ -29,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) cancels: Arc<Cancels>,
     /// What tools of PostgreSQL ask.
     pub(crate) catalog: Arc<PgCatalog>,
+    /// The streams that any connection has opened since the server began, by their ids.
+    pub(crate) streams: RwLock<HashMap<u16, Stream>>,
     /// The requests of MCP under way, which can be cancelled.
     pub(crate) mcp_calls: Calls,
     pub(crate) started: Instant,
@@ -48,6 +52,7 @@ impl Shared {
             body_bytes: AtomicUsize::new(0),
             cancels: Arc::default(),
             catalog,
+            streams: RwLock::default(),
             mcp_calls: Calls::default(),
             started: Instant::now(),
         }

@@ -2,14 +2,17 @@
 //!
 //! What comes goes into the buffer of its stream and is read no further while the buffers of all streams are full
 //! (`stream_memory`); a connection that is kept waiting for longer than `stream_patience` is closed. A question waits
-//! until the connection's own documents of that stream are on stable storage. Whatever cannot be answered or stored ends
-//! the connection, and the log says why: a client that was not disconnected may count on its documents.
+//! until the connection's own documents of that stream are on stable storage. The id of a stream that one connection has
+//! opened holds for all of them, as in CakeDB: its C driver opens on one and appends on another. Whatever cannot be
+//! answered or stored ends the connection, and the log says why: a client that was not disconnected may count on its
+//! documents.
 
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tickstone_engine::streams::{DOCUMENT_BYTES_LIMIT, Documents, Stream, StreamSettings};
 use tickstone_engine::{EngineError, Result};
@@ -30,18 +33,43 @@ const BODY_BYTES_MAX: u64 = u32::MAX as u64;
 const LAST_BYTES: usize = 16 << 20;
 const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
-/// A stream that the connection has opened.
-struct Opened {
+/// A stream that the connection uses.
+struct Used {
     stream: Stream,
     document_bytes_max: usize,
     /// The number of the connection's last document.
     last: u64,
 }
 
+impl Used {
+    fn new(stream: Stream) -> Self {
+        let document_bytes_max = stream.settings().document_bytes_max as usize;
+        Self { stream, document_bytes_max, last: 0 }
+    }
+
+    /// The stream of an id, among those that the connection used or else among all that were opened.
+    fn find<'a>(
+        used: &'a mut HashMap<u16, Used>,
+        shared: &Shared,
+        id: u16,
+    ) -> std::result::Result<&'a mut Used, End> {
+        match used.entry(id) {
+            Entry::Occupied(used) => Ok(used.into_mut()),
+            Entry::Vacant(place) => {
+                let opened = shared.streams.read().unwrap_or_else(PoisonError::into_inner);
+                let unknown =
+                    || End::Because(format!("no stream of id {id} was opened since the server began"));
+                Ok(place.insert(Used::new(opened.get(&id).ok_or_else(unknown)?.clone())))
+            }
+        }
+    }
+}
+
 struct Connection {
     shared: Arc<Shared>,
     peer: SocketAddr,
-    opened: HashMap<u16, Opened>,
+    /// The streams it used: a dropped one stays here, so that its id is never another's on this connection.
+    used: HashMap<u16, Used>,
     patience: Duration,
     bytes: Vec<u8>,
     /// Where the first request that was not served begins.
@@ -76,8 +104,8 @@ pub(crate) async fn serve(
     mut stopping: watch::Receiver<bool>,
 ) {
     let patience = shared.settings.time("stream_patience").unwrap_or(Duration::MAX);
-    let (opened, bytes) = (HashMap::new(), Vec::new());
-    let mut connection = Connection { shared, peer, opened, patience, bytes, at: 0 };
+    let (used, bytes) = (HashMap::new(), Vec::new());
+    let mut connection = Connection { shared, peer, used, patience, bytes, at: 0 };
     let Err(end) = connection.run(&mut socket, &mut stopping).await;
     match end {
         End::Quietly(why) => debug!(%peer, why, "streams: connection ended"),
@@ -149,7 +177,7 @@ impl Connection {
                     self.append_all(stream)?;
                 }
                 Read::Whole(request, size) => {
-                    let answer = self.question(&request)?;
+                    let answer = Answer::to(&request);
                     self.at += size;
                     self.answer(answer, socket).await?;
                 }
@@ -158,17 +186,16 @@ impl Connection {
     }
 
     /// The longest document of the request that comes next: that of its stream, once its id is there.
-    fn document_bytes_max(&self) -> usize {
+    fn document_bytes_max(&mut self) -> usize {
         let id = self.bytes.get(self.at + HEADER_BYTES..).and_then(|bytes| bytes.first_chunk());
-        let opened = id.and_then(|id| self.opened.get(&u16::from_be_bytes(*id)));
-        opened.map_or(DOCUMENT_BYTES_LIMIT as usize, |opened| opened.document_bytes_max)
+        let used = id.and_then(|id| Used::find(&mut self.used, &self.shared, u16::from_be_bytes(*id)).ok());
+        used.map_or(DOCUMENT_BYTES_LIMIT as usize, |used| used.document_bytes_max)
     }
 
     /// Hands over the documents for one stream that have come one after the other.
     fn append_all(&mut self, id: u16) -> std::result::Result<(), End> {
-        let unknown = || End::Because(format!("there is no stream {id} on this connection"));
-        let opened = self.opened.get_mut(&id).ok_or_else(unknown)?;
-        let (bytes, most) = (&self.bytes, opened.document_bytes_max);
+        let used = Used::find(&mut self.used, &self.shared, id)?;
+        let (bytes, most) = (&self.bytes, used.document_bytes_max);
         let (mut at, mut count) = (self.at, 0);
         let documents = std::iter::from_fn(|| match read(&bytes[at..], most) {
             Ok(Read::Whole(Request::Append { stream, document }, size)) if stream == id => {
@@ -177,7 +204,7 @@ impl Connection {
             }
             _ => None,
         });
-        opened.last = opened.stream.push(documents)?;
+        used.last = used.stream.push(documents)?;
         self.at = at;
         self.shared.metrics.add(Counter::StreamDocuments, count);
         Ok(())
@@ -204,23 +231,6 @@ impl Connection {
         Ok(())
     }
 
-    /// What is to be done for a request that is no append.
-    fn question(&self, request: &Request<'_>) -> std::result::Result<Answer, End> {
-        let opened = |id: u16| {
-            let unknown = || End::Because(format!("there is no stream {id} on this connection"));
-            self.opened.get(&id).map(|opened| (opened.stream.clone(), opened.last)).ok_or_else(unknown)
-        };
-        Ok(match *request {
-            Request::NoOp | Request::Append { .. } => Answer::None,
-            Request::Open { name } => Answer::Open(name.to_string()),
-            Request::Range { stream, from, to } => {
-                Answer::Documents(opened(stream)?, Wanted::Range(from, to))
-            }
-            Request::Since { stream, from } => Answer::Documents(opened(stream)?, Wanted::Since(from)),
-            Request::LastBefore { stream, at } => Answer::Documents(opened(stream)?, Wanted::Last(at)),
-        })
-    }
-
     async fn answer(&mut self, answer: Answer, socket: &mut TcpStream) -> std::result::Result<(), End> {
         let gone = |_| End::Quietly("the client is gone");
         match answer {
@@ -229,7 +239,9 @@ impl Connection {
                 let id = self.open(name).await?;
                 socket.write_all(&id.to_be_bytes()).await.map_err(gone)
             }
-            Answer::Documents((stream, last), wanted) => {
+            Answer::Documents(id, wanted) => {
+                let used = Used::find(&mut self.used, &self.shared, id)?;
+                let (stream, last) = (used.stream.clone(), used.last);
                 let found = blocking(move || {
                     stream.wait(last)?;
                     wanted.select(&stream)
@@ -257,10 +269,10 @@ impl Connection {
         });
         let stream = opened.await?;
         let id = u16::try_from(stream.id()).map_err(|_| End::Because("too many streams".to_string()))?;
-        let document_bytes_max = stream.settings().document_bytes_max as usize;
-        // One that was dropped may have left its id to another.
-        if self.opened.get(&id).is_none_or(|opened| opened.stream.check().is_err()) {
-            self.opened.insert(id, Opened { stream, document_bytes_max, last: 0 });
+        self.shared.streams.write().unwrap_or_else(PoisonError::into_inner).insert(id, stream.clone());
+        // One that was dropped may have left its id to another, once all ids were given.
+        if self.used.get(&id).is_none_or(|used| used.stream.check().is_err()) {
+            self.used.insert(id, Used::new(stream));
         }
         Ok(id)
     }
@@ -281,7 +293,20 @@ impl Connection {
 enum Answer {
     None,
     Open(String),
-    Documents((Stream, u64), Wanted),
+    Documents(u16, Wanted),
+}
+
+impl Answer {
+    /// To a request that is no append.
+    fn to(request: &Request<'_>) -> Self {
+        match *request {
+            Request::NoOp | Request::Append { .. } => Answer::None,
+            Request::Open { name } => Answer::Open(name.to_string()),
+            Request::Range { stream, from, to } => Answer::Documents(stream, Wanted::Range(from, to)),
+            Request::Since { stream, from } => Answer::Documents(stream, Wanted::Since(from)),
+            Request::LastBefore { stream, at } => Answer::Documents(stream, Wanted::Last(at)),
+        }
+    }
 }
 
 /// Which documents are asked for.

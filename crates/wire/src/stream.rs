@@ -3,23 +3,24 @@
 //! A request is a header of 6 bytes, the length of what follows it and a command, and its payload. All integers are
 //! big-endian. An append has no answer; the two ways to open a stream are answered by its 2-byte id, questions by the
 //! 4-byte length of a body and the body: entries of 8 bytes of time (microseconds since the Unix epoch), 4 bytes of
-//! size, and the document. Whoever sends anything else is disconnected.
+//! size, and the document. Command 1 has the length of the name before it, command 5 the name alone: CakeDB's drivers
+//! send that. Whoever sends anything else is disconnected.
 //!
 //! Source: CakeDB's drivers; the table of commands is in docs/server/streams.md.
 
 /// Bytes before the payload of a request.
 pub const HEADER_BYTES: usize = 6;
-/// Bytes of an append's payload before the document.
-pub const APPEND_BYTES: usize = 2;
+/// Bytes of the stream's id, or of the length of its name, that payloads begin with.
+const STREAM_BYTES: usize = 2;
 /// The longest payload of a request that is no append: a name of any length fits.
-const PAYLOAD_BYTES_MAX: usize = 2 + u16::MAX as usize;
+const PAYLOAD_BYTES_MAX: usize = STREAM_BYTES + u16::MAX as usize;
 
 const NO_OP: u16 = 0;
 const OPEN: u16 = 1;
 const APPEND: u16 = 2;
 const RANGE: u16 = 3;
 const SINCE: u16 = 4;
-const OPEN_TOO: u16 = 5;
+const OPEN_BARE: u16 = 5;
 const LAST_BEFORE: u16 = 6;
 
 /// What a client asks.
@@ -113,11 +114,12 @@ pub fn read(bytes: &[u8], document_bytes_max: usize) -> Result<Read<'_>, BadRequ
     let wrong = || BadRequest::Length { command, bytes: length };
     let fits = match command {
         NO_OP => length == 0,
-        OPEN | OPEN_TOO => (2..=PAYLOAD_BYTES_MAX).contains(&length),
-        APPEND if length.saturating_sub(APPEND_BYTES) > document_bytes_max => {
-            return Err(BadRequest::Document { bytes: length - APPEND_BYTES, most: document_bytes_max });
+        OPEN => (STREAM_BYTES..=PAYLOAD_BYTES_MAX).contains(&length),
+        OPEN_BARE => length <= usize::from(u16::MAX),
+        APPEND if length.saturating_sub(STREAM_BYTES) > document_bytes_max => {
+            return Err(BadRequest::Document { bytes: length - STREAM_BYTES, most: document_bytes_max });
         }
-        APPEND => length >= APPEND_BYTES,
+        APPEND => length >= STREAM_BYTES,
         RANGE => length == 18,
         SINCE | LAST_BEFORE => length == 10,
         _ => return Err(BadRequest::Command(command)),
@@ -127,8 +129,11 @@ pub fn read(bytes: &[u8], document_bytes_max: usize) -> Result<Read<'_>, BadRequ
     }
     let size = HEADER_BYTES + length;
     let Some(payload) = rest.get(..length) else { return Ok(Read::Part(size)) };
-    if command == NO_OP {
-        return Ok(Read::Whole(Request::NoOp, size));
+    let open = |name| str::from_utf8(name).map(|name| Request::Open { name }).map_err(|_| BadRequest::Name);
+    match command {
+        NO_OP => return Ok(Read::Whole(Request::NoOp, size)),
+        OPEN_BARE => return Ok(Read::Whole(open(payload)?, size)),
+        _ => {}
     }
     let (first, payload) = payload.split_first_chunk().ok_or_else(wrong)?;
     let first = u16::from_be_bytes(*first);
@@ -141,15 +146,13 @@ pub fn read(bytes: &[u8], document_bytes_max: usize) -> Result<Read<'_>, BadRequ
         RANGE => Request::Range { stream: first, from: u64_at(0)?, to: u64_at(8)? },
         SINCE => Request::Since { stream: first, from: u64_at(0)? },
         LAST_BEFORE => Request::LastBefore { stream: first, at: u64_at(0)? },
-        _ if payload.len() == usize::from(first) => {
-            Request::Open { name: str::from_utf8(payload).map_err(|_| BadRequest::Name)? }
-        }
+        _ if payload.len() == usize::from(first) => open(payload)?,
         _ => return Err(wrong()),
     };
     Ok(Read::Whole(request, size))
 }
 
-/// Appends a request, as a client sends it.
+/// Appends a request, as a client sends it: an opening as command 1.
 ///
 /// # Panics
 /// Where a name is longer than 65,535 bytes or a document than 2³² − 3.
@@ -168,7 +171,7 @@ pub fn put(out: &mut Vec<u8>, request: &Request<'_>) {
             out.extend_from_slice(name.as_bytes());
         }
         Request::Append { stream, document } => {
-            head(APPEND_BYTES + document.len(), APPEND);
+            head(STREAM_BYTES + document.len(), APPEND);
             out.extend_from_slice(&stream.to_be_bytes());
             out.extend_from_slice(document);
         }
@@ -188,73 +191,4 @@ pub fn put(out: &mut Vec<u8>, request: &Request<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn some_request() -> impl Strategy<Value = (u8, String, Vec<u8>, u16, u64, u64)> {
-        (
-            0_u8..6,
-            ".{0,40}",
-            prop::collection::vec(any::<u8>(), 0..100),
-            any::<u16>(),
-            any::<u64>(),
-            any::<u64>(),
-        )
-    }
-
-    fn request<'a>(drawn: &'a (u8, String, Vec<u8>, u16, u64, u64)) -> Request<'a> {
-        let (kind, name, document, stream, from, to) = drawn;
-        let (stream, from, to) = (*stream, *from, *to);
-        match kind {
-            0 => Request::NoOp,
-            1 => Request::Open { name },
-            2 => Request::Append { stream, document },
-            3 => Request::Range { stream, from, to },
-            4 => Request::Since { stream, from },
-            _ => Request::LastBefore { stream, at: from },
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_put_is_read(drawn in prop::collection::vec(some_request(), 0..8)) {
-            let mut bytes = Vec::new();
-            drawn.iter().for_each(|drawn| put(&mut bytes, &request(drawn)));
-            let mut at = 0;
-            for drawn in &drawn {
-                let Ok(Read::Whole(read, size)) = read(&bytes[at..], 100) else { panic!("no request at {at}") };
-                prop_assert_eq!(read, request(drawn));
-                // Each beginning of it says how long it is, as soon as that is known.
-                for end in 0..size {
-                    let expected = if end < HEADER_BYTES { HEADER_BYTES } else { size };
-                    prop_assert_eq!(super::read(&bytes[at..at + end], 100), Ok(Read::Part(expected)));
-                }
-                at += size;
-            }
-            prop_assert_eq!(at, bytes.len());
-        }
-
-        #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-            if let Ok(Read::Whole(request, size)) = read(&bytes, 1_000) {
-                // Both numbers of opening are written as the first.
-                let mut again = Vec::new();
-                put(&mut again, &request);
-                prop_assert_eq!(&again[HEADER_BYTES..], &bytes[HEADER_BYTES..size]);
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_none_is_named() {
-        let text = |bytes: &[u8]| read(bytes, 10).unwrap_err().to_string();
-        assert_eq!(text(&[0, 0, 0, 0, 0, 7]), "there is no command 7");
-        assert_eq!(text(&[0, 0, 0, 1, 0, 0]), "command 0 with 1 bytes, which it cannot have");
-        assert_eq!(text(&[0, 0, 0, 1, 0, 2]), "command 2 with 1 bytes, which it cannot have");
-        assert_eq!(text(&[0, 0, 0, 17, 0, 3]), "command 3 with 17 bytes, which it cannot have");
-        assert_eq!(text(&[0, 0, 0, 13, 0, 2]), "a document of 11 bytes, more than 10");
-        assert_eq!(text(&[0, 0, 0, 3, 0, 1, 0, 1, 0xFF]), "a name that is no UTF-8");
-        assert_eq!(text(&[0, 0, 0, 3, 0, 5, 0, 2, b'a']), "command 5 with 3 bytes, which it cannot have");
-    }
-}
+mod tests;

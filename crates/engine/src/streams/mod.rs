@@ -32,6 +32,8 @@ use crate::{EngineError, Result};
 use buffer::Pool;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use stream::Ground;
 
@@ -48,6 +50,8 @@ pub struct Streams {
     on: Ground,
     /// By name. Whoever follows another process has those that were asked for.
     open: Mutex<BTreeMap<String, Stream>>,
+    /// The number that was given last: that of a dropped stream is given again only after all others.
+    last_id: AtomicU32,
 }
 
 /// What a stream's own file says.
@@ -72,8 +76,9 @@ impl Streams {
     ) -> Result<Self> {
         let (disk, clock) = (Arc::clone(disk), Arc::clone(clock));
         let on = Ground { disk, clock, pool: Arc::new(Pool::new(memory_bytes)), background, follows: false };
-        let mut open = BTreeMap::new();
+        let (mut open, mut last_id) = (BTreeMap::new(), 0);
         for id in list(on.disk.as_ref())? {
+            last_id = id;
             match describe(on.disk.as_ref(), id)? {
                 Some(found) if !found.dropped => {
                     let stream = Stream::open(id, found.name.clone(), found.settings, &on)?;
@@ -82,14 +87,14 @@ impl Streams {
                 _ => remove(on.disk.as_ref(), id)?,
             }
         }
-        Ok(Self { on, open: Mutex::new(open) })
+        Ok(Self { on, open: Mutex::new(open), last_id: AtomicU32::new(last_id) })
     }
 
     /// Streams that another process writes, or none does.
     pub(crate) fn follow(disk: &Arc<dyn Disk>, clock: &Arc<dyn Clock>) -> Self {
         let (disk, clock) = (Arc::clone(disk), Arc::clone(clock));
         let on = Ground { disk, clock, pool: Arc::new(Pool::new(0)), background: false, follows: true };
-        Self { on, open: Mutex::default() }
+        Self { on, open: Mutex::default(), last_id: AtomicU32::default() }
     }
 
     /// Makes a stream.
@@ -125,10 +130,13 @@ impl Streams {
         }
         let disk = self.on.disk.as_ref();
         let ids = list(disk)?;
-        let id = (1..=u32::from(u16::MAX)).find(|id| ids.binary_search(id).is_err());
+        let last_id = self.last_id.load(Relaxed);
+        let mut next = (last_id + 1..=u32::from(u16::MAX)).chain(1..=last_id);
+        let id = next.find(|id| ids.binary_search(id).is_err());
         let id = id.ok_or_else(|| bad("there are 65,535 streams, which is the limit".to_string()))?;
         let described = Described { id, name: name.to_string(), settings, dropped: false };
         described.save(disk)?;
+        self.last_id.store(id, Relaxed);
         let stream = Stream::open(id, name.to_string(), settings, &self.on)?;
         open.insert(name.to_string(), stream.clone());
         Ok(stream)

@@ -14,8 +14,9 @@ fn request(command: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 fn open(socket: &mut TcpStream, command: u16, name: &str) -> u16 {
-    let mut payload = u16::try_from(name.len()).unwrap().to_be_bytes().to_vec();
-    payload.extend(name.as_bytes());
+    let length = u16::try_from(name.len()).unwrap().to_be_bytes();
+    let length: &[u8] = if command == 1 { &length } else { &[] };
+    let payload = [length, name.as_bytes()].concat();
     socket.write_all(&request(command, &payload)).unwrap();
     let mut id = [0; 2];
     socket.read_exact(&mut id).unwrap();
@@ -97,7 +98,7 @@ fn what_cannot_be_ends_the_connection() {
     let served = Served::new(&settings);
     let small = StreamSettings { document_bytes_max: 10, ..StreamSettings::default() };
     served.database.engine().streams().create("small", small).unwrap();
-    let cases: [&[u8]; 8] = [
+    let cases: [&[u8]; 10] = [
         &request(7, &[]),
         &request(0, &[1]),
         &request(2, &[0]),
@@ -106,6 +107,8 @@ fn what_cannot_be_ends_the_connection() {
         &request(3, &[0, 1, 0]),
         &request(1, &[0, 9, b'a']),
         &request(1, &[0, 4, b'n', b'o', b'n', b'e']),
+        &request(5, b"none"),
+        &request(5, b""),
     ];
     for (place, case) in cases.iter().enumerate() {
         let mut socket = served.connect("stream_port");
@@ -129,15 +132,85 @@ fn what_cannot_be_ends_the_connection() {
     served.database.engine().streams().drop("small").unwrap();
     socket.write_all(&append(id, b"x")).unwrap();
     ends(socket);
-    // Whoever opens it anew on the same connection has the new one, which has the same id.
+    // Whoever opens it anew has the new one; the id of the old one is not given again.
     served.database.engine().streams().create("small", small).unwrap();
     let mut socket = served.connect("stream_port");
     let id = open(&mut socket, 1, "small");
     served.database.engine().streams().drop("small").unwrap();
     served.database.engine().streams().create("small", small).unwrap();
-    assert_eq!(open(&mut socket, 1, "small"), id);
-    socket.write_all(&append(id, b"new")).unwrap();
-    assert_eq!(ask(&mut socket, 4, id, &[0])[0].1, b"new");
+    let new = open(&mut socket, 1, "small");
+    assert_ne!(new, id);
+    socket.write_all(&append(new, b"new")).unwrap();
+    assert_eq!(ask(&mut socket, 4, new, &[0])[0].1, b"new");
+    socket.write_all(&append(id, b"old")).unwrap();
+    ends(socket);
+}
+
+#[test]
+fn an_id_holds_for_all_connections() {
+    let served = Served::new(&[]);
+    let id = open(&mut served.connect("stream_port"), 5, "raw");
+    let mut socket = served.connect("stream_port");
+    socket.write_all(&append(id, b"here")).unwrap();
+    assert_eq!(ask(&mut socket, 4, id, &[0])[0].1, b"here");
+    // The connection's own documents are waited for as if it had opened the stream.
+    let mut other = served.connect("stream_port");
+    for number in 0_u32..100 {
+        other.write_all(&append(id, &number.to_be_bytes())).unwrap();
+        assert_eq!(ask(&mut other, 6, id, &[u64::MAX])[0].1, number.to_be_bytes());
+    }
+    assert_eq!(open(&mut other, 1, "raw"), id);
+    // One that is there, but was never opened, has no id yet.
+    let hidden = served.database.engine().streams().create("hidden", StreamSettings::default()).unwrap();
+    other.write_all(&append(u16::try_from(hidden.id()).unwrap(), b"x")).unwrap();
+    ends(other);
+    assert_eq!(served.metric("stream_connections_cut_total"), 1);
+    // Of a dropped stream no id is left, also for connections that never used it.
+    served.database.engine().streams().drop("raw").unwrap();
+    let new = open(&mut socket, 1, "raw");
+    assert_ne!(new, id);
+    let mut late = served.connect("stream_port");
+    late.write_all(&append(id, b"x")).unwrap();
+    ends(late);
+    assert_eq!(ask(&mut socket, 4, new, &[0]), []);
+    assert_eq!(served.metric("stream_connections_cut_total"), 2);
+}
+
+/// What `cakedb-driver` (drivers/c of CakeDB) sends, recorded: each command opens the stream on a connection of its own.
+const REGISTER: &[u8] = b"\0\0\0\x05\0\x05ticks";
+const STORE: &[u8] = b"\0\0\0\x11\0\x02\0\x01{\"px\":61500.5}\n";
+const QUERY: &[u8] = b"\0\0\0\n\0\x04\0\x01\0\x06\x1f(\xab\xb26\0";
+const RANGE: &[u8] = b"\0\0\0\x12\0\x03\0\x01\0\x06\x1f(\xab\xb26\0\x7f\xff\xff\xff\xff\xff\xff\xff";
+
+#[test]
+fn cakedbs_drivers_are_served() {
+    let served = Served::new(&[]);
+    let register = || {
+        let mut socket = served.connect("stream_port");
+        socket.write_all(REGISTER).unwrap();
+        let mut id = [0; 2];
+        socket.read_exact(&mut id).unwrap();
+        assert_eq!(id, [0, 1]);
+    };
+    register();
+    served.connect("stream_port").write_all(STORE).unwrap();
+    served.wait_for("SELECT count(*) FROM stream('ticks')", 1);
+    for question in [QUERY, RANGE] {
+        register();
+        let mut socket = served.connect("stream_port");
+        socket.write_all(question).unwrap();
+        let mut answer = [0; 4 + 12 + 15];
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!((&answer[..4], &answer[12..16]), (&[0, 0, 0, 27][..], &[0, 0, 0, 15][..]));
+        assert_eq!(&answer[16..], b"{\"px\":61500.5}\n");
+    }
+    // The drivers for Ruby and Erlang send the same bytes, all on one connection.
+    let mut socket = served.connect("stream_port");
+    socket.write_all(&[REGISTER, STORE].concat()).unwrap();
+    socket.read_exact(&mut [0; 2]).unwrap();
+    assert_eq!(ask(&mut socket, 6, 1, &[u64::MAX])[0].1, b"{\"px\":61500.5}\n");
+    assert_eq!(served.number("SELECT count(*) FROM stream('ticks')"), Some(2));
+    assert_eq!(served.metric("stream_connections_cut_total"), 0);
 }
 
 #[test]
