@@ -41,6 +41,8 @@ pub(crate) struct Wanted {
     memory: Option<Arc<dyn MemoryPool>>,
     /// What the first panic of the statement said.
     panic: Mutex<Option<String>>,
+    /// What whoever reads its rows must know of them.
+    warnings: Mutex<Vec<String>>,
 }
 
 /// How long a task works before it lets others have its thread: short beside what a person notices.
@@ -102,6 +104,15 @@ pub(crate) fn current() -> Option<Arc<Wanted>> {
     CURRENT.with_borrow(|current| current.as_ref().map(|turn| Arc::clone(&turn.wanted)))
 }
 
+/// Tells whoever reads the rows of the current statement what they lack; the same once.
+pub(crate) fn warn(what: String) {
+    let Some(wanted) = current() else { return };
+    let mut warnings = wanted.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+    if !warnings.contains(&what) {
+        warnings.push(what);
+    }
+}
+
 impl Wanted {
     pub(crate) fn new(id: u64, text: Option<Arc<str>>, memory: Arc<dyn MemoryPool>) -> Self {
         Self { id, text, memory: Some(memory), ..Self::default() }
@@ -149,6 +160,11 @@ impl Wanted {
     pub(crate) fn defect(&self) -> Option<QueryError> {
         let said = self.panic.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         Some(QueryError::of_defect(&said, self.text.as_deref()))
+    }
+
+    /// What it warned of so far.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn panicked(&self, panic: &(dyn Any + Send)) {

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{DataType, SchemaRef};
 use tickstone_query::dialect::{self, Statement};
-use tickstone_query::{Description, ErrorKind, Outcome, Parameters, QueryError, Session, SqlState};
+use tickstone_query::{
+    Description, ErrorKind, Outcome, Parameters, QueryError, QueryProgress, Session, SqlState,
+};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::warn;
@@ -34,6 +36,7 @@ pub(crate) enum Answer {
 pub(crate) struct Rows {
     pub(crate) schema: SchemaRef,
     pub(crate) planning: Duration,
+    progress: QueryProgress,
     batches: mpsc::Receiver<Piece>,
     _running: Option<Running>,
 }
@@ -49,7 +52,13 @@ impl Rows {
         // There is room for both.
         let _ = send.try_send(Ok(Some(batch)));
         let _ = send.try_send(Ok(None));
-        Self { schema, planning: Duration::ZERO, batches, _running: None }
+        let (planning, progress) = (Duration::ZERO, QueryProgress::default());
+        Self { schema, planning, progress, batches, _running: None }
+    }
+
+    /// What is to be known of the rows, once all of them came.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.progress.warnings()
     }
 
     /// The next batch; `None` after the last.
@@ -74,7 +83,7 @@ impl Drop for Running {
 }
 
 enum Head {
-    Rows { schema: SchemaRef, planning: Duration },
+    Rows { schema: SchemaRef, planning: Duration, progress: QueryProgress },
     Done { tag: String, rows: Option<u64> },
 }
 
@@ -156,8 +165,8 @@ impl Conversation {
         let running = Running(shared.database.runtime().spawn(task).abort_handle());
         let head = told.await.unwrap_or_else(|_| Err(cut_short()));
         match head {
-            Ok(Head::Rows { schema, planning }) => {
-                Ok(Answer::Rows(Rows { schema, planning, batches, _running: Some(running) }))
+            Ok(Head::Rows { schema, planning, progress }) => {
+                Ok(Answer::Rows(Rows { schema, planning, progress, batches, _running: Some(running) }))
             }
             Ok(Head::Done { tag, rows }) => Ok(Answer::Done { tag, rows }),
             Err(error) => {
@@ -261,8 +270,8 @@ impl Run {
     /// then sends its rows, and how many these were.
     async fn told_and_sent(&self, statement: Statement, tell: &mut Tell, send: &mpsc::Sender<Piece>) -> u64 {
         let outcome = self.session.lock().await.run_text(statement, Some(Arc::clone(&self.text))).await;
-        let (schema, mut stream, planning) = match outcome {
-            Ok(Outcome::Rows { schema, stream, planning, .. }) => (schema, stream, planning),
+        let (schema, mut stream, planning, progress) = match outcome {
+            Ok(Outcome::Rows { schema, stream, planning, progress }) => (schema, stream, planning, progress),
             Ok(Outcome::Done { tag, rows }) => {
                 told(tell, Ok(Head::Done { tag, rows }));
                 return 0;
@@ -277,7 +286,7 @@ impl Run {
             told(tell, Err(error.into()));
             return 0;
         }
-        if !told(tell, Ok(Head::Rows { schema, planning })) {
+        if !told(tell, Ok(Head::Rows { schema, planning, progress: progress.clone() })) {
             return 0;
         }
         let mut rows = 0;
@@ -299,6 +308,7 @@ impl Run {
             }
             next = stream.next().await;
         }
+        progress.warnings().iter().for_each(|warning| warn!(sql = &*self.text, "{warning}"));
         let _ = send.send(Ok(None)).await;
         rows
     }

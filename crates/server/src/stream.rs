@@ -247,6 +247,10 @@ impl Connection {
                     wanted.select(&stream)
                 });
                 let documents = found.await?;
+                if documents.damaged_bytes() > 0 {
+                    let bytes = documents.damaged_bytes();
+                    warn!(peer = %self.peer, id, "streams: {bytes} bytes asked for are damaged or missing, and left out");
+                }
                 let bytes = u32::try_from(documents.bytes()).map_err(|_| {
                     End::Because("a range of 4 GiB or more: ask for less of it at once".to_string())
                 })?;

@@ -4,10 +4,12 @@
 //! append -> buffer (bursts in memory) -> frames of a file of the log, synced -> readers
 //! ```
 //!
-//! A stream has a folder of its own: its settings, and the files of its log with an index beside each that is closed
+//! A stream has a folder of its own: its settings with the names of the files of its log, and those files with an index
+//! beside each that is closed
 //! (docs/formats/stream.md). Streams know nothing of tables and of the tape.
 
 mod buffer;
+pub(crate) mod described;
 mod entry;
 mod log;
 mod rates;
@@ -23,24 +25,20 @@ pub use settings::{DOCUMENT_BYTES_LIMIT, StreamSettings};
 pub use stream::{Stream, StreamStats};
 
 use crate::clock::Clock;
-use crate::codec::{Decoder, Encoder};
 use crate::disk::Disk;
-use crate::disk::checked::{read_checked, replace_with_copy, sync_if_there};
+use crate::disk::checked::sync_if_there;
 use crate::lock::lock;
-use crate::paths::{STREAMS_DIR, copy_path, stream_dir};
+use crate::paths::{STREAMS_DIR, stream_dir};
 use crate::{EngineError, Result};
 use buffer::Pool;
+use described::Described;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use stream::Ground;
 
-const MAGIC: &[u8; 8] = b"TKSTRM\0\0";
-const VERSION: u32 = 1;
-/// The file of a stream's name and settings.
-pub(crate) const STREAM_FILE: &str = "stream";
 /// The longest name of a stream, in bytes.
 pub const STREAM_NAME_BYTES_MAX: usize = 255;
 
@@ -52,15 +50,6 @@ pub struct Streams {
     open: Mutex<BTreeMap<String, Stream>>,
     /// The number that was given last: that of a dropped stream is given again only after all others.
     last_id: AtomicU32,
-}
-
-/// What a stream's own file says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Described {
-    id: u32,
-    name: String,
-    settings: StreamSettings,
-    dropped: bool,
 }
 
 impl Streams {
@@ -81,8 +70,8 @@ impl Streams {
             last_id = id;
             match describe(on.disk.as_ref(), id)? {
                 Some(found) if !found.dropped => {
-                    let stream = Stream::open(id, found.name.clone(), found.settings, &on)?;
-                    open.insert(found.name, stream);
+                    let stream = Stream::open(found, &on)?;
+                    open.insert(stream.name().to_string(), stream);
                 }
                 _ => remove(on.disk.as_ref(), id)?,
             }
@@ -134,10 +123,10 @@ impl Streams {
         let mut next = (last_id + 1..=u32::from(u16::MAX)).chain(1..=last_id);
         let id = next.find(|id| ids.binary_search(id).is_err());
         let id = id.ok_or_else(|| bad("there are 65,535 streams, which is the limit".to_string()))?;
-        let described = Described { id, name: name.to_string(), settings, dropped: false };
+        let described = Described::new(id, name.to_string(), settings);
         described.save(disk)?;
         self.last_id.store(id, Relaxed);
-        let stream = Stream::open(id, name.to_string(), settings, &self.on)?;
+        let stream = Stream::open(described, &self.on)?;
         open.insert(name.to_string(), stream.clone());
         Ok(stream)
     }
@@ -180,7 +169,7 @@ impl Streams {
                 let known = open.remove(&there.name).filter(|stream| stream.id() == id);
                 let stream = match known {
                     Some(stream) => stream,
-                    None => Stream::open(id, there.name.clone(), there.settings, &self.on)?,
+                    None => Stream::open(there.clone(), &self.on)?,
                 };
                 stream.set(there.settings);
                 found.insert(there.name, stream);
@@ -199,11 +188,7 @@ impl Streams {
         self.check_writes("altering a stream")?;
         let open = lock(&self.open);
         let missing = || EngineError::NoSuchStream { name: name.to_string() };
-        let stream = open.get(name).ok_or_else(missing)?;
-        let described = Described { id: stream.id(), name: name.to_string(), settings, dropped: false };
-        described.save(self.on.disk.as_ref())?;
-        stream.set(settings);
-        Ok(())
+        open.get(name).ok_or_else(missing)?.alter(settings)
     }
 
     /// Drops a stream with all its documents.
@@ -215,10 +200,9 @@ impl Streams {
         let mut open = lock(&self.open);
         let missing = || EngineError::NoSuchStream { name: name.to_string() };
         let stream = open.get(name).ok_or_else(missing)?;
-        let (id, settings) = (stream.id(), stream.settings());
+        let id = stream.id();
         // Its own file says so first: what is left of it after a crash goes at the next opening.
-        let described = Described { id, name: name.to_string(), settings, dropped: true };
-        described.save(self.on.disk.as_ref())?;
+        stream.say_dropped()?;
         stream.abandon();
         open.remove(name);
         remove(self.on.disk.as_ref(), id)
@@ -263,42 +247,6 @@ impl Streams {
     }
 }
 
-impl Described {
-    fn path(id: u32) -> PathBuf {
-        stream_dir(id).join(STREAM_FILE)
-    }
-
-    fn save(&self, disk: &dyn Disk) -> Result<()> {
-        let mut out = Encoder::default();
-        out.raw(MAGIC);
-        out.u32(VERSION);
-        out.u32(self.id);
-        out.text(&self.name);
-        out.u8(u8::from(self.dropped));
-        self.settings.encode(&mut out);
-        replace_with_copy(disk, &Self::path(self.id), out.finish()).map(drop)
-    }
-
-    fn load(disk: &dyn Disk, path: &Path) -> Result<Self> {
-        let (_, bytes) = read_checked(disk, path, MAGIC, VERSION)?;
-        let mut from = Decoder::new(&bytes);
-        let mut decode = || {
-            let (id, name) = (from.u32()?, from.text()?.to_string());
-            let dropped = from.u8()? != 0;
-            Ok(Self { id, name, dropped, settings: StreamSettings::decode(&mut from)? })
-        };
-        decode().map_err(|what: String| EngineError::damaged(path, 0, what))
-    }
-}
-
-/// Whether a stream's own file, at `path`, is whole.
-///
-/// # Errors
-/// Why it is not.
-pub(crate) fn check_described(disk: &dyn Disk, path: &Path) -> Result<String> {
-    Described::load(disk, path).map(|described| described.name)
-}
-
 /// Numbers of the streams that have a folder, ascending.
 pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u32>> {
     let entries = disk.list(Path::new(STREAMS_DIR)).map_err(EngineError::io("list", STREAMS_DIR))?;
@@ -311,18 +259,11 @@ pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u32>> {
 /// What a stream's own file or its copy says; where both are lost and documents are there, what can be told without
 /// them. `None` for a folder with nothing in it.
 fn describe(disk: &dyn Disk, id: u32) -> Result<Option<Described>> {
-    let path = Described::path(id);
-    match Described::load(disk, &path).or_else(|error| match error {
-        EngineError::NewerFormat { .. } => Err(error),
-        _ => Described::load(disk, &copy_path(&path)),
-    }) {
+    match Described::load(disk, id) {
         Ok(described) => Ok(Some(described)),
         Err(error @ EngineError::NewerFormat { .. }) => Err(error),
         Err(_) if segment::list_segments(disk, id)?.is_empty() => Ok(None),
-        Err(_) => {
-            let (name, settings) = (format!("recovered_{id}"), StreamSettings::default());
-            Ok(Some(Described { id, name, settings, dropped: false }))
-        }
+        Err(_) => Ok(Some(described::recovered(id))),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is read of a stream: stretches of its files, as they lie there.
 
+use super::described::Described;
 use super::entry::{Entries, Entry};
 use super::log::Log;
 use super::segment::{Segment, last_ts_us, next_frame, segment_path};
@@ -13,6 +14,7 @@ use std::ops::RangeInclusive;
 pub struct Documents {
     pieces: Vec<Piece>,
     bytes: u64,
+    damaged_bytes: u64,
 }
 
 /// Whole entries of one frame.
@@ -29,6 +31,12 @@ impl Documents {
     /// Bytes of all entries.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes of files that were to be read for them and are not what was written, or missing: documents that were in
+    /// them are not here.
+    pub fn damaged_bytes(&self) -> u64 {
+        self.damaged_bytes
     }
 
     /// Whether there are none.
@@ -52,6 +60,12 @@ impl Documents {
     pub fn last(&self) -> Option<u64> {
         let piece = self.pieces.last()?;
         Some(piece.number + Entries::new(&piece.file[piece.from..piece.to]).count() as u64 - 1)
+    }
+
+    /// The same, where so many bytes of files are missing beside.
+    pub(super) fn without(mut self, missing_bytes: u64) -> Self {
+        self.damaged_bytes = self.damaged_bytes.saturating_add(missing_bytes);
+        self
     }
 
     /// Adds entries of a frame, up to `most` bytes in all but one at least; whether all of them had room.
@@ -85,13 +99,18 @@ pub(super) enum Wanted {
 
 impl Wanted {
     fn overlaps(&self, segment: &Segment) -> bool {
+        let (first, last) = ((segment.first, segment.first_ts_us), (segment.last, segment.last_ts_us));
+        segment.documents > 0 && self.meets(first, last)
+    }
+
+    /// Whether some of the documents between two numbers and times, both inclusive, can be wanted.
+    pub(super) fn meets(&self, first: (u64, u64), last: (u64, u64)) -> bool {
         let meets =
             |range: &RangeInclusive<u64>, first, last| *range.start() <= last && first <= *range.end();
-        segment.documents > 0
-            && match self {
-                Wanted::Times(times) => meets(times, segment.first_ts_us, segment.last_ts_us),
-                Wanted::Numbers(numbers) => meets(numbers, segment.first, segment.last),
-            }
+        match self {
+            Wanted::Times(times) => meets(times, first.1, last.1),
+            Wanted::Numbers(numbers) => meets(numbers, first.0, last.0),
+        }
     }
 
     fn begin(&self) -> u64 {
@@ -155,9 +174,21 @@ pub(super) fn select(
 ) -> Result<Documents> {
     let mut found = Documents::default();
     for stretch in stretches {
-        let Some(file) = read_segment(disk, stream, stretch.first, stretch.closed)? else { continue };
+        let Some(file) = read_segment(disk, stream, stretch.first, stretch.closed)? else {
+            // One that was let go of is no longer named.
+            let is_named = |found: Described| found.log(stretch.first).is_some();
+            if Described::load(disk, stream).is_ok_and(is_named) {
+                found.damaged_bytes += stretch.to.saturating_sub(stretch.from);
+            }
+            continue;
+        };
         let mut at = stretch.from;
-        while let Some((begins, frame)) = next_frame(&file, at, stretch.to) {
+        while at < stretch.to {
+            let Some((begins, frame)) = next_frame(&file, at, stretch.to) else {
+                found.damaged_bytes = found.damaged_bytes.saturating_add(stretch.to - at);
+                break;
+            };
+            found.damaged_bytes += begins - at;
             at = begins + frame.size() as u64;
             let start = begins as usize + HEADER_BYTES;
             let (mut from, mut to, mut first) = (None, start, frame.header.position);

@@ -5,6 +5,7 @@
 //! - the index beside a closed file says how long it is; one of another length is read through again;
 //! - damage between whole frames is passed over, counted, and never cut off.
 
+use super::described::{Described, NamedLog};
 use super::entry::{Entries, Entry};
 use super::settings::StreamSettings;
 use crate::codec::{Decoder, Encoder};
@@ -54,13 +55,15 @@ pub(super) struct Segment {
     pub(super) index: Vec<IndexEntry>,
     /// Whether nothing is added any more.
     pub(super) closed: bool,
+    /// What must be there of it, where less is: the file is shorter, or missing.
+    pub(super) missing: Option<NamedLog>,
 }
 
 pub(crate) fn segment_path(stream: u32, first: u64) -> PathBuf {
     stream_dir(stream).join(format!("{first:016x}{SUFFIX}"))
 }
 
-fn index_path(stream: u32, first: u64) -> PathBuf {
+pub(crate) fn index_path(stream: u32, first: u64) -> PathBuf {
     segment_path(stream, first).with_extension("index")
 }
 
@@ -109,6 +112,24 @@ impl Segment {
         Self { first, bytes: SEGMENT_HEADER_BYTES as u64, ..Self::default() }
     }
 
+    /// A file that must be there and is not.
+    pub(super) fn missing(named: &NamedLog) -> Self {
+        Self { first: named.first, closed: true, missing: Some(*named), ..Self::default() }
+    }
+
+    /// Compares a file of so many bytes with what must be there of it.
+    pub(super) fn compare(&mut self, named: Option<&NamedLog>, len: u64) {
+        self.missing = named.filter(|named| len < named.bytes).copied();
+        if self.missing.is_some() {
+            self.bytes = self.bytes.min(len);
+        }
+    }
+
+    /// Bytes of it that must be there and are not.
+    pub(super) fn missing_bytes(&self) -> u64 {
+        self.missing.map_or(0, |named| named.bytes.saturating_sub(self.bytes))
+    }
+
     /// Notes a frame at the end of what is known.
     pub(super) fn add(&mut self, settings: &StreamSettings, frame: AddedFrame) {
         let AddedFrame { offset, bytes, number, documents, first_ts_us, last_ts_us } = frame;
@@ -130,7 +151,7 @@ impl Segment {
 
     /// Takes over what a copy that was added to knows more.
     pub(super) fn catch_up(&mut self, newer: &Self) {
-        let Self { first: _, documents, first_ts_us, last_ts_us, last, bytes, damaged_bytes, index, closed } =
+        let Self { documents, first_ts_us, last_ts_us, last, bytes, damaged_bytes, index, closed, .. } =
             newer;
         (self.documents, self.first_ts_us, self.last_ts_us) = (*documents, *first_ts_us, *last_ts_us);
         (self.last, self.bytes, self.damaged_bytes, self.closed) = (*last, *bytes, *damaged_bytes, *closed);
@@ -230,6 +251,7 @@ impl Segment {
             damaged_bytes: from.u64()?,
             index: Vec::new(),
             closed: true,
+            missing: None,
         };
         for _ in 0..from.count(24)? {
             segment.index.push(IndexEntry { ts_us: from.u64()?, number: from.u64()?, offset: from.u64()? });
@@ -254,14 +276,47 @@ pub(crate) struct ReadOn {
     pub(crate) broken: Vec<(Range<u64>, &'static str)>,
 }
 
-/// Reads a file of the log through, from these bytes of it; an index beside it tells that its end is not torn.
+/// Reads a file of the log through, from these bytes of it; what the stream says of it or an index beside it tells that
+/// its end is not torn.
 ///
 /// # Errors
 /// [`EngineError::NewerFormat`].
-pub(crate) fn survey(disk: &dyn Disk, stream: u32, first: u64, bytes: &[u8]) -> Result<ReadOn> {
-    let closed = Segment::of_index(disk, stream, first, bytes.len() as u64).is_some();
+pub(crate) fn survey(disk: &dyn Disk, described: &Described, first: u64, bytes: &[u8]) -> Result<ReadOn> {
+    let (stream, len) = (described.id, bytes.len() as u64);
+    let closed = described.is_closed_at(first, len) || Segment::of_index(disk, stream, first, len).is_some();
     let path = segment_path(stream, first);
     Segment::new(first).read_on(&path, bytes, &StreamSettings::default(), closed)
+}
+
+/// A damaged file of the log without its damage.
+#[derive(Debug)]
+pub(crate) struct KeptFrames {
+    /// The file with the frames that are whole; `None` where none is.
+    pub(crate) file: Option<(Vec<u8>, NamedLog)>,
+    /// Numbers of the documents that were in others, first and last.
+    pub(crate) lost: Vec<(u64, u64)>,
+}
+
+/// Keeps the whole frames of a file of these bytes, which had documents up to the number `last`, where that is known.
+pub(crate) fn keep_frames(first: u64, bytes: &[u8], last: Option<u64>) -> KeptFrames {
+    let (mut kept, mut lost, mut next) = (segment_header(first).to_vec(), Vec::new(), first);
+    let mut segment = Segment::new(first);
+    scan_from(bytes, SEGMENT_HEADER_BYTES, first, false, |item| {
+        let Item::Frame(_, frame) = item else { return };
+        let at = kept.len() as u64;
+        let Some(added) = AddedFrame::of(at, &frame) else { return };
+        if next < added.number {
+            lost.push((next, added.number - 1));
+        }
+        next = added.number + added.documents;
+        let mut whole = vec![0; HEADER_BYTES];
+        whole.extend_from_slice(frame.payload);
+        finish_frame(&mut whole, added.number, added.last_ts_us, at);
+        kept.extend_from_slice(&whole);
+        segment.add(&StreamSettings::default(), added);
+    });
+    lost.extend(last.filter(|last| next <= *last).map(|last| (next, last)));
+    KeptFrames { file: (segment.documents > 0).then(|| (kept, NamedLog::closed(&segment))), lost }
 }
 
 /// A frame that a file got.

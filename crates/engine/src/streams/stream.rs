@@ -7,6 +7,7 @@
 //! - a full disk loses nothing that was taken: it is written when there is room. After another failure nothing is taken.
 
 use super::buffer::{Buffer, Pool};
+use super::described::Described;
 use super::entry::ENTRY_HEADER_BYTES;
 use super::log::Log;
 use super::rates::Rates;
@@ -42,7 +43,7 @@ pub struct StreamStats {
     pub documents: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Bytes of its files that are damaged and passed over.
+    /// Bytes of its files that are damaged and passed over, or missing.
     pub damaged_bytes: u64,
     /// Documents that are not on stable storage yet.
     pub buffered: u64,
@@ -77,6 +78,7 @@ pub(super) struct Shared {
     pub(super) id: u32,
     name: String,
     pub(super) on: Ground,
+    pub(super) described: Mutex<Described>,
     state: Mutex<State>,
     /// Signalled when there is something to write.
     pub(super) come: Condvar,
@@ -119,9 +121,13 @@ pub(super) enum Ending {
 
 impl Stream {
     /// Opens a stream's files, for writing or to follow who writes them.
-    pub(super) fn open(id: u32, name: String, settings: StreamSettings, on: &Ground) -> Result<Self> {
-        let log = if on.follows { Log::default() } else { Log::open(on.disk.as_ref(), id, &settings)? };
-        let next = log.next_number();
+    pub(super) fn open(mut described: Described, on: &Ground) -> Result<Self> {
+        let (id, name, settings) = (described.id, described.name.clone(), described.settings);
+        let log = if on.follows { Log::default() } else { Log::open(on.disk.as_ref(), &mut described)? };
+        if !on.follows {
+            described.mend(on.disk.as_ref())?;
+        }
+        let next = log.next_number(&settings);
         let buffer = Buffer { bursts: Default::default(), next, last_ts_us: log.last_ts_us() };
         let state = State {
             settings,
@@ -140,6 +146,7 @@ impl Stream {
                 id,
                 name,
                 on: on.clone(),
+                described: Mutex::new(described),
                 state: Mutex::new(state),
                 come: Condvar::new(),
                 settled: Condvar::new(),
@@ -172,6 +179,18 @@ impl Stream {
 
     pub(super) fn set(&self, settings: StreamSettings) {
         self.shared.state().settings = settings;
+    }
+
+    /// Changes how it is kept.
+    pub(super) fn alter(&self, settings: StreamSettings) -> Result<()> {
+        self.shared.describe(|described| described.settings = settings)?;
+        self.set(settings);
+        Ok(())
+    }
+
+    /// Says that it was dropped, for good.
+    pub(super) fn say_dropped(&self) -> Result<()> {
+        self.shared.describe(|described| described.dropped = true)
     }
 
     /// Takes documents, in order, waiting while the buffers of all streams are full. They are on stable storage once
@@ -378,12 +397,14 @@ fn log_stats(id: u32, name: &str, settings: StreamSettings, log: &Log) -> Stream
     let mut filled = log.segments.iter().filter(|segment| segment.documents > 0);
     let first = filled.next();
     let last = filled.next_back().or(first);
+    let damaged =
+        log.segments.iter().map(|segment| segment.damaged_bytes.saturating_add(segment.missing_bytes()));
     StreamStats {
         id,
         name: name.to_string(),
         documents: log.segments.iter().map(|segment| segment.documents).sum(),
         bytes: log.bytes(),
-        damaged_bytes: log.segments.iter().map(|segment| segment.damaged_bytes).sum(),
+        damaged_bytes: damaged.fold(0, u64::saturating_add),
         buffered: 0,
         appended: (0, 0),
         rates: (0.0, 0.0),
@@ -438,9 +459,8 @@ impl Shared {
         if !self.on.follows {
             return Ok(());
         }
-        let settings = self.state().settings;
         let mut log = lock(&self.log);
-        log.follow(self.on.disk.as_ref(), self.id, &settings)?;
+        log.follow(self.on.disk.as_ref(), &mut lock(&self.described))?;
         let mut state = self.state();
         state.stable = log.last();
         state.buffer.next = state.stable + 1;
@@ -463,8 +483,21 @@ impl Shared {
     fn select(&self, wanted: &Wanted, most: u64) -> Result<Documents> {
         self.follow()?;
         // The files are read without the lock: whoever writes is not to wait for that.
-        let stretches = stretches(&lock(&self.log), wanted);
-        select(self.on.disk.as_ref(), self.id, stretches, wanted, most)
+        let log = lock(&self.log);
+        let (stretches, missing_bytes) = (stretches(&log, wanted), log.missing_bytes(wanted));
+        drop(log);
+        let found = select(self.on.disk.as_ref(), self.id, stretches, wanted, most)?;
+        Ok(found.without(missing_bytes))
+    }
+
+    /// Changes what its own file says.
+    pub(super) fn describe(&self, change: impl FnOnce(&mut Described)) -> Result<()> {
+        let mut described = lock(&self.described);
+        let mut next = described.clone();
+        change(&mut next);
+        next.save(self.on.disk.as_ref())?;
+        *described = next;
+        Ok(())
     }
 
     /// Removes files that the settings let go.
@@ -472,6 +505,6 @@ impl Shared {
         let settings = self.state().settings;
         let now_us = u64::try_from(self.on.clock.now_ns() / 1_000).unwrap_or(0);
         let expired = lock(&self.log).take_expired(&settings, now_us);
-        expired.iter().try_for_each(|segment| segment.remove(self.on.disk.as_ref(), self.id))
+        lock(&self.described).release(self.on.disk.as_ref(), &expired)
     }
 }

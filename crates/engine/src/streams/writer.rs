@@ -1,6 +1,7 @@
 //! What a stream's thread does: bursts become frames of a file, which is synced.
 
 use super::buffer::Burst;
+use super::described::{Described, NamedLog};
 use super::segment::{AddedFrame, Segment, finish_frame, segment_header, segment_path};
 use super::settings::StreamSettings;
 use super::stream::{Ending, Shared};
@@ -180,6 +181,7 @@ impl Shared {
         if open.stable_bytes == 0 {
             let dir = stream_dir(self.id);
             self.on.disk.sync_dir(&dir).map_err(EngineError::io("sync", &dir))?;
+            self.describe(|described| described.promise(NamedLog::begun(&open.segment)))?;
         }
         open.stable_bytes = open.segment.bytes;
         let mut log = lock(&self.log);
@@ -195,8 +197,10 @@ impl Shared {
         let Some(Writing { mut segment, file, .. }) = writing.take() else { return };
         drop(file);
         segment.closed = true;
-        // Its documents are stable: without an index it is read through at the next opening.
+        // Its documents are stable: without an index it is read through at the next opening, which also says how long
+        // it must be.
         let _ = segment.save_index(self.on.disk.as_ref(), self.id);
+        let _ = self.describe(|described| described.promise(NamedLog::closed(&segment)));
         if let Some(last) = lock(&self.log).segments.last_mut() {
             last.closed = true;
         }
@@ -210,7 +214,14 @@ impl Shared {
         drop(file);
         let path = segment_path(self.id, segment.first);
         match self.stable_of(&segment) {
-            None => segment.remove(self.on.disk.as_ref(), self.id),
+            None => {
+                let (disk, described) = (self.on.disk.as_ref(), lock(&self.described));
+                // A name that it may have got goes first.
+                if Described::load_from(disk, &Described::path(self.id)).ok().as_ref() != Some(&*described) {
+                    described.save(disk)?;
+                }
+                segment.remove(disk, self.id)
+            }
             Some(mut stable) => {
                 self.on.disk.truncate(&path, stable.bytes).map_err(EngineError::io("cut", &path))?;
                 stable.closed = true;

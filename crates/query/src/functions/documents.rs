@@ -2,6 +2,7 @@
 
 use crate::designated::{TIMESTAMP_KEY, TIMESTAMP_VALUE};
 use crate::error::external;
+use crate::wanted::warn;
 use datafusion::arrow::array::{BinaryBuilder, Int64Array, RecordBatch, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::streaming::StreamingTable;
@@ -169,6 +170,13 @@ impl Rows {
             return Ok(None);
         }
         let found = self.stream.range(self.from, self.to, READ_BYTES).map_err(external)?;
+        if found.damaged_bytes() > 0 {
+            let name = self.stream.name();
+            warn(format!(
+                "parts of stream '{name}' are damaged or missing: documents in them are not among the rows, and \
+                 tickstone check names them"
+            ));
+        }
         let (mut times, mut numbers) = (Vec::new(), Vec::new());
         let mut documents = BinaryBuilder::new();
         for (number, entry) in found.entries().take(self.most) {

@@ -34,6 +34,11 @@ impl QueryProgress {
         }
     }
 
+    /// What is to be known of the rows read so far, such as that some are missing for damage.
+    pub fn warnings(&self) -> Vec<String> {
+        self.wanted.as_ref().map_or_else(Vec::new, |wanted| wanted.warnings())
+    }
+
     /// Whether it may make many more rows than it reads, of several tables or of one several times: each with each are
     /// more than [`FEW_ROWS`], as far as is known.
     pub fn may_multiply(&self) -> bool {

@@ -329,6 +329,9 @@ impl Connection {
                 filled = Self::while_wanted(&mut self.channel, &self.registered, reading.fill()) => filled,
             };
             if !filled?? {
+                for what in reading.warnings() {
+                    self.channel.put(&Fault::new("01000", what).notice("WARNING"));
+                }
                 return Ok((sent, false));
             }
             sent += reading.put(&mut self.channel, formats, digits, most - sent)?;

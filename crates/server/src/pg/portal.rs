@@ -194,6 +194,11 @@ impl Reading {
         skipped as u64
     }
 
+    /// What is to be known of its rows, once all of them were read.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.rows.warnings()
+    }
+
     /// The next batch as it is, for COPY.
     pub(super) async fn next(&mut self) -> Option<Result<RecordBatch, tickstone_query::QueryError>> {
         self.rows.next().await

@@ -1,14 +1,17 @@
 //! Streams: what was waited for is there after any power cut, in order and once; damage takes no more than what it
 //! touches; a full disk loses nothing; every reading against a plain vector.
 
+use crate::check::{copy, look};
 use crate::full_disk::SmallDisk;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tickstone_engine::check::{Report, Severity};
 use tickstone_engine::disk::{Disk, MemoryDisk};
+use tickstone_engine::repair::{Repaired, repair};
 use tickstone_engine::streams::{Documents, Stream, StreamSettings};
-use tickstone_engine::{Engine, EngineError, EngineOptions, ErrorKind, backup, check as checks};
+use tickstone_engine::{Engine, EngineError, EngineOptions, ErrorKind, backup};
 use tickstone_sim::{CrashDisk, Random, StepClock, Survival};
 
 /// A document as it is to be read: number, time, contents.
@@ -348,10 +351,6 @@ fn old_files_go_by_size_and_by_age() {
 #[test]
 fn a_backup_has_the_streams_and_a_check_reads_them() {
     let mut random = Random::new(new_seed());
-    let look = |disk: &CrashDisk| {
-        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-        checks::check(&disk, &checks::CheckOptions::default(), &mut |_| {}).unwrap()
-    };
     for _ in 0..10 {
         let (disk, target) = (CrashDisk::new(), CrashDisk::new());
         let (documents, _) = script(&disk, &mut random, 25);
@@ -387,5 +386,167 @@ fn a_backup_has_the_streams_and_a_check_reads_them() {
         disk.flip(path, random.below(*bytes as u64) as usize, 1 << random.below(8));
         let report = look(&disk);
         assert!(!report.is_clean() || !report.findings.is_empty(), "{}", path.display());
+    }
+}
+
+fn logs(disk: &CrashDisk) -> Vec<(PathBuf, usize)> {
+    let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+    disk.files().into_iter().filter(|(path, _)| is_log(path)).collect()
+}
+
+fn mend(disk: &CrashDisk) -> Repaired {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    repair(&disk, &mut |_| {}).unwrap()
+}
+
+fn names(report: &Report, path: &Path) -> bool {
+    report.findings.iter().any(|finding| finding.path == path && finding.severity == Severity::Damage)
+}
+
+/// What a stream has that lost some of what it held: its documents are those of their numbers.
+fn what_is_left(engine: &Engine, documents: &[Vec<u8>]) -> Vec<u64> {
+    let found = all(&engine.streams().get("raw").unwrap());
+    for (number, _, document) in &found {
+        assert_eq!(document, &documents[*number as usize - 1], "document {number}");
+    }
+    found.into_iter().map(|(number, ..)| number).collect()
+}
+
+/// Each file of a log, removed or cut, is named by a check, counted, told to readers, and forgotten by a repair.
+#[test]
+fn a_file_of_a_log_that_is_missing_is_named() {
+    let mut random = Random::new(new_seed());
+    let (mut removed, mut cut) = (0, 0);
+    for _ in 0..12 {
+        let disk = CrashDisk::new();
+        let (documents, _) = script(&disk, &mut random, 30);
+        let whole = logs(&disk);
+        for (path, bytes) in &whole {
+            let damaged = copy(&disk);
+            if random.one_in(2) {
+                damaged.remove(path).unwrap();
+                removed += 1;
+            } else {
+                // The index may say that this is all of it.
+                damaged.truncate(path, random.below(*bytes as u64)).unwrap();
+                cut += 1;
+            }
+            if random.one_in(2) {
+                damaged.remove(&path.with_extension("index")).unwrap();
+            }
+            let what = path.display().to_string();
+            let report = look(&damaged);
+            assert!(names(&report, path), "{what}: {report}");
+            let reader =
+                Engine::open_read_only_on(Arc::new(copy(&damaged)), EngineOptions::default()).unwrap();
+            let beside = reader.streams().get("raw").unwrap();
+            assert!(beside.stats().unwrap().damaged_bytes > 0, "{what}");
+            assert!(beside.range(0, u64::MAX, u64::MAX).unwrap().damaged_bytes() > 0, "{what}");
+            // An opening goes on with the others, and gives no number twice.
+            let opened = copy(&damaged);
+            for _ in 0..2 {
+                let engine = open(&opened);
+                let stream = engine.streams().get("raw").unwrap();
+                assert!(stream.stats().unwrap().damaged_bytes > 0, "{what}");
+                let found = stream.range(0, u64::MAX, u64::MAX).unwrap();
+                assert!(found.damaged_bytes() > 0, "{what}");
+                let next = stream.append([b"next".as_slice()]).unwrap();
+                assert!(next > documents.len() as u64, "{what}: {next} of {}", documents.len());
+                stream.flush().unwrap();
+                assert_eq!(stream.after(next - 1, u64::MAX).unwrap().damaged_bytes(), 0, "{what}");
+                let to: Arc<dyn Disk> = Arc::new(CrashDisk::new());
+                assert!(
+                    matches!(engine.backup(&to, &mut |_| {}), Err(EngineError::Damaged { .. })),
+                    "{what}"
+                );
+            }
+            assert!(names(&look(&opened), path), "{what}: an opening forgets it");
+            // A repair says what is lost, and forgets it.
+            let before = what_is_left(&open(&copy(&damaged)), &documents);
+            let done = mend(&damaged);
+            let report = look(&damaged);
+            assert!(report.is_clean(), "{what}: after\n{done}\n{}\nstill\n{report}", done.found);
+            assert!(!mend(&damaged).changed, "{what}: a second repair finds something");
+            let lost: Vec<u64> = done
+                .documents_lost
+                .iter()
+                .flat_map(|(_, first, last)| *first..=last.unwrap_or(documents.len() as u64))
+                .collect();
+            let engine = open(&damaged);
+            assert_eq!(what_is_left(&engine, &documents), before, "{what}");
+            let all: Vec<u64> =
+                (1..=documents.len() as u64).filter(|number| !lost.contains(number)).collect();
+            assert_eq!(before, all, "{what}: {done}");
+            assert_eq!(engine.streams().get("raw").unwrap().stats().unwrap().damaged_bytes, 0);
+        }
+    }
+    assert!(removed > 5 && cut > 5, "{removed} {cut}");
+}
+
+/// The file that grew when a process was killed, and is gone: no number that it may have had is given again.
+#[test]
+fn the_newest_file_of_a_killed_process_is_missed() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk);
+    let stream = engine.streams().create("raw", StreamSettings::default()).unwrap();
+    stream.append((0..500).map(|_| b"x".as_slice())).unwrap();
+    stream.flush().unwrap();
+    let left = disk.image(disk.calls(), Survival::Everything).disk();
+    let (path, _) = logs(&left).pop().unwrap();
+    left.remove(&path).unwrap();
+    assert!(names(&look(&left), &path));
+    let engine = open(&left);
+    let stream = engine.streams().get("raw").unwrap();
+    assert!(stream.stats().unwrap().damaged_bytes > 0);
+    assert!(stream.append([b"next".as_slice()]).unwrap() > 500);
+}
+
+/// A flipped bit of a log, or of what describes a stream, is named, and gone after a repair with nothing but its frame.
+#[test]
+fn damage_of_a_stream_is_repaired() {
+    let mut random = Random::new(new_seed());
+    for _ in 0..80 {
+        let disk = CrashDisk::new();
+        let (documents, _) = script(&disk, &mut random, 20);
+        let is_index = |path: &Path| path.extension().is_some_and(|extension| extension == "index");
+        let files: Vec<_> = disk
+            .files()
+            .into_iter()
+            .filter(|(path, _)| path.starts_with("streams") && !is_index(path))
+            .collect();
+        let (path, bytes) = &files[random.below(files.len() as u64) as usize];
+        disk.flip(path, random.below(*bytes as u64) as usize, 1 << random.below(8));
+        let what = path.display().to_string();
+        let report = look(&disk);
+        assert!(report.findings.iter().any(|finding| finding.path == *path), "{what}: {report}");
+        let done = mend(&disk);
+        let report = look(&disk);
+        assert!(report.is_clean(), "{what}: after\n{done}\n{}\nstill\n{report}", done.found);
+        let left = what_is_left(&open(&disk), &documents);
+        if done.changed {
+            let lost: u64 =
+                done.documents_lost.iter().map(|(_, first, last)| last.unwrap() + 1 - first).sum();
+            assert_eq!(left.len() as u64 + lost, documents.len() as u64, "{what}: {done}");
+        }
+    }
+}
+
+#[test]
+fn the_copy_of_what_describes_a_stream_is_missed() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk);
+    engine.streams().create("raw", StreamSettings::default()).unwrap();
+    drop(engine);
+    let path = Path::new("streams/1/stream.copy");
+    let whole = disk.read(path).unwrap().to_vec();
+    disk.remove(path).unwrap();
+    assert!(names(&look(&disk), path));
+    // Either way it is written anew.
+    let opened = copy(&disk);
+    drop(open(&opened));
+    assert!(mend(&disk).changed);
+    for disk in [&opened, &disk] {
+        assert!(look(disk).is_clean());
+        assert_eq!(disk.read(path).unwrap().to_vec(), whole);
     }
 }

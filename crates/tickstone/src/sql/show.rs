@@ -41,7 +41,7 @@ impl View {
                     self.say(&format!("{tag}{rows} ({})", units::duration(start.elapsed())));
                 }
             }
-            Outcome::Rows { schema, stream, planning, .. } => {
+            Outcome::Rows { schema, stream, planning, progress } => {
                 match (self.output.take(), self.format.file_format()) {
                     (Some(path), format) => {
                         let given = format.filter(|_| self.given);
@@ -64,6 +64,7 @@ impl View {
                         print(&format!("{}{footer}", shown.text()?))?;
                     }
                 }
+                progress.warnings().iter().for_each(|warning| eprintln!("warning: {warning}"));
             }
         }
         Ok(())

@@ -42,8 +42,6 @@ pub enum Remedy {
     PutAside,
     /// The name is forgotten: there is no file.
     Forget,
-    /// Documents before and after it are read; a repair leaves it as it is.
-    PassedOver,
     /// Ids whose text is lost show as `?17` from then on.
     Placeholders,
 }
@@ -63,7 +61,6 @@ impl Remedy {
             Remedy::KeepFrames => "a repair keeps the frames before and after it",
             Remedy::PutAside => "a repair puts the file aside",
             Remedy::Forget => "a repair goes on without it",
-            Remedy::PassedOver => "the documents before and after it are read; a repair leaves it as it is",
             Remedy::Placeholders => "a repair shows them as '?' and their number",
         }
     }

@@ -8,8 +8,10 @@ use super::report::{Finding, Progress, Report};
 use super::{CheckOptions, files, names, parts, streams, tables, tape};
 use crate::Result;
 use crate::disk::Disk;
+use crate::paths::BACKUP_FILE;
 use crate::store::snapshot::Snapshot;
 use crate::store::switch;
+use crate::streams::described::Described;
 use crate::tape::change::PartEntry;
 use crate::tape::named::TapeFound;
 use crate::tape::segment::epoch_of;
@@ -51,6 +53,17 @@ impl PartTrouble {
             PartTrouble::Partly(good) => good.iter().map(|good| good.len() as u64).sum(),
         }
     }
+}
+
+/// What is wrong with one stream.
+#[derive(Debug)]
+pub(crate) struct StreamTrouble {
+    /// What describes it, or the best there is in its place.
+    pub(crate) described: Described,
+    /// Files that describe it and are damaged, or missing.
+    pub(crate) files: Vec<PathBuf>,
+    /// Files of its log with damage inside, or whose end is missing.
+    pub(crate) damaged: BTreeSet<u64>,
 }
 
 /// What is wrong with the tape.
@@ -162,6 +175,7 @@ pub(crate) struct Survey {
     pub(crate) last_position: u64,
     pub(crate) tables: BTreeMap<u32, TableTrouble>,
     pub(crate) tape: TapeTrouble,
+    pub(crate) streams: BTreeMap<u32, StreamTrouble>,
     /// Folders of tables that nothing describes though they hold parts, and broken files nothing needs.
     pub(crate) strays: Vec<PathBuf>,
     /// The file that tells a backup is to be written anew.
@@ -185,7 +199,8 @@ impl Survey {
         names::missing_copy(&mut look, &walked);
         parts::look(&mut look, &walked)?;
         files::look(&mut look, &walked)?;
-        streams::look(&mut look)?;
+        let backup = look.disk.read(Path::new(BACKUP_FILE)).is_ok();
+        streams::look(&mut look, backup || walked.cover.closed)?;
         tape::lost_symbols(&mut look, &walked.snapshot);
         Ok(Self {
             report: look.report,
@@ -193,6 +208,7 @@ impl Survey {
             last_position: walked.last_position,
             tables: look.tables,
             tape: look.tape,
+            streams: look.streams,
             strays: look.strays,
             marker_is_damaged: look.marker_is_damaged,
         })
@@ -208,6 +224,7 @@ pub(crate) struct Look<'a> {
     pub(crate) report: Report,
     pub(crate) tables: BTreeMap<u32, TableTrouble>,
     pub(crate) tape: TapeTrouble,
+    pub(crate) streams: BTreeMap<u32, StreamTrouble>,
     pub(crate) strays: Vec<PathBuf>,
     /// The file that tells a backup is not what it was.
     pub(crate) marker_is_damaged: bool,
@@ -231,6 +248,7 @@ impl<'a> Look<'a> {
             report: Report::default(),
             tables: BTreeMap::new(),
             tape: TapeTrouble::default(),
+            streams: BTreeMap::new(),
             strays: Vec::new(),
             marker_is_damaged: false,
             missing_copies: Vec::new(),
@@ -261,6 +279,12 @@ impl<'a> Look<'a> {
         self.report.bytes += bytes;
         let bytes_total = self.bytes_total.max(self.report.bytes);
         (self.progress)(Progress { path, bytes: self.report.bytes, bytes_total });
+    }
+
+    pub(crate) fn stream_trouble(&mut self, described: &Described) -> &mut StreamTrouble {
+        let new =
+            || StreamTrouble { described: described.clone(), files: Vec::new(), damaged: BTreeSet::new() };
+        self.streams.entry(described.id).or_insert_with(new)
     }
 
     pub(crate) fn trouble(&mut self, table: u32) -> &mut TableTrouble {

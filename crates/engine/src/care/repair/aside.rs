@@ -3,6 +3,7 @@
 use super::Job;
 use crate::disk::Disk;
 use crate::paths::{BACKUP_FILE, DAMAGED_DIR, STAGE_DIR, SWITCH_FILE, copy_path};
+use crate::streams::segment as streams;
 use crate::tape::named::TAPE_MANIFEST;
 use crate::tape::segment::{list_segments, segment_path};
 use crate::{EngineError, Result};
@@ -23,6 +24,10 @@ impl Job<'_> {
         }
         if self.survey.marker_is_damaged {
             wanted.insert(PathBuf::from(BACKUP_FILE));
+        }
+        for (id, trouble) in &self.survey.streams {
+            wanted.extend(trouble.files.iter().cloned());
+            wanted.extend(trouble.damaged.iter().map(|first| streams::segment_path(*id, *first)));
         }
         let tape = &self.survey.tape;
         if tape.manifest {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! survey (check) -> copies into damaged/<n>/ (aside) -> whole rows of damaged parts into new parts (parts)
-//!        -> whole frames into new segments (tape), manifests and symbol files anew (tables) -> one switch
+//!        -> whole frames into new segments (tape, streams), manifests and symbol files anew (tables) -> one switch
 //! ```
 //!
 //! Invariants:
@@ -15,6 +15,7 @@
 
 pub(crate) mod aside;
 mod parts;
+mod streams;
 mod tables;
 mod tape;
 
@@ -48,6 +49,10 @@ pub struct Repaired {
     pub positions_lost: Vec<(u64, u64)>,
     /// Tables whose manifest and symbol files were written anew, by name.
     pub tables_rewritten: Vec<String>,
+    /// Streams whose own file, and damaged files of their logs, were written anew, by name.
+    pub streams_rewritten: Vec<String>,
+    /// Documents that are lost: the stream's name, the number of the first and, where that is known, of the last.
+    pub documents_lost: Vec<(String, u64, Option<u64>)>,
     /// Whether anything was changed.
     pub changed: bool,
 }
@@ -65,6 +70,15 @@ impl fmt::Display for Repaired {
         }
         for (first, last) in &self.positions_lost {
             writeln!(f, "lost from the tape: positions {first:#x} to {last:#x}")?;
+        }
+        for name in &self.streams_rewritten {
+            writeln!(f, "files of stream '{name}' written anew")?;
+        }
+        for (name, first, last) in &self.documents_lost {
+            match last {
+                Some(last) => writeln!(f, "lost from stream '{name}': documents {first} to {last}")?,
+                None => writeln!(f, "lost from stream '{name}': documents from number {first} on")?,
+            }
         }
         if let Some(aside) = &self.aside {
             writeln!(f, "{} files put aside in {}", self.files_aside.len(), aside.display())?;
@@ -102,6 +116,7 @@ impl Job<'_> {
         let mut switch = Switch::begin(self.disk)?;
         self.mend_tables(&mut switch)?;
         self.mend_tape(&mut switch)?;
+        self.mend_streams(&mut switch)?;
         if self.survey.marker_is_damaged {
             switch.stage(self.disk, Path::new(BACKUP_FILE), BACKUP_TEXT)?;
         }
