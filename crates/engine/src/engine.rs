@@ -3,7 +3,7 @@
 use crate::care::backup::{self, BackupSummary};
 use crate::care::check::Progress;
 use crate::clock::{Clock, SystemClock};
-use crate::core::catalog::{Catalog, TableWriter};
+use crate::core::catalog::{Catalog, TableLock, TableWriter};
 use crate::core::counters::{Counters, MaintenanceStats};
 use crate::core::memory::Memory;
 use crate::core::{Core, EngineOptions, RowsOf};
@@ -138,7 +138,7 @@ impl Engine {
         let snapshot = publisher.snapshot();
         let writers = snapshot
             .tables()
-            .map(|table| (table.id, Arc::new(Mutex::new(TableWriter::new(table)))))
+            .map(|table| (table.id, Arc::new(TableLock::new(TableWriter::new(table)))))
             .collect();
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
         let streams = Streams::open(&disk, &clock, options.stream_memory_bytes, options.background)?;

@@ -6,13 +6,13 @@ use crate::tape::change::NewSymbols;
 use crate::tape::fate::Ticket;
 use crate::tape::writer::Tape;
 use crate::{EngineError, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tickstone_model::TableSchema;
 
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    pub(crate) writers: HashMap<u32, Arc<Mutex<TableWriter>>>,
+    pub(crate) writers: HashMap<u32, Arc<TableLock>>,
     pub(crate) next_table: u32,
 }
 
@@ -25,7 +25,7 @@ impl Catalog {
 
     /// # Errors
     /// [`EngineError::NoSuchTable`] where the table was dropped.
-    pub(crate) fn writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
+    pub(crate) fn writer(&self, table: &TableSnapshot) -> Result<Arc<TableLock>> {
         let writer = self.writers.get(&table.id).map(Arc::clone);
         writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
     }
@@ -42,10 +42,75 @@ pub(crate) struct TableWriter {
     pub(crate) dropped: bool,
     /// Largest designated timestamp ever handed to the tape, for tables whose rows replace each other.
     pub(crate) newest: Option<i64>,
-    /// A rewrite has the table for itself; see [`lock_writer`].
-    pub(crate) rewriting: bool,
-    /// Signalled when it has ended.
-    rewritten: Arc<Condvar>,
+    /// A rewrite has the table for itself; see [`TableLock`].
+    rewriting: bool,
+}
+
+/// A table's writer, and who waits for it. Commits go one by one, a rewrite has the table for itself until it ends.
+///
+/// A rewrite takes a turn when it comes: it waits for the rewrites and commits before it, and whoever comes after it waits
+/// for its end. So no one waits for those who came later, whatever their number.
+#[derive(Debug)]
+pub(crate) struct TableLock {
+    writer: Mutex<TableWriter>,
+    turns: Mutex<Turns>,
+    /// Signalled when a rewrite has ended.
+    ended: Condvar,
+}
+
+/// Who rewrites, and who will.
+#[derive(Debug, Default)]
+struct Turns {
+    next: u64,
+    /// Turns that have not ended: the first one rewrites, or waits for commits that came before it.
+    open: BTreeSet<u64>,
+}
+
+impl TableLock {
+    pub(crate) fn new(writer: TableWriter) -> Self {
+        Self { writer: Mutex::new(writer), turns: Mutex::default(), ended: Condvar::new() }
+    }
+
+    /// Waits for its turn, and takes the table until [`Self::end_rewrite`] is told the same turn.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`] where the table was dropped.
+    pub(crate) fn begin_rewrite(&self) -> Result<u64> {
+        let mut turns = lock(&self.turns);
+        let turn = turns.next;
+        turns.next += 1;
+        turns.open.insert(turn);
+        while turns.open.first() != Some(&turn) {
+            turns = self.ended.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(turns);
+        let mut locked = lock(&self.writer);
+        locked.rewriting = true;
+        let there = locked.check_there();
+        drop(locked);
+        there.map(|()| turn).inspect_err(|_| self.end_rewrite(turn))
+    }
+
+    /// Ends a rewrite: who waits goes on.
+    pub(crate) fn end_rewrite(&self, turn: u64) {
+        lock(&self.writer).rewriting = false;
+        lock(&self.turns).open.remove(&turn);
+        self.ended.notify_all();
+    }
+
+    /// Locks the writer for the commit of the rewrite that has the table.
+    pub(crate) fn lock_rewriting(&self) -> MutexGuard<'_, TableWriter> {
+        lock(&self.writer)
+    }
+
+    /// Waits for the rewrites that came before.
+    fn wait_for_rewrites(&self) {
+        let mut turns = lock(&self.turns);
+        let Some(last) = turns.open.last().copied() else { return };
+        while turns.open.first().is_some_and(|first| *first <= last) {
+            turns = self.ended.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 impl TableWriter {
@@ -54,13 +119,7 @@ impl TableWriter {
         let newest = table.partitions.times().map(|(_, last)| last);
         let table = table.without_rows();
         let unsure = Vec::new();
-        Self { table, logged, unsure, dropped: false, newest, rewriting: false, rewritten: Arc::default() }
-    }
-
-    /// Ends a rewrite: who waits goes on.
-    pub(crate) fn end_rewrite(&mut self) {
-        self.rewriting = false;
-        self.rewritten.notify_all();
+        Self { table, logged, unsure, dropped: false, newest, rewriting: false }
     }
 
     /// The table has another shape from here on.
@@ -137,14 +196,16 @@ impl TableWriter {
     }
 }
 
-/// Locks a table's writer for a commit, after the rewrite under way, if any.
-pub(crate) fn lock_writer(writer: &Mutex<TableWriter>) -> MutexGuard<'_, TableWriter> {
-    let mut locked = lock(writer);
-    while locked.rewriting {
-        let rewritten = Arc::clone(&locked.rewritten);
-        locked = rewritten.wait(locked).unwrap_or_else(PoisonError::into_inner);
+/// Locks a table's writer for a commit, after the rewrites that came before it.
+pub(crate) fn lock_writer(table: &TableLock) -> MutexGuard<'_, TableWriter> {
+    loop {
+        table.wait_for_rewrites();
+        let locked = lock(&table.writer);
+        // One that came meanwhile was quicker.
+        if !locked.rewriting {
+            return locked;
+        }
     }
-    locked
 }
 
 /// # Errors
@@ -159,3 +220,6 @@ pub(crate) fn check_same_columns(before: &TableSchema, now: &TableSchema) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

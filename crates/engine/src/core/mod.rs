@@ -27,7 +27,7 @@ use crate::store::publisher::Publisher;
 use crate::store::snapshot::{Effect, TableSnapshot};
 use crate::tape::named::Names;
 use crate::tape::writer::Tape;
-use catalog::{Catalog, TableWriter, lock_writer};
+use catalog::{Catalog, TableLock, lock_writer};
 use counters::{Counters, MaintenanceStats};
 use memory::Memory;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +108,7 @@ impl Core {
 
     /// # Errors
     /// [`crate::EngineError::NoSuchTable`] where the table was dropped.
-    pub(crate) fn table_writer(&self, table: &TableSnapshot) -> Result<Arc<Mutex<TableWriter>>> {
+    pub(crate) fn table_writer(&self, table: &TableSnapshot) -> Result<Arc<TableLock>> {
         self.catalog().writer(table)
     }
 

@@ -9,7 +9,6 @@
 
 use crate::core::Core;
 use crate::core::catalog::TableWriter;
-use crate::disk::Disk;
 use crate::lock::lock;
 use crate::store::snapshot::{Effect, Layout, TableDir};
 use crate::tape::change::{Change, NewSymbols, encode_change};
@@ -18,6 +17,7 @@ use crate::upkeep::maintenance::maintain;
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use tickstone_model::SyncPolicy;
 
@@ -111,13 +111,13 @@ pub(super) fn acknowledge(core: &Core, ticket: &Ticket, tables: &[u32]) -> Resul
 /// Files of parts that no frame names yet; what is left of them goes when this is dropped.
 #[derive(Debug)]
 pub(super) struct Unnamed {
-    disk: Arc<dyn Disk>,
+    core: Arc<Core>,
     files: BTreeSet<PathBuf>,
 }
 
 impl Unnamed {
-    pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
-        Self { disk: Arc::clone(disk), files: BTreeSet::new() }
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core), files: BTreeSet::new() }
     }
 
     /// Notes a file, before it is written.
@@ -130,7 +130,7 @@ impl Unnamed {
     /// # Errors
     /// [`EngineError::Io`].
     pub(super) fn remove(&mut self, path: &PathBuf) -> Result<()> {
-        self.disk.remove(path).map_err(EngineError::io("remove", path))?;
+        self.core.disk.remove(path).map_err(EngineError::io("remove", path))?;
         self.files.remove(path);
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Unnamed {
     /// [`EngineError::Io`].
     pub(super) fn sync_names(&self) -> Result<()> {
         let folders: BTreeSet<_> = self.files.iter().filter_map(|path| path.parent()).collect();
-        let sync = |folder| self.disk.sync_dir(folder).map_err(EngineError::io("sync", folder));
+        let sync = |folder| self.core.disk.sync_dir(folder).map_err(EngineError::io("sync", folder));
         folders.into_iter().try_for_each(sync)
     }
 
@@ -163,9 +163,12 @@ impl Unnamed {
 impl Drop for Unnamed {
     fn drop(&mut self) {
         for path in &self.files {
-            // What cannot be removed is an orphan: the next start removes it.
-            let _ = self.disk.remove(&path.with_extension("part.tmp"));
-            let _ = self.disk.remove(path);
+            let removed = [&path.with_extension("part.tmp"), path].map(|path| self.core.disk.remove(path));
+            // What cannot be removed is an orphan, which the next start removes where no clean close tells it not to
+            // look.
+            if removed.iter().any(std::result::Result::is_err) {
+                self.core.maintenance.unsure.store(true, Ordering::Relaxed);
+            }
         }
     }
 }

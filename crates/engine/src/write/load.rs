@@ -46,7 +46,7 @@ struct Waiting {
 impl BulkLoad {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
         let table = core.table_of_rows(table, RowsOf::Tables)?.without_rows();
-        let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Unnamed::new(&core.disk));
+        let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Unnamed::new(&core));
         let memory = core.memory.reserve_for_load();
         Ok(Self { core, table, waiting, memory, parts, written, rows: 0 })
     }

@@ -8,7 +8,7 @@
 //! [`Engine`](crate::Engine) says what each does and how it fails.
 
 use super::aside::check_is_users;
-use crate::core::catalog::{TableWriter, lock_writer};
+use crate::core::catalog::{TableLock, TableWriter, lock_writer};
 use crate::core::{Core, RowsOf, check_rows};
 use crate::disk::checked::sync_if_there;
 use crate::paths::{TABLES_DIR, table_dir};
@@ -17,7 +17,7 @@ use crate::tape::change::{Change, encode_change};
 use crate::upkeep::saving::{remove_dropped_or_later, save_manifest_or_later};
 use crate::{EngineError, Result};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tickstone_model::{AlterTable, ModelError, SyncPolicy, TableSchema, TimeRange};
 
 pub(crate) fn create(core: &Core, schema: TableSchema) -> Result<()> {
@@ -51,7 +51,7 @@ pub(crate) fn create_marked(core: &Core, schema: TableSchema) -> Result<u32> {
     catalog.next_table += 1;
     core.tape.wait(&ticket)?;
     if let Some(table) = core.publisher.snapshot().table_by_id(id) {
-        catalog.writers.insert(id, Arc::new(Mutex::new(TableWriter::new(table))));
+        catalog.writers.insert(id, Arc::new(TableLock::new(TableWriter::new(table))));
     }
     Ok(id)
 }

@@ -2,7 +2,7 @@
 
 use super::commit::{Commit, Commitment, acknowledge};
 use super::ingest::to_rows;
-use crate::core::catalog::{TableWriter, check_same_columns, lock_writer};
+use crate::core::catalog::{TableLock, TableWriter, check_same_columns, lock_writer};
 use crate::core::memory::{Memory, Reservation};
 use crate::core::{Core, RowsOf};
 use crate::recent::split_by_partition;
@@ -13,7 +13,7 @@ use crate::upkeep::maintenance::wait_for_memory;
 use crate::{EngineError, Result};
 use arrow_array::RecordBatch;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 use tickstone_model::{RowBatch, SyncPolicy, TimeRange};
 
 /// A commit being put together. Dropped without [`Self::commit`], it leaves nothing behind.
@@ -141,7 +141,7 @@ impl Transaction {
 /// What was prepared of a table's rows: all of them, and those of each partition.
 struct Prepared {
     table: Arc<TableSnapshot>,
-    writer: Arc<Mutex<TableWriter>>,
+    writer: Arc<TableLock>,
     rows: RowBatch,
     pieces: Vec<(TimeRange, RowBatch)>,
 }

@@ -26,7 +26,8 @@ pub(super) async fn run(session: &mut Session, mut change: ChangeRows) -> Result
     let name = table.schema().name().to_string();
     let mut rewrite = session.blocking(move |engine| engine.rewrite(&name)).await?;
     if rewrite.table().schema() != table.schema() {
-        return Err(QueryError::request("the table was altered meanwhile").hint("run the statement again"));
+        let table = table.schema().name().to_string();
+        return Err(EngineError::SchemaChanged { table }.into());
     }
     let target = Arc::clone(rewrite.table());
     let (selected, mut rows) = session.start_change(target, change.query).await?;

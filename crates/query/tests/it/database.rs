@@ -489,3 +489,31 @@ fn names_of_tables_aside_are_nobodys() {
     drop((one, other));
     assert_eq!(database.engine().snapshot().tables().count(), 1);
 }
+
+/// What a client may simply do again is told so, whichever statement meets a changed table.
+#[test]
+fn changes_of_rows_beside_changes_of_columns_may_be_tried_again() {
+    let database = Database::in_memory(DatabaseOptions::default()).unwrap();
+    let run = |sql: &str| database.runtime().block_on(database.session().query(sql)).map(drop);
+    run("CREATE TABLE t (ts TIMESTAMP, x INT) TIMESTAMP(ts)").unwrap();
+    run("INSERT INTO t VALUES ('2024-01-01', 1), ('2024-01-02', 2)").unwrap();
+    std::thread::scope(|scope| {
+        for sql in [
+            "UPDATE t SET x = x + 1",
+            "DELETE FROM t WHERE x < 0",
+            "INSERT INTO t (ts, x) VALUES ('2024-01-03', 3)",
+        ] {
+            scope.spawn(move || {
+                for _ in 0..60 {
+                    if let Err(error) = run(sql) {
+                        assert_eq!(error.kind, ErrorKind::Retry, "{sql}: {error}");
+                    }
+                }
+            });
+        }
+        for _ in 0..60 {
+            run("ALTER TABLE t ADD COLUMN y INT").unwrap();
+            run("ALTER TABLE t DROP COLUMN y").unwrap();
+        }
+    });
+}

@@ -15,7 +15,7 @@ mod part;
 
 use super::commit::{Commitment, Unnamed, acknowledge};
 use super::ingest::intern_column;
-use crate::core::catalog::{TableWriter, lock_writer};
+use crate::core::catalog::TableLock;
 use crate::core::{Core, RowsOf};
 use crate::lock::lock;
 use crate::part::Density;
@@ -31,7 +31,7 @@ use arrow_array::{Array, ArrayRef};
 use edit::{EditedSlice, PartEdits};
 use part::{Came, ChangedPart};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tickstone_model::{ModelError, SyncPolicy, TimeRange};
 
 /// Part of the memory budget that changes of one rewrite may take, and again the marks of which rows they are.
@@ -99,28 +99,23 @@ impl Touched {
 struct Exclusive {
     core: Arc<Core>,
     table: Arc<TableSnapshot>,
-    writer: Arc<Mutex<TableWriter>>,
+    writer: Arc<TableLock>,
+    turn: u64,
 }
 
 impl Exclusive {
     fn take(core: Arc<Core>, table: Arc<TableSnapshot>) -> Result<Self> {
         let writer = core.table_writer(&table)?;
-        {
-            let mut locked = lock_writer(&writer);
-            if locked.dropped {
-                return Err(EngineError::NoSuchTable { name: table.schema.name().to_string() });
-            }
-            locked.rewriting = true;
-        }
+        let turn = writer.begin_rewrite()?;
         lock(&table.dir.layout).rewriting = true;
-        Ok(Self { core, table, writer })
+        Ok(Self { core, table, writer, turn })
     }
 }
 
 impl Drop for Exclusive {
     fn drop(&mut self) {
         lock(&self.table.dir.layout).rewriting = false;
-        lock(&self.writer).end_rewrite();
+        self.writer.end_rewrite(self.turn);
     }
 }
 
@@ -143,7 +138,7 @@ impl Rewrite {
             parts: BTreeMap::new(),
             edit_bytes: 0,
             mark_bytes: 0,
-            written: Unnamed::new(&exclusive.core.disk),
+            written: Unnamed::new(&exclusive.core),
             bytes: 0,
             touched,
             exclusive,
@@ -468,7 +463,7 @@ impl Rewrite {
         }
         let core = Arc::clone(&self.exclusive.core);
         self.written.sync_names()?;
-        let mut commitment = Commitment::begin(&core, vec![lock(&self.exclusive.writer)]);
+        let mut commitment = Commitment::begin(&core, vec![self.exclusive.writer.lock_rewriting()]);
         let (table, symbols) = (self.table.id, commitment.new_symbols(0));
         let touched = self.touched.as_ref().map_or_else(Vec::new, Touched::ranges);
         let change = Change::Rewrite { table, symbols, parts: rewritten.clone(), touched: touched.clone() };
