@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tickstone_engine::streams::Stream;
 use tickstone_engine::{Engine, EngineError, ErrorKind, Selection, TableSnapshot};
-use tickstone_model::{ColumnType, PartitionBy, StreamSource, TableSchema};
+use tickstone_model::{Column, ColumnType, PartitionBy, StreamSource, TableSchema};
 
 /// The table that has how far each table is.
 pub(crate) const PROGRESS: &str = "stream_progress";
@@ -149,6 +149,9 @@ pub(crate) fn tables_of(engine: &Engine, stream: &str) -> Vec<String> {
 fn progress_of(engine: &Engine, key: &str) -> tickstone_engine::Result<u64> {
     engine.read(|snapshot| {
         let Some(table) = snapshot.table(PROGRESS) else { return Ok(0) };
+        if !is_like(table.schema(), &progress_schema()?) {
+            return Ok(0);
+        }
         let (Some(keys), Some(numbers)) =
             (table.schema().column_index("key"), table.schema().column_index("seq"))
         else {
@@ -233,6 +236,7 @@ impl Work {
         }
         let found = stream.after(from, STEP_BYTES)?;
         let Some(last) = found.last() else { return Ok(Step::Idle) };
+        check_free(&self.engine, table.schema().name())?;
         let parsed = parse::parse(&self.source, table.schema(), &found);
         match self.store(&table, &parsed, last) {
             // The table was changed meanwhile: they are parsed anew for what it is now.
@@ -270,6 +274,44 @@ fn make(engine: &Engine, schema: TableSchema) -> tickstone_engine::Result<()> {
         Err(EngineError::TableExists { .. }) => Ok(()),
         other => other,
     }
+}
+
+/// Whether rows made for one table are rows of another, which has its columns, and perhaps more.
+fn is_like(there: &TableSchema, wanted: &TableSchema) -> bool {
+    let named = |schema: &TableSchema, places: &[usize]| -> Vec<String> {
+        places.iter().map(|place| schema.columns()[*place].name.clone()).collect()
+    };
+    let keys = |schema: &TableSchema| named(schema, schema.dedup());
+    let time = |schema: &TableSchema| named(schema, schema.timestamp().as_slice());
+    let is_there = |column: &Column| {
+        let found = there.column_index(&column.name).map(|place| there.columns()[place].column_type);
+        found == Some(column.column_type)
+    };
+    let is_table = there.view().is_none() && there.materialized().is_none();
+    is_table
+        && wanted.columns().iter().all(is_there)
+        && keys(there) == keys(wanted)
+        && time(there) == time(wanted)
+}
+
+/// Looks whether the names are free of the tables that one which is parsed from a stream has beside it.
+///
+/// # Errors
+/// Where a table of such a name has other columns.
+pub(crate) fn check_free(engine: &Engine, table: &str) -> Result<()> {
+    let snapshot = engine.snapshot();
+    let beside = [progress_schema(), rejected_schema(&format!("{table}{REJECTED}"))];
+    for wanted in beside {
+        let wanted = wanted.map_err(EngineError::from)?;
+        let name = wanted.name();
+        if snapshot.table(name).is_some_and(|there| !is_like(there.schema(), &wanted)) {
+            let what = format!(
+                "'{name}' is in the way: a table that is parsed from a stream needs one of its own there"
+            );
+            return Err(QueryError::request(what).hint(format!("give '{name}' another name")));
+        }
+    }
+    Ok(())
 }
 
 /// Makes the tables that one which is parsed from a stream has beside it.

@@ -130,6 +130,7 @@ async fn fill(session: &mut Session, create: CreateTable, aside: &Arc<Aside>) ->
 /// Makes a table whose rows are parsed from a stream, which is to be there.
 async fn create_from(session: &Session, create: CreateTable, stream: TableStream) -> Result<Outcome> {
     session.engine().streams().get(&stream.name)?;
+    derived::check_free(session.engine(), &create.name)?;
     // Of this process's moment: no other table's progress has it.
     let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let source = StreamSource {

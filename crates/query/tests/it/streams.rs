@@ -209,3 +209,34 @@ fn each_document_is_parsed_once_whatever_is_closed_between() {
         assert_eq!(rows(&database, "SELECT count(*) FROM t").unwrap(), [good.to_string()]);
     }
 }
+
+/// Tables of users that have the names of those beside a table which is parsed from a stream.
+#[test]
+fn tables_that_are_in_the_way_are_named() {
+    let database = memory();
+    done(&database, "CREATE STREAM raw");
+    let create = "CREATE TABLE t AS STREAM 'raw' FORMAT json (ts TIMESTAMP, x INT) TIMESTAMP(ts)";
+    for (name, columns) in [
+        ("stream_progress", "(x INT)"),
+        ("stream_progress", "(ts TIMESTAMP, key SYMBOL, seq DOUBLE) TIMESTAMP(ts)"),
+        ("stream_progress", "(ts TIMESTAMP, key SYMBOL, seq BIGINT) TIMESTAMP(ts)"),
+        ("t_rejected", "(ts TIMESTAMP, seq BIGINT) TIMESTAMP(ts)"),
+    ] {
+        done(&database, &format!("CREATE TABLE {name} {columns}"));
+        let refused = rows(&database, create).unwrap_err();
+        assert!(refused.contains(&format!("'{name}' is in the way")), "{refused}");
+        assert_eq!(rows(&database, "SELECT stream FROM streams()").unwrap(), ["raw"]);
+        done(&database, &format!("DROP TABLE {name}"));
+    }
+    done(&database, create);
+    append(&database, &[br#"{"ts": "2024-08-08", "x": 1}"#]);
+    wait_for(&database, "SELECT x FROM t", &["1"]);
+    // One that comes later stops the table, which says so, and goes on once it is gone.
+    done(&database, "DROP TABLE t_rejected");
+    done(&database, "CREATE TABLE t_rejected (x INT)");
+    append(&database, &[b"none"]);
+    let failure = "SELECT failure LIKE '%t_rejected%in the way%' FROM streams()";
+    wait_for(&database, failure, &["true"]);
+    done(&database, "DROP TABLE t_rejected");
+    wait_for(&database, "SELECT seq FROM t_rejected", &["2"]);
+}
