@@ -110,17 +110,18 @@ pub(crate) fn parse_epoch(text: &[u8], unit: EpochUnit) -> Option<i64> {
     if whole.is_empty() || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
         return None;
     }
+    // Below zero, where there is one more.
     let mut value = 0_i64;
     for byte in whole {
-        value = value.checked_mul(10)?.checked_add(i64::from(byte - b'0'))?;
+        value = value.checked_mul(10)?.checked_sub(i64::from(byte - b'0'))?;
     }
-    value = value.checked_mul(unit.nanos())?;
-    let mut step = unit.nanos();
+    let (mut nanos, mut step) = (0_i64, unit.nanos());
     for byte in fraction {
         step /= 10;
-        value = value.checked_add(i64::from(byte - b'0') * step)?;
+        nanos += i64::from(byte - b'0') * step;
     }
-    Some(if negative { -value } else { value })
+    let value = value.checked_mul(unit.nanos())?.checked_sub(nanos)?;
+    if negative { Some(value) } else { value.checked_neg() }
 }
 
 /// Days since 1970-01-01 of `YYYY-MM-DD`, `None` for a day no calendar has.
@@ -180,7 +181,11 @@ fn zone(bytes: &[u8]) -> Option<(i64, usize)> {
 /// Nanoseconds since the epoch; `None` where 64 bits do not hold them (before 1677, after 2262).
 #[inline]
 fn nanos(days: i64, seconds: i64, fraction: i64) -> Option<i64> {
-    (days * DAY_SECONDS + seconds).checked_mul(SECOND)?.checked_add(fraction)
+    let seconds = days * DAY_SECONDS + seconds;
+    // Of the first second of all the 64 bits hold the end alone.
+    let (seconds, fraction) =
+        if seconds < 0 { (seconds + 1, fraction - SECOND) } else { (seconds, fraction) };
+    seconds.checked_mul(SECOND)?.checked_add(fraction)
 }
 
 #[inline]

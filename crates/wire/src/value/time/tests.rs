@@ -113,3 +113,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_first_and_the_last_nanosecond_are_read() {
+    let cases = [
+        ("1677-09-21T00:12:43.145224192", Some(i64::MIN)),
+        ("1677-09-21T00:12:43.145224193Z", Some(i64::MIN + 1)),
+        ("1677-09-21T00:12:43.999999999", Some(-9_223_372_036_000_000_001)),
+        ("1677-09-21T01:12:43.145224192+01:00", Some(i64::MIN)),
+        ("1677-09-21T00:12:43.145224191", None),
+        ("1677-09-21T00:12:43", None),
+        ("1969-12-31T23:59:59.999999999", Some(-1)),
+        ("1970-01-01", Some(0)),
+        ("2262-04-11T23:47:16.854775807", Some(i64::MAX)),
+        ("2262-04-11T23:47:16.854775808", None),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(parse_iso(text.as_bytes()), wanted, "{text}");
+    }
+    let epoch = |text: &str, unit| parse_epoch(text.as_bytes(), unit);
+    assert_eq!(epoch("-9223372036854775808", EpochUnit::Nanosecond), Some(i64::MIN));
+    assert_eq!(epoch("-9223372036.854775808", EpochUnit::Second), Some(i64::MIN));
+    assert_eq!(epoch("-9223372036.854775809", EpochUnit::Second), None);
+    assert_eq!(epoch("9223372036854775807", EpochUnit::Nanosecond), Some(i64::MAX));
+    assert_eq!(epoch("9223372036854775808", EpochUnit::Nanosecond), None);
+    assert_eq!(epoch("1.5", EpochUnit::Second), Some(1_500_000_000));
+    assert_eq!(epoch("-1.5", EpochUnit::Millisecond), Some(-1_500_000));
+}
