@@ -17,6 +17,7 @@
 
 mod connection;
 mod flight;
+mod half_closed;
 mod http;
 mod ilp;
 mod ingest;

@@ -1,6 +1,7 @@
 //! Ports: who is taken, and who serves them.
 
 use crate::connection::{Open, Taken};
+use crate::half_closed::{Answer, HalfClosed, UnderWay};
 use crate::shared::Shared;
 use crate::{flight, http, ilp, pg, rest, stream as streams};
 use axum::Router;
@@ -143,11 +144,14 @@ async fn serve_http(shared: &Shared, router: Router, stream: TcpStream, taken: T
     builder.timer(TokioTimer::new()).header_read_timeout(patience);
     let (peer, mut stopping) = (taken.peer, taken.stopping.clone());
     let router = TowerToHyperService::new(router);
+    let under_way = UnderWay::default();
+    let stream = HalfClosed::new(stream, under_way.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         if request.headers().contains_key(UPGRADE) {
             request.extensions_mut().insert(taken.clone());
         }
-        router.call(request)
+        let (begun, answer) = (under_way.begin(), router.call(request));
+        async move { answer.await.map(|answer| answer.map(|body| Answer::new(body, begun))) }
     });
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     tokio::pin!(connection);

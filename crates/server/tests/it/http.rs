@@ -392,3 +392,32 @@ fn intervals_are_not_in_parquet() {
         assert_eq!(ask(column, "parquet").0, 200, "{column}");
     }
 }
+
+/// `nc -N` and the like: they close their side after the request, and wait.
+#[test]
+fn a_client_that_closed_its_side_is_answered() {
+    let served = Served::new(&[]);
+    let ask = |request: &str| {
+        let mut socket = served.connect("http_port");
+        socket.write_all(request.as_bytes()).expect("it reads");
+        socket.shutdown(std::net::Shutdown::Write).expect("it closes");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    let slow = "SELECT%20sum(a.value*b.value)%20FROM%20range(0,1000)%20a,range(0,1000)%20b";
+    for query in ["SELECT%201", slow, "SELECT%20value%20FROM%20range(0,300000)"] {
+        for close in ["Connection: close\r\n", ""] {
+            let answer = ask(&format!("GET /exec?query={query} HTTP/1.1\r\nHost: 127.0.0.1\r\n{close}\r\n"));
+            assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("dataset"), "{query}: {answer}");
+        }
+    }
+    let lines = "POST /write HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nt a=1i 1\n";
+    let answer = ask(lines);
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    // One that closed within its request is none.
+    let part = ask("POST /write HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\nt a=1i 1\n");
+    assert!(!part.contains("204"), "{part}");
+    assert_eq!(served.number("SELECT count(*) FROM t"), Some(1));
+    served.wait_for_metric("connections_open", 1);
+}
