@@ -256,7 +256,9 @@ impl ImportError {
         match self {
             ImportError::Engine(error) => error.kind(),
             ImportError::Paths(error) => error.kind,
-            ImportError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+            ImportError::Write { source, .. }
+                if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) =>
+            {
                 ErrorKind::FreeSpace
             }
             ImportError::Cancelled => ErrorKind::Retry,

@@ -153,3 +153,26 @@ fn it_is_not_green_while_rows_cannot_be_sealed() {
     state.store(WELL, Ordering::Relaxed);
     ready(200, false);
 }
+
+#[test]
+fn an_upload_that_a_full_disk_has_no_room_for_is_told() {
+    let (served, state) = served();
+    let csv = b"ts,a\n2024-08-08T09:30:00Z,1\n2024-08-08T09:31:00Z,2\n";
+    let upload = |served: &Served, query: &str| {
+        let request = format!("POST /imp?name=t&timestamp=ts{query}\nContent-Type: text/csv");
+        served.ask("http_port", &request, csv)
+    };
+    for full in [FULL, NO_FILES] {
+        for query in ["", "&fmt=json", "&overwrite=true"] {
+            state.store(full, Ordering::Relaxed);
+            let (status, answer) = upload(&served, query);
+            assert!(status == 507 && !answer.is_empty(), "{full} {query}: {status} {answer}");
+            state.store(WELL, Ordering::Relaxed);
+            // Nothing of it is there, and it may be sent again.
+            assert!(matches!(served.number("SELECT count(*) FROM t"), None | Some(0)));
+            assert_eq!(upload(&served, query).0, 200);
+            assert_eq!(served.number("SELECT count(*) FROM t"), Some(2));
+            served.done("DROP TABLE t");
+        }
+    }
+}

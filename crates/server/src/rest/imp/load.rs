@@ -5,7 +5,7 @@ use super::super::words::{Fault, wrong};
 use super::kind;
 use super::mend::{Mended, Mending, mend};
 use super::report::{Column, Report};
-use super::spool::{TemporaryFile, Upload};
+use super::spool::{TemporaryFile, Upload, unkept};
 use super::wishes::{Atomicity, Wishes};
 use axum::http::StatusCode;
 use std::fs::File;
@@ -32,7 +32,8 @@ const SAMPLE_BYTES: usize = 1 << 20;
 /// Imports an upload.
 ///
 /// # Errors
-/// What is wrong with it; nothing of it is stored then, but where the rows of a second commit could not be.
+/// What is wrong with it; nothing of it is stored then. Where the rows of a second commit could not be stored, the report
+/// says so.
 pub(super) fn load(
     database: &Database,
     wishes: &Wishes,
@@ -98,11 +99,7 @@ impl<'a> Load<'a> {
     }
 
     fn run(&self) -> Result<Report, Fault> {
-        let aside = TemporaryFile::create()
-            .map_err(|error| {
-                of_query(&QueryError::from(ImportError::Read { path: self.table.into(), source: error }))
-            })?
-            .0;
+        let (aside, _) = TemporaryFile::create().map_err(|error| unkept(&error))?;
         let mut request = self.request(self.upload.file.path());
         let wishes = self.wishes;
         request.timestamp.clone_from(&wishes.timestamp);
@@ -121,19 +118,26 @@ impl<'a> Load<'a> {
         let file = self.import(&request)?;
         let mending = Mending { values: atomicity == Atomicity::SkipCol, extra: wishes.skip_extra };
         let mended = match self.layout.filter(|_| file.bad_rows > 0) {
-            Some(layout) => Some(
-                mend(aside.path(), layout.delimiter, layout.header, &file, mending)
-                    .map_err(|error| wrong(format!("the bad rows cannot be read: {error}")))?,
-            ),
-            None => None,
+            Some(layout) => mend(aside.path(), layout.delimiter, layout.header, &file, mending)
+                .map(Some)
+                .map_err(|error| unkept(&error)),
+            None => Ok(None),
         };
         let added = match &mended {
-            Some(Mended { file: Some(rows), fields, .. }) => {
-                self.import(&self.second(rows, fields, &file))?.rows
+            Ok(Some(Mended { file: Some(rows), fields, .. })) => {
+                self.import(&self.second(rows, fields, &file)).map(|second| second.rows)
             }
-            _ => 0,
+            _ => Ok(0),
         };
-        Ok(self.report(&file, added, mended.map(|mended| mended.errors)))
+        // The good rows are stored by now: sent again for an error, they would be there twice.
+        let unstored = [mended.as_ref().err(), added.as_ref().err()].into_iter().flatten().next();
+        let unstored = unstored.map(|(_, what)| format!("rows with bad values were not stored: {what}"));
+        let errors = mended.as_ref().ok().and_then(Option::as_ref).map(|mended| mended.errors.clone());
+        let mut report = self.report(&file, added.as_ref().copied().unwrap_or(0), errors);
+        if let Some(what) = unstored {
+            report.warnings.insert(0, what);
+        }
+        Ok(report)
     }
 
     /// What happens to bad rows, as QuestDB has it where nothing else is asked for: of a CSV their bad values are NULL.

@@ -209,13 +209,20 @@ pub(super) fn fault(shared: &Shared, error: &io::Error) -> Fault {
             let what = format!("the bodies of all requests take requests_bytes_max, {most}; try again");
             (StatusCode::SERVICE_UNAVAILABLE, what)
         }
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+            (StatusCode::BAD_REQUEST, "the upload begins as gzip does and is none, or is cut off".to_string())
+        }
+        _ => unkept(error),
+    }
+}
+
+/// Why a file of the directory for temporary files was not written.
+pub(super) fn unkept(error: &io::Error) -> Fault {
+    match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             let what =
                 "there is no room for the upload in the server's directory for temporary files (TMPDIR)";
             (StatusCode::INSUFFICIENT_STORAGE, what.to_string())
-        }
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            (StatusCode::BAD_REQUEST, "the upload begins as gzip does and is none, or is cut off".to_string())
         }
         _ => (StatusCode::INTERNAL_SERVER_ERROR, format!("the upload cannot be kept: {error}")),
     }
