@@ -8,8 +8,8 @@ use crate::store::dictionary::Dictionary;
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, DictionaryArray, RecordBatch, UInt32Array, new_null_array};
 use arrow_schema::DataType;
@@ -47,6 +47,7 @@ pub(crate) fn to_rows(
             (Some(index), Some(dictionary)) => intern_column(schema, column, dictionary, rows.column(index))?,
             (Some(index), None) => {
                 check_times_of_day(column, rows.column(index))?;
+                check_digits(column, rows.column(index))?;
                 Arc::clone(rows.column(index))
             }
         });
@@ -67,6 +68,25 @@ fn check_times_of_day(column: &Column, array: &ArrayRef) -> Result<()> {
         Some(time) => {
             let expected = "times from 00:00 to 23:59:59.999999999".to_string();
             let found = format!("{time} ns after midnight");
+            Err(ModelError::BatchColumn { column: column.name.clone(), expected, found }.into())
+        }
+    }
+}
+
+/// Refuses DECIMALs, and arrays of them, of more digits than their type has: they would be shown without some.
+fn check_digits(column: &Column, array: &ArrayRef) -> Result<()> {
+    let numbers = match array.as_list_opt::<i32>() {
+        Some(lists) => lists.values(),
+        None => array,
+    };
+    let Some(numbers) = numbers.as_primitive_opt::<Decimal128Type>() else { return Ok(()) };
+    let (precision, scale) = (numbers.precision(), numbers.scale());
+    let most = 10_i128.pow(precision.into());
+    match numbers.iter().flatten().find(|number| !(-most < *number && *number < most)) {
+        None => Ok(()),
+        Some(number) => {
+            let expected = format!("values of DECIMAL({precision},{scale})");
+            let found = format!("the {number} of 10^-{scale}, which has more digits");
             Err(ModelError::BatchColumn { column: column.name.clone(), expected, found }.into())
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use arrow_array::types::UInt32Type;
-use arrow_array::{Float64Array, StringArray, StringViewArray, TimestampNanosecondArray};
+use arrow_array::{Decimal128Array, Float64Array, StringArray, StringViewArray, TimestampNanosecondArray};
 
 fn schema() -> Arc<TableSchema> {
     let builder = TableSchema::builder("trades")
@@ -65,4 +65,23 @@ fn what_does_not_fit_is_named() {
         vec![("price", Arc::new(Float64Array::from(vec![1.0])))],
         "row 0: the designated timestamp 'ts' is NULL",
     );
+}
+
+#[test]
+fn decimals_of_too_many_digits_are_refused() {
+    let decimal = ColumnType::Decimal { precision: 4, scale: 2 };
+    let builder = TableSchema::builder("m").column("ts", ColumnType::Timestamp).column("x", decimal);
+    let schema = Arc::new(builder.timestamp("ts").build().unwrap());
+    let stored = |value: i128| {
+        let values = Decimal128Array::from(vec![Some(-9_999), None, Some(value)]);
+        let values: ArrayRef = Arc::new(values.with_data_type(DataType::Decimal128(4, 2)));
+        let batch = RecordBatch::try_from_iter([("ts", times(3)), ("x", values)]).unwrap();
+        to_rows(&schema, &[None, None], &batch).map(|rows| rows.rows())
+    };
+    assert_eq!(stored(9_999).unwrap(), 3);
+    assert_eq!(
+        stored(10_000).unwrap_err().to_string(),
+        "column 'x': expected values of DECIMAL(4,2), found the 10000 of 10^-2, which has more digits"
+    );
+    assert!(stored(-10_000).is_err());
 }
