@@ -3,7 +3,7 @@
 use super::{ColumnBuilder, Values};
 use crate::Fault;
 use crate::ilp::Value;
-use crate::value::parse_decimal;
+use crate::value::{is_no_decimal, parse_decimal};
 use std::io::Write as _;
 use tickstone_model::ColumnType;
 
@@ -144,11 +144,6 @@ impl ColumnBuilder {
             _ => self.push(text),
         }
     }
-}
-
-fn is_no_decimal(text: &[u8]) -> bool {
-    let word = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
-    [&b"nan"[..], b"inf", b"infinity"].iter().any(|other| word.eq_ignore_ascii_case(other))
 }
 
 fn exponent(text: &[u8]) -> Option<usize> {

@@ -185,13 +185,17 @@ fn values_go_into_columns_of_other_types_where_nothing_is_lost() {
          known,sym=b px=1.5d,small=t,big=18446744073709551615u,real=0.1,cash=1.25,note=\"\",seen=\"1970-01-01T00:00:00.5\" 2\n\
          KNOWN,SYM=c PX=f,cash=\"7.5\" 3\n\
          known sym=\"d\",cash=1.5e1d,px=1e2d,cash=9i,ts=5n 9\n\
-         known cash=NaN,real=NaNd\n",
+         known cash=NaN,real=NaNd\n\
+         known cash=Infinityd,real=-infd 9\n\
+         known cash=-Infinityd,real=nand 10\n",
         &[
             "known: sym=\"a\" px=1 small=-5 big=9 real=2 cash=3.00 note=\"x\" seen=4000 @1",
             "known: sym=\"b\" px=1.5 small=1 big=18446744073709551615 real=0.1 cash=1.25 note=\"\" seen=500000000 @2",
             "known: sym=\"c\" px=0 small=NULL big=NULL real=NULL cash=7.50 note=NULL seen=NULL @3",
             "known: sym=\"d\" px=100 small=NULL big=NULL real=NULL cash=15.00 note=NULL seen=NULL @5",
             "known: sym=NULL px=NULL small=NULL big=NULL real=NULL cash=NULL note=NULL seen=NULL @7",
+            "known: sym=NULL px=NULL small=NULL big=NULL real=NULL cash=NULL note=NULL seen=NULL @9",
+            "known: sym=NULL px=NULL small=NULL big=NULL real=NULL cash=NULL note=NULL seen=NULL @10",
         ],
     );
 }

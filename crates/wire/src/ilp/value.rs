@@ -2,7 +2,7 @@
 
 use super::scan::{Token, quoted, unquoted};
 use crate::Fault;
-use crate::value::{IntegerFault, parse_f64, parse_i64, parse_u64};
+use crate::value::{IntegerFault, is_no_decimal, parse_f64, parse_i64, parse_u64};
 use tickstone_model::{ColumnType, ElementType};
 
 /// The most dimensions QuestDB's arrays have; a table's have one.
@@ -144,7 +144,7 @@ fn word(token: Token, bytes: &[u8]) -> Result<Value<'_>, Fault> {
         b'u' if is_number => parse_u64(digits).map(Value::Unsigned).map_err(integer),
         b't' if is_number => time(digits, 1_000),
         b'n' if is_number => time(digits, 1),
-        b'd' if is_number || text == b"NaNd" => Ok(Value::Decimal(digits)),
+        b'd' if is_number || is_no_decimal(digits) => Ok(Value::Decimal(digits)),
         _ => match text {
             b"t" | b"T" | b"true" | b"True" | b"TRUE" => Ok(Value::Boolean(true)),
             b"f" | b"F" | b"false" | b"False" | b"FALSE" => Ok(Value::Boolean(false)),

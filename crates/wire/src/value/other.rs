@@ -118,3 +118,9 @@ fn hex_digit(byte: u8) -> Option<u8> {
         _ => None,
     }
 }
+
+/// Whether a number is NaN or an infinity, in words.
+pub(crate) fn is_no_decimal(text: &[u8]) -> bool {
+    let word = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);
+    [&b"nan"[..], b"inf", b"infinity"].iter().any(|other| word.eq_ignore_ascii_case(other))
+}
