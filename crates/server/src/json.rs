@@ -261,6 +261,8 @@ fn look(data_type: &DataType) -> Look {
     match data_type {
         DataType::Float16 | DataType::Float32 | DataType::Float64 => Look::Float,
         DataType::Dictionary(_, values) => look(values),
+        // Readers of JSON have doubles, which do not hold its digits.
+        other if other.is_decimal() => Look::Text,
         other if other.is_numeric() => Look::Number,
         _ => Look::Text,
     }

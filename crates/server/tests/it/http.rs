@@ -324,7 +324,11 @@ fn values_keep_their_digits() {
         format!("{{\"query\": \"SELECT * FROM t WHERE d = :d AND w IN (:w)\", \"params\": {named}}}");
     assert_eq!(
         ask("/query", &select),
-        (200, "{\"d\":0.12345678901234567890,\"w\":-123456789012345678901234567890,\"x\":0.1}\n".to_string())
+        (
+            200,
+            "{\"d\":\"0.12345678901234567890\",\"w\":\"-123456789012345678901234567890\",\"x\":0.1}\n"
+                .to_string()
+        )
     );
     let answer = ask("/exec", "{\"query\": \"SELECT $1 AS x\", \"params\": [1.5], \"nm\": true}").1;
     assert_eq!(answer, "{\"dataset\":[[1.5]],\"count\":1}");

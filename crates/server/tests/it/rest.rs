@@ -145,7 +145,7 @@ fn types_have_their_names() {
     let row = &answer["dataset"][0];
     assert_eq!(
         (&row[1], &row[3], &row[4], &row[7]),
-        (&json!(1), &json!({"k": 1.5}), &json!([[1], []]), &json!(1.5))
+        (&json!(1), &json!({"k": 1.5}), &json!([[1], []]), &json!("1.50"))
     );
     let (_, answer) = served.ask(
         "http_port",
