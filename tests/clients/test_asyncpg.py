@@ -82,6 +82,7 @@ ASKED: list[tuple[str, list[set[str]], list[Any], int]] = [
     ("SELECT CAST($1 AS BIGINT), CAST($2 AS SMALLINT), CAST($3 AS REAL)", [{"int8"}, {"int2"}, {"float4"}], [1, 2, 1.5], 1),
     ("SELECT * FROM trades WHERE ts > $1::timestamp - $2::interval", [{"timestamp"}, {"interval"}],
      [AT + dt.timedelta(seconds=4), dt.timedelta(seconds=2)], 2),
+    ("SELECT * FROM trades WHERE ts >= $1::timestamptz", [{"timestamptz"}], [AT.replace(tzinfo=dt.timezone.utc)], 5),
     ("SELECT * FROM trades WHERE price * $1 > $2 AND coalesce($3, size) = size", [{"float8"}, {"float8"}, {"int8"}],
      [2.0, 1.0, 3], 1),
     ("SELECT symbol, sum(size) FROM trades WHERE size >= $1 GROUP BY symbol HAVING sum(size) > $2",

@@ -7,6 +7,8 @@
 //! date_trunc('century', ts)      ->  __trunc_long('century', ts)
 //! any_value(x ORDER BY y)        ->  first_value(x ORDER BY y) IGNORE NULLS
 //! to_date('08.08.2024', format)  ->  __to_date_by('08.08.2024', format)
+//! generate_series(1, 3)          ->  unnest(generate_series(1, 3)), as an item of a list of columns
+//! -INTERVAL '1 day 2 hours'      ->  -(INTERVAL '1 day 2 hours')
 //! ~a                             ->  -1 - a
 //! j -> path, j ->> path          ->  json_extract(j, path), json_extract_string(j, path)
 //! list_filter(l, x -> x > 1)     ->  the same with a lambda
@@ -84,6 +86,7 @@ impl VisitorMut for Expand<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         let mut given: Vec<String> = Vec::new();
         for item in &mut select.projection {
+            rows_of_series(item);
             if let SelectItem::UnnamedExpr(expr) = item
                 && has_expr(expr, &|expr| self.stands_for_other(expr))
                 && !has_expr(expr, &is_columns)
@@ -181,6 +184,12 @@ impl Expand<'_> {
                 if access_chain.is_empty() {
                     *expr = taken(root);
                 }
+            }
+            // The planner would put the sign before the first of several parts alone.
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner }
+                if matches!(**inner, Expr::Interval(_)) =>
+            {
+                **inner = Expr::Nested(Box::new(taken(inner)));
             }
             // The frame of a window knows texts alone.
             Expr::Interval(Interval {
@@ -311,6 +320,49 @@ impl Expand<'_> {
             0 if over.is_some() => refuse("OVER: it is a function of one row"),
             _ => Ok(Expr::Nested(Box::new(made))),
         }
+    }
+}
+
+/// Gives an item a row for each element of a series in it, as in PostgreSQL.
+fn rows_of_series(item: &mut SelectItem) {
+    match item {
+        SelectItem::UnnamedExpr(expr) => {
+            let name = if is_series(expr) { SERIES.to_string() } else { expr.to_string() };
+            if unnested(expr) {
+                let expr = std::mem::replace(expr, Expr::value(Value::Null));
+                *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) };
+            }
+        }
+        SelectItem::ExprWithAlias { expr, .. } => {
+            unnested(expr);
+        }
+        _ => {}
+    }
+}
+
+const SERIES: &str = "generate_series";
+
+fn is_series(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if simple_name(&function.name).is_some_and(|name| name.eq_ignore_ascii_case(SERIES)))
+}
+
+/// Puts the elements of a series in its place, where it is calculated with at most; says whether there was one.
+fn unnested(expr: &mut Expr) -> bool {
+    use BinaryOperator::{Divide, Minus, Modulo, Multiply, Plus};
+    if is_series(expr) {
+        let series = std::mem::replace(expr, Expr::value(Value::Null));
+        *expr = call("unnest", vec![series]);
+        return true;
+    }
+    match expr {
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => unnested(inner),
+        Expr::Cast { expr: inner, data_type, .. } if !matches!(data_type, DataType::Array(_)) => {
+            unnested(inner)
+        }
+        Expr::BinaryOp { left, op: Plus | Minus | Multiply | Divide | Modulo, right } => {
+            unnested(left) | unnested(right)
+        }
+        _ => false,
     }
 }
 

@@ -4,11 +4,13 @@
 //! The planner reads a number with a point as a double. Cast to a DECIMAL it becomes text here, which is cast digit by
 //! digit: `CAST('0.1' AS DECIMAL(30, 20))`. One of many digits in a comparison becomes such a cast; beside a double
 //! `crate::rules::literals` makes it the nearest double after all.
+//!
+//! A number of rows in quotes, `LIMIT '10'`, is one without: clients of the simple protocol write all parameters so.
 
 use crate::texts::without_exponent;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, UnaryOperator, Value, ValueWithSpan,
-    VisitorMut,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, UnaryOperator, Value,
+    ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -22,6 +24,20 @@ pub(super) struct KeepDigits;
 
 impl VisitorMut for KeepDigits {
     type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        match &mut query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)).for_each(unquoted);
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
+                [offset, limit].into_iter().for_each(unquoted)
+            }
+            None => {}
+        }
+        query.fetch.iter_mut().filter_map(|fetch| fetch.quantity.as_mut()).for_each(unquoted);
+        ControlFlow::Continue(())
+    }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
@@ -48,6 +64,16 @@ impl VisitorMut for KeepDigits {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// A whole number without its quotes.
+fn unquoted(rows: &mut Expr) {
+    if let Expr::Value(ValueWithSpan { value, .. }) = rows
+        && let Value::SingleQuotedString(text) = value
+        && text.trim().parse::<u64>().is_ok()
+    {
+        *value = Value::Number(text.trim().to_string(), false);
     }
 }
 

@@ -5,16 +5,17 @@
 //! is read as what it meets when the statement runs.
 
 use super::{Outcome, Session};
-use crate::dialect::{ChangeRows, Statement, search_in_lists, searched_placeholders};
+use crate::dialect::{ChangeRows, Statement, search_in_lists, searched_placeholders, walk_mut};
 use crate::error::Result;
 use crate::live;
 use crate::parameters::{ParameterValue, Parameters, placeholders};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::sql::parser::Statement as PlannerStatement;
-use sqlparser::ast::{self, SelectItem, SetExpr, Value};
+use sqlparser::ast::{self, SelectItem, SetExpr, Value, VisitMut, VisitorMut};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tickstone_engine::EngineError;
 use tickstone_model::TableSchema;
@@ -142,8 +143,13 @@ impl Session {
                 if let ast::Statement::Insert(insert) = insert.as_ref() {
                     self.infer_insert(insert, types);
                 }
+                note_zoned(&mut insert.clone(), types);
             }
-            Statement::Change(change) => self.infer_change(change, types),
+            Statement::Change(change) => {
+                self.infer_change(change, types);
+                note_zoned(&mut change.query.clone(), types);
+            }
+            Statement::Query(query) => note_zoned(&mut query.clone(), types),
             _ => {}
         }
         // Arrays that the caller knows stay what they are.
@@ -309,6 +315,30 @@ fn note_name(name: &str, known: Option<DataType>, types: &mut Types) {
         && slot.is_none()
     {
         *slot = known;
+    }
+}
+
+/// Notes placeholders that are cast to a TIMESTAMPTZ: a TIMESTAMP to the planner, which has one type for both.
+fn note_zoned(node: &mut impl VisitMut, types: &mut Types) {
+    // It never breaks off.
+    let _ = walk_mut(node, &mut Zoned { types });
+}
+
+struct Zoned<'a> {
+    types: &'a mut Types,
+}
+
+impl VisitorMut for Zoned<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        use ast::TimezoneInfo::{Tz, WithTimeZone};
+        if let ast::Expr::Cast { expr, data_type: ast::DataType::Timestamp(_, Tz | WithTimeZone), .. } = expr
+        {
+            let zoned = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+            note(expr, Some(zoned), self.types);
+        }
+        ControlFlow::Continue(())
     }
 }
 
