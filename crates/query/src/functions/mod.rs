@@ -1,8 +1,9 @@
 //! Functions of market data.
 //!
 //! Owns `time_bucket` and the bucketing it shares with SAMPLE BY ([`bucket`]); arithmetic of whole numbers that is
-//! checked for overflow ([`checked`]); aggregates by time (first and last, ohlc and candle, twap, realized_vol), sum and
-//! avg of whole numbers, vwap, arg_min and arg_max, mode, moments and the sum that keeps its digits, min and max where
+//! checked for overflow ([`checked`]) and of DECIMALs ([`decimals`]); aggregates by time (first and last, ohlc and candle,
+//! twap, realized_vol), sum and avg of whole numbers, numbers of rows and places ([`signed`]), vwap, arg_min and arg_max,
+//! mode, moments and the sum that keeps its digits, min and max where
 //! NaN counts, corr and quantiles that keep their digits, regr_r2 of equal values; the scalars of a quote, a book and of
 //! instants, the fields and the median of differences of times; functions of one row that other databases have
 //! ([`rowwise`]), aggregates that need all values of a group ([`gather`]), and what is another function in other words
@@ -20,6 +21,7 @@ mod checked;
 mod correlation;
 mod count_distinct;
 mod date_part;
+mod decimals;
 mod defined;
 pub(crate) mod documents;
 mod exact;
@@ -47,6 +49,7 @@ pub(crate) mod quantile;
 mod quote;
 mod regression;
 mod rowwise;
+mod signed;
 mod slow;
 pub(crate) mod stride;
 mod string_agg;
@@ -59,10 +62,12 @@ pub(crate) mod windowed;
 mod zone;
 
 pub(crate) use apart::APART;
+pub(crate) use checked::difference;
 pub(crate) use date_part::ExtractFields;
 pub(crate) use defined::{DEFINED, Defined, Is, defined};
 pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
-pub(crate) use rowwise::{TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, is_long, times_interval};
+pub(crate) use rowwise::{TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, elements, is_long, times_interval};
+pub(crate) use signed::row_number;
 pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, of_clock};
 
 use datafusion::execution::SessionStateBuilder;
@@ -74,7 +79,8 @@ use std::sync::Arc;
 /// Adds the functions to a session, and the rules over them.
 pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
-    builder.scalar_functions().insert(growth::claiming(slow::looking(built_in))).extend(scalars());
+    let theirs = signed::functions(growth::claiming(slow::looking(built_in)));
+    builder.scalar_functions().insert(theirs).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());
     builder
@@ -117,11 +123,10 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         by_time::realized_vol(),
     ];
     let plain = plain.map(|of| AggregateUDF::from(plain::PlainAggregate::new(of)));
-    let all: [AggregateUDF; 21] = [
+    let all: [AggregateUDF; 20] = [
         whole::WholeSum::sum().into(),
         whole::WholeSum::avg().into(),
         median::Median::default().into(),
-        correlation::Correlation::default().into(),
         regression::RSquared::default().into(),
         extreme::Extreme::min().into(),
         extreme::Extreme::max().into(),
@@ -141,7 +146,14 @@ fn aggregates() -> Vec<Arc<AggregateUDF>> {
         approx_percentile_cont_udaf().as_ref().clone().with_aliases(["approx_quantile"]),
     ];
     let gathered = gather::Gather::all().map(AggregateUDF::from);
-    all.into_iter().chain(plain).chain(gathered).map(Arc::new).collect()
+    let joint = correlation::Joint::all().map(AggregateUDF::from);
+    all.into_iter()
+        .chain(plain)
+        .chain(gathered)
+        .chain(joint)
+        .chain(signed::aggregates())
+        .map(Arc::new)
+        .collect()
 }
 
 /// `arg_min(x, key)`.
@@ -158,7 +170,7 @@ fn windows() -> Vec<Arc<WindowUDF>> {
     let neighbours = [neighbours::Neighbour::prev(), neighbours::Neighbour::fills()];
     let indicators = indicators::all().map(WindowUDF::from);
     let neighbours = neighbours.map(WindowUDF::from);
-    indicators.chain(neighbours).chain(not_null::all()).map(Arc::new).collect()
+    indicators.chain(neighbours).chain(not_null::all()).chain(signed::windows()).map(Arc::new).collect()
 }
 
 #[cfg(test)]

@@ -62,6 +62,11 @@ impl Powers {
         Self { n: 1.0, mean: value, ..Self::default() }
     }
 
+    /// Of the sums of the second, third and fourth powers of the distances of `n` values from their mean.
+    pub(super) fn of_sums(n: f64, [m2, m3, m4]: [f64; 3]) -> Self {
+        Self { n, mean: 0.0, m2, m3, m4 }
+    }
+
     pub(super) fn join(self, other: Self) -> Self {
         if self.n == 0.0 || other.n == 0.0 {
             return if self.n == 0.0 { other } else { self };

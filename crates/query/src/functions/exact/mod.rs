@@ -1,9 +1,10 @@
 //! Aggregates of doubles that are the same to the last digit however their rows are read: `SET deterministic_sums`.
 //!
-//! sum, avg, ksum, vwap, and the variances, deviations, covariances and correlation, which are made of sums. Each sum
-//! is exact until it is asked for ([`ExactSum`]), so that neither the order of rows, nor the threads that share them,
-//! nor whether they lie in memory or in parts makes a difference; what is computed of the sums is computed once.
-//! Products are exact too where they make a spread; those of `vwap` are the doubles that the user would get.
+//! sum, avg, ksum, vwap, and the variances, deviations, covariances, correlation, skewness and kurtosis, which are made
+//! of sums. Each sum is exact until it is asked for ([`ExactSum`]), so that neither the order of rows, nor the threads
+//! that share them, nor whether they lie in memory or in parts makes a difference; what is computed of the sums is
+//! computed once. Products are exact too where they make a spread; those of `vwap` are the doubles that the user would
+//! get.
 //!
 //! [`DeterministicSums`] puts them in the place of the aggregates of a session that asks for them. They have names of
 //! their own, `exact_sum`, so that no kernel and no statistics take their place.
@@ -12,6 +13,7 @@ mod distinct;
 mod rule;
 mod sum;
 
+use super::moments::{self, Powers};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Float64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
 use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err};
@@ -38,10 +40,12 @@ enum Made {
     Deviation(bool),
     Covariance(bool),
     Correlation,
+    Skewness,
+    Kurtosis,
 }
 
 /// The aggregates that have an exact form: their names, the form's name, and what it is.
-const FORMS: [(&str, &str, Made); 11] = [
+const FORMS: [(&str, &str, Made); 13] = [
     ("sum", "exact_sum", Made::Sum),
     ("ksum", "exact_sum", Made::Sum),
     ("avg", "exact_avg", Made::Mean),
@@ -53,6 +57,8 @@ const FORMS: [(&str, &str, Made); 11] = [
     ("covar_samp", "exact_covar_samp", Made::Covariance(true)),
     ("covar_pop", "exact_covar_pop", Made::Covariance(false)),
     ("corr", "exact_corr", Made::Correlation),
+    ("skewness", "exact_skewness", Made::Skewness),
+    ("kurtosis", "exact_kurtosis", Made::Kurtosis),
 ];
 
 /// The exact accumulator of different doubles for the aggregate of this name, where it has one: whatever comes and
@@ -87,7 +93,8 @@ impl Made {
         match self {
             Made::Sum | Made::Mean => 1,
             Made::WeightedMean | Made::Variance(_) | Made::Deviation(_) => 2,
-            Made::Covariance(_) => 3,
+            Made::Covariance(_) | Made::Skewness => 3,
+            Made::Kurtosis => 4,
             Made::Correlation => 5,
         }
     }
@@ -181,6 +188,16 @@ impl State {
                 put(0, x);
                 product(x, x).into_iter().for_each(|part| put(1, part));
             }
+            Made::Skewness | Made::Kurtosis => {
+                put(0, x);
+                let square = product(x, x);
+                square.into_iter().for_each(|part| put(1, part));
+                square.into_iter().flat_map(|part| product(part, x)).for_each(|part| put(2, part));
+                if self.made == Made::Kurtosis {
+                    let fourth = square.into_iter().flat_map(|a| square.map(|b| product(a, b)));
+                    fourth.flatten().for_each(|part| put(3, part));
+                }
+            }
             Made::Covariance(_) => {
                 put(0, x);
                 put(1, y);
@@ -216,6 +233,31 @@ impl State {
         spread.value() / count
     }
 
+    /// The sums of the second, third and fourth powers of the distances from the mean; the fourth where it is added up.
+    fn powers(&self) -> Powers {
+        let n = self.count as f64;
+        let parts: Option<Vec<Vec<f64>>> = self.sums.iter().map(ExactSum::parts).collect();
+        let Some(parts) = parts else { return Powers::of_sums(n, [f64::NAN; 3]) };
+        // n² Σ(x − mean)³ = n² Σx³ − 3n Σx Σx² + 2 (Σx)³
+        let third: [(f64, &[&[f64]]); 3] = [
+            (1.0, &[&[n], &[n], &parts[2]]),
+            (-3.0, &[&[n], &parts[0], &parts[1]]),
+            (2.0, &[&parts[0], &parts[0], &parts[0]]),
+        ];
+        // n³ Σ(x − mean)⁴ = n³ Σx⁴ − 4n² Σx Σx³ + 6n (Σx)² Σx² − 3 (Σx)⁴
+        let fourth = parts.get(3).map(|fourths| {
+            let terms: [(f64, &[&[f64]]); 4] = [
+                (1.0, &[&[n], &[n], &[n], fourths]),
+                (-4.0, &[&[n], &[n], &parts[0], &parts[2]]),
+                (6.0, &[&[n], &parts[0], &parts[0], &parts[1]]),
+                (-3.0, &[&parts[0], &parts[0], &parts[0], &parts[0]]),
+            ];
+            sum_of_products(&terms) / n / n / n
+        });
+        let third = sum_of_products(&third) / n / n;
+        Powers::of_sums(n, [squares(self.spread(0, 0, 1)), third, fourth.unwrap_or_default()])
+    }
+
     fn evaluate(&self) -> Option<f64> {
         let count = self.count as f64;
         let parts = |sample: bool| if sample { count - 1.0 } else { count };
@@ -237,8 +279,10 @@ impl State {
             Made::Correlation => {
                 let spreads = (squares(self.spread(0, 0, 3)), squares(self.spread(1, 1, 4)));
                 let defined = self.count > 1 && spreads.0 != 0.0 && spreads.1 != 0.0;
-                defined.then(|| self.spread(0, 1, 2) / spreads.0.sqrt() / spreads.1.sqrt())
+                defined.then(|| self.spread(0, 1, 2) / (spreads.0.sqrt() * spreads.1.sqrt()))
             }
+            Made::Skewness => moments::skewness(self.powers()),
+            Made::Kurtosis => moments::kurtosis(self.powers()),
         }
     }
 
@@ -277,6 +321,24 @@ impl State {
 /// A sum of squares, which rounding has not taken below 0; NaN stays.
 fn squares(sum: f64) -> f64 {
     if sum < 0.0 { 0.0 } else { sum }
+}
+
+/// Products of numbers that are sums of parts, each so many times, added up exactly; NaN where one is not finite.
+fn sum_of_products(terms: &[(f64, &[&[f64]])]) -> f64 {
+    let mut sum = ExactSum::default();
+    for (times, factors) in terms {
+        let mut parts = vec![*times];
+        for factor in *factors {
+            let mut product_of_all = ExactSum::default();
+            for (a, b) in parts.iter().flat_map(|a| factor.iter().map(move |b| (*a, *b))) {
+                product(a, b).into_iter().for_each(|part| product_of_all.add(part));
+            }
+            let Some(found) = product_of_all.parts() else { return f64::NAN };
+            parts = found;
+        }
+        parts.into_iter().for_each(|part| sum.add(part));
+    }
+    sum.value()
 }
 
 /// Calls `row` with each row whose arguments are all there: its place, and one or two doubles.

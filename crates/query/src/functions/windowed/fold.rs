@@ -55,8 +55,8 @@ fn of_values(name: &str) -> Option<Arc<dyn Foldable>> {
 fn of_pairs(name: &str) -> Option<Arc<dyn Foldable>> {
     let finish: fn(Spread) -> Option<f64> = match name {
         "vwap" => return Some(Finish::growing(Weighted::mean)),
-        "covar_samp" => |all| all.among(all.joint, 1.0),
-        "covar_pop" => |all| all.among(all.joint, 0.0),
+        "covar_samp" => |all| all.covariance(true),
+        "covar_pop" => |all| all.covariance(false),
         "corr" => Spread::correlation,
         "regr_slope" => Spread::slope,
         "regr_intercept" => |all| Some(all.means[0] - all.slope()? * all.means[1]),
@@ -150,7 +150,9 @@ impl<F: Fold> Foldable for Finish<F> {
 }
 
 /// What rows are folded into; the default is the fold of none.
-trait Fold: Debug + Clone + Copy + Default + Send + Sync + 'static {
+pub(in crate::functions) trait Fold:
+    Debug + Clone + Copy + Default + Send + Sync + 'static
+{
     /// The arguments of a row.
     type Row: Debug + Clone + Copy + Send + Sync;
 
@@ -307,7 +309,7 @@ impl Fold for Powers {
 
 /// [`Moments`] of two arguments, and the sum of the products of their distances.
 #[derive(Debug, Clone, Copy, Default)]
-struct Spread {
+pub(in crate::functions) struct Spread {
     count: f64,
     means: [f64; 2],
     squares: [f64; 2],
@@ -329,15 +331,30 @@ impl Spread {
         (self.count > 1.0 && self.squares[1] != 0.0).then(|| self.joint / self.squares[1])
     }
 
-    /// As without a window: NaN of two that are NaN, NULL of one.
-    fn correlation(self) -> Option<f64> {
+    /// NULL of fewer rows than it takes: two of a sample, else one.
+    pub(in crate::functions) fn covariance(self, sample: bool) -> Option<f64> {
+        self.among(self.joint, if sample { 1.0 } else { 0.0 })
+    }
+
+    /// All its numbers, for [`Self::of_parts`].
+    pub(in crate::functions) fn parts(self) -> [f64; 6] {
+        let Self { count, means, squares, joint } = self;
+        [count, means[0], means[1], squares[0], squares[1], joint]
+    }
+
+    pub(in crate::functions) fn of_parts([count, y, x, y_squares, x_squares, joint]: [f64; 6]) -> Self {
+        Self { count, means: [y, x], squares: [y_squares, x_squares], joint }
+    }
+
+    /// NaN of two that are NaN, NULL of one.
+    pub(in crate::functions) fn correlation(self) -> Option<f64> {
         match self.means.map(f64::is_nan) {
             [true, true] => return Some(f64::NAN),
             [false, false] if self.count > 1.0 => {}
             _ => return None,
         }
         let [first, second] = self.squares.map(f64::sqrt);
-        (first != 0.0 && second != 0.0).then(|| self.joint / first / second)
+        (first != 0.0 && second != 0.0).then(|| self.joint / (first * second))
     }
 }
 

@@ -34,6 +34,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
+pub(super) use fold::{Fold, Spread};
 use looking::{LookingAccumulator, LookingEvaluator};
 use once::Once;
 use std::ops::Range;

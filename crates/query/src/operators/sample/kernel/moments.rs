@@ -214,7 +214,8 @@ impl Joint {
         if unknown || self.y.squares == 0.0 || self.x.squares == 0.0 {
             return None;
         }
-        Some(self.products / self.y.squares.sqrt() / self.x.squares.sqrt())
+        // The roots are multiplied first, so that both orders of the arguments give the same digits.
+        Some(self.products / (self.y.squares.sqrt() * self.x.squares.sqrt()))
     }
 }
 
