@@ -8,26 +8,32 @@
 //!
 //! A cast that takes digits from a DECIMAL is hidden from the planner, which would compare the DECIMAL itself:
 //! `CAST(m AS BIGINT) = 2` is true of 2.4.
+//!
+//! DECIMALs that are compared are both made one of at most 38 digits, which may have no room for the digits before the
+//! point of one and after that of the other: then they are compared in 256 bits.
 
 use crate::functions::named_cast;
 use crate::rules::literals::is_comparison;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, Union, cast,
+    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, Union, Values,
+    cast,
 };
 use datafusion::optimizer::AnalyzerRule;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Functions that give one of their arguments, or compare them.
 const ONE_OF: [&str; 9] =
     ["coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least", "make_array", "make_list"];
 
-/// Columns of unions and keys of joins. Runs before expressions are read ([`compared`]), which go by their types.
+/// Columns of unions and VALUES, and keys of joins. Runs before expressions are read ([`compared`]), which go by their
+/// types.
 #[derive(Debug)]
 pub(crate) struct Approximate;
 
@@ -42,6 +48,7 @@ impl AnalyzerRule for Approximate {
             let changed = match plan {
                 LogicalPlan::Union(union) => united(union)?,
                 LogicalPlan::Join(join) => joined(join)?,
+                LogicalPlan::Values(values) => listed(values)?,
                 other => Transformed::no(other),
             };
             has_changed |= changed.transformed;
@@ -109,6 +116,34 @@ fn cast_mixed<'a>(exprs: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSche
     true
 }
 
+/// Casts what is compared with each other where its values would not keep their digits; says whether it did.
+fn compared_as_one(mut exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    cast_mixed(exprs.iter_mut().map(|expr| &mut **expr), schema) || cast_wide(exprs, schema)
+}
+
+/// Casts DECIMALs and whole numbers whose digits before and after the point are more than 38 together to a DECIMAL of 256
+/// bits; says whether it did.
+fn cast_wide(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    /// Digits of a BIGINT UNSIGNED.
+    const WHOLE: i16 = 20;
+    let digits = |expr: &Expr| match expr.get_type(schema).ok()? {
+        DataType::Decimal128(precision, scale) => {
+            Some((i16::from(precision) - i16::from(scale), i16::from(scale)))
+        }
+        of => of.is_integer().then_some((WHOLE, 0)),
+    };
+    let Some(all) = exprs.iter().map(|expr| digits(expr)).collect::<Option<Vec<_>>>() else { return false };
+    let (whole, scale) = all.iter().fold((0, 0), |most, of| (most.0.max(of.0), most.1.max(of.1)));
+    let Ok(to) = i8::try_from(scale) else { return false };
+    if whole + scale <= i16::from(DECIMAL128_MAX_PRECISION) || scale == 0 {
+        return false;
+    }
+    for expr in exprs {
+        *expr = cast(std::mem::take(expr), DataType::Decimal256(DECIMAL256_MAX_PRECISION, to));
+    }
+    true
+}
+
 /// See the file's header.
 ///
 /// # Errors
@@ -121,13 +156,13 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
     }
     let changed = match &mut expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
-            cast_mixed([left.as_mut(), right.as_mut()], schema)
+            compared_as_one(vec![left.as_mut(), right.as_mut()], schema)
         }
         Expr::Between(Between { expr, low, high, .. }) => {
-            cast_mixed([expr.as_mut(), low.as_mut(), high.as_mut()], schema)
+            compared_as_one(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
         }
         Expr::InList(InList { expr, list, .. }) => {
-            cast_mixed(std::iter::once(expr.as_mut()).chain(list.iter_mut()), schema)
+            compared_as_one(std::iter::once(expr.as_mut()).chain(list.iter_mut()).collect(), schema)
         }
         Expr::Case(Case { expr, when_then_expr, else_expr }) => {
             let (mut compared, mut given) = (Vec::new(), Vec::new());
@@ -208,6 +243,40 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+}
+
+/// Rows of VALUES, which the planner has made DECIMALs of already.
+fn listed(mut of: Values) -> Result<Transformed<LogicalPlan>> {
+    let empty = DFSchema::empty();
+    let mut fields: Vec<FieldRef> = of.schema.fields().iter().map(Arc::clone).collect();
+    let mut changed = false;
+    for (at, field) in fields.iter_mut().enumerate() {
+        if Kind::of_type(field.data_type()) != Kind::Exact {
+            continue;
+        }
+        let given: Vec<Expr> = of.values.iter().map(|row| as_given(&row[at], field.data_type())).collect();
+        if !are_mixed(given.iter().map(|value| Kind::of(value, &empty))) {
+            continue;
+        }
+        for (row, value) in of.values.iter_mut().zip(given) {
+            row[at] = cast(value, DataType::Float64);
+        }
+        *field = Arc::new(field.as_ref().clone().with_data_type(DataType::Float64));
+        changed = true;
+    }
+    if changed {
+        let qualified = of.schema.iter().zip(fields).map(|((table, _), field)| (table.cloned(), field));
+        of.schema = Arc::new(DFSchema::new_with_metadata(qualified.collect(), HashMap::default())?);
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Values(of), changed))
+}
+
+/// A value before it was cast to the type of its column.
+fn as_given(value: &Expr, column: &DataType) -> Expr {
+    match value {
+        Expr::Cast(Cast { expr, field }) if field.data_type() == column => expr.as_ref().clone(),
+        other => other.clone(),
+    }
 }
 
 /// The keys of a join; its filter is an expression like any other.

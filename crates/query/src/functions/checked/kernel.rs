@@ -18,7 +18,10 @@ pub(super) trait Whole: Copy + Default + Display {
     fn add(self, other: Self) -> (Self, Self);
     fn subtract(self, other: Self) -> (Self, Self);
     fn multiply(self, other: Self) -> (Self, Self);
+    fn shift_left(self, other: Self) -> (Self, Self);
+    fn shift_right(self, other: Self) -> (Self, Self);
     fn or(self, other: Self) -> Self;
+    fn exclusive_or(self, other: Self) -> Self;
     fn highest_bit(self) -> bool;
 }
 
@@ -44,8 +47,29 @@ macro_rules! whole {
             }
 
             #[inline(always)]
+            fn shift_left(self, other: Self) -> (Self, Self) {
+                let by = u32::try_from(other).unwrap_or(u32::MAX);
+                let result = self.checked_shl(by).unwrap_or_default();
+                let back = result.checked_shr(by).unwrap_or_default();
+                (result, Self::from(back != self || i128::from(other) < 0) << (Self::BITS - 1))
+            }
+
+            #[inline(always)]
+            fn shift_right(self, other: Self) -> (Self, Self) {
+                let by = u32::try_from(other).unwrap_or(u32::MAX);
+                // Past all bits the sign is left, where there is one.
+                let result = self.checked_shr(by).unwrap_or((self >> (Self::BITS - 1)) >> 1);
+                (result, Self::from(i128::from(other) < 0) << (Self::BITS - 1))
+            }
+
+            #[inline(always)]
             fn or(self, other: Self) -> Self {
                 self | other
+            }
+
+            #[inline(always)]
+            fn exclusive_or(self, other: Self) -> Self {
+                self ^ other
             }
 
             fn highest_bit(self) -> bool {
@@ -84,8 +108,18 @@ where
         Operation::Add => run(left, right, Whole::add, data_type),
         Operation::Subtract => run(left, right, Whole::subtract, data_type),
         Operation::Multiply => run(left, right, Whole::multiply, data_type),
+        Operation::ShiftLeft => run(left, right, Whole::shift_left, data_type),
+        Operation::ShiftRight => run(left, right, Whole::shift_right, data_type),
+        Operation::Difference => run(left, right, signed_difference, data_type),
         Operation::Negate => run(left, None, |value, _| A::Native::default().subtract(value), data_type),
     }
+}
+
+/// The bits of the difference of two unsigned numbers as a signed one, which fits where its sign says which is less.
+#[inline(always)]
+fn signed_difference<N: Whole>(a: N, b: N) -> (N, N) {
+    let (result, borrow) = a.subtract(b);
+    (result, result.exclusive_or(borrow))
 }
 
 fn run<A: ArrowPrimitiveType>(

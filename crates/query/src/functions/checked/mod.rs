@@ -1,16 +1,18 @@
-//! `+`, `-`, `*` and the sign of whole numbers and of differences of times: a result that does not fit is an error.
+//! `+`, `-`, `*`, the sign and shifts of whole numbers and of differences of times: a result that does not fit is an
+//! error.
 //!
 //! DataFusion's operators wrap. [`CheckOverflow`] puts these functions in their place once the types of both sides
 //! agree, under the operators' names, so that every way an expression is computed goes by them: constants that are
 //! folded while a statement is planned, conditions, keys, arguments of aggregates. An expression that cannot be folded
-//! stays, and fails only when a row is computed by it. Division is DataFusion's, which checks; so are decimals,
-//! and doubles, which have infinities.
+//! stays, and fails only when a row is computed by it. Division is DataFusion's, which checks; so are doubles, which have
+//! infinities. Operators of DECIMALs whose results may have more than 38 digits are in [`decimal`].
 
+mod decimal;
 mod kernel;
 mod rule;
 
 use crate::error::type_name;
-use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
     Field, FieldRef, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, UInt8Type, UInt16Type, UInt32Type,
@@ -19,7 +21,8 @@ use datafusion::arrow::datatypes::{
 use datafusion::common::{ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use kernel::Overflow;
 pub(super) use rule::CheckOverflow;
@@ -35,6 +38,15 @@ enum Operation {
     Subtract,
     Multiply,
     Negate,
+    ShiftLeft,
+    ShiftRight,
+    /// Of two BIGINT UNSIGNED, as a BIGINT.
+    Difference,
+}
+
+/// The difference of two BIGINT UNSIGNED, which is a BIGINT.
+pub(crate) fn difference(left: Expr, right: Expr) -> Expr {
+    ScalarUDF::from(Checked::new(Operation::Difference, DataType::UInt64)).call(vec![left, right])
 }
 
 impl Operation {
@@ -43,6 +55,8 @@ impl Operation {
             Operator::Plus => Some(Operation::Add),
             Operator::Minus => Some(Operation::Subtract),
             Operator::Multiply => Some(Operation::Multiply),
+            Operator::BitwiseShiftLeft => Some(Operation::ShiftLeft),
+            Operator::BitwiseShiftRight => Some(Operation::ShiftRight),
             _ => None,
         }
     }
@@ -50,8 +64,10 @@ impl Operation {
     fn sign(self) -> &'static str {
         match self {
             Operation::Add => "+",
-            Operation::Subtract | Operation::Negate => "-",
+            Operation::Subtract | Operation::Negate | Operation::Difference => "-",
             Operation::Multiply => "*",
+            Operation::ShiftLeft => "<<",
+            Operation::ShiftRight => ">>",
         }
     }
 }
@@ -60,7 +76,7 @@ impl Operation {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     operation: Operation,
-    /// Of both sides and of the result.
+    /// Of both sides, and of the result unless that is a difference.
     of: DataType,
     signature: Signature,
 }
@@ -70,18 +86,19 @@ impl Checked {
         Self { operation, of, signature: Signature::any(operation.arguments(), Volatility::Immutable) }
     }
 
-    /// The operation written out.
-    fn written(&self, sides: &[String]) -> String {
-        match (self.operation, sides) {
-            (Operation::Negate, [side]) => format!("(- {side})"),
-            (_, [left, right]) => format!("{left} {} {right}", self.operation.sign()),
-            _ => self.name().to_string(),
-        }
+    /// The type of the result.
+    fn result(&self) -> DataType {
+        if self.operation == Operation::Difference { DataType::Int64 } else { self.of.clone() }
     }
 
     fn compute(&self, left: &ArrayRef, right: Option<&ArrayRef>) -> std::result::Result<ArrayRef, Overflow> {
         let of = (left, right);
         match self.of {
+            DataType::UInt64 if self.operation == Operation::Difference => {
+                let bits = kernel::compute::<UInt64Type>(self.operation, of, &self.of)?;
+                let bits = bits.as_primitive::<UInt64Type>();
+                Ok(Arc::new(bits.unary::<_, Int64Type>(u64::cast_signed)))
+            }
             DataType::Int8 => kernel::compute::<Int8Type>(self.operation, of, &self.of),
             DataType::Int16 => kernel::compute::<Int16Type>(self.operation, of, &self.of),
             DataType::Int32 => kernel::compute::<Int32Type>(self.operation, of, &self.of),
@@ -104,19 +121,47 @@ impl Checked {
             _ => kernel::compute::<Int64Type>(self.operation, of, &self.of),
         }
     }
+}
 
-    /// What to tell of values whose result does not fit; `names` are the columns that the sides are.
-    fn overflowed(&self, overflow: &Overflow, names: &[Option<String>]) -> DataFusionError {
-        let values = self.written(&overflow.values);
-        let sides = names.iter().zip(&overflow.values);
-        let named: Vec<String> =
-            sides.map(|(name, value)| name.clone().unwrap_or_else(|| value.clone())).collect();
-        let wanted = type_name(&self.of);
-        if names.iter().all(Option::is_none) {
-            return exec_datafusion_err!("{values} does not fit {wanted}");
-        }
-        exec_datafusion_err!("{} does not fit {wanted}: it is {values}", self.written(&named))
+/// An operation written out.
+fn written(sign: &str, sides: &[String]) -> String {
+    match sides {
+        [left, right] => format!("{left} {sign} {right}"),
+        sides => format!("({sign} {})", sides.join(", ")),
     }
+}
+
+/// The error of a result: `error` is told what it is a result of, by the names of the columns that are sides, and where
+/// there are any by the values.
+fn named_result(
+    sign: &str,
+    names: &[Option<String>],
+    values: &[String],
+    error: impl FnOnce(&str, Option<&str>) -> DataFusionError,
+) -> DataFusionError {
+    let computed = written(sign, values);
+    if names.iter().all(Option::is_none) {
+        return error(&computed, None);
+    }
+    let sides = names.iter().zip(values);
+    let named: Vec<String> =
+        sides.map(|(name, value)| name.clone().unwrap_or_else(|| value.clone())).collect();
+    error(&written(sign, &named), Some(&computed))
+}
+
+/// The field of an operation's result, named by the operation written out, for the message of one around it.
+fn field_named(sign: &str, result: &DataType, args: &ReturnFieldArgs<'_>) -> FieldRef {
+    let side = |(field, constant): (&FieldRef, &Option<&ScalarValue>)| match constant {
+        Some(value) => value.to_string(),
+        None => bracketed(field.name()),
+    };
+    let sides: Vec<String> = args.arg_fields.iter().zip(args.scalar_arguments).map(side).collect();
+    let mut name = written(sign, &sides);
+    if name.chars().count() > WRITTEN_MAX {
+        name = "(…)".to_string();
+    }
+    let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
+    Arc::new(Field::new(name, result.clone(), nullable))
 }
 
 impl Operation {
@@ -132,17 +177,21 @@ impl ScalarUDFImpl for Checked {
             Operation::Subtract => "subtract",
             Operation::Multiply => "multiply",
             Operation::Negate => "negate",
+            Operation::ShiftLeft => "shift_left",
+            Operation::ShiftRight => "shift_right",
+            Operation::Difference => "difference",
         }
     }
 
     /// As the operator is displayed.
     fn display_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(self.written(&args.iter().map(ToString::to_string).collect::<Vec<_>>()))
+        Ok(written(self.operation.sign(), &args.iter().map(ToString::to_string).collect::<Vec<_>>()))
     }
 
     /// As a column with the operator's result is named.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(self.written(&args.iter().map(|arg| arg.schema_name().to_string()).collect::<Vec<_>>()))
+        let sides: Vec<String> = args.iter().map(|arg| arg.schema_name().to_string()).collect();
+        Ok(written(self.operation.sign(), &sides))
     }
 
     fn signature(&self) -> &Signature {
@@ -150,22 +199,11 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(self.of.clone())
+        Ok(self.result())
     }
 
-    /// Named by the operation written out, for the message of one around it.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let side = |(field, constant): (&FieldRef, &Option<&ScalarValue>)| match constant {
-            Some(value) => value.to_string(),
-            None => bracketed(field.name()),
-        };
-        let sides: Vec<String> = args.arg_fields.iter().zip(args.scalar_arguments).map(side).collect();
-        let mut written = self.written(&sides);
-        if written.chars().count() > WRITTEN_MAX {
-            written = "(…)".to_string();
-        }
-        let nullable = args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(written, self.of.clone(), nullable)))
+        Ok(field_named(self.operation.sign(), &self.result(), &args))
     }
 
     fn is_strict(&self) -> bool {
@@ -176,7 +214,7 @@ impl ScalarUDFImpl for Checked {
         let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let nothing = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(value) if value.is_null());
         if args.args.iter().any(nothing) {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(&self.of)?));
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(&self.result())?));
         }
         let result = self.invoke(&args, if constant { 1 } else { args.number_rows })?;
         Ok(match constant {
@@ -223,7 +261,10 @@ impl Checked {
                 ColumnarValue::Scalar(_) => None,
             };
             let names: Vec<_> = args.args.iter().zip(&args.arg_fields).map(name).collect();
-            self.overflowed(&overflow, &names)
+            named_result(self.operation.sign(), &names, &overflow.values, |of, values| {
+                let it_is = values.map_or(String::new(), |values| format!(": it is {values}"));
+                exec_datafusion_err!("{of} does not fit {}{it_is}", type_name(&self.result()))
+            })
         })?;
         debug_assert_eq!(result.len(), rows, "a row of results for each row");
         Ok(result)

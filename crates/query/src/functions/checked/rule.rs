@@ -1,5 +1,6 @@
 //! Puts the checked operations in the place of the operators.
 
+use super::decimal::{self, CheckedDecimal};
 use super::{Checked, Operation};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
@@ -8,6 +9,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
@@ -43,22 +45,40 @@ impl AnalyzerRule for CheckOverflow {
 /// The checked operation in the place of an operator, whose sides have been looked at.
 fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     match expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let found = Operation::of(op).and_then(|operation| {
-                // The right side first: in a long sum it is what has no sides of its own.
-                let of = type_of(&right, schema).filter(|of| operation.takes(of))?;
-                (type_of(&left, schema)? == of).then_some((operation, of))
-            });
-            match found {
-                Some((operation, of)) => Transformed::yes(call(operation, of, vec![*left, *right])),
-                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
-            }
-        }
+        Expr::BinaryExpr(expr) => binary(expr, schema),
         Expr::Negative(inner) => match type_of(&inner, schema).filter(|of| Operation::Negate.takes(of)) {
             Some(of) => Transformed::yes(call(Operation::Negate, of, vec![*inner])),
             None => Transformed::no(Expr::Negative(inner)),
         },
-        other => Transformed::no(other),
+        other => match decimal::cast_of_all(&other) {
+            Some(cast) => Transformed::yes(cast),
+            None => Transformed::no(other),
+        },
+    }
+}
+
+/// The call in the place of an operator, where it has one.
+fn binary(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
+    let stays = |expr| Transformed::no(Expr::BinaryExpr(expr));
+    // The right side first: in a long sum it is what has no sides of its own.
+    let Some(of) = type_of(&expr.right, schema) else { return stays(expr) };
+    let operation = Operation::of(expr.op).filter(|operation| operation.takes(&of));
+    if operation.is_none() && !of.is_decimal() {
+        return stays(expr);
+    }
+    let Some(beside) = type_of(&expr.left, schema) else { return stays(expr) };
+    match operation {
+        Some(operation) if beside == of => {
+            Transformed::yes(call(operation, of, vec![*expr.left, *expr.right]))
+        }
+        None if beside.is_decimal() => {
+            let result = BinaryTypeCoercer::new(&beside, &expr.op, &of).get_result_type();
+            match result {
+                Ok(result) => decimal::checked(expr, (&beside, &of), result),
+                Err(_) => stays(expr),
+            }
+        }
+        _ => stays(expr),
     }
 }
 
@@ -67,7 +87,8 @@ impl Operation {
     fn takes(self, of: &DataType) -> bool {
         match self {
             Operation::Add | Operation::Subtract => of.is_integer() || matches!(of, DataType::Duration(_)),
-            Operation::Multiply => of.is_integer(),
+            Operation::Multiply | Operation::ShiftLeft | Operation::ShiftRight => of.is_integer(),
+            Operation::Difference => *of == DataType::UInt64,
             Operation::Negate => of.is_signed_integer() || matches!(of, DataType::Duration(_)),
         }
     }
@@ -93,13 +114,17 @@ fn is_of_left(op: Operator) -> bool {
     )
 }
 
-/// The type of an operand; `None` also for arithmetic that is still an operator and no difference of times: it is of
-/// no whole numbers. To find the type of every operator in a long sum anew would take the square of its length.
+/// The type of an operand; `None` also for arithmetic that is still an operator and neither a difference of times nor
+/// of DECIMALs: it is of no whole numbers. To find the type of every operator in a long sum anew would take the square of
+/// its length; of DECIMALs there are few, since each has a digit more than its sides.
 fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
-    if let Expr::ScalarFunction(function) = expr
-        && let Some(checked) = function.func.inner().downcast_ref::<Checked>()
-    {
-        return Some(checked.of.clone());
+    if let Expr::ScalarFunction(function) = expr {
+        if let Some(checked) = function.func.inner().downcast_ref::<Checked>() {
+            return Some(checked.result());
+        }
+        if let Some(checked) = function.func.inner().downcast_ref::<CheckedDecimal>() {
+            return Some(checked.result.clone());
+        }
     }
     if let Expr::BinaryExpr(binary) = expr {
         let (mut first, mut of_left) = (&binary.left, is_of_left(binary.op));
@@ -111,7 +136,7 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
         if of_left && first.is_integer() {
             return Some(first);
         }
-        if !first.is_temporal() {
+        if !first.is_temporal() && !first.is_decimal() {
             return None;
         }
     }

@@ -2,7 +2,8 @@ use super::*;
 use datafusion::arrow::array::{Int8Array, Int64Array, UInt8Array, UInt64Array};
 use proptest::prelude::*;
 
-const ALL: [Operation; 3] = [Operation::Add, Operation::Subtract, Operation::Multiply];
+const ALL: [Operation; 5] =
+    [Operation::Add, Operation::Subtract, Operation::Multiply, Operation::ShiftLeft, Operation::ShiftRight];
 
 fn exact(operation: Operation, a: i128, b: i128) -> i128 {
     match operation {
@@ -10,6 +11,11 @@ fn exact(operation: Operation, a: i128, b: i128) -> i128 {
         Operation::Subtract => a - b,
         Operation::Multiply => a.saturating_mul(b),
         Operation::Negate => -a,
+        Operation::Difference => a - b,
+        // No type holds it.
+        Operation::ShiftLeft | Operation::ShiftRight if b < 0 => i128::MAX,
+        Operation::ShiftRight => a >> b.min(127),
+        Operation::ShiftLeft => a.saturating_mul(1 << b.min(126)),
     }
 }
 
@@ -44,6 +50,7 @@ fn any_number() -> impl Strategy<Value = i64> {
     prop_oneof![
         2 => any::<i64>(),
         2 => -4_i64..4,
+        1 => 0_i64..70,
         1 => Just(i64::MIN),
         1 => Just(i64::MAX),
         1 => -4_000_000_000_i64..4_000_000_000,
@@ -94,6 +101,17 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn differences_of_unsigned_numbers_are_signed(a in any_number(), b in any_number()) {
+        let [left, right] = [a, b].map(|of| Arc::new(UInt64Array::from(vec![of.cast_unsigned()])) as ArrayRef);
+        let found = Checked::new(Operation::Difference, DataType::UInt64).compute(&left, Some(&right)).ok();
+        let exact = i128::from(a.cast_unsigned()) - i128::from(b.cast_unsigned());
+        let expected = i64::try_from(exact).ok().map(|of| Arc::new(Int64Array::from(vec![of])) as ArrayRef);
+        prop_assert_eq!(found.as_ref(), expected.as_ref());
     }
 }
 

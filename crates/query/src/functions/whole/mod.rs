@@ -3,14 +3,17 @@
 //! A sum is of 64 bits as its values are; one that does not fit them is an error, never a number that wrapped. What a
 //! sum was on its way does not count: only the whole of it has to fit. An average is the double nearest to sum / count;
 //! that of differences of times is cut off to whole units, as their division is. A sum of DECIMALs is DataFusion's, in
-//! 256 bits where 128 could wrap ([`wide`]). Everything else is DataFusion's.
+//! 256 bits where 128 could wrap ([`wide`]), and their average is of such a sum ([`means`]). Everything else is
+//! DataFusion's.
 //!
 //! [`fit`] and [`mean`] say what a sum of 128 bits is to the user, for all who add up: kernels, windows, accumulators.
 
 mod distinct;
 mod groups;
+mod means;
 mod wide;
 
+pub(crate) use means::mean_of_decimals;
 pub(crate) use wide::needs_room;
 
 use crate::error::type_name;
@@ -86,9 +89,14 @@ impl WholeSum {
         Self { theirs: avg_udaf(), mean: true, signature }
     }
 
-    /// What DECIMALs are added up in that have no room in their own type. An average knows of that by itself.
+    /// What DECIMALs are added up in that have no room in their own type.
     fn room(&self, of: Option<&DataType>) -> Option<DataType> {
         of.filter(|_| !self.mean).and_then(wide::room)
+    }
+
+    /// Whether it is an average of DECIMALs.
+    fn is_mean_of_decimals(&self, of: Option<&DataType>) -> bool {
+        self.mean && matches!(of, Some(DataType::Decimal128(..)))
     }
 }
 
@@ -132,6 +140,9 @@ impl AggregateUDFImpl for WholeSum {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if self.is_mean_of_decimals(argument(&args)) {
+            return means::accumulator(&args, false);
+        }
         if let Some(room) = self.room(argument(&args)) {
             return wide::accumulator(&self.theirs, args, room, false);
         }
@@ -144,6 +155,9 @@ impl AggregateUDFImpl for WholeSum {
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let of = args.input_fields.first().map(|field| field.data_type());
+        if self.is_mean_of_decimals(of) {
+            return means::state_fields(&args);
+        }
         if let Some(room) = self.room(of) {
             return wide::state_fields(&self.theirs, args, &room);
         }
@@ -160,12 +174,15 @@ impl AggregateUDFImpl for WholeSum {
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         match argument(&args) {
-            Some(of) if is_whole(of) => !args.is_distinct,
+            Some(of) if is_whole(of) || self.is_mean_of_decimals(Some(of)) => !args.is_distinct,
             _ => self.theirs.groups_accumulator_supported(args),
         }
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        if self.is_mean_of_decimals(argument(&args)) {
+            return means::groups_accumulator(&args);
+        }
         if let Some(room) = self.room(argument(&args)) {
             return wide::groups_accumulator(&self.theirs, args, room);
         }
@@ -176,6 +193,9 @@ impl AggregateUDFImpl for WholeSum {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if self.is_mean_of_decimals(argument(&args)) {
+            return means::accumulator(&args, true);
+        }
         if let Some(room) = self.room(argument(&args)) {
             return wide::accumulator(&self.theirs, args, room, true);
         }

@@ -3,14 +3,13 @@
 //! The result has 38 digits at most; a sum past them is an error. DECIMALs of fewer digits have room for the sums of
 //! 10^10 rows in the ten digits that their sum has more than they.
 
-use crate::error::type_name;
+use crate::functions::decimals;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, DecimalType, Field,
-    FieldRef, i256,
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, Field, FieldRef,
 };
-use datafusion::common::{ScalarValue, exec_datafusion_err};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, EmitTo, GroupsAccumulator};
@@ -70,7 +69,8 @@ pub(super) fn state_fields(
     theirs.state_fields(StateFieldsArgs { return_field: field(&args.return_field, room), ..args })
 }
 
-fn widened(values: &[ArrayRef], room: &DataType) -> Result<Vec<ArrayRef>> {
+/// The same values in another type.
+pub(super) fn widened(values: &[ArrayRef], room: &DataType) -> Result<Vec<ArrayRef>> {
     Ok(values.iter().map(|values| cast(values, room)).collect::<std::result::Result<_, _>>()?)
 }
 
@@ -83,18 +83,14 @@ struct Narrow {
 
 impl Narrow {
     fn narrow(&self, sums: &dyn Array) -> Result<ArrayRef> {
-        let past = |sum: i256| {
-            let scale = if let DataType::Decimal128(_, scale) = self.data_type { scale } else { 0 };
-            let sum = Decimal256Type::format_decimal(sum, DECIMAL256_MAX_PRECISION, scale);
-            exec_datafusion_err!("{} does not fit {}: it is {sum}", self.name, type_name(&self.data_type))
-        };
-        let most = 10_i128.pow(DECIMAL128_MAX_PRECISION.into());
-        let sums = sums.as_primitive::<Decimal256Type>().iter().map(|sum| match sum {
-            None => Ok(None),
-            Some(sum) => {
-                sum.to_i128().filter(|of| -most < *of && *of < most).map(Some).ok_or_else(|| past(sum))
+        let narrow = |sum| match decimals::narrowed(sum, DECIMAL128_MAX_PRECISION) {
+            Some(sum) => Ok(sum),
+            None => {
+                let value = decimals::written(sum, &self.data_type);
+                Err(decimals::past(&self.name, &self.data_type, Some(&value)))
             }
-        });
+        };
+        let sums = sums.as_primitive::<Decimal256Type>().iter().map(|sum| sum.map(narrow).transpose());
         let sums = sums.collect::<Result<Decimal128Array>>()?;
         Ok(Arc::new(sums.with_data_type(self.data_type.clone())))
     }

@@ -2,12 +2,12 @@
 
 use super::pair::Pair;
 use super::{Batch, Blocks, Kernel, alike, fold, unfit, values};
-use crate::functions::whole::{finished, mean, needs_room, signed_total, unsigned_total};
+use crate::functions::whole::{finished, mean, mean_of_decimals, needs_room, signed_total, unsigned_total};
 use datafusion::arrow::array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Int64Type, Schema, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
@@ -347,7 +347,10 @@ impl Kernel for IntegerSums {
         let sums = std::mem::take(&mut self.sums).into_iter().zip(self.counts.iter().copied());
         if let DataType::Decimal128(..) = self.of {
             let values = sums.map(|(sum, count)| match self.mean {
-                true => mean_of_decimals(sum, count, self.more_digits),
+                // The digits of the values and four more, which have room.
+                true => {
+                    mean_of_decimals(i256::from_i128(sum), count, self.more_digits).map_or(0, i256::as_i128)
+                }
                 false => sum,
             });
             let values = values.collect::<Vec<i128>>();
@@ -364,12 +367,6 @@ impl Kernel for IntegerSums {
     fn size(&self) -> usize {
         16 * self.sums.capacity() + 8 * self.counts.capacity()
     }
-}
-
-/// The mean of `count` decimals that add up to `sum`, with so many more digits; those past them are cut off. 0 of none.
-fn mean_of_decimals(sum: i128, count: i64, more_digits: u32) -> i128 {
-    let (count, more) = (i128::from(count.max(1)), 10_i128.pow(more_digits));
-    sum / count * more + sum % count * more / count
 }
 
 /// Values of up to 16 bits, added in 32 as long as that holds their sum.
