@@ -22,7 +22,7 @@ const FIGURES: [(&str, &str, bool); 8] = [
     ("min", "min({})", false),
     ("max", "max({})", false),
     ("approx_unique", "approx_distinct({})", false),
-    ("avg", "avg(CAST({} AS DOUBLE))", true),
+    ("avg", "CAST(avg({}) AS DOUBLE)", true),
     ("std", "stddev(CAST({} AS DOUBLE))", true),
     ("q25", "quantile_cont(CAST({} AS DOUBLE), 0.25)", true),
     ("q50", "quantile_cont(CAST({} AS DOUBLE), 0.5)", true),

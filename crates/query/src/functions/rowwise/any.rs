@@ -5,6 +5,7 @@ use crate::error::type_name;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, ScalarUDF};
 use std::sync::Arc;
 
 pub(super) const ALL: &[Rowwise] = &[
@@ -23,7 +24,7 @@ pub(super) const ALL: &[Rowwise] = &[
         },
     },
     Rowwise {
-        name: "len",
+        name: LEN,
         usage: "len(x)",
         about: "how many characters a text, or elements a list has",
         takes: |types| match types {
@@ -37,6 +38,14 @@ pub(super) const ALL: &[Rowwise] = &[
         value: length,
     },
 ];
+
+const LEN: &str = "len";
+
+/// The call that counts the elements of an array.
+pub(crate) fn elements(array: Expr) -> Expr {
+    let of = ALL.iter().find(|of| of.name == LEN).expect("it is in the table");
+    ScalarUDF::from(super::Function::new(of)).call(vec![array])
+}
 
 fn length(args: &[ArrayRef]) -> Result<ArrayRef> {
     let array = &args[0];

@@ -2,8 +2,9 @@
 //!
 //! | file | functions |
 //! |---|---|
-//! | [`numbers`] | `sign`, `isinf`, `isfinite`, `bit_count`, `__times` (a number by an INTERVAL) |
+//! | [`numbers`] | `sign`, `isinf`, `isfinite`, `bit_count`, `log`, `__times` (a number by an INTERVAL) |
 //! | [`any`] | `typeof`, `len` |
+//! | [`lists`] | `array_sum`, `array_avg` |
 //! | [`texts`] | `regexp_extract`, `regexp_extract_all`, `regexp_split_to_array`, `string_split` |
 //! | [`times`] | `date_diff`, `date_sub`, `make_timestamp`, `epoch_ms`, `epoch_us`, `epoch_ns`, `to_utc`, `__trunc_long` |
 //! | [`formats`] | `strftime`, `strptime`, `try_strptime`, `to_char`, and `to_date` and `to_timestamp` with a format |
@@ -15,6 +16,7 @@
 mod any;
 mod formats;
 mod json;
+mod lists;
 mod numbers;
 mod patterns;
 mod percent;
@@ -22,6 +24,7 @@ mod printf;
 mod texts;
 mod times;
 
+pub(crate) use any::elements;
 pub(crate) use formats::{TO_DATE_BY, TO_TIMESTAMP_BY};
 pub(crate) use numbers::times as times_interval;
 pub(crate) use times::{TRUNC_LONG, is_long};
@@ -55,8 +58,8 @@ struct Rowwise {
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = Arc<ScalarUDF>> {
-    let tables: [&'static [Rowwise]; 7] =
-        [numbers::ALL, any::ALL, texts::ALL, times::ALL, formats::ALL, printf::ALL, json::ALL];
+    let tables: [&'static [Rowwise]; 8] =
+        [numbers::ALL, any::ALL, lists::ALL, texts::ALL, times::ALL, formats::ALL, printf::ALL, json::ALL];
     tables.into_iter().flatten().map(|of| Arc::new(ScalarUDF::from(Function::new(of))))
 }
 

@@ -1,7 +1,9 @@
 //! Functions of numbers.
 
 use super::{Rowwise, valid_rows};
-use datafusion::arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, IntervalMonthDayNanoArray};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, IntervalMonthDayNanoArray,
+};
 use datafusion::arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
@@ -52,6 +54,33 @@ pub(super) const ALL: &[Rowwise] = &[
         value: |args| {
             let bits = args[0].as_primitive::<Int64Type>().iter();
             Ok(Arc::new(bits.map(|n| n.map(|n| i64::from(n.count_ones()))).collect::<Int64Array>()))
+        },
+    },
+    Rowwise {
+        name: "log",
+        usage: "log(base, x)",
+        about: "the logarithm of a number as a DOUBLE; of base 10 where there is no base",
+        takes: |types| match types {
+            [_] => one_number(types),
+            [base, of] => [one_number(&[base.clone()])?, one_number(&[of.clone()])?].concat().into(),
+            _ => None,
+        },
+        gives: |_| DataType::Float64,
+        value: |args| {
+            let log = |base: f64, x: f64| match base {
+                10.0 => x.log10(),
+                2.0 => x.log2(),
+                base => x.ln() / base.ln(),
+            };
+            let logs: Float64Array = match args {
+                [bases, of] => {
+                    let bases = bases.as_primitive::<Float64Type>().iter();
+                    let pairs = bases.zip(of.as_primitive::<Float64Type>());
+                    pairs.map(|(base, x)| Some(log(base?, x?))).collect()
+                }
+                args => doubles(args).map(|x| x.map(f64::log10)).collect(),
+            };
+            Ok(Arc::new(logs))
         },
     },
     Rowwise {

@@ -2,23 +2,37 @@
 //!
 //! DataFusion 55.2 finds out which values are constants by working the list out over no rows, and takes an expression for
 //! one that gives a single value there, as CASE does: NULL, for every row.
+//!
+//! `length(l)` of an array is how many elements it has, as in DuckDB; DataFusion has that of the array's text.
 
 mod text;
 
 pub(crate) use text::cast_in_words;
 
+use crate::functions::elements;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::utils::disjunction;
-use datafusion::logical_expr::{Cast, Expr, not};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, not};
 
 /// See the file's header.
 ///
 /// # Errors
-/// None; the signature is that of all rules of [`crate::rules::meanings`].
-pub(crate) fn read(expr: Expr, _schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Those of types that are not known.
+pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::ScalarFunction(call) = &expr
+        && let ("character_length" | "char_length" | "length", [of]) =
+            (call.func.name(), call.args.as_slice())
+        && matches!(
+            of.get_type(schema)?,
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+        )
+    {
+        return Ok(Transformed::yes(elements(of.clone())));
+    }
     let Expr::InList(InList { expr, list, negated }) = expr else { return Ok(Transformed::no(expr)) };
     if list.iter().all(is_constant) {
         return Ok(Transformed::no(Expr::InList(InList { expr, list, negated })));
