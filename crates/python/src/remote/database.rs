@@ -11,7 +11,7 @@ use crate::rows::columns;
 use crate::users::{Opened, User, Users};
 use crate::wait::wait;
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
+use arrow_array::types::Int64Type;
 use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -132,7 +132,8 @@ impl Remote {
                 .map(|texts| texts.value(0).to_string())
                 .unwrap_or_default()
         };
-        let rows = batch.column(3).as_primitive_opt::<UInt64Type>().map_or(0, |counts| counts.value(0));
+        let rows = batch.column(3).as_primitive_opt::<Int64Type>().map_or(0, |counts| counts.value(0));
+        let rows = u64::try_from(rows).unwrap_or(0);
         Ok(Some(Described { name: text(0), partition_by: text(1).to_lowercase(), sync: text(2), rows }))
     }
 

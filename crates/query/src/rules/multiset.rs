@@ -7,11 +7,11 @@
 //!
 //! It runs before types are made to agree, where no other join has equal NULLs: `IS NOT DISTINCT FROM` becomes one later.
 
+use crate::functions::row_number;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinConstraint, JoinType, NullEquality};
 use datafusion::error::Result;
-use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn by_place(join: Join) -> Result<LogicalPlan> {
 /// The rows with their number among those of equal keys.
 fn numbered(plan: LogicalPlan, keys: &[Expr], place: &str) -> Result<LogicalPlan> {
     let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
-    let number = row_number().partition_by(keys.to_vec()).build()?;
+    let number = row_number().call(Vec::new()).partition_by(keys.to_vec()).build()?;
     let found = Expr::Column(Column::from_name(number.schema_name().to_string()));
     let columns = columns.into_iter().chain([found.alias(place)]);
     LogicalPlanBuilder::from(plan).window([number])?.project(columns)?.build()

@@ -1,8 +1,8 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::{Database, DatabaseOptions, Outcome, Session};
-use datafusion::arrow::array::{AsArray, StringArray, UInt64Array};
-use datafusion::arrow::datatypes::UInt64Type;
+use datafusion::arrow::array::{AsArray, Int64Array, StringArray};
+use datafusion::arrow::datatypes::Int64Type;
 use futures::TryStreamExt;
 
 /// From CANCEL QUERY to the end of the query, on a slow machine in a dev build.
@@ -50,10 +50,12 @@ fn read(database: &Database, session: &mut Session, sql: &str) -> Result<u64> {
 fn shown(database: &Database) -> Vec<(u64, String, String)> {
     let batches = database.runtime().block_on(database.session().query("SHOW QUERIES")).unwrap();
     let batch = &batches[0];
-    let ids: &UInt64Array = batch.column_by_name("id").unwrap().as_primitive::<UInt64Type>();
+    let ids: &Int64Array = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>();
     let text = |name: &str| -> StringArray { batch.column_by_name(name).unwrap().as_string::<i32>().clone() };
     let (states, texts) = (text("state"), text("statement"));
-    let row = |at: usize| (ids.value(at), states.value(at).to_string(), texts.value(at).to_string());
+    let row = |at: usize| {
+        (ids.value(at).cast_unsigned(), states.value(at).to_string(), texts.value(at).to_string())
+    };
     (0..batch.num_rows()).map(row).collect()
 }
 

@@ -16,7 +16,7 @@ use crate::refresher::Refreshed;
 use crate::running::QueryProgress;
 use crate::session::{Outcome, PinnedSnapshot, Session, stale_buckets};
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
 };
 use datafusion::arrow::compute::{filter_record_batch, like as like_kernel};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
@@ -267,11 +267,12 @@ pub(super) fn strings<S: AsRef<str>>(values: impl Iterator<Item = Option<S>>) ->
 }
 
 pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
-    Arc::new(UInt64Array::from_iter_values(values))
+    counts_or_null(values.map(Some))
 }
 
 fn counts_or_null(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
-    Arc::new(values.collect::<UInt64Array>())
+    let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    Arc::new(values.map(|count| count.map(signed)).collect::<Int64Array>())
 }
 
 pub(super) fn instants(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {

@@ -11,12 +11,12 @@
 
 use super::node::{AsOfJoin, AsOfOptions};
 use crate::dialect::marker::{AsOfKind, Direction};
+use crate::functions::row_number;
 use crate::operators::joins::node::Pairing;
 use crate::operators::late::rule::table_of;
 use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::error::Result;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
-use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::expr::{Sort, WindowFunction};
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition, lit,
@@ -110,7 +110,7 @@ impl Parts {
         let right_columns = columns(&right);
         let mut order = vec![Sort::new(times.1.clone(), true, false)];
         if !by_series || !is_of_whole_series(&right, &keys, &times.1) {
-            let number = WindowFunctionDefinition::WindowUDF(row_number_udwf());
+            let number = WindowFunctionDefinition::WindowUDF(row_number());
             let number =
                 Expr::from(WindowFunction::new(number, Vec::new())).order_by(order.clone()).build()?;
             let name = number.schema_name().to_string();

@@ -17,7 +17,7 @@ use crate::scan::Reach;
 use arrow_select::concat::concat;
 use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, Float64Array, Int64Array,
-    PrimitiveArray, RecordBatch, UInt64Array, new_empty_array,
+    PrimitiveArray, RecordBatch, new_empty_array,
 };
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::{
@@ -396,7 +396,7 @@ impl How {
     ) -> Option<Self> {
         let function = expr.as_any().downcast_ref::<StandardWindowExpr>()?.get_standard_func_expr();
         let name = function.as_any().downcast_ref::<WindowUDFExpr>()?.fun().name();
-        let numbers = *result == DataType::UInt64;
+        let numbers = *result == DataType::Int64;
         match (name, types) {
             ("row_number", _) if numbers => Some(How::RowNumber),
             ("rank" | "dense_rank", _) if numbers && !matches!(order, Order::Any) => {
@@ -427,24 +427,24 @@ fn has_filter(expr: &Arc<dyn WindowExpr>) -> bool {
 
 /// The number of each row, from 1 on.
 fn numbers(rows: &Rows<'_>) -> ArrayRef {
-    let mut numbers: Vec<u64> = Vec::with_capacity(rows.batch.num_rows());
-    each_series(rows, |_, rows, _| numbers.extend(1..=rows as u64));
-    Arc::new(UInt64Array::from(numbers))
+    let mut numbers: Vec<i64> = Vec::with_capacity(rows.batch.num_rows());
+    each_series(rows, |_, rows, _| numbers.extend(1..=rows as i64));
+    Arc::new(Int64Array::from(numbers))
 }
 
 /// The number of the first of each row's peers, or (`dense`) of the peers.
 fn ranks(dense: bool, rows: &Rows<'_>) -> ArrayRef {
-    let mut ranks: Vec<u64> = Vec::with_capacity(rows.batch.num_rows());
+    let mut ranks: Vec<i64> = Vec::with_capacity(rows.batch.num_rows());
     each_series(rows, |_, _, times| {
         let mut rank = 0;
         for (at, time) in times.iter().enumerate() {
             if at == 0 || times[at - 1] != *time {
-                rank = if dense { rank + 1 } else { at as u64 + 1 };
+                rank = if dense { rank + 1 } else { at as i64 + 1 };
             }
             ranks.push(rank);
         }
     });
-    Arc::new(UInt64Array::from(ranks))
+    Arc::new(Int64Array::from(ranks))
 }
 
 /// Calls `reduce` for each series with where it begins, how many rows it has, and their times.

@@ -9,11 +9,9 @@ use super::kernel::{Rows, each_series, valid_before};
 use crate::error::from_arrow;
 use crate::scan::Reach;
 use arrow_select::take::take;
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBufferBuilder, Int64Array, UInt32Array, UInt64Array,
-};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, Int64Array, UInt32Array};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::physical_expr::window::StandardWindowFunctionExpr;
 use datafusion::physical_plan::WindowExpr;
@@ -103,28 +101,28 @@ impl Edge {
 
 /// ntile(n): rows in so many parts, the first ones a row longer where they cannot be equal.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tiles(u64);
+pub(super) struct Tiles(i64);
 
 impl Tiles {
     /// What a function named ntile is; `None` where it makes more parts than are asked about.
     pub(super) fn of(function: &Arc<dyn StandardWindowFunctionExpr>) -> Option<Self> {
-        const ROWS: u64 = 1 << 12;
+        const ROWS: i64 = 1 << 12;
         let parts = function.create_evaluator().ok()?.evaluate_all(&[], ROWS as usize).ok()?;
-        let count = *parts.as_primitive_opt::<UInt64Type>()?.values().last()?;
+        let count = *parts.as_primitive_opt::<Int64Type>()?.values().last()?;
         (count < ROWS).then_some(Self(count))
     }
 
     /// The part of each row.
     pub(super) fn number(self, rows: &Rows<'_>) -> ArrayRef {
-        let mut parts: Vec<u64> = Vec::with_capacity(rows.batch.num_rows());
+        let mut parts: Vec<i64> = Vec::with_capacity(rows.batch.num_rows());
         each_series(rows, |_, rows, _| {
-            let (least, longer) = (rows as u64 / self.0, rows as u64 % self.0);
-            for part in 0..self.0.min(rows as u64) {
-                let of_part = least + u64::from(part < longer);
+            let (least, longer) = (rows as i64 / self.0, rows as i64 % self.0);
+            for part in 0..self.0.min(rows as i64) {
+                let of_part = least + i64::from(part < longer);
                 parts.resize(parts.len() + of_part as usize, part + 1);
             }
         });
-        Arc::new(UInt64Array::from(parts))
+        Arc::new(Int64Array::from(parts))
     }
 }
 
