@@ -3,7 +3,8 @@
 //! A difference of times is days and a time of day, as in PostgreSQL; an interval is months, days and a time that may
 //! be longer than a day. Fields are components, cut off towards zero, with the sign of the whole:
 //! - `year`, `month`: of the months; `quarter`: `month / 3 + 1`; `day`: of the days; `week`: `day / 7`;
-//! - `hour`, `minute`, `second`: of the time; an interval's hours may be 24 and more;
+//! - `hour`, `minute`: of the time; an interval's hours may be 24 and more;
+//! - `second`: the seconds of the minute with their fraction, a DOUBLE, of instants too, as in PostgreSQL;
 //! - `millisecond`, `microsecond`, `nanosecond`: the seconds of the minute with their fraction, in that unit;
 //! - `epoch`: all of it in seconds, the nearest double; a year of an interval has 365.25 days, a month beside it 30.
 //!
@@ -16,8 +17,8 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int32Arra
 use datafusion::arrow::compute::kernels::cast_utils::IntervalUnit as Unit;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
-    DurationSecondType, FieldRef, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit,
-    IntervalYearMonthType, TimeUnit, TimestampNanosecondType,
+    DurationSecondType, FieldRef, Float64Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType,
+    IntervalUnit, IntervalYearMonthType, TimeUnit, TimestampNanosecondType,
 };
 
 use datafusion::common::{ScalarValue, exec_err};
@@ -75,13 +76,21 @@ impl ScalarUDFImpl for DatePart {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.theirs.return_field_from_args(args)
+        let is_second = args.scalar_arguments.first().is_some_and(|field| field.is_some_and(is_second));
+        let field = self.theirs.return_field_from_args(args)?;
+        Ok(match is_second {
+            true => Arc::new(field.as_ref().clone().with_data_type(DataType::Float64)),
+            false => field,
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [ColumnarValue::Scalar(field), of] = args.args.as_slice() else {
             return self.theirs.invoke_with_args(args);
         };
+        if is_second(field) {
+            return self.seconds(of, &args);
+        }
         let name = field.try_as_str().flatten().unwrap_or_default();
         if !matches!(of.data_type(), DataType::Duration(_) | DataType::Interval(_)) {
             if let Some(field) = CalendarField::of(name) {
@@ -117,6 +126,34 @@ impl ScalarUDFImpl for DatePart {
     fn documentation(&self) -> Option<&Documentation> {
         self.theirs.documentation()
     }
+}
+
+impl DatePart {
+    /// The seconds of the minute: the doubles nearest to their nanoseconds.
+    fn seconds(&self, of: &ColumnarValue, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let field = ColumnarValue::Scalar(ScalarValue::from("nanosecond"));
+        let nanos = self.invoke_with_args(ScalarFunctionArgs {
+            args: vec![field, of.clone()],
+            return_field: Arc::new(args.return_field.as_ref().clone().with_data_type(DataType::Int64)),
+            ..args.clone()
+        })?;
+        let seconds = |nanos: i64| nanos as f64 / SECOND as f64;
+        Ok(match nanos {
+            ColumnarValue::Array(nanos) => {
+                let seconds = nanos.as_primitive::<Int64Type>().unary::<_, Float64Type>(seconds);
+                ColumnarValue::Array(Arc::new(seconds))
+            }
+            ColumnarValue::Scalar(ScalarValue::Int64(nanos)) => {
+                ColumnarValue::Scalar(ScalarValue::Float64(nanos.map(seconds)))
+            }
+            other => other.cast_to(&DataType::Float64, None)?,
+        })
+    }
+}
+
+/// Whether this names the seconds, in any of their spellings.
+fn is_second(field: &ScalarValue) -> bool {
+    field.try_as_str().flatten().and_then(Field::of) == Some(Field::Second)
 }
 
 /// Plans `extract(field FROM x)` as our `date_part`.

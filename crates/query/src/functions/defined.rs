@@ -97,7 +97,7 @@ pub(crate) static DEFINED: &[Defined] = &[
     of("quarter", 1, "date_part('quarter', __1)"),
     of("regexp_full_match", 2, "regexp_like(__1, concat('^(?:', __2, ')$'))"),
     named("regexp_matches", "regexp_like"),
-    of("second", 1, "date_part('second', __1)"),
+    of("second", 1, "CAST(trunc(date_part('second', __1)) AS INT)"),
     of("sem", 1, "stddev_pop(__1) / sqrt(count(__1))"),
     named("split", "string_split"),
     named("str_split", "string_split"),

@@ -21,12 +21,13 @@ use std::sync::Arc;
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     literals::read,
     texts::cast_in_words,
     lists::cast_in_words,
     patterns::read,
     dates::as_time,
+    dates::compared,
     unsigned::as_signed,
     approximate::compared,
     lengths::compared,
@@ -43,24 +44,28 @@ impl AnalyzerRule for Meanings {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut settled = false;
+        let mut has_changed = false;
         let changed = plan.transform_up_with_subqueries(|plan| {
+            // What is above has the types of what is below.
             let plan = match plan {
                 LogicalPlan::Union(union) => {
                     let (union, other) = as_combined(union)?;
-                    settled |= other;
+                    has_changed |= other;
                     LogicalPlan::Union(union)
                 }
-                // What stands above a UNION has its types.
-                plan if settled => plan.recompute_schema()?,
+                plan if has_changed => plan.recompute_schema()?,
                 plan => plan,
             };
+            let given = Arc::clone(plan.schema());
             let schema = match plan.inputs().as_slice() {
                 [] => DFSchema::clone(plan.schema()),
                 inputs => merge_schema(inputs),
             };
-            change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))?
-                .transform_data(lengths::ordered)
+            let changed = change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))?
+                .transform_data(lengths::ordered)?
+                .transform_data(lengths::grouped)?;
+            has_changed |= changed.transformed && !have_same_types(&given, changed.data.schema());
+            Ok(changed)
         })?;
         Ok(changed.data)
     }
@@ -83,6 +88,11 @@ fn as_combined(union: Union) -> Result<(Union, bool)> {
     });
     let schema = DFSchema::new_with_metadata(fields.collect(), union.schema.metadata().clone())?;
     Ok((Union { schema: Arc::new(schema), ..union }, true))
+}
+
+fn have_same_types(one: &DFSchema, other: &DFSchema) -> bool {
+    let (one, other) = (one.fields().iter(), other.fields().iter());
+    one.map(|field| field.data_type()).eq(other.map(|field| field.data_type()))
 }
 
 fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -6,7 +6,10 @@
 //! length like the other side, anything else a DECIMAL by [`nanoseconds`], which sorts, windows, `min`, `max` and what
 //! else is ordered or found equal go by too. Inside lists and structs they stay as they are.
 
+mod groups;
 mod nanoseconds;
+
+pub(crate) use groups::grouped;
 
 use crate::functions::{arg_max, arg_min};
 use crate::named::change_named;
@@ -37,6 +40,14 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
         }
         Expr::Between(Between { expr, low, high, .. }) => {
             agree(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
+        }
+        Expr::AggregateFunction(AggregateFunction { func, params })
+            if matches!(
+                (func.name(), params.distinct),
+                ("count_distinct" | "approx_distinct", _) | ("count", true)
+            ) =>
+        {
+            lengths_of(params.args.iter_mut(), schema)?
         }
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
             let ordered = match params.distinct {

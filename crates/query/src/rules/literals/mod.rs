@@ -69,9 +69,39 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             _ => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
         },
+        Expr::ScalarFunction(call) if ONE_OF.contains(&call.func.name()) => {
+            let asked = usize::from(call.func.name() == "nvl2");
+            let ScalarFunction { func, mut args } = call;
+            let changed = read_beside(args.iter_mut().skip(asked).collect(), schema)?;
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed))
+        }
+        Expr::Case(mut case) => {
+            let values = case.when_then_expr.iter_mut().map(|(_, then)| then);
+            let values = values.chain(&mut case.else_expr).map(AsMut::as_mut).collect();
+            let changed = read_beside(values, schema)?;
+            Ok(Transformed::new_transformed(Expr::Case(case), changed))
+        }
         Expr::ScalarFunction(call) => Ok(places_as_wanted(call)),
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Functions that give one of their arguments.
+const ONE_OF: [&str; 7] = ["coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least"];
+
+/// Reads texts that may be given in the place of a time, a time of day or a UUID; says whether there were any.
+fn read_beside(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
+    let Some(wanted @ (Wanted::Time | Wanted::TimeOfDay | Wanted::Uuid)) =
+        values.iter().find_map(|value| wanted(value, schema))
+    else {
+        return Ok(false);
+    };
+    let mut changed = false;
+    for value in values.iter_mut().filter(|value| text_of(value).is_some()) {
+        **value = wanted.read(std::mem::take(*value))?;
+        changed = true;
+    }
+    Ok(changed)
 }
 
 /// `round(x, 2)` with its places in the type that the function takes: the type of its result goes by them, and where they
