@@ -69,7 +69,10 @@ def program() -> pathlib.Path:
 @pytest.fixture
 def tickstone(program, tmp_path) -> Tickstone:
     """The program on a database directory of the test's own."""
-    return Tickstone(program, tmp_path / "tickstone-data")
+    data = tmp_path / "tickstone-data"
+    # Statements that only read make no database.
+    data.mkdir()
+    return Tickstone(program, data)
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,9 @@ fn request(paths: Vec<PathBuf>, table: String, options: ImportOptions) -> PyResu
         request.types.push((column, parsed.map_err(|error| error::of_query(&error, None))?));
     }
     request.partition_by = options.partition_by.map(|unit| partition_by(&unit)).transpose()?;
-    request.timestamp = options.timestamp;
+    if let Some(timestamp) = &options.timestamp {
+        request.set_timestamp(timestamp);
+    }
     request.series = options.series;
     request.again = options.again;
     Ok(request)

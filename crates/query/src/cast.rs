@@ -96,7 +96,7 @@ pub(crate) fn cast(
     if from.is_floating() && target.is_integer() {
         check_whole(array)?;
     }
-    if matches!((from, target), (DataType::Timestamp(_, _), DataType::Date32)) {
+    if matches!((from, target), (DataType::Timestamp(_, _) | DataType::Date64, DataType::Date32)) {
         check_midnight(array)?;
     }
     if from.is_numeric() && *target == DataType::Date32 {

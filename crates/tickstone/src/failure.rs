@@ -36,6 +36,12 @@ pub(crate) enum Failure {
         /// Whether a repair was not tried yet.
         repairable: bool,
     },
+    /// What reads a database finds none.
+    #[error("error: there is no database in {}\nhint: import, serve and statements that write make one", path.display())]
+    NoDatabase {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Market data cannot be made.
     #[error("error: {0}")]
     Gen(#[from] GenError),

@@ -18,12 +18,14 @@ Examples:
   tickstone import --table trades --timestamp time --series symbol,exchange day1.csv.gz day2.csv.gz
   tickstone import --table book --type id=BIGINT --type ts=TIMESTAMP_MS book.ndjson.zst
   tickstone import --table trades --on-bad-row collect=bad.csv trades.csv
+  tickstone import --table trades --rename E=event_time --rename e=kind binance.ndjson
 
 Each file is one atomic commit: it is there whole or not at all, and is not imported a second time
 unless --again is given. A folder or a pattern ('data/**/*.parquet') is one commit of all its files but
 those that the table has; folders named key=value in it are columns. Types, the timestamp's unit,
-delimiter and header are found from the file; a table that is missing is made. TIMESTAMP_S, _MS, _US
-and _NS say the unit of whole numbers.";
+delimiter and header are found from the file; a table that is missing is made. A type is found only
+where its values print as they are written in the file. TIMESTAMP_S, _MS, _US and _NS say the unit of
+whole numbers.";
 
 /// Import files into a table.
 #[derive(Debug, clap::Args)]
@@ -35,12 +37,15 @@ pub(crate) struct Args {
     /// Files, patterns of them and folders: csv, ndjson (both also .gz, .zst), parquet, arrow
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The designated timestamp of a new table
+    /// The designated timestamp of a new table; none: it may be without
     #[arg(long, value_name = "COLUMN")]
     timestamp: Option<String>,
     /// The series key of a new table
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     series: Option<Vec<String>>,
+    /// Another name for a column of the files, which spell it NAME; may be given several times
+    #[arg(long, value_name = "NAME=COLUMN")]
+    rename: Vec<String>,
     /// The type of a column, as in SQL; may be given several times
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_type)]
     types: Vec<GivenType>,
@@ -59,6 +64,9 @@ pub(crate) struct Args {
     /// The character between fields of a CSV: found if not given
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
+    /// The CSV's first record names the columns, whatever it looks like
+    #[arg(long, conflicts_with = "no_header")]
+    header: bool,
     /// The CSV's first record is data
     #[arg(long)]
     no_header: bool,
@@ -109,10 +117,17 @@ fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
 }
 
 impl Args {
-    fn request(self) -> ImportRequest {
+    fn request(self) -> Result<ImportRequest> {
         let mut request = ImportRequest::new(self.table, self.files);
         request.format = self.format;
-        request.timestamp = self.timestamp;
+        if let Some(timestamp) = &self.timestamp {
+            request.set_timestamp(timestamp);
+        }
+        for pair in &self.rename {
+            if !request.add_renames(pair) {
+                return Err(Failure::Usage(format!("--rename {pair}: it is NAME=COLUMN")));
+            }
+        }
         request.series = self.series;
         request.time_units =
             self.types.iter().filter_map(|given| Some((given.column.clone(), given.unit?))).collect();
@@ -121,17 +136,17 @@ impl Args {
         request.on_bad_row = self.on_bad_row;
         request.again = self.again;
         request.delimiter = self.delimiter;
-        request.header = self.no_header.then_some(false);
+        request.header = (self.header || self.no_header).then_some(self.header);
         if let Some(bytes) = self.data.memory_budget {
             request.memory_budget_bytes = bytes;
         }
-        request
+        Ok(request)
     }
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
     let (data, quiet) = (args.data.clone(), args.quiet);
-    let mut request = args.request();
+    let mut request = args.request()?;
     let interrupt = Interrupt::install();
     request.cancelled = Some(interrupt.flag());
     let database = data.open(false)?;

@@ -167,6 +167,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         Action::Tail { name, since, shown, place } => tail(place, name, *since, *shown),
         Action::Drop { name, data } => {
+            if !data.is_there() {
+                return Err(Failure::NoDatabase { path: data.data.clone() });
+            }
             data.open(false)?.engine().streams().drop(name)?;
             eprintln!("dropped stream {name}");
             Ok(())

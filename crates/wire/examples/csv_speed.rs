@@ -12,7 +12,7 @@ const CHUNK_BYTES: usize = 2 << 20;
 const RUNS: usize = 15;
 
 fn column(name: &str, column_type: ColumnType, time: TimeFormat) -> ColumnPlan {
-    ColumnPlan { source: name.to_string(), column_type, time, required: false }
+    ColumnPlan { source: name.to_string(), column_type, time, required: false, inferred: true }
 }
 
 /// A multiplicative step: the same numbers in every run.

@@ -23,6 +23,12 @@ pub enum Fault {
         /// A type that would hold it.
         fits: ColumnType,
     },
+    /// A value of the inferred type that would not print as the field: `007` is no BIGINT.
+    #[error("would not be kept as it is written by {wanted}, the type that this column's other values have")]
+    Changed {
+        /// The column's type.
+        wanted: ColumnType,
+    },
     /// An integer in a column of ISO 8601 timestamps.
     #[error("is a number, and the unit of this column's timestamps is not known")]
     UnknownUnit,
@@ -57,6 +63,20 @@ pub enum Fault {
     Json {
         /// What is wrong.
         what: &'static str,
+    },
+    /// A key of a JSON object that is no column's.
+    #[error("has the key '{key}', which no column takes")]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// A name that differs in case from another of its line.
+    #[error(
+        "is a value of a second column, whose name differs from '{other}' in case only: tables take such names for one"
+    )]
+    Alike {
+        /// The name before.
+        other: String,
     },
     /// A field of line protocol that has no value, or a column of QWP that can have none.
     #[error("{what}")]
@@ -109,7 +129,7 @@ impl Fault {
     pub fn fitting_type(&self) -> Option<String> {
         match self {
             Fault::NotA { fits, .. } | Fault::OutOfRange { fits, .. } => Some(fits.to_string()),
-            Fault::OtherUnit { unit } => Some(unit.type_name().to_string()),
+            Fault::Changed { .. } => Some(ColumnType::Varchar.to_string()),
             _ => None,
         }
     }

@@ -24,6 +24,9 @@ pub struct ColumnPlan {
     pub time: TimeFormat,
     /// Whether an empty field is a fault (the designated timestamp) instead of NULL.
     pub required: bool,
+    /// Whether the type was inferred from a sample: a field that its value would not print as is a fault then, since it
+    /// says that the type is another.
+    pub inferred: bool,
 }
 
 impl ColumnPlan {

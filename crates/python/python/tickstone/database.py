@@ -495,7 +495,8 @@ class Database:
                 folders named key=value are columns.
             table: the table.
             format: what the files hold; by their names if None.
-            timestamp, series, partition_by: of a new table, as for `append`.
+            timestamp, series, partition_by: of a new table, as for `append`; a file without a time needs
+                `timestamp="none"`.
             types: SQL types of columns; the others are inferred.
             bad_rows: "fail", "skip" or a file that takes the rows that cannot be read.
             again: import a file also where the table has it already.

@@ -115,6 +115,7 @@ fn plan(source: &StreamSource, table: &TableSchema) -> Arc<Plan> {
         time,
         // The document's own time stands for one that is missing.
         required: false,
+        inferred: false,
     };
     let fields = (0..table.columns().len()).map(Some).collect();
     Arc::new(Plan { columns: table.columns().iter().map(column).collect(), fields })

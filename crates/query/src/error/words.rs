@@ -5,6 +5,7 @@
 
 use super::{QueryError, SqlState};
 use crate::facts::is_of_windows;
+use arrow_array::temporal_conversions::date32_to_datetime;
 
 /// Functions of other systems, and what does the same here.
 const ELSEWHERE: [(&str, &str); 30] = [
@@ -121,6 +122,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         correlated,
         not_of_this_type,
         bad_pattern,
+        past_time,
         out_of_range,
         no_value,
     ];
@@ -234,6 +236,17 @@ fn no_number(message: &str) -> Option<QueryError> {
     let wanted = our_types(between(message, "' to value of ", " type")?);
     let made = QueryError::request(format!("'{text}' is no {wanted}")).state(SqlState::InvalidText);
     Some(made.hint("TRY_CAST gives NULL instead; to compare texts put the number in quotes"))
+}
+
+/// A DATE that no TIMESTAMP is.
+fn past_time(message: &str) -> Option<QueryError> {
+    let of = between(message, "Cannot cast ", ": converted value exceeds the representable i64 range")?;
+    let days = of.strip_prefix("Date32 value ").or_else(|| of.strip_prefix("DATE value "))?;
+    let days: i32 = days.split(' ').next()?.parse().ok()?;
+    let date = date32_to_datetime(days)?.date();
+    let made =
+        QueryError::request(format!("DATE '{date}' is no TIMESTAMP: they go from 1677-09-22 to 2262-04-11"));
+    Some(made.hint("compare the two as they are, or CAST the timestamp to DATE"))
 }
 
 fn named_alike(message: &str) -> Option<QueryError> {

@@ -2,9 +2,10 @@
 //! table's types.
 
 use super::claims::check_file;
-use super::shape::{FileField, FileFields, Role, Shape};
+use super::int96::{PastTime, past_time};
+use super::shape::{FileField, FileFields, Role, Shape, column_names};
 use super::source::RawFile;
-use super::{FileFormat, FileImport, ImportError, Loaded, Result, append};
+use super::{FileFormat, FileImport, ImportError, ImportRequest, Loaded, Result, append};
 use crate::designated::{SERIES_KEY, TIMESTAMP_KEY};
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
@@ -14,6 +15,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef, TimeUnit};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::ParquetMetaDataReader;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,23 +77,25 @@ impl ColumnarFile {
     pub(crate) fn open(
         raw: RawFile,
         format: FileFormat,
-        path: &Path,
+        request: &ImportRequest,
         known: Option<&KnownColumns>,
     ) -> Result<Self> {
+        let path = &raw.path().to_path_buf();
         let (bytes, hash) = (raw.bytes(), raw.hash_all()?);
         drop(raw);
         let (schema, mut batches) = open(path, format, SAMPLE_ROWS)?;
+        refuse_past_times(path, format)?;
         if let Some(known) = known.filter(|known| known.schema == schema) {
             let (path, fields) = (path.to_path_buf(), known.fields.clone());
             return Ok(Self { path, format, fields, schema, bytes, hash, shows_all: true });
         }
         let first = batches.next().transpose().map_err(|error| undecodable(path, format, &error))?;
-        let fields = schema
-            .fields()
-            .iter()
-            .enumerate()
-            .map(|(index, field)| file_field(field, first.as_ref().map(|batch| batch.column(index)), path))
-            .collect::<Result<Vec<_>>>()?;
+        let sources: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let names = column_names(&sources, request, path)?;
+        let field = |(index, (field, name)): (usize, (&std::sync::Arc<Field>, String))| {
+            file_field(field, name, first.as_ref().map(|batch| batch.column(index)), path)
+        };
+        let fields = schema.fields().iter().zip(names).enumerate().map(field).collect::<Result<Vec<_>>>()?;
         let fields = FileFields { fields, named: true };
         let shows_all = first.is_some_and(|batch| {
             batch.columns().iter().all(|column| column.logical_null_count() < batch.num_rows())
@@ -241,6 +245,23 @@ fn refuse_long_message(file: &mut File, path: &Path) -> Result<()> {
     }
 }
 
+/// Refuses a file with times that no TIMESTAMP is, where its reader would make others of them.
+fn refuse_past_times(path: &Path, format: FileFormat) -> Result<()> {
+    if format != FileFormat::Parquet {
+        return Ok(());
+    }
+    let file = RawFile::open(path)?.into_file();
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
+    let past = metadata.and_then(|metadata| past_time(&file, &metadata));
+    match past.map_err(|error| undecodable(path, format, &error))? {
+        None => Ok(()),
+        Some(PastTime { column, what }) => {
+            let (path, wanted) = (path.to_path_buf(), ColumnType::Timestamp);
+            Err(ImportError::Cast { path, column, wanted, reason: what })
+        }
+    }
+}
+
 /// The file's rows, where its footer says.
 fn row_count(path: &Path, format: FileFormat) -> Option<u64> {
     if format != FileFormat::Parquet {
@@ -251,7 +272,7 @@ fn row_count(path: &Path, format: FileFormat) -> Option<u64> {
 }
 
 /// What a column seems to hold: its Arrow type, and for text and whole numbers what the values show.
-fn file_field(field: &Field, values: Option<&ArrayRef>, path: &Path) -> Result<FileField> {
+fn file_field(field: &Field, name: String, values: Option<&ArrayRef>, path: &Path) -> Result<FileField> {
     let Some(mut column_type) = ColumnType::from_arrow(field.data_type()) else {
         return Err(ImportError::ColumnType {
             path: path.to_path_buf(),
@@ -263,7 +284,7 @@ fn file_field(field: &Field, values: Option<&ArrayRef>, path: &Path) -> Result<F
     if let (ColumnType::Varchar | ColumnType::Int64 | ColumnType::UInt64, Some(values)) =
         (column_type, values)
     {
-        let sample = sample(field.name(), values)?;
+        let sample = sample(&name, values)?;
         let shown = sample.conclude();
         (time, mostly_time) = (sample.time_format(), shown.mostly_time);
         column_type = match (column_type, shown.column_type) {
@@ -280,8 +301,8 @@ fn file_field(field: &Field, values: Option<&ArrayRef>, path: &Path) -> Result<F
         marks => marks.get(SERIES_KEY).and_then(|at| at.parse().ok()).map_or(Role::Plain, Role::Series),
     };
     // The file states its types, also where it has no rows.
-    let inferred = Inferred { column_type, time, seen: true, mostly_time };
-    Ok(FileField { name: field.name().clone(), inferred, time, role })
+    let inferred = Inferred { column_type, time, seen: true, mostly_time, unread_date: None };
+    Ok(FileField { name, source: field.name().clone(), inferred, time, role })
 }
 
 fn sample(name: &str, values: &ArrayRef) -> Result<ColumnSample> {
@@ -306,24 +327,25 @@ pub(crate) fn cast_column(
     if *found == target {
         return Ok(std::sync::Arc::clone(array));
     }
-    if wanted.is_array() {
-        return crate::cast::cast(array, &target, wanted).map_err(ArrowError::CastError);
-    }
     if let (ColumnType::Timestamp, Some(unit), true) = (wanted, time.unit(), found.is_integer()) {
         let counted = cast_with_options(array, &DataType::Timestamp(arrow_unit(unit), None), &strict)?;
         let nanos = cast_with_options(&counted, &target, &strict)?;
         return check_unit(nanos, unit, time);
     }
-    let step = match wanted {
+    let has_values = array.logical_null_count() < array.len();
+    if wanted == ColumnType::Timestamp && found.is_integer() && has_values {
+        let what =
+            "its numbers have no unit that is known: --type COLUMN=TIMESTAMP_S, _MS, _US or _NS says it";
+        return Err(ArrowError::CastError(what.to_string()));
+    }
+    match wanted {
         // Numbers and views of text take the way over plain text.
         ColumnType::Symbol if !matches!(found, DataType::Utf8 | DataType::Dictionary(..)) => {
-            Some(DataType::Utf8)
+            cast_with_options(&cast_with_options(array, &DataType::Utf8, &strict)?, &target, &strict)
         }
-        _ => None,
-    };
-    match step {
-        Some(step) => cast_with_options(&cast_with_options(array, &step, &strict)?, &target, &strict),
-        None => cast_with_options(array, &target, &strict),
+        ColumnType::Symbol => cast_with_options(array, &target, &strict),
+        // Whole, or not at all: no fraction of a number, and no time of a day, is cut off.
+        _ => crate::cast::cast(array, &target, wanted).map_err(ArrowError::CastError),
     }
 }
 
@@ -336,11 +358,9 @@ fn check_unit(
     let values = nanos.as_primitive::<TimestampNanosecondType>();
     match values.iter().flatten().find(|value| !time.is_plausible(*value)) {
         None => Ok(nanos),
-        Some(value) => Err(ArrowError::CastError(format!(
-            "{} {}; --type COLUMN=TIMESTAMP_S, _MS, _US or _NS says the unit",
-            value / unit.nanos(),
-            Fault::OtherUnit { unit }
-        ))),
+        Some(value) => {
+            Err(ArrowError::CastError(format!("{} {}", value / unit.nanos(), Fault::OtherUnit { unit })))
+        }
     }
 }
 

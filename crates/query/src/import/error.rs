@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use tickstone_engine::{EngineError, ErrorKind};
 use tickstone_model::{ColumnType, ModelError};
+use tickstone_wire::EpochUnit;
 
 /// The result of an import.
 pub type Result<T> = std::result::Result<T, ImportError>;
@@ -56,13 +57,45 @@ pub enum ImportError {
         /// The file.
         path: PathBuf,
     },
-    /// The file's header names two columns alike.
-    #[error("the header of {} has the name '{column}' twice", path.display())]
+    /// Two columns of the file whose names a table does not tell apart.
+    #[error("{} has the columns '{other}' and '{column}', whose names a table does not tell apart", path.display())]
     SameName {
         /// The file.
         path: PathBuf,
         /// The name.
         column: String,
+        /// The one before.
+        other: String,
+    },
+    /// No column of the file says when its rows were.
+    #[error("no column of {} is found to be a time{}", path.display(), unread_dates(unread.as_ref()))]
+    Untimed {
+        /// The file.
+        path: PathBuf,
+        /// A column of dates in a form that is not read, and one of them.
+        unread: Option<(String, String)>,
+    },
+    /// A file of a commit that counts its times in another unit than the first.
+    #[error("{}: the numbers of column '{column}' are {unit} since 1970, and those of {} are {first_unit}", path.display(), first.display())]
+    OtherUnit {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Its unit.
+        unit: EpochUnit,
+        /// The first file.
+        first: PathBuf,
+        /// Its unit there.
+        first_unit: EpochUnit,
+    },
+    /// A header that is no UTF-8.
+    #[error("the header of {} is not UTF-8: '{text}'", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// The header, what is no UTF-8 in it replaced.
+        text: String,
     },
     /// A JSON array where there should be one object a line.
     #[error("{} is a JSON array", path.display())]
@@ -287,9 +320,17 @@ impl ImportError {
             ImportError::NoRows { .. } => {
                 "CREATE TABLE first, or give each column's type with --type".to_string()
             }
-            ImportError::SameName { .. } => {
-                "rename one of them in the file's first line; names that differ in case only are alike"
-                    .to_string()
+            ImportError::SameName { column, .. } => format!(
+                "--rename {column}=OTHER gives one of them another name (in COPY: WITH (rename '{column}=OTHER'))"
+            ),
+            ImportError::Untimed { .. } => {
+                "--timestamp COLUMN says which one is; --timestamp none makes a table without".to_string()
+            }
+            ImportError::OtherUnit { .. } => {
+                "import the files of each unit by a pattern of their own: each is read in its own".to_string()
+            }
+            ImportError::Header { .. } => {
+                "write it as UTF-8: iconv -f latin1 -t utf-8 FILE, if it is Latin-1".to_string()
             }
             ImportError::Encoding { .. } => "write it as UTF-8: iconv -t utf-8 FILE".to_string(),
             ImportError::NoObject { .. } => {
@@ -309,6 +350,13 @@ impl ImportError {
             _ => return None,
         })
     }
+}
+
+/// `; column 'Datum' holds dates such as '08.08.2024', …`
+fn unread_dates(unread: Option<&(String, String)>) -> String {
+    unread.map_or_else(String::new, |(column, date)| {
+        format!("; column '{column}' holds dates such as '{date}', and only ISO 8601 (2024-08-08) is read")
+    })
 }
 
 impl From<QueryError> for ImportError {

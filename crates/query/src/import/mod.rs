@@ -17,6 +17,7 @@ pub mod claims;
 mod columnar;
 mod encoding;
 mod error;
+mod int96;
 mod pipeline;
 mod report;
 mod request;
@@ -27,6 +28,7 @@ mod text;
 pub use crate::paths::{Compression, FileFormat};
 pub(crate) use columnar::ArrowFile;
 pub use error::{ImportError, Result};
+pub(crate) use int96::past_time;
 pub use report::{BadRowExample, ColumnReport, FileReport, ImportReport, Progress};
 pub(crate) use request::detect;
 pub use request::{BadRows, ImportRequest, parse_delimiter};
@@ -48,8 +50,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tickstone_engine::{BulkLoad, Engine, ImportRecord, ImportSource, LoadedFile};
-use tickstone_model::TableSchema;
-use tickstone_wire::Plan;
+use tickstone_model::{ColumnType, TableSchema};
+use tickstone_wire::{Plan, TimeFormat};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Imports the files of a request one after the other, and tells `progress` after each chunk. A file that is named by
@@ -154,6 +156,15 @@ struct Filling {
     /// The table, where it is made for this import.
     created: Option<Created>,
     loaded: Vec<LoadedFile>,
+    /// Which types the first file has shown, and how it writes times: they hold for all.
+    first: FirstShape,
+}
+
+/// What the first file of a commit says of the values of those after it.
+struct FirstShape {
+    path: PathBuf,
+    inferred: Vec<bool>,
+    times: Vec<TimeFormat>,
 }
 
 /// A table that is not in its place before the import is whole.
@@ -211,7 +222,7 @@ fn open_file(
         }
         FileFormat::Parquet | FileFormat::Arrow => {
             let known = first.and_then(|first| first.columns.as_ref());
-            Input::Columnar(columnar::ColumnarFile::open(raw, format, path, known)?)
+            Input::Columnar(columnar::ColumnarFile::open(raw, format, request, known)?)
         }
     };
     Ok(Opened::Ready(Box::new(Ready { format, compression, bytes, input, parsed })))
@@ -246,7 +257,7 @@ impl<'a> Import<'a> {
             self.take(group, at, opened?, existing.as_deref(), &mut filling, (report, &mut known)).map(|_| ())
         })?;
         report.known.extend(known.into_iter().map(|(path, _)| path));
-        let Some(Filling { load, created, loaded }) = filling else { return Ok(()) };
+        let Some(Filling { load, created, loaded, .. }) = filling else { return Ok(()) };
         let begun = Instant::now();
         load.commit_files(loaded)?;
         if let (Some(created), None) = (&created, &request.aside) {
@@ -315,7 +326,10 @@ impl<'a> Import<'a> {
         };
         let created = filling.as_ref().and_then(|filling| filling.created.as_ref());
         let made = created.map(|created| Arc::clone(&created.schema));
-        let shape = Shape::with_keys(fields, keys, existing.or(made.as_deref()), self.request, path)?;
+        let mut shape = Shape::with_keys(fields, keys, existing.or(made.as_deref()), self.request, path)?;
+        if let Some(filling) = filling.as_ref() {
+            filling.first.hold_for(&mut shape, path)?;
+        }
         let filling = match filling {
             Some(filling) => filling,
             None => {
@@ -325,7 +339,9 @@ impl<'a> Import<'a> {
                 };
                 let name = created.as_ref().map_or(shape.table.name(), |created| created.aside.name());
                 let load = self.engine.load(name)?;
-                filling.insert(Filling { load, created, loaded: Vec::new() })
+                let (inferred, times) = (shape.inferred.clone(), shape.times.clone());
+                let first = FirstShape { path: path.to_path_buf(), inferred, times };
+                filling.insert(Filling { load, created, loaded: Vec::new(), first })
             }
         };
         let mut import = FileImport { import: self, path };
@@ -371,6 +387,29 @@ impl<'a> Import<'a> {
 
     fn existing_table(&self) -> Option<Arc<TableSchema>> {
         self.engine.snapshot().table(&self.request.table).map(|table| Arc::clone(table.schema()))
+    }
+}
+
+impl FirstShape {
+    /// Has the types of the first file hold for another, or says where that counts its times in another unit: what would be
+    /// one column of them is told apart by nobody.
+    fn hold_for(&self, shape: &mut Shape, path: &Path) -> Result<()> {
+        shape.inferred.clone_from(&self.inferred);
+        for ((column, first), found) in shape.table.columns().iter().zip(&self.times).zip(&shape.times) {
+            if let (TimeFormat::GuessedEpoch(first), TimeFormat::GuessedEpoch(found)) = (first, found)
+                && first != found
+                && column.column_type == ColumnType::Timestamp
+            {
+                return Err(ImportError::OtherUnit {
+                    path: path.to_path_buf(),
+                    column: column.name.clone(),
+                    unit: *found,
+                    first: self.path.clone(),
+                    first_unit: *first,
+                });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -29,8 +29,12 @@ pub struct ImportRequest {
     pub format: Option<FileFormat>,
     /// The designated timestamp of a new table; `None`: by name and type.
     pub timestamp: Option<String>,
+    /// Whether a new table may be without one.
+    pub untimed: bool,
     /// The series key of a new table; `None`: by name; empty: none at all.
     pub series: Option<Vec<String>>,
+    /// Names of the files' columns, as they spell them, with those that the table has for them.
+    pub renames: Vec<(String, String)>,
     /// Types of columns; the others are inferred.
     pub types: Vec<(String, ColumnType)>,
     /// Units of integer timestamps; the others are inferred from their magnitude.
@@ -67,7 +71,9 @@ impl ImportRequest {
             hive: None,
             format: None,
             timestamp: None,
+            untimed: false,
             series: None,
+            renames: Vec::new(),
             types: Vec::new(),
             time_units: Vec::new(),
             partition_by: None,
@@ -81,6 +87,22 @@ impl ImportRequest {
             aside: None,
             cancelled: None,
         }
+    }
+
+    /// Sets the designated timestamp of a new table, or with `none` that it may have none.
+    pub fn set_timestamp(&mut self, name: &str) {
+        self.untimed = name.eq_ignore_ascii_case("none");
+        self.timestamp = (!self.untimed).then(|| name.to_string());
+    }
+
+    /// Adds names for columns, `E=event_time,e=kind`; `false` where a text is something else.
+    pub fn add_renames(&mut self, text: &str) -> bool {
+        let pairs = text.split(',').map(|pair| pair.split_once('='));
+        let pairs =
+            pairs.map(|pair| pair.map(|(name, other)| (name.trim().to_string(), other.trim().to_string())));
+        let Some(pairs) = pairs.collect::<Option<Vec<_>>>() else { return false };
+        self.renames.extend(pairs);
+        true
     }
 
     /// Sets what an option of `COPY … FROM … WITH (name value, …)` says; names as on the command line.
@@ -106,13 +128,15 @@ impl ImportRequest {
             "delimiter" | "delim" | "sep" => {
                 self.delimiter = Some(parse_delimiter(value).ok_or_else(|| wrong("one ASCII character"))?);
             }
-            "timestamp" => self.timestamp = Some(value.to_string()),
+            "timestamp" => self.set_timestamp(value),
+            "rename" if self.add_renames(value) => {}
+            "rename" => return Err(wrong("NAME=COLUMN, several with commas between")),
             "on_bad_row" => {
                 self.on_bad_row = BadRows::parse(value).ok_or_else(|| wrong("fail, skip or collect=FILE"))?;
             }
             _ => {
                 return Err(wrong(
-                    "format, header, delimiter, timestamp, on_bad_row, hive_partitioning, again",
+                    "format, header, delimiter, timestamp, rename, on_bad_row, hive_partitioning, again",
                 ));
             }
         }

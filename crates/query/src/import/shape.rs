@@ -5,17 +5,20 @@ use super::{ColumnReport, ImportError, ImportRequest, Result};
 use crate::paths::KeyColumn;
 use arrow_array::{ArrayRef, StringArray, UInt32Array};
 use arrow_select::take::take;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use tickstone_model::{ColumnType, TableSchema};
-use tickstone_wire::infer::{ColumnSample, Inferred, is_time_name, timestamp_rank};
+use tickstone_wire::infer::{ColumnSample, Inferred, conclude, is_time_name, timestamp_rank};
 use tickstone_wire::{ColumnPlan, Plan, TimeFormat};
 
 /// A column of a file, as its sample shows it.
 #[derive(Debug, Clone)]
 pub(crate) struct FileField {
+    /// The name that the table has for it.
     pub(crate) name: String,
+    /// The name that the file has for it.
+    pub(crate) source: String,
     pub(crate) inferred: Inferred,
     /// How its values are written, should the column be a TIMESTAMP.
     pub(crate) time: TimeFormat,
@@ -34,23 +37,48 @@ pub(crate) enum Role {
     Series(usize),
 }
 
-impl FileField {
-    pub(crate) fn of_sample(sample: &ColumnSample) -> Self {
-        Self {
-            name: sample.name().to_string(),
-            inferred: sample.conclude(),
-            time: sample.time_format(),
-            role: Role::Plain,
-        }
-    }
-}
-
 /// The fields of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct FileFields {
     pub(crate) fields: Vec<FileField>,
     /// Whether their names are the file's own; else they are `column1`, `column2`, ….
     pub(crate) named: bool,
+}
+
+impl FileFields {
+    /// Fields by their samples, under the names that a request has for them.
+    pub(crate) fn of_samples(
+        mut samples: Vec<ColumnSample>,
+        named: bool,
+        request: &ImportRequest,
+        path: &Path,
+    ) -> Result<Self> {
+        let sources: Vec<String> = samples.iter().map(|sample| sample.name().to_string()).collect();
+        let names = column_names(&sources, request, path)?;
+        samples.iter_mut().zip(&names).for_each(|(sample, name)| sample.set_name(name));
+        let fields = samples.iter().zip(conclude(&samples)).zip(names.into_iter().zip(sources));
+        let field = |((sample, inferred), (name, source)): ((&ColumnSample, Inferred), (String, String))| {
+            FileField { name, source, inferred, time: sample.time_format(), role: Role::Plain }
+        };
+        Ok(Self { fields: fields.map(field).collect(), named })
+    }
+}
+
+/// The names that a request has for the columns of a file.
+pub(crate) fn column_names(sources: &[String], request: &ImportRequest, path: &Path) -> Result<Vec<String>> {
+    let mut names = sources.to_vec();
+    for (source, name) in &request.renames {
+        match sources.iter().position(|known| known == source) {
+            Some(place) => names[place].clone_from(name),
+            None => return Err(no_such_column("--rename", source, sources, path)),
+        }
+    }
+    Ok(names)
+}
+
+fn no_such_column(clause: &'static str, column: &str, known: &[String], path: &Path) -> ImportError {
+    let (path, column) = (path.to_path_buf(), column.to_string());
+    ImportError::NoSuchColumn { path, clause, column, known: known.join(", ") }
 }
 
 /// A table's schema and where in the file each of its columns stands.
@@ -63,7 +91,8 @@ pub(crate) struct Shape {
     pub(crate) times: Vec<TimeFormat>,
     /// For each table column its name in the file.
     names: Vec<String>,
-    inferred: Vec<bool>,
+    /// For each table column whether its type was inferred, so that only what prints as it is written is a value of it.
+    pub(crate) inferred: Vec<bool>,
     field_count: usize,
     /// For each table column the value that its file's path gives it, as one row.
     constants: Vec<Option<ArrayRef>>,
@@ -103,9 +132,11 @@ impl Shape {
                 time: TimeFormat::Iso,
                 seen: true,
                 mostly_time: false,
+                unread_date: None,
             };
             all.fields.push(FileField {
                 name: key.name.clone(),
+                source: key.name.clone(),
                 inferred,
                 time: TimeFormat::Iso,
                 role: Role::Plain,
@@ -148,19 +179,18 @@ impl Shape {
         request: &ImportRequest,
         path: &Path,
     ) -> Result<Self> {
-        let known = || file.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", ");
         let named = request.types.iter().map(|(name, _)| ("--type", name));
         let units = request.time_units.iter().map(|(name, _)| ("--type", name));
         let timestamp = request.timestamp.iter().map(|name| ("--timestamp", name));
         let series = request.series.iter().flatten().map(|name| ("--series", name));
         for (clause, name) in named.chain(units).chain(timestamp).chain(series) {
             if find(file, name).is_none() {
-                let (path, column) = (path.to_path_buf(), name.clone());
-                return Err(ImportError::NoSuchColumn { path, clause, column, known: known() });
+                let known: Vec<String> = file.fields.iter().map(|field| field.name.clone()).collect();
+                return Err(no_such_column(clause, name, &known, path));
             }
         }
-        if let Some(column) = twice(file) {
-            return Err(ImportError::SameName { path: path.to_path_buf(), column });
+        if let Some((column, other)) = twice(file) {
+            return Err(ImportError::SameName { path: path.to_path_buf(), column, other });
         }
         match existing {
             Some(table) => Self::matched(file, table, request, path),
@@ -210,6 +240,11 @@ impl Shape {
             return Err(ImportError::NoRows { path: path.to_path_buf() });
         }
         let timestamp = designated_timestamp(file, request);
+        if timestamp.is_none() && !request.untimed {
+            let unread = |field: &FileField| Some((field.name.clone(), field.inferred.unread_date.clone()?));
+            let unread = file.fields.iter().find_map(unread);
+            return Err(ImportError::Untimed { path: path.to_path_buf(), unread });
+        }
         let series = series_key(file, request);
         let mut builder = TableSchema::builder(&request.table);
         let mut inferred = Vec::with_capacity(file.fields.len());
@@ -253,7 +288,7 @@ impl Shape {
             given.map_or(field.time, |(_, unit)| TimeFormat::Epoch(*unit))
         };
         let name = |(column, source): (&tickstone_model::Column, &Option<usize>)| {
-            field(source).map_or_else(|| column.name.clone(), |field| field.name.clone())
+            field(source).map_or_else(|| column.name.clone(), |field| field.source.clone())
         };
         Self {
             times: sources.iter().map(time).collect(),
@@ -284,6 +319,7 @@ impl Shape {
             column_type: self.table.columns()[index].column_type,
             time: self.times[index],
             required: timed && self.table.timestamp() == Some(index),
+            inferred: self.inferred[index],
         };
         Plan { columns: columns.iter().map(plan).collect(), fields }
     }
@@ -315,11 +351,13 @@ fn find(file: &FileFields, name: &str) -> Option<usize> {
     file.fields.iter().position(|field| field.name.eq_ignore_ascii_case(name))
 }
 
-/// A name that two fields have.
-fn twice(file: &FileFields) -> Option<String> {
-    let mut seen = HashSet::new();
-    let again = file.fields.iter().find(|field| !seen.insert(field.name.to_lowercase()));
-    again.map(|field| field.name.clone())
+/// Two fields whose names a table does not tell apart: the second one's name and the first one's, as the file has them.
+fn twice(file: &FileFields) -> Option<(String, String)> {
+    let mut seen: HashMap<String, &FileField> = HashMap::new();
+    file.fields.iter().find_map(|field| {
+        let before = seen.insert(field.name.to_lowercase(), field)?;
+        Some((field.source.clone(), before.source.clone()))
+    })
 }
 
 fn given_type(request: &ImportRequest, name: &str) -> Option<ColumnType> {

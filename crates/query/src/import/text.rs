@@ -1,7 +1,7 @@
 //! CSV and NDJSON files into a load.
 
 use super::pipeline::{self, ChunkSource, Parsed, TextParser};
-use super::shape::{FileField, FileFields, Shape};
+use super::shape::{FileFields, Shape};
 use super::source::{RawFile, ReadState};
 use super::{
     BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest, Loaded, Result,
@@ -11,8 +11,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::BulkLoad;
+use tickstone_model::ColumnType;
 use tickstone_wire::infer::ColumnSample;
-use tickstone_wire::{BadRow, Plan, RECORD_BYTES_MAX, csv, ndjson};
+use tickstone_wire::{BadRow, Fault, Plan, RECORD_BYTES_MAX, csv, ndjson};
 
 /// Bytes and rows looked at to infer types.
 const SAMPLE_BYTES: usize = 1 << 20;
@@ -96,14 +97,28 @@ impl TextFile {
             }
             (FileFormat::Ndjson, None) => {
                 let head = whole(&head, ended, Layout::Ndjson);
-                let sample = ndjson::sample(head, SAMPLE_ROWS);
+                let mut sample = ndjson::sample(head, SAMPLE_ROWS);
                 if let (true, Some((line, text, what))) = (sample.is_empty(), ndjson::first_fault(head)) {
                     return Err(ImportError::NoObject { path, line: line + 1, text, what });
                 }
-                let fields = sample.iter().map(FileField::of_sample).collect();
-                (Layout::Ndjson, Vec::new(), FileFields { fields, named: true })
+                if !ended {
+                    // Keys that come later, of which the request says so.
+                    let is_new =
+                        |name: &&String| !sample.iter().any(|known| known.name().eq_ignore_ascii_case(name));
+                    let new: Vec<&String> =
+                        request.types.iter().map(|(name, _)| name).filter(is_new).collect();
+                    sample.extend(new.into_iter().map(ColumnSample::new));
+                }
+                (Layout::Ndjson, Vec::new(), FileFields::of_samples(sample, true, request, &path)?)
             }
-            _ => sample_csv(&mut head, ended, request),
+            _ => {
+                let (layout, header, samples, named) = sample_csv(&mut head, ended, request);
+                if named && std::str::from_utf8(&header).is_err() {
+                    let text = String::from_utf8_lossy(header.trim_ascii_end()).into_owned();
+                    return Err(ImportError::Header { path, text });
+                }
+                (layout, header, FileFields::of_samples(samples, named, request, &path)?)
+            }
         };
         if fields.fields.is_empty() {
             return Err(ImportError::Empty { path });
@@ -137,7 +152,7 @@ impl TextFile {
     /// Parses all of it by a plan, on this thread alone.
     pub(crate) fn parsed(&mut self, plan: &Arc<Plan>, reading: &Reading) -> Result<Vec<Parsed>> {
         self.records.chunk_bytes = CHUNK_BYTES_MAX;
-        let mut parser = self.parser(plan);
+        let mut parser = self.parser(plan, reading);
         let mut all = Vec::new();
         loop {
             let mut bytes = Vec::new();
@@ -149,10 +164,13 @@ impl TextFile {
         }
     }
 
-    fn parser(&self, plan: &Arc<Plan>) -> TextParser {
+    /// A parser by a plan. What no column takes is a fault where one ends it, else it is told of.
+    fn parser(&self, plan: &Arc<Plan>, reading: &Reading) -> TextParser {
         match self.layout {
             Layout::Csv { delimiter } => TextParser::Csv(csv::Parser::new(Arc::clone(plan), delimiter)),
-            Layout::Ndjson => TextParser::Ndjson(ndjson::Parser::new(Arc::clone(plan))),
+            Layout::Ndjson => {
+                TextParser::Ndjson(ndjson::Parser::new(Arc::clone(plan)).strict(reading.strict))
+            }
         }
     }
 
@@ -207,7 +225,7 @@ impl TextFile {
         let chunk_bytes = reading.memory_bytes / (buffers * CHUNK_MEMORY_FACTOR);
         self.records.chunk_bytes = chunk_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         let plan = Arc::new(plan);
-        let parsers = (0..reading.threads).map(|_| self.parser(&plan)).collect();
+        let parsers = (0..reading.threads).map(|_| self.parser(&plan, reading)).collect();
         let path = self.records.path.clone();
         let mut lines = self.lines_before;
         pipeline::run(&mut self.records, parsers, buffers, reading.stop_at_bad, |parsed: &mut Parsed| {
@@ -253,6 +271,8 @@ pub(crate) struct Reading {
     memory_bytes: usize,
     /// Whether a bad row ends it.
     stop_at_bad: bool,
+    /// Whether a key of NDJSON that no column takes makes a row bad.
+    strict: bool,
 }
 
 impl Reading {
@@ -268,12 +288,22 @@ impl Reading {
             threads: request.threads.unwrap_or(cores).max(1),
             memory_bytes: request.memory_budget_bytes,
             stop_at_bad: request.on_bad_row == BadRows::Fail,
+            strict: request.on_bad_row == BadRows::Fail,
         }
+    }
+
+    /// Where only some of the columns are read: keys of the others are no faults.
+    pub(crate) fn of_some_columns(self) -> Self {
+        Self { strict: false, ..self }
     }
 }
 
-/// Layout, header and columns of a CSV; takes the header off `head`.
-fn sample_csv(head: &mut Vec<u8>, ended: bool, request: &ImportRequest) -> (Layout, Vec<u8>, FileFields) {
+/// Layout, header and columns of a CSV, and whether these have names; takes the header off `head`.
+fn sample_csv(
+    head: &mut Vec<u8>,
+    ended: bool,
+    request: &ImportRequest,
+) -> (Layout, Vec<u8>, Vec<ColumnSample>, bool) {
     let delimiter = request.delimiter.unwrap_or_else(|| csv::sniff_delimiter(whole_csv(head, ended)));
     let sample = whole(head, ended, Layout::Csv { delimiter });
     let has_header = request.header.unwrap_or_else(|| csv::has_header(sample, delimiter));
@@ -301,9 +331,8 @@ fn sample_csv(head: &mut Vec<u8>, ended: bool, request: &ImportRequest) -> (Layo
             }
         }
     }
-    let fields = samples.iter().map(FileField::of_sample).collect();
     let header = head.drain(..header_end).collect();
-    (Layout::Csv { delimiter }, header, FileFields { fields, named })
+    (Layout::Csv { delimiter }, header, samples, named)
 }
 
 /// How many whole records a sample begins with, counted up to two.
@@ -350,7 +379,10 @@ fn fill(reader: &mut dyn Read, buffer: &mut Vec<u8>, length: usize) -> io::Resul
 }
 
 fn bad_row(path: &Path, lines_before: u64, bad: &BadRow) -> ImportError {
-    let fits = bad.field.as_ref().and_then(|(_, name)| Some((name.clone(), bad.fault.fitting_type()?)));
+    let fits = match &bad.fault {
+        Fault::UnknownKey { key } => Some((key.clone(), ColumnType::Varchar.to_string())),
+        fault => bad.field.as_ref().and_then(|(_, name)| Some((name.clone(), fault.fitting_type()?))),
+    };
     let line = lines_before + bad.line + 1;
     ImportError::BadRow { path: path.to_path_buf(), line, what: describe(bad), fits }
 }

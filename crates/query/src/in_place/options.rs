@@ -40,7 +40,7 @@ impl Options {
             timestamp: None,
             series: Vec::new(),
             compression: None,
-            text: ImportRequest::new(ROWS, Vec::<String>::new()),
+            text: ImportRequest { untimed: true, ..ImportRequest::new(ROWS, Vec::<String>::new()) },
             all_varchar: false,
         };
         for (name, value) in &call.options {
@@ -77,6 +77,12 @@ impl Options {
             }
             "names" if format == FileFormat::Csv => self.text.columns = list(name, value)?,
             "all_varchar" if format == FileFormat::Csv => self.all_varchar = truth(name, value)?,
+            "rename" if is_text => {
+                let OptionValue::Pairs(pairs) = value else {
+                    return Err(wrong(name, "columns with other names: {'E': 'event_time'}"));
+                };
+                self.text.renames.extend(pairs.iter().cloned());
+            }
             "ignore_errors" if is_text => {
                 self.text.on_bad_row = if truth(name, value)? { BadRows::Skip } else { BadRows::Fail };
             }
@@ -86,9 +92,9 @@ impl Options {
             _ => {
                 let known = match format {
                     FileFormat::Csv => {
-                        "delim, header, names, types, columns, all_varchar, ignore_errors, compression, "
+                        "delim, header, names, types, columns, rename, all_varchar, ignore_errors, compression, "
                     }
-                    FileFormat::Ndjson => "types, ignore_errors, compression, ",
+                    FileFormat::Ndjson => "types, rename, ignore_errors, compression, ",
                     FileFormat::Parquet | FileFormat::Arrow => "",
                 };
                 return Err(QueryError::request(format!("'{name}' is no option of reading {format} files"))

@@ -7,6 +7,7 @@
 
 use crate::error::{QueryError, Result};
 use crate::facts::cast_keeps_order;
+use crate::import::past_time;
 use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -88,6 +89,10 @@ impl ParquetFile {
         };
         let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip);
         let metadata = reader.parse_and_finish(&file).map_err(damaged)?;
+        if let Some(past) = past_time(&file, &metadata).map_err(damaged)? {
+            let what = format!("{}, column '{}', {}", path.display(), past.column, past.what);
+            return Err(QueryError::request(what));
+        }
         let about_rows = metadata.file_metadata();
         let schema = parquet_to_arrow_schema(about_rows.schema_descr(), about_rows.key_value_metadata());
         let schema = with_symbols(&schema.map_err(damaged)?, &metadata);

@@ -27,6 +27,8 @@ pub(super) struct Files {
     schema: SchemaRef,
     /// Of text, what says so.
     table: Option<Arc<TableSchema>>,
+    /// For each column of text whether its type was inferred.
+    inferred: Vec<bool>,
     bytes: u64,
 }
 
@@ -52,7 +54,7 @@ impl Files {
         let bytes = files.iter().filter_map(|(path, _)| path.metadata().ok()).map(|about| about.len()).sum();
         let looked_at = if options.union_by_name { files.len() } else { 1 };
         let schema = Arc::new(Schema::empty());
-        let mut all = Self { format, files, options, schema, table: None, bytes };
+        let mut all = Self { format, files, options, schema, table: None, inferred: Vec::new(), bytes };
         match format {
             FileFormat::Csv | FileFormat::Ndjson => {
                 // Files without rows say nothing of types, and empty ones nothing at all.
@@ -73,7 +75,8 @@ impl Files {
                 let Some(fields) = found else {
                     return Err(ImportError::Empty { path: all.files[0].0.clone() }.into());
                 };
-                let table = all.shape(0, &all.complete(fields), None)?.table;
+                let Shape { table, inferred, .. } = all.shape(0, &all.complete(fields), None)?;
+                all.inferred = inferred;
                 let marked = crate::designated::marked_schema(&table);
                 // Unlike a table's, a file's rows need no time.
                 let nullable = |field: &Arc<Field>| Field::clone(field).with_nullable(true);
@@ -130,12 +133,16 @@ impl Files {
     fn read_text(&self, read: &ReadFile<'_>, take: &mut Take<'_>) -> std::result::Result<(), ImportError> {
         let Some(mut file) = self.text_or_empty(read.file)? else { return Ok(()) };
         let fields = self.complete(file.fields().clone());
-        let shape = self.shape(read.file, &fields, self.table.as_deref())?;
+        let mut shape = self.shape(read.file, &fields, self.table.as_deref())?;
+        shape.inferred.clone_from(&self.inferred);
         self.refuse_missing(read.file, &shape)?;
-        let reading = Reading::of(&self.options.text);
+        let mut reading = Reading::of(&self.options.text);
         // Which rows there are must not hang on the columns that are asked for: where bad ones are left out, all are read.
         let all: Vec<usize> = (0..shape.sources.len()).collect();
         let every = self.options.text.on_bad_row != BadRows::Fail;
+        if read.columns.len() < all.len() {
+            reading = reading.of_some_columns();
+        }
         let plan = shape.plan_of(if every { &all } else { read.columns }, false);
         file.read(plan, &reading, &mut |parsed, _| {
             let mut columns = std::mem::take(&mut parsed.chunk.columns);
@@ -260,6 +267,9 @@ impl Files {
                  ignore_errors => true leaves such rows out"
             ),
             ImportError::BadRow { .. } => "ignore_errors => true leaves such rows out".to_string(),
+            ImportError::SameName { column, .. } => {
+                format!("rename => {{'{column}': 'other'}} gives one of them another name")
+            }
             ImportError::UnknownColumn { known, .. } => format!(
                 "the first file's columns are {known}; union_by_name => true reads files of different columns together"
             ),

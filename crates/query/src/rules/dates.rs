@@ -2,14 +2,17 @@
 //! `DATE '2024-01-01' + INTERVAL '3 hours'`. DataFusion gives a DATE and drops the hours. Days and months leave a date a
 //! DATE, as SQL has it. A DATE less another is a number of days, taken of numbers: DataFusion's analysis of bounds takes
 //! it for a length of time and refuses to compare it with a number. A whole number is no DATE, neither cast to one nor
-//! compared with one: DataFusion takes it for days since 1970.
+//! compared with one: DataFusion takes it for days since 1970. A DATE is compared with a TIMESTAMP whatever its year: one
+//! that no TIMESTAMP is of, such as 9999-12-31 for "still valid", is after or before all of them.
 
 use crate::rules::literals::is_comparison;
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use arrow_cast::parse::Parser;
+use datafusion::arrow::datatypes::{DataType, Date32Type, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, cast};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, cast, lit, when};
 
 /// See the file's header.
 ///
@@ -59,6 +62,71 @@ fn no_date() -> DataFusionError {
     let hint = "write DATE '2024-08-08', or DATE '1970-01-01' + n for days since 1970";
     plan_datafusion_err!("{message}")
         .with_diagnostic(Diagnostic::new_error(message, None).with_help(hint, None))
+}
+
+/// Days before and after 1970-01-01 whose midnights are TIMESTAMPs: 1677-09-22 to 2262-04-11.
+const DAYS_MAX: i32 = 106_751;
+
+/// A DATE that is compared with a TIMESTAMP; see the file's header.
+///
+/// # Errors
+/// None of its own.
+pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32));
+    let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(..)));
+    let mut sides: Vec<&mut Expr> = match &mut expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            vec![&mut **left, &mut **right]
+        }
+        Expr::Between(Between { expr, low, high, .. }) => {
+            vec![&mut **expr, &mut **low, &mut **high]
+        }
+        Expr::InList(InList { expr, list, .. }) => {
+            std::iter::once(&mut **expr).chain(list.iter_mut()).collect()
+        }
+        _ => return Ok(Transformed::no(expr)),
+    };
+    if !sides.iter().any(|side| is_time(side)) {
+        return Ok(Transformed::no(expr));
+    }
+    let mut changed = false;
+    for date in sides.iter_mut().filter(|side| is_date(side)) {
+        if let Some(held) = held(date)? {
+            (**date, changed) = (held, true);
+        }
+    }
+    Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// A DATE, the nearest that is a TIMESTAMP in the place of one that is none; `None` where it is one already.
+fn held(date: &Expr) -> Result<Option<Expr>> {
+    let day = |days: i32| lit(ScalarValue::Date32(Some(days)));
+    if let Some(days) = days_of(date) {
+        return Ok((days.abs() > DAYS_MAX).then(|| day(days.clamp(-DAYS_MAX, DAYS_MAX))));
+    }
+    let is_held = |case: &datafusion::logical_expr::Case| {
+        case.when_then_expr.first().is_some_and(|(_, then)| **then == day(DAYS_MAX))
+    };
+    let is_constant = date.column_refs().is_empty();
+    if is_constant || date.is_volatile() || matches!(date, Expr::Case(case) if is_held(case)) {
+        return Ok(None);
+    }
+    when(date.clone().gt(day(DAYS_MAX)), day(DAYS_MAX))
+        .when(date.clone().lt(day(-DAYS_MAX)), day(-DAYS_MAX))
+        .otherwise(date.clone())
+        .map(Some)
+}
+
+/// Days since 1970-01-01 of a DATE that the text says.
+fn days_of(date: &Expr) -> Option<i32> {
+    match date {
+        Expr::Literal(ScalarValue::Date32(days), _) => *days,
+        Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Date32 => match &**expr {
+            Expr::Literal(text, _) => Date32Type::parse(text.try_as_str()??),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Whether an interval may have a part that is no whole day.

@@ -22,8 +22,8 @@ use show::View;
 use std::io::{self, IsTerminal, Read};
 use std::path::PathBuf;
 use tickstone_client::placed;
-use tickstone_query::QueryError;
 use tickstone_query::dialect::{Statement, parse_with_texts};
+use tickstone_query::{Database, QueryError};
 
 /// Rows a table shows unless told otherwise.
 const MAX_ROWS: usize = 100;
@@ -83,6 +83,23 @@ impl Args {
         let (file, output, format) = (None, None, Some(format));
         Self { command, file, read_only, connect, format, output, max_rows: 0, quiet: true, data }
     }
+
+    /// The database that a text, or the shell, runs in. Where it is not there, statements that only read make none.
+    fn database(&self, text: Option<&str>) -> Result<Database> {
+        let only_reads = |text: &str| {
+            // One that does not parse writes nothing.
+            parse_with_texts(text)
+                .map_or(true, |statements| statements.iter().all(|(_, statement)| statement.only_reads()))
+        };
+        match text {
+            _ if self.read_only || self.data.is_there() => self.data.open(self.read_only),
+            Some(text) if only_reads(text) => self.data.missing(),
+            None if !shell::confirms(&self.data.data)? => {
+                Err(Failure::NoDatabase { path: self.data.data.clone() })
+            }
+            _ => self.data.open(false),
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -104,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let line = match &args.connect {
         Some(url) => Line::There(Box::new(Remote::connect(url)?)),
-        None => Line::here(args.data.open(args.read_only)?),
+        None => Line::here(args.database(text.as_deref())?),
     };
     let interrupt = Interrupt::install();
     let view = View {

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tickstone_query::dialect::Statement;
 
 const PROMPT: &str = "tickstone> ";
@@ -60,6 +60,15 @@ pub(super) fn run(runner: &mut Runner) -> Result<()> {
         let _ = editor.save_history(path);
     }
     Ok(())
+}
+
+/// Whether the user wants a database in a directory where there is none.
+pub(super) fn confirms(path: &Path) -> Result<bool> {
+    eprint!("There is no database in {}. Make one? [y/N] ", path.display());
+    let mut answer = String::new();
+    let failed = |source| Failure::Io { action: "read", path: PathBuf::from("standard input"), source };
+    std::io::stdin().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 fn terminal(error: ReadlineError) -> Failure {

@@ -138,8 +138,9 @@ fn quotes_delimiters_and_missing_headers() {
     let found = place.query("SELECT note, note IS NULL FROM q ORDER BY ts");
     assert_eq!(found, "\"x;\"\"y\"\"\nz\",false\n,true\n\"\",false\n");
     place.file("n.csv", "2024-08-08,A,1\n2024-08-09,B,2\n");
-    place.ok(&["import", "--table", "n", "n.csv"]);
-    assert_eq!(place.query("SELECT column1, column3 FROM n ORDER BY 1 LIMIT 1"), "2024-08-08,1\n");
+    place.ok(&["import", "--table", "n", "--timestamp", "column1", "n.csv"]);
+    let first = place.query("SELECT column1, column3 FROM n ORDER BY 1 LIMIT 1");
+    assert_eq!(first, "2024-08-08T00:00:00.000000000Z,1\n");
     place.file("n2.csv", "2024-08-10,C,3\n");
     place.ok(&["import", "--table", "n", "--no-header", "n2.csv"]);
     assert_eq!(place.query("SELECT count(*) FROM n"), "3\n");
@@ -253,11 +254,11 @@ fn a_guess_that_does_not_hold_is_told_of() {
     };
     let error = import("units.csv", "ts,px\n1723161253000,1\n1723161254,2\n1723161255000,3\n");
     assert!(error.contains("units.csv, line 3, column 1 'ts': '1723161254' is no time from 1980"), "{error}");
-    assert!(error.contains("--type ts=\"TIMESTAMP_MS\""), "{error}");
+    assert!(!error.contains("--type"), "no unit holds for all of them: {error}");
     let error = import("time.csv", "trade_time,px\n2024-08-08,1\noops,2\n2024-08-08T09:30,3\n");
     assert!(error.contains("line 3, column 1 'trade_time': 'oops' is not a TIMESTAMP"), "{error}");
     let error = import("twice.csv", "ts,px,PX\n2024-08-08,1,2\n");
-    assert!(error.contains("has the name 'PX' twice"), "{error}");
+    assert!(error.contains("has the columns 'px' and 'PX'") && error.contains("--rename PX="), "{error}");
     let error = import("header.csv", "ts,px\n");
     assert!(error.contains("has no rows") && error.contains("CREATE TABLE first"), "{error}");
     let error = import("array.json", "[{\"ts\": \"2024-08-08\"}]\n");
@@ -266,4 +267,119 @@ fn a_guess_that_does_not_hold_is_told_of() {
     place.file("unnamed.csv", ",ts,id\n0,2024-08-08,99999999999999999999\n");
     place.ok(&["import", "--table", "t", "unnamed.csv"]);
     assert_eq!(place.query("SELECT column1, id FROM t"), "0,99999999999999999999\n");
+}
+
+/// What the types that are found make of a file: its own fields, or a refusal that names the row.
+#[test]
+fn types_that_are_found_change_no_value() {
+    let place = Place::new();
+    let rows = |number: &str, last: &str| {
+        let rows = (0..12_000).map(|row| format!("{},{number}\n", 1_723_161_253_000_i64 + row));
+        format!("ts,x\n{}1723161300000,{last}\n", rows.collect::<String>())
+    };
+    for (number, last, fits) in [
+        ("7", "007", true),
+        ("7", "+7", true),
+        ("1.5", "1E3", true),
+        ("1.5", "INF", true),
+        ("1.5", "0.1234567890123456789", true),
+        ("true", "T", true),
+        ("1.5", "1.50", false),
+        ("7", "-7", false),
+    ] {
+        place.file("x.csv", rows(number, last));
+        let run = place.run(&["import", "--table", "t", "x.csv"]);
+        assert_eq!(run.code, i32::from(fits), "{number} {last}: {}", run.err);
+        if fits {
+            let said =
+                format!("x.csv, line 12002, column 2 'x': '{last}' would not be kept as it is written");
+            assert!(run.err.contains(&said) && run.err.contains("--type x=\"VARCHAR\""), "{}", run.err);
+        } else {
+            place.ok(&["sql", "-c", "DROP TABLE t"]);
+        }
+    }
+    place.file("x.csv", rows("7", "007"));
+    place.ok(&["import", "--table", "t", "--type", "x=BIGINT", "x.csv"]);
+    assert_eq!(place.query("SELECT x, count(*) FROM t GROUP BY x"), "7,12001\n");
+}
+
+#[test]
+fn names_that_differ_in_case_are_kept_apart_by_other_names() {
+    let place = Place::new();
+    place.file("b.ndjson", "{\"e\":\"trade\",\"E\":1723161253123,\"p\":\"1.5\"}\n");
+    let said = place.error(&["import", "--table", "t", "b.ndjson"]);
+    assert!(said.contains("has the columns 'e' and 'E'") && said.contains("--rename E=OTHER"), "{said}");
+    place.ok(&["import", "--table", "t", "--rename", "E=event_time", "--rename", "e=kind", "b.ndjson"]);
+    assert_eq!(
+        place.query("SELECT event_time, kind, p FROM t"),
+        "2024-08-08T23:54:13.123000000Z,trade,1.5\n"
+    );
+    place.file("b.csv", "e,E,p\ntrade,1723161253124,2.5\n");
+    place.ok(&["sql", "-c", "COPY t FROM 'b.csv' (RENAME 'E=event_time,e=kind')"]);
+    assert_eq!(place.query("SELECT count(*), count(DISTINCT event_time) FROM t"), "2,2\n");
+    let read = "SELECT event_time, e FROM read_json('b.ndjson', rename => {'E': 'event_time'})";
+    assert_eq!(place.query(read), "2024-08-08T23:54:13.123000000Z,trade\n");
+    let said = place.error(&["import", "--table", "u", "--rename", "X=y", "b.csv"]);
+    assert!(said.contains("--rename names column 'X'"), "{said}");
+    // A key that comes after what is looked at is no key of nobody.
+    let line = |row: i64| format!("{{\"ts\":{},\"pad\":\"{}\"}}\n", 1_723_161_253_000 + row, "x".repeat(200));
+    let text: String =
+        (0..8_000).map(line).chain(["{\"ts\":1723161300000,\"late\":1}\n".to_string()]).collect();
+    place.file("late.ndjson", text);
+    let said = place.error(&["import", "--table", "late", "late.ndjson"]);
+    assert!(
+        said.contains("line 8001") && said.contains("has the key 'late', which no column takes"),
+        "{said}"
+    );
+    assert!(said.contains("--type late="), "{said}");
+    place.ok(&["import", "--table", "late", "--type", "late=BIGINT", "late.ndjson"]);
+    assert_eq!(place.query("SELECT count(*), sum(late) FROM late"), "8001,1\n");
+}
+
+#[test]
+fn what_is_not_found_is_asked_for() {
+    let place = Place::new();
+    place.file("latin.csv", b"ts,K\xfcrzel\n2024-08-08,A\n");
+    let said = place.error(&["import", "--table", "t", "latin.csv"]);
+    assert!(said.contains("header of latin.csv is not UTF-8") && said.contains("iconv"), "{said}");
+    place.file("german.csv", "Datum;Kurs\n08.08.2024;1\n09.08.2024;2\n");
+    let said = place.error(&["import", "--table", "t", "german.csv"]);
+    assert!(said.contains("column 'Datum' holds dates such as '08.08.2024'"), "{said}");
+    assert!(said.contains("--timestamp none"), "{said}");
+    place.ok(&["import", "--table", "t", "--timestamp", "none", "german.csv"]);
+    let said = place.ok(&["sql", "--format", "csv", "-c", "DESCRIBE t"]).out;
+    assert!(said.contains("Datum,VARCHAR,false,false"), "{said}");
+    place.file("wide.csv", "date,600519,300750\n2024-01-02,1700.5,180.1\n");
+    place.ok(&["import", "--table", "wide", "wide.csv"]);
+    assert_eq!(place.query("SELECT \"600519\", \"300750\" FROM wide"), "1700.5,180.1\n");
+    place.file("numbers.csv", "1,2\n2024-01-02,3\n");
+    place.ok(&["import", "--table", "numbers", "--header", "--timestamp", "1", "numbers.csv"]);
+    assert_eq!(place.query("SELECT \"2\" FROM numbers"), "3\n");
+}
+
+#[test]
+fn files_of_one_pattern_count_in_one_unit() {
+    let place = Place::new();
+    place.file("a.csv", "1723161253123,1.5\n").file("b.csv", "1735689600123456,1.5\n");
+    let said = place.error(&["import", "--table", "t", "--timestamp", "column1", "?.csv"]);
+    assert!(said.contains("b.csv: the numbers of column 'column1' are us since 1970"), "{said}");
+    assert!(said.contains("those of a.csv are ms") && !said.contains("--type"), "{said}");
+    assert_eq!(place.query("SHOW TABLES"), "");
+    place.ok(&["import", "--table", "t", "--timestamp", "column1", "a.csv", "b.csv"]);
+    let found = place.query("SELECT column1 FROM t ORDER BY 1");
+    assert_eq!(found, "2024-08-08T23:54:13.123000000Z\n2025-01-01T00:00:00.123456000Z\n");
+}
+
+#[test]
+fn reading_makes_no_database() {
+    let place = Place::new();
+    let said = place.error(&["sql", "--data", "typo", "-c", "SHOW TABLES"]);
+    assert!(said.contains("there is no database in typo"), "{said}");
+    place.error(&["export", "--data", "typo", "--table", "t", "t.csv"]);
+    place.error(&["stream", "drop", "s", "--data", "typo"]);
+    assert!(!place.path("typo").exists());
+    assert_eq!(place.query("SELECT 1 AS x"), "1\n");
+    assert!(!place.path("tickstone-data").exists());
+    place.ok(&["sql", "--data", "made", "-c", "CREATE TABLE t (ts TIMESTAMP) TIMESTAMP(ts)"]);
+    place.ok(&["sql", "--data", "made", "-c", "SHOW TABLES"]);
 }

@@ -72,7 +72,7 @@ impl Lists {
         while let Some(item) = items.item().ok()? {
             let pushed = match item {
                 Value::Null => self.elements.push_null(),
-                Value::Plain(token) => self.elements.push(token),
+                Value::Plain(token) => self.elements.push_token(token),
                 Value::Text(text) if !text.escaped => self.elements.push(text.raw),
                 Value::Text(text) => {
                     unescape(text.raw, &mut self.unescaped).then_some(())?;

@@ -9,9 +9,10 @@ mod symbols;
 mod typed;
 
 use crate::value::{
-    DateCache, IntegerFault, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32, parse_f64,
-    parse_hex, parse_i64, parse_iso, parse_time, parse_u64, parse_uuid, plain_f64, plain_i64, plain_iso,
-    plain_u64, trim,
+    DateCache, IntegerFault, has_exact_exponent, is_past_nanoseconds, is_printed_bool, is_printed_double,
+    is_printed_integer, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32, parse_f64, parse_hex,
+    parse_i64, parse_iso, parse_time, parse_u64, parse_uuid, plain_f64, plain_i64, plain_iso, plain_u64,
+    printed_decimal, trim,
 };
 use crate::{ColumnPlan, EpochUnit, Fault, TimeFormat};
 use arrow_array::types::UInt32Type;
@@ -31,10 +32,15 @@ use tickstone_model::ColumnType;
 pub(crate) struct ColumnBuilder {
     column_type: ColumnType,
     required: bool,
+    /// Whether only fields that print as they are written are values.
+    inferred: bool,
     values: Values,
     /// Rows that are NULL, ascending; each also has a filler in `values`.
     nulls: Vec<u32>,
 }
+
+/// The longest ISO 8601 that is known to have no more than nine digits of a second's fraction.
+const PLAIN_ISO_BYTES: usize = "2024-08-08T09:30:00.123456789".len();
 
 #[derive(Debug)]
 enum Values {
@@ -146,7 +152,8 @@ impl ColumnBuilder {
             }
             ColumnType::Array(element) => Values::Array(Lists::new(element, plan)),
         };
-        Self { column_type: plan.column_type, required: plan.required, values, nulls: Vec::new() }
+        let (required, inferred) = (plan.required, plan.inferred);
+        Self { column_type: plan.column_type, required, inferred, values, nulls: Vec::new() }
     }
 
     pub(crate) fn column_type(&self) -> ColumnType {
@@ -184,6 +191,7 @@ impl ColumnBuilder {
     }
 
     /// Adds the value that is all of `field`, where it has a common shape; `None`, and nothing added, where it has not.
+    /// Numbers of such shapes print as they are written.
     #[inline]
     pub(crate) fn push_plain(&mut self, field: &[u8]) -> Option<()> {
         match &mut self.values {
@@ -191,7 +199,11 @@ impl ColumnBuilder {
             Values::Int64(values) => values.push(plain_i64(field)?),
             Values::UInt64(values) => values.push(plain_u64(field)?),
             Values::Timestamp { values, time: TimeFormat::Iso, cache } => {
-                values.push(plain_iso(field, cache)?);
+                let nanos = plain_iso(field, cache)?;
+                if self.inferred && field.len() > PLAIN_ISO_BYTES && is_past_nanoseconds(field) {
+                    return None;
+                }
+                values.push(nanos);
             }
             Values::Timestamp { values, time, .. } => {
                 let nanos = plain_i64(field)?.checked_mul(time.unit()?.nanos())?;
@@ -225,6 +237,9 @@ impl ColumnBuilder {
             IntegerFault::OutOfRange => Fault::OutOfRange { wanted, fits: fitting_type(text, wanted) },
         };
         let out_of_range = |_| integer(IntegerFault::OutOfRange);
+        if self.inferred && self.changes(trim(text)) {
+            return Err(Fault::Changed { wanted });
+        }
         let signed = || parse_i64(trim(text)).map_err(integer);
         let unsigned = || parse_u64(trim(text)).map_err(integer);
         match &mut self.values {
@@ -261,6 +276,31 @@ impl ColumnBuilder {
             Values::Array(lists) => lists.push_json(trim(text)).ok_or_else(not_a)?,
         }
         Ok(())
+    }
+
+    /// Adds the number, or true or false, that is all of `token`, as JSON writes it: an exponent is no sign of a code
+    /// there.
+    pub(crate) fn push_token(&mut self, token: &[u8]) -> Result<(), Fault> {
+        let inferred = self.inferred;
+        self.inferred &= !has_exact_exponent(token);
+        let pushed = self.push(token);
+        self.inferred = inferred;
+        pushed
+    }
+
+    /// Whether a text is a value that would not print as it.
+    fn changes(&self, text: &[u8]) -> bool {
+        match &self.values {
+            Values::Boolean(_) => parse_bool(text).is_some() && !is_printed_bool(text),
+            Values::Int64(_) => parse_i64(text).is_ok() && !is_printed_integer(text),
+            Values::UInt64(_) => parse_u64(text).is_ok() && !is_printed_integer(text),
+            Values::Float64(_) => parse_f64(text).is_some() && !is_printed_double(text),
+            Values::Decimal { precision, scale, .. } => {
+                parse_decimal(text, *precision, *scale).is_ok() && printed_decimal(text).is_none()
+            }
+            Values::Timestamp { .. } => is_past_nanoseconds(text),
+            _ => false,
+        }
     }
 
     /// The column so far, in its edge type; the builder is empty after.

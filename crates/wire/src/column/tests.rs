@@ -31,6 +31,7 @@ fn every_type_is_pushed_undone_and_finished() {
             column_type,
             time: TimeFormat::Epoch(EpochUnit::Second),
             required: false,
+            inferred: false,
         };
         let mut column = ColumnBuilder::new(&plan);
         assert_eq!(column.push(good.as_bytes()), Ok(()), "{column_type}");
@@ -100,6 +101,7 @@ fn a_guessed_unit_refuses_times_of_another() {
         column_type: ColumnType::Timestamp,
         time,
         required: true,
+        inferred: false,
     };
     let unit = EpochUnit::Millisecond;
     let mut guessed = ColumnBuilder::new(&plan(TimeFormat::GuessedEpoch(unit)));

@@ -2,6 +2,7 @@
 
 use super::record::{Field, Records};
 use crate::infer::is_text;
+use std::collections::HashSet;
 
 /// The delimiters looked for, the likeliest first.
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
@@ -38,14 +39,18 @@ pub fn sniff_delimiter(sample: &[u8]) -> u8 {
 
 /// Whether the first record names the columns: every field is text (a record of data nearly always holds
 /// a number or a time). Where a name is missing or there twice, the record after it must tell: it has a
-/// field that is no text below one that is.
+/// field that is no text below one that is. Where some names are whole numbers (`date,600519,300750`), all records after
+/// it must: below a text they have none, and no two fields are the same.
 pub fn has_header(sample: &[u8], delimiter: u8) -> bool {
     let mut records = Records::new(sample, delimiter);
     let Some(first) = records.next() else { return false };
     let is_empty = |field: &Field<'_>| field.text.trim_ascii().is_empty();
     let is_name = |field: &Field<'_>| !is_empty(field) && is_text(&field.text);
-    if !first.iter().any(is_name) || !first.iter().all(|field| is_empty(field) || is_text(&field.text)) {
+    if !first.iter().any(is_name) {
         return false;
+    }
+    if !first.iter().all(|field| is_empty(field) || is_text(&field.text)) {
+        return names_numbers(&first, records);
     }
     let alike = |(index, field): (usize, &Field<'_>)| {
         first[..index].iter().any(|other| other.text.eq_ignore_ascii_case(&field.text))
@@ -55,6 +60,30 @@ pub fn has_header(sample: &[u8], delimiter: u8) -> bool {
     }
     let second = records.next().unwrap_or_default();
     first.iter().zip(&second).any(|(name, value)| is_name(name) && !is_empty(value) && !is_text(&value.text))
+}
+
+/// Whether a record with numbers in it names the columns of those that follow.
+fn names_numbers(first: &[Field<'_>], records: Records<'_>) -> bool {
+    let is_number = |field: &Field<'_>| !field.text.is_empty() && field.text.iter().all(u8::is_ascii_digit);
+    let is_missing = |text: &[u8]| {
+        [&b"na"[..], b"n/a", b"null", b"none", b"-"]
+            .iter()
+            .any(|word| text.trim_ascii().eq_ignore_ascii_case(word))
+    };
+    let is_name = |field: &Field<'_>| is_number(field) || is_text(&field.text) && !is_missing(&field.text);
+    let names: HashSet<_> = first.iter().map(|field| field.text.to_ascii_lowercase()).collect();
+    if names.len() != first.len() || !first.iter().all(is_name) {
+        return false;
+    }
+    let mut below = first.iter().map(|field| !is_number(field)).collect::<Vec<_>>();
+    let mut rows = 0;
+    for record in records.take(RECORDS) {
+        rows += 1;
+        for (no_text, field) in below.iter_mut().zip(&record) {
+            *no_text &= field.text.is_empty() || !is_text(&field.text);
+        }
+    }
+    rows > 0 && below.contains(&true)
 }
 
 #[cfg(test)]
@@ -76,5 +105,11 @@ mod tests {
         check("buy,\nsell,x\n", false);
         check(",\n1,2\n", false);
         check("", false);
+        check("date,600519,300750\n2024-01-02,1700.5,180.1\n2024-01-03,,181\n", true);
+        check("AAPL,100\nMSFT,200\n", false);
+        check("date,600519\n", false);
+        check("N/A,100\n1.5,200\n", false);
+        check("x,1.5\n1,2.5\n", false);
+        check("x,100,100\n1,2,3\n", false);
     }
 }

@@ -11,7 +11,8 @@
 //!
 //! Read are: tags, `1.5`, `1i`, `1u`, `t` and `false`, `"texts"`, QuestDB's `1t` and `1n` (microseconds and nanoseconds
 //! since 1970), `1.50d` and its binary doubles, arrays and decimals; comments and empty lines. Of a column that is named
-//! twice in a line the first value counts. What stands for what is escaped: see `scan`.
+//! twice in a line the first value counts; a line with two names that differ in case only is bad. What stands for
+//! what is escaped: see `scan`.
 //!
 //! Sources: InfluxData's "Line protocol reference"; QuestDB's "Advanced InfluxDB Line Protocol settings" and "InfluxDB
 //! Line Protocol Columnset Value Types", and its Rust client for the binary values (versions 2 and 3).

@@ -174,8 +174,15 @@ impl Parser {
         at = self.table(bytes, at, find)?;
         let table = &mut self.tables[self.latest];
         let columns = table.columns.len();
-        let mut row =
-            Row { table, scratch: &mut self.scratch, next: 0, filled: 0, has_fields: false, time: None };
+        let mut row = Row {
+            table,
+            scratch: &mut self.scratch,
+            next: 0,
+            filled: 0,
+            has_fields: false,
+            time: None,
+            time_name: None,
+        };
         let ended = row.columns(bytes, at, self.precision).and_then(|end| {
             if row.filled == 0 && !row.has_fields {
                 let what = "it has neither a tag nor a field";
@@ -243,6 +250,8 @@ struct Row<'a> {
     filled: usize,
     has_fields: bool,
     time: Option<i64>,
+    /// The name of the field that gave it.
+    time_name: Option<Token>,
 }
 
 impl Row<'_> {
@@ -349,7 +358,8 @@ impl Row<'_> {
         match place {
             Place::Time => Err(refused(Fault::Conflict { sent: "a tag", wanted: ColumnType::Timestamp })),
             Place::Column(place) => {
-                if self.table.columns[place].builder.len() == self.table.rows {
+                let column = &mut self.table.columns[place];
+                if column.fills(name.raw(bytes), self.table.rows).map_err(refused)? {
                     self.tag_value(bytes, value.start, place, name)?;
                     self.filled += 1;
                 }
@@ -416,14 +426,21 @@ impl Row<'_> {
             }
         };
         match (place, &value) {
-            (Place::Time, Value::Time(time)) => self.time = self.time.or(Some(*time)),
+            (Place::Time, Value::Time(time)) => match self.time_name {
+                Some(before) if before.raw(bytes) != name.raw(bytes) => {
+                    let other = String::from_utf8_lossy(before.raw(bytes)).into_owned();
+                    return Err(refused(Fault::Alike { other }));
+                }
+                Some(_) => {}
+                None => (self.time, self.time_name) = (Some(*time), Some(name)),
+            },
             (Place::Time, other) => {
                 let (sent, wanted) = (other.kind(), ColumnType::Timestamp);
                 return Err(refused(Fault::Conflict { sent, wanted }));
             }
             (Place::Column(place), value) => {
                 let column = &mut self.table.columns[place];
-                if column.builder.len() == self.table.rows {
+                if column.fills(name.raw(bytes), self.table.rows).map_err(refused)? {
                     column.push(value).map_err(refused)?;
                     self.filled += 1;
                 }

@@ -26,7 +26,7 @@ pub(super) struct Table {
 
 pub(super) struct Column {
     name: String,
-    /// The name as lines write it.
+    /// The name as the line that last filled the column writes it.
     pub(super) raw: Vec<u8>,
     is_tag: bool,
     place: Option<usize>,
@@ -117,8 +117,13 @@ impl Table {
                 of
             }
         };
-        let plan =
-            ColumnPlan { source: name.to_string(), column_type, time: TimeFormat::Iso, required: false };
+        let plan = ColumnPlan {
+            source: name.to_string(),
+            column_type,
+            time: TimeFormat::Iso,
+            required: false,
+            inferred: false,
+        };
         let mut builder = ColumnBuilder::new(&plan);
         for _ in 0..self.rows {
             builder.push_null()?;
@@ -187,6 +192,24 @@ impl Column {
         match self.builder.column_type() {
             ColumnType::Symbol | ColumnType::Varchar => self.builder.push(text),
             wanted => Err(Fault::Conflict { sent: "a tag", wanted }),
+        }
+    }
+
+    /// Whether a line fills the column under a name, in the row after so many: not where it has done so under the same
+    /// name.
+    ///
+    /// # Errors
+    /// Where it has done so under a name that differs in case.
+    pub(super) fn fills(&mut self, raw: &[u8], rows: usize) -> Result<bool, Fault> {
+        if self.builder.len() == rows {
+            if self.raw != raw {
+                self.raw = raw.to_vec();
+            }
+            return Ok(true);
+        }
+        match self.raw == raw {
+            true => Ok(false),
+            false => Err(Fault::Alike { other: String::from_utf8_lossy(&self.raw).into_owned() }),
         }
     }
 

@@ -588,3 +588,28 @@ proptest! {
         crate::fuzz::ilp(&bytes);
     }
 }
+
+/// Names that differ in case are one column, and a line has one value of it.
+#[test]
+fn names_that_differ_in_case() {
+    check("m e=1,x=2 5\nm E=3,x=4 6\nm e=5,e=6 7\n", &["m: e=1 x=2 @5", "m: e=3 x=4 @6", "m: e=5 x=NULL @7"]);
+    let fault = |other: &str| {
+        format!(
+            "is a value of a second column, whose name differs from '{other}' in case only: tables take such names for one"
+        )
+    };
+    check_bad("m e=1,E=2\n", &format!("table 'm', column 'E': '2' {}", fault("e")));
+    check_bad("m,Sym=a,sym=b x=1\n", &format!("table 'm', column 'sym': 'b' {}", fault("Sym")));
+    check_bad("m,t=a T=1\n", &format!("table 'm', column 'T': '1' {}", fault("t")));
+    check_bad(
+        "m timestamp=5t,Timestamp=6t,x=1\n",
+        &format!("table 'm', column 'Timestamp': '6t' {}", fault("timestamp")),
+    );
+    // The bad line leaves nothing behind, and the good ones after it stay.
+    let mut parser = Parser::new(Precision::default());
+    let lines = b"m e=1 1\nm e=2,E=3 2\nm E=4 3\n";
+    let parsed = parser.parse(lines, NOW, &mut none);
+    let end = parsed.bad.expect("a bad line").record.end;
+    assert!(parser.parse(&lines[end..], NOW, &mut none).bad.is_none());
+    assert_eq!(shown(&parser.take()), ["m: e=1 @1", "m: e=4 @3"]);
+}

@@ -12,7 +12,7 @@ fn types_by_value_and_name() {
     check("id", &["1", "18446744073709551615"], ColumnType::UInt64);
     check("price", &["1", "2"], ColumnType::Float64);
     check("amount", &["1", "2.5"], ColumnType::Float64);
-    check("amount", &["1e5", "nan"], ColumnType::Float64);
+    check("amount", &["1e-05", "1.5E+16", "nan"], ColumnType::Float64);
     check("timestamp", &["1723161253000000000"], ColumnType::Timestamp);
     check("exchange_time", &["1723161253000"], ColumnType::Timestamp);
     check("update_id", &["1723161253000"], ColumnType::Int64);
@@ -34,6 +34,86 @@ fn types_by_value_and_name() {
     check("order", &["67e55044-10b1-426f-9247-bb680e5fe0c8"], ColumnType::Uuid);
     check("empty", &[], ColumnType::Varchar);
     check("colour", &["red"; 30], ColumnType::Symbol);
+}
+
+/// No type makes another text of a value.
+#[test]
+fn types_that_give_the_fields_back() {
+    let decimal = |scale| ColumnType::Decimal { precision: 38, scale };
+    check("x", &["INF", "NAN", "1E3"], ColumnType::Varchar);
+    check("x", &["nan", "inf"], ColumnType::Varchar);
+    check("x", &["nan", "1.5"], ColumnType::Float64);
+    check("x", &["38259E10"], ColumnType::Varchar);
+    check("x", &["+1", "2"], ColumnType::Varchar);
+    check("x", &["007.5"], ColumnType::Varchar);
+    check("x", &["T", "F"], ColumnType::Varchar);
+    check("x", &["yes", "no"], ColumnType::Varchar);
+    check("x", &["True", "FALSE"], ColumnType::Boolean);
+    check("x", &["18446744073709551615", "-1"], ColumnType::Varchar);
+    check("x", &["9007199254740993", "1.5"], decimal(1));
+    check("x", &["1.234567890123456789", "0.5"], decimal(18));
+    check("x", &["0.1000000000000000056", "2.50"], ColumnType::Float64);
+    check("x", &["2024-08-08T09:30:00.1234567891Z"], ColumnType::Varchar);
+    check("x", &["2024-08-08T09:30:00.1234567890Z"], ColumnType::Timestamp);
+    check("price", &["9223372036854775807", "5"], ColumnType::Int64);
+}
+
+#[test]
+fn keys_and_codes_are_text_or_whole_numbers() {
+    check("action", &["T", "F"], ColumnType::Symbol);
+    check("flag", &["true", "false"], ColumnType::Symbol);
+    check("cusip", &["38259E10", "037833100"], ColumnType::Symbol);
+    check("side", &["1", "2"], ColumnType::Int64);
+    check("code", &["1.10", "1.2"], ColumnType::Symbol);
+    check("cond", &["2024-08-08"], ColumnType::Symbol);
+    check("order_id", &["1723161253", "1723161254"], ColumnType::Int64);
+    check("order_id", &["1E3"], ColumnType::Varchar);
+    check("orderId", &["67e55044-10b1-426f-9247-bb680e5fe0c8"], ColumnType::Uuid);
+    check("exchange_time", &["1723161253000"], ColumnType::Timestamp);
+}
+
+#[test]
+fn numbers_past_today_are_ids_unless_the_name_says_more() {
+    check("t", &["4102444700"], ColumnType::Int64);
+    check("trade_time", &["4102444700000"], ColumnType::Int64);
+    check("expiry_timestamp", &["4102444700000"], ColumnType::Timestamp);
+    check("ts_expiry", &["4102444700"], ColumnType::Timestamp);
+    check("ts_id", &["1723161253"], ColumnType::Int64);
+}
+
+#[test]
+fn dates_of_other_forms_are_no_symbols() {
+    for date in
+        ["08.08.2024", "8/8/2024", "2024/08/08", "2024.08.08", "31-12-2024 09:30", "2024.08.08D09:30:00"]
+    {
+        let mut sample = ColumnSample::new("day");
+        (0..30).for_each(|_| sample.see(date.as_bytes()));
+        let found = sample.conclude();
+        assert_eq!((found.column_type, found.unread_date.as_deref()), (ColumnType::Varchar, Some(date)));
+    }
+    for text in ["1.2.3", "08.08.24", "a.b.2024", "2024-08-08"] {
+        let mut sample = ColumnSample::new("day");
+        (0..30).for_each(|_| sample.see(text.as_bytes()));
+        assert_eq!(sample.conclude().unread_date, None, "{text}");
+    }
+}
+
+/// Whole prices count parts of a unit in all columns of a file, or in none.
+#[test]
+fn prices_of_one_file_are_alike() {
+    let types = |columns: &[(&str, &str)]| {
+        let sample = |(name, value): &(&str, &str)| {
+            let mut sample = ColumnSample::new(*name);
+            sample.see(value.as_bytes());
+            sample
+        };
+        let samples: Vec<_> = columns.iter().map(sample).collect();
+        conclude(&samples).into_iter().map(|of| of.column_type).collect::<Vec<_>>()
+    };
+    use ColumnType::{Float64, Int64};
+    let scaled = [("price", "5411750000000"), ("bid_px_00", "541"), ("bid_sz_00", "3"), ("vwap", "1.5")];
+    assert_eq!(types(&scaled), [Int64, Int64, Int64, Float64]);
+    assert_eq!(types(&[("price", "541"), ("askPrice", "542"), ("size", "3")]), [Float64, Float64, Int64]);
 }
 
 #[test]

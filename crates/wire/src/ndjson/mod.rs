@@ -1,7 +1,8 @@
 //! Newline-delimited JSON: one object a line.
 //!
-//! A key fills the column whose [`source`](crate::ColumnPlan::source) it is; a missing key and `null`
-//! are NULL; keys no column takes are ignored and named in the chunk. Numbers, timestamps and truth
+//! A key fills the column whose [`source`](crate::ColumnPlan::source) it is; a source `data.p` is also the key `p` of the
+//! object that is the value of `data`. A missing key and `null` are NULL; keys no column takes are ignored and named in the
+//! chunk, or are faults where that is asked for. Numbers, timestamps and truth
 //! values may stand in strings; an array or object inside a record is kept as its JSON text where the
 //! column is VARCHAR. Enter at [`Parser`]; [`sample`] shows an unknown file's columns.
 

@@ -4,7 +4,7 @@ use super::token::{Object, Text, Value, unescape};
 use crate::chunk::shown;
 use crate::column::ColumnBuilder;
 use crate::{BadRow, Chunk, Fault, Plan};
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tickstone_model::ColumnType;
@@ -16,13 +16,25 @@ use tickstone_model::ColumnType;
 pub struct Parser {
     plan: Arc<Plan>,
     columns: Vec<ColumnBuilder>,
-    /// Column by key, in the file's spelling.
-    places: HashMap<Vec<u8>, Option<usize>>,
-    /// Column of the nth key of the line before: the next line nearly always has the same order.
-    order: Vec<(Vec<u8>, Option<usize>)>,
+    /// What each key means, in the file's spelling.
+    places: HashMap<Vec<u8>, Place>,
+    /// What the nth key of the line before meant: the next line nearly always has the same order.
+    order: Vec<(Vec<u8>, Place)>,
+    /// Whether a key that no column takes is a fault.
+    strict: bool,
     ignored: Vec<String>,
     key: Vec<u8>,
     text: Vec<u8>,
+    path: Vec<u8>,
+}
+
+/// What a key means.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// The column it fills.
+    column: Option<usize>,
+    /// Whether columns stand within the object that is its value.
+    within: bool,
 }
 
 /// A line that could not be taken: the column at fault, the value's text, and why.
@@ -42,18 +54,30 @@ impl Parser {
     /// A parser for `plan`.
     pub fn new(plan: Arc<Plan>) -> Self {
         let columns = plan.columns.iter().map(ColumnBuilder::new).collect();
-        let place =
-            |(index, column): (usize, &crate::ColumnPlan)| (column.source.clone().into_bytes(), Some(index));
-        let places = plan.columns.iter().enumerate().map(place).collect();
+        let mut places: HashMap<Vec<u8>, Place> = HashMap::new();
+        for (index, column) in plan.columns.iter().enumerate() {
+            let source = column.source.as_bytes();
+            places.entry(source.to_vec()).or_default().column = Some(index);
+            for point in memchr_iter(b'.', source) {
+                places.entry(source[..point].to_vec()).or_default().within = true;
+            }
+        }
         Self {
             plan,
             columns,
             places,
             order: Vec::new(),
+            strict: false,
             ignored: Vec::new(),
             key: Vec::new(),
             text: Vec::new(),
+            path: Vec::new(),
         }
+    }
+
+    /// The same parser, but that a key which no column takes makes its line a bad row.
+    pub fn strict(self, strict: bool) -> Self {
+        Self { strict, ..self }
     }
 
     /// Parses `bytes`: whole lines, the last with or without its line end. With `stop_at_bad` the
@@ -89,11 +113,17 @@ impl Parser {
         while let Some((key, value)) = object.pair()? {
             let place = self.place(position, key)?;
             position += 1;
-            let Some(column) = place else { continue };
-            if self.columns[column].len() > rows {
-                return Err(BadLine { column: Some(column), ..BadLine::from("a key comes twice") });
+            self.fill(place, value, rows)?;
+            if let (true, Value::Nested(json)) = (place.within, value) {
+                let mut path = std::mem::take(&mut self.path);
+                path.clear();
+                let filled = match unescape(key.raw, &mut path) {
+                    true => self.within(&mut path, json, rows),
+                    false => Ok(()),
+                };
+                self.path = path;
+                filled?;
             }
-            self.push(column, value)?;
         }
         for (index, column) in self.columns.iter_mut().enumerate() {
             if column.len() == rows {
@@ -103,8 +133,38 @@ impl Parser {
         Ok(())
     }
 
-    /// The column a key fills, remembered by its position in the line.
-    fn place(&mut self, position: usize, key: Text<'_>) -> Result<Option<usize>, BadLine> {
+    /// Fills the column of a key.
+    fn fill(&mut self, place: Place, value: Value<'_>, rows: usize) -> Result<(), BadLine> {
+        let Some(column) = place.column else { return Ok(()) };
+        if self.columns[column].len() > rows {
+            return Err(BadLine { column: Some(column), ..BadLine::from("a key comes twice") });
+        }
+        self.push(column, value)
+    }
+
+    /// Fills the columns that stand within the object at `path`; within an array none does. It goes as deep as the columns'
+    /// paths are long.
+    fn within(&mut self, path: &mut Vec<u8>, json: &[u8], rows: usize) -> Result<(), BadLine> {
+        let Ok(mut object) = Object::open(json) else { return Ok(()) };
+        let above = path.len();
+        while let Some((key, value)) = object.pair()? {
+            if !unescape(key.raw, &mut self.key) {
+                return Err(BadLine::from("a key has an escape that is none"));
+            }
+            path.truncate(above);
+            path.push(b'.');
+            path.extend_from_slice(&self.key);
+            let Some(&place) = self.places.get(path.as_slice()) else { continue };
+            self.fill(place, value, rows)?;
+            if let (true, Value::Nested(json)) = (place.within, value) {
+                self.within(path, json, rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a key means, remembered by its position in the line.
+    fn place(&mut self, position: usize, key: Text<'_>) -> Result<Place, BadLine> {
         if let Some((known, place)) = self.order.get(position)
             && !key.escaped
             && known == key.raw
@@ -117,9 +177,13 @@ impl Parser {
         let place = match self.places.get(&self.key) {
             Some(place) => *place,
             None => {
-                self.ignored.push(String::from_utf8_lossy(&self.key).into_owned());
-                self.places.insert(self.key.clone(), None);
-                None
+                let name = String::from_utf8_lossy(&self.key).into_owned();
+                if self.strict {
+                    return Err(BadLine { column: None, text: None, fault: Fault::UnknownKey { key: name } });
+                }
+                self.ignored.push(name);
+                self.places.insert(self.key.clone(), Place::default());
+                Place::default()
             }
         };
         self.order.truncate(position);
@@ -137,7 +201,7 @@ impl Parser {
             Value::Null => (column.push_null(), &[][..]),
             Value::Plain(token) => match column.push_plain(token) {
                 Some(()) => return Ok(()),
-                None => (column.push(token), token),
+                None => (column.push_token(token), token),
             },
             Value::Nested(json) if column_type == ColumnType::Varchar || column_type.is_array() => {
                 (column.push(json), json)

@@ -6,7 +6,7 @@ use crate::infer::ColumnSample;
 use std::collections::HashMap;
 
 /// The columns of the lines of `bytes`, at most `lines_max` of them, in the order their keys first
-/// come. Lines that are no object are passed over: importing will report them.
+/// come. Lines that are no object, and keys that are no UTF-8, are passed over: importing will report them.
 pub fn sample(bytes: &[u8], lines_max: usize) -> Vec<ColumnSample> {
     let mut columns: Vec<ColumnSample> = Vec::new();
     let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -17,13 +17,15 @@ pub fn sample(bytes: &[u8], lines_max: usize) -> Vec<ColumnSample> {
             if !unescape(key.raw, &mut text) {
                 continue;
             }
+            let Ok(name) = std::str::from_utf8(&text) else { continue };
             let place = *places.entry(text.clone()).or_insert_with(|| {
-                columns.push(ColumnSample::new(String::from_utf8_lossy(&text)));
+                columns.push(ColumnSample::new(name));
                 columns.len() - 1
             });
             match value {
                 Value::Null => {}
-                Value::Plain(token) | Value::Nested(token) => columns[place].see(token),
+                Value::Plain(token) => columns[place].see_token(token),
+                Value::Nested(json) => columns[place].see(json),
                 Value::Text(string) if string.raw.is_empty() => {}
                 Value::Text(string) => {
                     if unescape(string.raw, &mut text) {

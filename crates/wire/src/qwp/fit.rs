@@ -98,8 +98,13 @@ fn each<'a>(
     wanted: ColumnType,
     value: impl Fn(usize) -> Value<'a>,
 ) -> Result<ArrayRef, Stop> {
-    let plan =
-        ColumnPlan { source: String::new(), column_type: wanted, time: TimeFormat::Iso, required: false };
+    let plan = ColumnPlan {
+        source: String::new(),
+        column_type: wanted,
+        time: TimeFormat::Iso,
+        required: false,
+        inferred: false,
+    };
     let mut builder = ColumnBuilder::new(&plan);
     builder.reserve(array.len());
     for row in 0..array.len() {

@@ -21,7 +21,7 @@ const DIGITS_MAX: usize = 19;
 
 /// A decimal without exponent that is all of `field`.
 ///
-/// Exact: both the digits (below 2^53) and the power of ten (at most 22) are doubles, so that one
+/// Exact: both the digits (below 2^52) and the power of ten (at most 22) are doubles, so that one
 /// division rounds once (W. Clinger, "How to read floating point numbers accurately", PLDI 1990).
 #[inline]
 pub(crate) fn plain_f64(field: &[u8]) -> Option<f64> {
@@ -45,7 +45,8 @@ pub(crate) fn plain_f64(field: &[u8]) -> Option<f64> {
         fraction = at - point;
         count += fraction;
     }
-    if at != field.len() || count == 0 || count > DIGITS_MAX || digits > 1 << 53 {
+    // So few digits come back when the value is printed: doubles are as close together as numbers of them.
+    if at != field.len() || count == 0 || count > DIGITS_MAX || digits > 1 << 52 || is_padded(field, first) {
         return None;
     }
     // At most 19 digits stand after the point: inside POWERS.
@@ -65,7 +66,8 @@ pub(crate) fn plain_i64(field: &[u8]) -> Option<i64> {
         at += 1;
     }
     let count = at - first;
-    if at != field.len() || count == 0 || count > DIGITS_MAX {
+    let is_minus_zero = negative && digits == 0;
+    if at != field.len() || count == 0 || count > DIGITS_MAX || is_padded(field, first) || is_minus_zero {
         return None;
     }
     let value = i64::try_from(digits).ok()?;
@@ -78,12 +80,18 @@ fn digit_at(field: &[u8], at: usize) -> Option<u64> {
     (digit < 10).then_some(u64::from(digit))
 }
 
+/// Whether a zero stands before further digits.
+#[inline]
+fn is_padded(field: &[u8], first: usize) -> bool {
+    field[first] == b'0' && field.get(first + 1).is_some_and(u8::is_ascii_digit)
+}
+
 /// An integer of up to 20 digits without a sign that is all of `field`.
 #[inline]
 pub(crate) fn plain_u64(field: &[u8]) -> Option<u64> {
     let (digits, count) = leading_digits(field);
     match count {
-        _ if count != field.len() => None,
+        _ if count != field.len() || count > 0 && is_padded(field, 0) => None,
         1..=DIGITS_MAX => Some(digits),
         20 => {
             let (first, last) = field.split_at(DIGITS_MAX);

@@ -2,9 +2,11 @@ use super::*;
 use tickstone_wire::EpochUnit;
 
 fn field(name: &str, column_type: ColumnType) -> FileField {
-    let inferred = Inferred { column_type, time: TimeFormat::Iso, seen: true, mostly_time: false };
+    let inferred =
+        Inferred { column_type, time: TimeFormat::Iso, seen: true, mostly_time: false, unread_date: None };
     FileField {
         name: name.to_string(),
+        source: name.to_string(),
         inferred,
         time: TimeFormat::Epoch(EpochUnit::Millisecond),
         role: Role::Plain,
@@ -19,7 +21,7 @@ fn file(fields: &[(&str, ColumnType)]) -> FileFields {
 }
 
 fn request() -> ImportRequest {
-    ImportRequest::new("t", ["t.csv"])
+    ImportRequest { untimed: true, ..ImportRequest::new("t", ["t.csv"]) }
 }
 
 fn shape(file: &FileFields, table: Option<&TableSchema>, request: &ImportRequest) -> Result<Shape> {

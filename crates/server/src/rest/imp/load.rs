@@ -167,6 +167,8 @@ impl<'a> Load<'a> {
         request.format = Some(self.format);
         // The same rows may be sent twice, as to QuestDB.
         request.again = true;
+        // As in QuestDB, a table may be made without a timestamp.
+        request.untimed = true;
         request.memory_budget_bytes = MEMORY_BYTES;
         request.cancelled = Some(Arc::clone(&self.cancelled));
         request.aside.clone_from(&self.aside);
@@ -214,7 +216,8 @@ impl<'a> Load<'a> {
                     .to_string()
             }
             ImportError::NoRows { .. } => "CREATE TABLE first, or send a part schema".to_string(),
-            ImportError::Encoding { .. } => "send it as UTF-8".to_string(),
+            ImportError::Encoding { .. } | ImportError::Header { .. } => "send it as UTF-8".to_string(),
+            ImportError::SameName { .. } => "send one of them under another name".to_string(),
             ImportError::JsonArray { .. } => "send one object a line (ndjson)".to_string(),
             ImportError::PackedColumnar { .. } => "unpack it first".to_string(),
             other => other.hint().unwrap_or_default(),

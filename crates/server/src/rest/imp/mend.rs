@@ -120,6 +120,7 @@ impl Mender {
             column_type: column.column_type,
             time: column.time.unwrap_or_default(),
             required: is_timestamp(column),
+            inferred: column.inferred,
         };
         let plan = Plan { columns: report.columns.iter().map(plan).collect(), fields: columns.clone() };
         let name = |column: &Option<usize>| {

@@ -13,6 +13,7 @@ fn plan(columns: &[(&str, ColumnType)]) -> Arc<Plan> {
         column_type: *column_type,
         time: TimeFormat::Epoch(EpochUnit::Millisecond),
         required: index == 0 && *column_type == ColumnType::Timestamp,
+        inferred: false,
     };
     let columns: Vec<_> = columns.iter().enumerate().map(column).collect();
     let fields = (0..columns.len()).map(Some).collect();

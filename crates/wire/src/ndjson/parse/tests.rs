@@ -13,6 +13,7 @@ fn plan() -> Arc<Plan> {
         column_type,
         time: TimeFormat::Epoch(EpochUnit::Millisecond),
         required: name == "ts",
+        inferred: false,
     };
     let columns = [
         ("ts", Timestamp),
@@ -59,6 +60,7 @@ fn arrays_are_read_and_undone() {
         column_type,
         time: TimeFormat::Iso,
         required: false,
+        inferred: false,
     };
     let types = [("px", ColumnType::parse("DOUBLE[]")), ("tags", ColumnType::parse("VARCHAR[]"))];
     let columns = types.map(|(name, column_type)| column((name, column_type.unwrap()))).to_vec();
@@ -149,4 +151,80 @@ fn the_first_line_that_is_no_object_is_told() {
     assert_eq!(fault(" '{\"a\": 1}'\n"), Some((0, "'{\"a\": 1}'".to_string())));
     let (_, _, what) = first_fault(b"{\"a\": 'x'}").expect("a fault");
     assert!(what.contains("double"), "{what}");
+}
+
+/// The columns of a plan without times of their own.
+fn columns(columns: &[(&str, ColumnType)], inferred: bool) -> Arc<Plan> {
+    let column = |(source, column_type): &(&str, ColumnType)| ColumnPlan {
+        source: (*source).to_string(),
+        column_type: *column_type,
+        time: TimeFormat::Epoch(EpochUnit::Millisecond),
+        required: false,
+        inferred,
+    };
+    Arc::new(Plan { columns: columns.iter().map(column).collect(), fields: Vec::new() })
+}
+
+#[test]
+fn columns_within_objects() {
+    use ColumnType::{Float64, Timestamp, Varchar};
+    let plan = columns(
+        &[
+            ("data.T", Timestamp),
+            ("data.p", Float64),
+            ("data.k.o", Float64),
+            ("data", Varchar),
+            ("s", Varchar),
+        ],
+        false,
+    );
+    let text = r#"{"s":"a","data":{"T":1723161253123,"p":"1.5","k":{"o":2,"x":[1]},"q":{}},"other":{"p":7}}
+{"data":{"p":2.5,"k":[{"o":1}]},"s":"b"}
+{"data":[{"p":3}],"data.p":4}
+{"data":null}
+{"data":{"p":5},"data.p":6}
+{"data":{"p":"x"}}"#;
+    let chunk = Parser::new(plan).parse(text.as_bytes(), false);
+    let bad: Vec<_> = chunk.bad.iter().map(|bad| (bad.line, bad.field.clone())).collect();
+    assert_eq!(bad, [4, 5].map(|line| (line, Some((2, "data.p".to_string())))));
+    let doubles =
+        |column: usize| chunk.columns[column].as_primitive::<Float64Type>().iter().collect::<Vec<_>>();
+    assert_eq!(doubles(1), [Some(1.5), Some(2.5), Some(4.0), None]);
+    assert_eq!(doubles(2), [Some(2.0), None, None, None]);
+    let times = chunk.columns[0].as_primitive::<TimestampNanosecondType>();
+    assert_eq!(times.iter().collect::<Vec<_>>(), [Some(1_723_161_253_123_000_000), None, None, None]);
+    assert_eq!(chunk.columns[3].as_string::<i32>().value(2), r#"[{"p":3}]"#);
+    assert_eq!(chunk.ignored, ["other"]);
+}
+
+#[test]
+fn keys_of_no_column_are_faults_where_none_may_be() {
+    let plan = columns(&[("e", ColumnType::Varchar)], false);
+    let text = b"{\"e\":\"a\"}\n{\"e\":\"b\",\"E\":1}\n{\"e\":\"c\"}\n{\"E\":1}\n{\"\xff\":1}\n";
+    let faults = |strict: bool| {
+        let chunk = Parser::new(Arc::clone(&plan)).strict(strict).parse(text, false);
+        let faults = chunk.bad.iter().map(|bad| (bad.line, bad.fault.to_string())).collect::<Vec<_>>();
+        (chunk.rows, faults, chunk.ignored)
+    };
+    let fault = |line, key: &str| (line, format!("has the key '{key}', which no column takes"));
+    assert_eq!(faults(true), (2, vec![fault(1, "E"), fault(3, "E"), fault(4, "\u{fffd}")], vec![]));
+    assert_eq!(faults(false), (5, vec![], vec!["E".to_string(), "\u{fffd}".to_string()]));
+}
+
+/// A value of an inferred type is the field; an exponent of JSON's is no code.
+#[test]
+fn inferred_types_take_what_prints_as_it_is() {
+    use ColumnType::{Boolean, Float64, Int64};
+    let plan = columns(&[("x", Float64), ("n", Int64), ("b", Boolean)], true);
+    let text = r#"{"x":1e3,"n":7,"b":true}
+{"x":"1e3"}
+{"x":0.1234567890123456789}
+{"n":"007"}
+{"b":"T"}
+{"x":"1.50","n":"7","b":"False"}"#;
+    let chunk = Parser::new(plan).parse(text.as_bytes(), false);
+    let bad: Vec<_> = chunk.bad.iter().map(|bad| bad.line).collect();
+    assert_eq!((bad, chunk.rows), (vec![1, 2, 3, 4], 2));
+    let fault = Fault::Changed { wanted: Int64 };
+    assert_eq!(chunk.bad[2].fault, fault);
 }

@@ -10,6 +10,9 @@ fn plain_doubles() {
     check(".5", Some(0.5));
     check("5,", None);
     check("1e5", None);
+    check("0.5", Some(0.5));
+    check("00.5", None);
+    check("4503599627370497", None);
     check("", None);
     check("-", None);
     check(".", None);
@@ -29,7 +32,10 @@ fn integers_and_their_ends() {
         assert_eq!(parse_i64(text.as_bytes()), Err(IntegerFault::NotAnInteger), "{text}");
     }
     assert_eq!(plain_i64(b"1723161253000000000"), Some(1_723_161_253_000_000_000));
-    assert_eq!(plain_i64(b"1,"), None);
+    for text in ["1,", "-0", "01", "-01", ""] {
+        assert_eq!(plain_i64(text.as_bytes()), None, "{text}");
+    }
+    assert_eq!((plain_i64(b"0"), plain_u64(b"0"), plain_u64(b"00")), (Some(0), Some(0), None));
     assert_eq!(plain_i64(b"9223372036854775808"), None);
     assert_eq!(plain_u64(b"18446744073709551615"), Some(u64::MAX));
     for text in ["18446744073709551616", "100000000000000000000", "", "-1", "x", "+1", "1,"] {
@@ -54,6 +60,7 @@ proptest! {
     fn plain_doubles_round_as_the_long_way(text in "-?[0-9]{0,12}(\\.[0-9]{0,12})?") {
         if let Some(value) = plain_f64(text.as_bytes()) {
             prop_assert_eq!(value.to_bits(), text.parse::<f64>().expect("digits").to_bits());
+            prop_assert!(crate::value::is_printed_double(text.as_bytes()));
         }
     }
 
@@ -65,7 +72,8 @@ proptest! {
     #[test]
     fn unsigned_integers_as_std_reads_them(text in "[0-9]{1,21}", behind in "([^0-9][0-9a-z,\n]{0,9})?") {
         let plain = plain_u64(format!("{text}{behind}").as_bytes());
-        let value = text.parse::<u64>().ok().filter(|_| text.len() <= 20 && behind.is_empty());
+        let is_plain = behind.is_empty() && !(text.len() > 1 && text.starts_with('0'));
+        let value = text.parse::<u64>().ok().filter(|_| is_plain);
         prop_assert_eq!(plain, value);
     }
 
