@@ -7,7 +7,7 @@ use super::conflict;
 use super::values::alike;
 use crate::cast::{cast_exactly, check_times, no_such_column};
 use crate::dialect::digits::number;
-use crate::error::{QueryError, Result};
+use crate::error::{ErrorKind, QueryError, Result};
 use crate::session::{Outcome, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -20,7 +20,7 @@ use sqlparser::ast::Parens;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
-use tickstone_engine::{BulkLoad, Engine, Transaction};
+use tickstone_engine::{BulkLoad, Engine, EngineError, Transaction};
 use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
 
 /// Rows from which an INSERT writes parts directly instead of through the tape.
@@ -204,6 +204,8 @@ fn rename_alike(items: &mut [ast::SelectItem]) {
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     table: String,
+    /// Version of the table's columns.
+    version: u32,
     schema: SchemaRef,
     columns: Vec<Column>,
     timestamp: Option<usize>,
@@ -223,11 +225,22 @@ impl Target {
     fn new(table: &TableSchema, sources: Vec<Option<usize>>, width: usize) -> Self {
         Self {
             table: table.name().to_string(),
+            version: table.version(),
             schema: Arc::clone(table.edge()),
             columns: table.columns().to_vec(),
             timestamp: table.timestamp(),
             sources,
             width,
+        }
+    }
+
+    /// Why rows were refused: where the table's columns were changed since, that alone.
+    fn refused(&self, engine: &Engine, error: QueryError) -> QueryError {
+        let snapshot = engine.snapshot();
+        let now = snapshot.table(&self.table).map(|table| table.schema().version());
+        match error.kind == ErrorKind::FixRequest && now.is_some_and(|now| now != self.version) {
+            true => EngineError::SchemaChanged { table: self.table.clone() }.into(),
+            false => error,
         }
     }
 
@@ -302,6 +315,15 @@ pub(super) fn cast(array: &ArrayRef, column: &Column, before: u64) -> Result<Arr
 /// Stores a stream of rows, whose columns are those of the target, in one commit, or in the session's open transaction;
 /// how many rows.
 pub(super) async fn store(
+    session: &mut Session,
+    target: &Target,
+    stream: SendableRecordBatchStream,
+) -> Result<u64> {
+    let stored = store_all(session, target, stream).await;
+    stored.map_err(|error| target.refused(session.engine(), error))
+}
+
+async fn store_all(
     session: &mut Session,
     target: &Target,
     mut stream: SendableRecordBatchStream,

@@ -446,8 +446,8 @@ fn a_fill_that_fails_takes_nobody_elses_rows_away() {
     query(&database, &mut session, "DROP TABLE made");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("made.csv");
-    let lines = (0..200_000).map(|line| format!("{line}\n")).collect::<String>();
-    std::fs::write(&path, format!("x\n{lines}no number\n")).unwrap();
+    let lines = (0..200_000).map(|line| format!("2024-08-08T09:30:00Z,{line}\n")).collect::<String>();
+    std::fs::write(&path, format!("ts,x\n{lines}2024-08-08,no number\n")).unwrap();
     let mut request = ImportRequest::new("made", [&path]);
     request.types = vec![("x".to_string(), ColumnType::Int64)];
     let once = AtomicUsize::new(0);
