@@ -377,6 +377,8 @@ impl Engine {
     /// As there.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let core = self.core("DROP TABLE")?;
+        // Which tables there are is known only as long as the tape goes on.
+        core.tape.check()?;
         tables::drop(core, core.table(name)?.id)
     }
 

@@ -125,6 +125,7 @@ pub(crate) fn replace(core: &Core, name: &str, with: &str) -> Result<()> {
 /// Has the table of number `new` take a name, and with it the place of the table that has it now, where it `replaces` one.
 pub(crate) fn put_in_place(core: &Core, new: u32, name: &str, replaces: bool) -> Result<()> {
     check_is_users(name)?;
+    core.tape.check()?;
     core.wait_for_rewrite(&*core.table_by_id(new)?)?;
     if let Ok(old) = core.table(name) {
         core.wait_for_rewrite(&old)?;
