@@ -14,6 +14,16 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 
+/// The root of a product of two sums of squares, the same in either order: of a column and itself it is the sum.
+pub(crate) fn root_of_product(first: f64, second: f64) -> f64 {
+    let product = first * second;
+    match product.is_normal() {
+        true => product.sqrt(),
+        // Past the range of doubles.
+        false => first.sqrt() * second.sqrt(),
+    }
+}
+
 const STATE: &[(&str, DataType)] = &[
     ("count", DataType::Float64),
     ("mean", DataType::Float64),

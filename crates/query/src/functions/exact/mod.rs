@@ -279,7 +279,7 @@ impl State {
             Made::Correlation => {
                 let spreads = (squares(self.spread(0, 0, 3)), squares(self.spread(1, 1, 4)));
                 let defined = self.count > 1 && spreads.0 != 0.0 && spreads.1 != 0.0;
-                defined.then(|| self.spread(0, 1, 2) / (spreads.0.sqrt() * spreads.1.sqrt()))
+                defined.then(|| self.spread(0, 1, 2) / moments::root_of_product(spreads.0, spreads.1))
             }
             Made::Skewness => moments::skewness(self.powers()),
             Made::Kurtosis => moments::kurtosis(self.powers()),

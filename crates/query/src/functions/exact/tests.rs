@@ -36,7 +36,7 @@ fn naive(name: &str, rows: &[(i64, i64)]) -> Option<f64> {
         "covar_samp" | "covar_pop" => Some(spread(x, y, products) / parts as f64),
         _ => {
             let (xs, ys) = (spread(x, x, xs), spread(y, y, ys));
-            (xs != 0.0 && ys != 0.0).then(|| spread(x, y, products) / (xs.sqrt() * ys.sqrt()))
+            (xs != 0.0 && ys != 0.0).then(|| spread(x, y, products) / moments::root_of_product(xs, ys))
         }
     }
 }

@@ -353,8 +353,8 @@ impl Spread {
             [false, false] if self.count > 1.0 => {}
             _ => return None,
         }
-        let [first, second] = self.squares.map(f64::sqrt);
-        (first != 0.0 && second != 0.0).then(|| self.joint / (first * second))
+        let [first, second] = self.squares;
+        (first != 0.0 && second != 0.0).then(|| self.joint / moments::root_of_product(first, second))
     }
 }
 

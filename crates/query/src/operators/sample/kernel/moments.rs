@@ -3,6 +3,7 @@
 //! Sample Variance" (1983).
 
 use super::{Batch, Kernel, alike, fold, values};
+use crate::functions::root_of_product;
 use datafusion::arrow::array::{ArrayRef, Float64Array};
 use datafusion::arrow::datatypes::Float64Type;
 use datafusion::error::Result;
@@ -214,8 +215,7 @@ impl Joint {
         if unknown || self.y.squares == 0.0 || self.x.squares == 0.0 {
             return None;
         }
-        // The roots are multiplied first, so that both orders of the arguments give the same digits.
-        Some(self.products / (self.y.squares.sqrt() * self.x.squares.sqrt()))
+        Some(self.products / root_of_product(self.y.squares, self.x.squares))
     }
 }
 
