@@ -113,7 +113,11 @@ impl ScalarUDFImpl for Signed {
         self.0.documentation()
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        if let Ok(own) = self.0.return_type(&types) {
+            args.return_field = Arc::new(args.return_field.as_ref().clone().with_data_type(own));
+        }
         Ok(match self.0.inner().invoke_with_args(args)? {
             ColumnarValue::Array(array) => ColumnarValue::Array(signed_array(&array)?),
             ColumnarValue::Scalar(value) => ColumnarValue::Scalar(signed_value(&value)?),

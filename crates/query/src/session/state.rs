@@ -82,7 +82,8 @@ impl States {
     /// The function of a name in lower case.
     pub(crate) fn callable(&self, name: &str) -> Option<Callable> {
         let state = &self.narrow;
-        let callable = |kind, volatile| Callable { kind, distinct: false, nulls: false, order: false, volatile };
+        let callable =
+            |kind, volatile| Callable { kind, distinct: false, nulls: false, order: false, volatile };
         if let Some(scalar) = state.scalar_functions().get(name) {
             let volatile = scalar.signature().volatility == Volatility::Volatile;
             return Some(callable(CallableKind::Scalar, volatile));

@@ -27,7 +27,7 @@ fn database(threads: usize) -> Database {
 }
 
 /// Each makes gigabytes of a few bytes.
-const TOO_LARGE: [&str; 25] = [
+const TOO_LARGE: [&str; 24] = [
     "repeat('x', 2000000000)",
     "length(repeat('x', 2000000000))",
     "repeat('xy', a + 200000000)",
@@ -51,8 +51,7 @@ const TOO_LARGE: [&str; 25] = [
     "string_split(repeat('a', 30000000), '')",
     "regexp_extract_all(repeat('a', 30000000), 'a')",
     "concat(repeat('x', 20000000), repeat('y', 20000000))",
-    "length(repeat('a', 10000000) || repeat('b', 10000000) || repeat('c', 10000000) || repeat('d', 10000000))",
-    "concat(repeat('a', 9000000), repeat('b', 9000000), repeat('c', 9000000), repeat('d', 9000000)) = ''",
+    "concat(repeat('a', 9000000), repeat('b', 9000000), repeat('c', 9000000), repeat('d', 9000000))",
 ];
 
 fn refused(database: &Database, sql: &str) {

@@ -62,7 +62,9 @@ pub(super) const ALL: &[Rowwise] = &[
         about: "the logarithm of a number as a DOUBLE; of base 10 where there is no base",
         takes: |types| match types {
             [_] => one_number(types),
-            [base, of] => [one_number(&[base.clone()])?, one_number(&[of.clone()])?].concat().into(),
+            [base, of] => [one_number(std::slice::from_ref(base))?, one_number(std::slice::from_ref(of))?]
+                .concat()
+                .into(),
             _ => None,
         },
         gives: |_| DataType::Float64,

@@ -69,7 +69,7 @@ fn composes_with_the_rest_of_sql() {
     );
     s.check(
         "SELECT date_part('second', ts) AS sec, symbol, array_agg(x ORDER BY x DESC) FROM t SAMPLE BY 3s ORDER BY 1, 2",
-        &["0 A [14.0, 12.0, 10.0]", "0 B [100.0]", "3 A [11.0]", "3 B [103.0, 101.0]"],
+        &["0.0 A [14.0, 12.0, 10.0]", "0.0 B [100.0]", "3.0 A [11.0]", "3.0 B [103.0, 101.0]"],
     );
     s.check(
         "SELECT ts, count(DISTINCT y), sum(x) FILTER (WHERE y > 1) FROM t WHERE symbol = 'A' SAMPLE BY 1m",

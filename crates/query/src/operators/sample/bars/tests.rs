@@ -65,7 +65,7 @@ fn bars_compose_with_the_rest_of_sql() {
     s.check(
         "SELECT date_part('second', ts) AS second, symbol, array_agg(x), count(DISTINCT x), \
          sum(x) FILTER (WHERE x > 12) FROM t WHERE symbol = 'A' SAMPLE BY TICKS 5",
-        &["0 A [10.0, 11.0, 12.0, 13.0, 14.0] 5 27.0", "4 A [15.0, 16.0] 2 31.0"],
+        &["0.0 A [10.0, 11.0, 12.0, 13.0, 14.0] 5 27.0", "4.0 A [15.0, 16.0] 2 31.0"],
     );
     s.check(
         "SELECT ts, symbol, delta(last(x)) OVER (PARTITION BY symbol ORDER BY ts) FROM t WHERE symbol = 'B' SAMPLE BY TICKS 1",
