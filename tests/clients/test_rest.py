@@ -84,7 +84,7 @@ def test_rows_as_text(filled: Any) -> None:
     lines = requests.get(url(filled, "/query"), query, timeout=TIMEOUT_S).content
     check_table(pa.json.read_json(io.BytesIO(lines)))
     first = json.loads(lines.split(b"\n", 1)[0])
-    assert first["ts"] == "1970-01-01T00:00:00.000000000Z" and first["l"] == [0.0, 0.5] and first["d"] == 1.25
+    assert first["ts"] == "1970-01-01T00:00:00.000000000Z" and first["l"] == [0.0, 0.5] and first["d"] == "1.25"
     answer = requests.get(url(filled, "/exp"), query, timeout=TIMEOUT_S).content
     check_table(pa.csv.read_csv(io.BytesIO(answer), parse_options=pa.csv.ParseOptions(newlines_in_values=True)))
     assert pd.read_csv(io.BytesIO(answer))["n"].sum() == ROWS * (ROWS - 1) // 2

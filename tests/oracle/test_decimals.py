@@ -105,7 +105,7 @@ def an_expression(rng: random.Random) -> tuple[str, str]:
         found = computed(operator, value, other, result)
         text = f"({text} {operator} {literal(other, beside)})"
         if found is None:
-            return text, "ivide by zero"
+            return text, "by zero"
         value, of = found, result
     if rng.random() < 0.3:
         to = Type(MOST_DIGITS, rng.randint(0, of.scale))

@@ -40,7 +40,7 @@ def rows(made: random.Random, count: int) -> pa.Table:
             "n": pa.array([some(made.randrange(-50, 50)) for _ in range(count)], pa.int64()),
             "small": pa.array([some(made.randrange(-5, 5)) for _ in range(count)], pa.int16()),
             "x": pa.array([some(made.choice([*floats, made.uniform(-9, 9)])) for _ in range(count)]),
-            "flag": pa.array([some(made.random() < 0.5) for _ in range(count)]),
+            "bought": pa.array([some(made.random() < 0.5) for _ in range(count)]),
             "day": pa.array([some(20_000 + made.randrange(5)) for _ in range(count)], pa.date32()),
             "exact": pa.array([some(made.randrange(10**6)) for _ in range(count)], pa.int64()),
         }
@@ -77,17 +77,17 @@ def files(made: random.Random, tmp_path_factory: pytest.TempPathFactory) -> Iter
 QUESTIONS = """
 SELECT count(*), count(note), sum(n), min(day), max(small) FROM {}
 SELECT symbol, count(*), sum(n), min(note) FROM {} GROUP BY symbol ORDER BY symbol
-SELECT id, ts, symbol, note, n, small, flag, day FROM {} WHERE n > 30 ORDER BY id
+SELECT id, ts, symbol, note, n, small, bought, day FROM {} WHERE n > 30 ORDER BY id
 SELECT id FROM {} WHERE symbol = 'S3' AND day = '2024-10-05' ORDER BY id
 SELECT id FROM {} WHERE ts >= '2024-11-04T06:20:00' AND ts < '2024-11-04T06:45:00' ORDER BY id
-SELECT id FROM {} WHERE note > 'n5' AND flag ORDER BY id DESC LIMIT 20
+SELECT id FROM {} WHERE note > 'n5' AND bought ORDER BY id DESC LIMIT 20
 SELECT id FROM {} WHERE symbol IS NULL OR day IS NULL ORDER BY id
 SELECT id FROM {} WHERE symbol IN ('S1', 'S5') AND small BETWEEN -2 AND 3 ORDER BY id
 SELECT id FROM {} WHERE n = 7 ORDER BY id
 SELECT id, note FROM {} WHERE exact IN (SELECT exact FROM {} WHERE id < 9) OR n = 3 ORDER BY id
-SELECT id, flag FROM {} WHERE n IN (7, 8, -20) AND symbol = 'S3' AND note IS NOT NULL AND flag ORDER BY id
+SELECT id, bought FROM {} WHERE n IN (7, 8, -20) AND symbol = 'S3' AND note IS NOT NULL AND bought ORDER BY id
 SELECT symbol, day, count(*), min(note) FROM {} GROUP BY ROLLUP (symbol, day) ORDER BY ALL
-SELECT day, flag, count(DISTINCT symbol) FROM {} GROUP BY ALL ORDER BY ALL
+SELECT day, bought, count(DISTINCT symbol) FROM {} GROUP BY ALL ORDER BY ALL
 SELECT count(*) FROM {} a JOIN {} b ON a.n = b.small AND a.symbol = b.symbol
 SELECT id, lag(n) OVER (PARTITION BY symbol ORDER BY id) FROM {} ORDER BY id LIMIT 50
 """.strip().splitlines()
@@ -197,7 +197,7 @@ def test_a_file_and_a_table_of_it_answer_alike(files: Path, tmp_path: Path) -> N
             "SELECT ts, symbol, count(*), last(n) FROM {} SAMPLE BY 10m ORDER BY ts, symbol",
             "SELECT ts, sum(n), first(x) FROM {} SAMPLE BY 1h FILL(0)",
             "SELECT id FROM {} LATEST ON ts PARTITION BY symbol ORDER BY id",
-            "SELECT a.id, b.id FROM {} a ASOF JOIN (SELECT * FROM {} WHERE flag) b ON (symbol) ORDER BY a.id LIMIT 100",
+            "SELECT a.id, b.id FROM {} a ASOF JOIN (SELECT * FROM {} WHERE bought) b ON (symbol) ORDER BY a.id LIMIT 100",
             "SELECT symbol, vwap(x, n) FROM {} WHERE x BETWEEN -9 AND 9 AND n > 0 GROUP BY symbol ORDER BY symbol",
             "SELECT * FROM {} WHERE ts IN '2024-11-04T07' ORDER BY id",
             "SELECT count(*) FROM {} WHERE id IN (SELECT n FROM {})",
@@ -211,7 +211,7 @@ def test_a_file_and_a_table_of_it_answer_alike(files: Path, tmp_path: Path) -> N
 
 def test_folders_written_are_folders_read(files: Path, made: random.Random, tmp_path: Path) -> None:
     """COPY TO with PARTITION_BY, read back here, by DuckDB, and by an import of the folder."""
-    keys = made.choice(["symbol", "(day, symbol)", "(flag, small)", "(symbol, note)", "n"])
+    keys = made.choice(["symbol", "(day, symbol)", "(bought, small)", "(symbol, note)", "n"])
     names = keys.strip("()").split(", ")
     options = made.choice(["FORMAT parquet", "FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 10", "FORMAT csv", "FORMAT csv, COMPRESSION gzip"])
     text = f"{options}, PARTITION_BY {keys}"
@@ -219,7 +219,7 @@ def test_folders_written_are_folders_read(files: Path, made: random.Random, tmp_
     source = "SELECT * EXCLUDE (x) FROM 't.parquet'"
     with opened(tmp_path) as db:
         db.sql(f"COPY ({source}) TO '{tmp_path}/out' ({text})")
-        order = "id, ts, symbol, note, n, small, flag, day, exact"
+        order = "id, ts, symbol, note, n, small, bought, day, exact"
         wanted = db.sql(f"SELECT {order} FROM ({source}) ORDER BY id").fetchall()
         cast = ", ".join(f"{name}::VARCHAR" if name in names else name for name in order.split(", "))
         written = db.sql(f"SELECT {cast} FROM ({source}) ORDER BY id").fetchall()
@@ -230,7 +230,7 @@ def test_folders_written_are_folders_read(files: Path, made: random.Random, tmp_
         plain = cast.replace("ts, ", "epoch_us(ts), ", 1)
         written = db.sql(f"SELECT {plain} FROM ({source}) ORDER BY id").fetchall()
         same(duckdb.sql(f"SELECT {plain} FROM {theirs} ORDER BY id").fetchall(), written, f"DuckDB: {text}")
-        db.sql("CREATE TABLE back (id BIGINT, ts TIMESTAMP, symbol SYMBOL, note VARCHAR, n BIGINT, small SMALLINT, flag BOOLEAN, day DATE, exact BIGINT) TIMESTAMP(ts)")
+        db.sql("CREATE TABLE back (id BIGINT, ts TIMESTAMP, symbol SYMBOL, note VARCHAR, n BIGINT, small SMALLINT, bought BOOLEAN, day DATE, exact BIGINT) TIMESTAMP(ts)")
         db.sql(f"COPY back FROM '{tmp_path}/out'")
         same(db.sql(f"SELECT {order} FROM back ORDER BY id").fetchall(), wanted, f"import: {text}")
         with pytest.raises(tickstone.Error, match="was already imported"):
@@ -420,7 +420,7 @@ def test_codes_are_no_numbers(tmp_path: Path) -> None:
         db.sql(f"COPY (SELECT * FROM {codes}) TO '{tmp_path}/codes' (FORMAT parquet, PARTITION_BY code)")
         wanted = db.sql(f"SELECT * FROM {codes} ORDER BY v").fetchall()
         assert db.sql(f"SELECT code, v FROM '{tmp_path}/codes' ORDER BY v").fetchall() == wanted
-        db.import_file(tmp_path / "codes", "t", progress=False)
+        db.import_file(tmp_path / "codes", "t", timestamp="none", progress=False)
         assert db.sql("SELECT code, v FROM t ORDER BY v").fetchall() == wanted
 
 
