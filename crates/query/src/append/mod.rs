@@ -96,7 +96,11 @@ pub fn append(
     let stored = store(engine, &beside, request.sync, schema, batches);
     let rows = stored.map_err(|error| error.naming(aside.name(), made.name()))?;
     if request.aside.is_none() {
-        aside.take_name(made.name())?;
+        aside.take_name(made.name()).map_err(|error| {
+            let is_there = matches!(error, EngineError::TableExists { .. });
+            let error = QueryError::from(error);
+            if is_there { error.hint("somebody made it meanwhile: append once more") } else { error }
+        })?;
     }
     Ok(rows)
 }
