@@ -5,7 +5,7 @@
 //! columns, such as `x = 2` over `SELECT 1 AS x, count(*) …`. Below an aggregate without groups, or with an empty set of
 //! them (ROLLUP, CUBE), it takes all rows away and the total of none is left.
 
-use super::common::node::is_common;
+use super::read_twice::node::is_common;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};

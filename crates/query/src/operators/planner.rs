@@ -2,8 +2,6 @@
 
 use super::asof::node::AsOfJoin;
 use super::claims::declared;
-use super::common::exec::{CommonRowsExec, Rows};
-use super::common::node::CommonRows;
 use super::fill::exec::{FillColumn, FillExec};
 use super::fill::node::{Fill, FillWith};
 use super::joins::exec::{AsOf, KeyExprs, Matching, TimeJoinExec, Times};
@@ -18,6 +16,8 @@ use super::node::Node;
 use super::pairwise::exec::PairGroupsExec;
 use super::pairwise::node::PairGroups;
 use super::pairwise::side::SideExprs;
+use super::read_twice::exec::{CommonRowsExec, Rows};
+use super::read_twice::node::CommonRows;
 use super::sample::bars::exec::{BarRows, BarsExec};
 use super::sample::bars::node::Bars;
 use super::sample::exec::SampleByExec;

@@ -4,7 +4,7 @@ use crate::dialect::marker::{AsOfMarker, Marker, NbboMarker, planning_error};
 use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
 use crate::dialect::sample::Sample;
 use crate::dialect::series_join::SeriesJoinMarker;
-use crate::operators::{asof, common, latest, nbbo, pivot, sample, sampling, series_join};
+use crate::operators::{asof, latest, nbbo, pivot, read_twice, sample, sampling, series_join};
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -153,7 +153,7 @@ impl RelationPlanner for Relations {
                     Ok(Marker::Window(marker)) => {
                         planned(series_join::plan::plan_window(marker, self, context)?)
                     }
-                    Ok(Marker::Common(query)) => planned(common::plan::plan_common(query, context)?),
+                    Ok(Marker::Common(query)) => planned(read_twice::plan::plan_common(query, context)?),
                     Ok(Marker::Latest(marker)) => planned(latest::plan::plan_latest(marker, self, context)?),
                     Err(other) => Ok(RelationPlanning::Original(other)),
                 }
