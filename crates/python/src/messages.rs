@@ -67,6 +67,11 @@ impl Source {
     fn next(&self) -> PyResult<Option<RecordBatch>> {
         check_outside()?;
         let Some(mut stream) = self.free() else {
+            // Who closes it holds it for a moment.
+            if self.cut.is_aborted() {
+                self.shared.users().check_open()?;
+                return Ok(None);
+            }
             let hint = "read it in one place, or subscribe twice";
             return Err(error::request("the subscription is being read already", Some(hint)));
         };

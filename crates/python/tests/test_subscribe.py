@@ -524,6 +524,27 @@ def test_closing_it_ends_a_task(db: tickstone.Database) -> None:
     assert run(ended(db.close)) == 1
 
 
+def test_closing_it_as_a_read_begins_ends_the_read(db: tickstone.Database) -> None:
+    def read(sub: Subscription, begun: threading.Barrier, raised: list[BaseException]) -> None:
+        begun.wait(PATIENCE_S)
+        try:
+            assert list(sub) == []
+        except BaseException as error:
+            raised.append(error)
+
+    raised: list[BaseException] = []
+    for _ in range(300):
+        sub = db.table("t").subscribe(heartbeat="1h")
+        begun = threading.Barrier(2)
+        reader = threading.Thread(target=read, args=(sub, begun, raised), daemon=True)
+        reader.start()
+        begun.wait(PATIENCE_S)
+        sub.close()
+        reader.join(PATIENCE_S)
+        assert not reader.is_alive()
+    assert raised == []
+
+
 def test_errors_come_to_a_task(db: tickstone.Database) -> None:
     async def failed() -> None:
         async with db.table("t").subscribe() as sub:
