@@ -150,6 +150,6 @@ def test_arrays_come_back_from_files(db: tickstone.Database, tmp_path: Any, file
     db.append("books", frame, create=True)
     path = tmp_path / file
     db.sql(f"COPY books TO '{path}'")
-    db.import_file(path, "made")
+    db.import_file(path, "made", timestamp="none")
     assert [row[1] for row in db.sql("DESCRIBE made").fetchall()] == ["BIGINT", "DOUBLE[]", "VARCHAR[]"]
     assert sorted(db.sql("SELECT * FROM made").fetchall()) == rows
