@@ -264,7 +264,8 @@ class Making:
         """A query of some shape."""
         shapes = {
             self.selected: 4, self.latest: 2, self.grouped: 6, self.totals: 2, self.distinct: 3, self.first_of_each: 2,
-            self.windowed: 5, self.joined: 5, self.nested: 4, self.correlated: 3, self.united: 3,
+            self.windowed: 5, self.joined: 5, self.nested: 4, self.correlated: 3, self.united: 3, self.sampled: 3,
+            self.newest: 2, self.as_of: 4, self.around: 2, self.unnested: 2,
         }
         return self.rng.choices(list(shapes), list(shapes.values()))[0]()
 
@@ -422,3 +423,120 @@ class Making:
         order = self.ways([f"v.c{at}" for at in range(len(kinds))]) if rng.random() < 0.6 else ()
         items = tuple(f"v.c{at}" for at in range(len(kinds)))
         return Query(items, f"({sides[0]} {word} {sides[1]}) v", order=order, limit=self.limit() if order else "")
+
+    # --- queries of time series, blindfolded in words that are not of time
+
+    def above(self, source: str, kinds: Sequence[str]) -> Query:
+        """A query of the query `v` with columns `c0`, `c1`, … of these kinds."""
+        rng = self.rng
+        columns = tuple(f"v.c{at}" for at in range(len(kinds)))
+        where: tuple[str, ...] = ()
+        if rng.random() < 0.5:
+            at = rng.randrange(len(kinds))
+            one = self.literal(kinds[at], self.column(kinds[at], "a"))
+            where = (rng.choice([f"{columns[at]}{rng.choice(COMPARISONS)}{one}", f"{columns[at]} IS NOT NULL"]),)
+        if rng.random() < 0.25:
+            return Query((columns[0], "count(*)", f"count({columns[-1]})"), source, where, (columns[0],))
+        distinct = rng.choice(["", "", "DISTINCT "])
+        # Rows that are the same in all of them are one row as good as another.
+        order = self.ways(rng.sample(columns, len(columns))) if rng.random() < 0.7 else ()
+        listed = columns if rng.random() < 0.7 or order else rng.sample(columns, 1)
+        return Query(tuple(listed), source, where, order=order, limit=self.limit() if order else "", distinct=distinct)
+
+    def sampled(self) -> Query:
+        """Bars; blindfolded the groups of a rounded time."""
+        rng = self.rng
+        stride, bucket = rng.choice(
+            [
+                ("1h", "date_trunc('hour', {a.ts})"), ("1d", "date_trunc('day', {a.ts})"), ("1w", "date_trunc('week', {a.ts})"),
+                ("1M", "date_trunc('month', {a.ts})"), ("15m", "date_bin(INTERVAL '15 minutes', {a.ts})"),
+                ("6h", "date_bin(INTERVAL '6 hours', {a.ts})"),
+            ]
+        )
+        kinds = ["time", "integer", "integer"]
+        aggregates = [f"count({self.expression(rng.choice(KINDS), 'a', 1)})", f"max({self.column('integer', 'a')})"]
+        key = []
+        if rng.random() < 0.6:
+            kind = rng.choice(["text", "text", "integer", "date", "double"])
+            key, kinds = [self.expression(kind, "a", rng.choice([0, 1]))], [*kinds, kind]
+        if rng.random() < 0.5:
+            # Rows of one time are in order within a series.
+            end, value = rng.choice(["first", "last"]), self.column("text", "a")
+            key += ["{a.k}", f"⟦{end}({value})‖{end}_value({value} ORDER BY {{a.ts}}, {{a.id}})⟧"]
+            kinds += ["text", "text"]
+        where = f" WHERE {' AND '.join(self.conditions('a') or ('TRUE',))}"
+        listed = ", ".join(f"{item} AS c{at + 1}" for at, item in enumerate([*aggregates, *key]))
+        groups = ", ".join([bucket, *(each for each in key if "⟦" not in each)])
+        source = f"(SELECT ⟦{{a.ts}}‖{bucket}⟧ AS c0, {listed} FROM wide a{where} ⟦SAMPLE BY {stride}‖GROUP BY {groups}⟧) v"
+        return self.above(source, kinds)
+
+    def newest(self) -> Query:
+        """The last row of each key by time; blindfolded the first of its numbered rows."""
+        rng = self.rng
+        keys = ", ".join(f"{{a.{name}}}" for name in rng.choice([["k"], ["k"], ["s", "k"], ["k", "x"], ["k", "day"]]))
+        kinds = ["integer", rng.choice(list(TYPES)), rng.choice(list(TYPES))]
+        listed = f"{{a.id}} AS c0, {self.expression(kinds[1], 'a')} AS c1, {self.expression(kinds[2], 'a')} AS c2"
+        where = f" WHERE {' AND '.join(self.conditions('a') or ('TRUE',))}"
+        number = f"row_number() OVER (PARTITION BY {keys} ORDER BY {{a.ts}} DESC, {{a.id}} DESC)"
+        asked = f"SELECT {listed} FROM wide a{where} LATEST ON {{a.ts}} PARTITION BY {keys}"
+        numbered = f"SELECT c0, c1, c2 FROM (SELECT {listed}, {number} AS place FROM wide a{where}) z WHERE place = 1"
+        return self.above(f"(⟦{asked}‖{numbered}⟧) v", kinds)
+
+    def as_of(self) -> Query:
+        """Rows beside the one that stood at their time; blindfolded the first of those at or before it, numbered."""
+        rng = self.rng
+        # Rows of one time are in order within a series.
+        keys = rng.choice([["k"], ["k"], ["k", "s"], ["x", "k"]])
+        join, before = rng.choice([("ASOF", "<="), ("ASOF", "<="), ("LT", "<")])
+        kind = rng.choice(["", "", "INNER "]) if join == "ASOF" else ""
+        equal = " AND ".join(f"{{c.{key}}} = {{d.{key}}}" for key in keys)
+        on = " ON " + " AND ".join(f"{{a.{key}}} = {{b.{key}}}" for key in keys)
+        within = ""
+        if rng.random() < 0.3:
+            on, within = f"{on} TOLERANCE 6h", " AND {d.ts} >= {c.ts} - INTERVAL '6 hours'"
+        number = "row_number() OVER (PARTITION BY {c.id} ORDER BY {d.ts} DESC, {d.id} DESC)"
+        pairs = f"SELECT {{c.id}} AS l, {{d.id}} AS r, {number} AS place FROM wide c JOIN small d ON {equal}"
+        pairs = f"SELECT l, r FROM ({pairs} WHERE {{d.ts}} {before} {{c.ts}}{within}) z WHERE place = 1"
+        keeps = kind or "LEFT "
+        standing = f" {keeps}JOIN ({pairs}) m ON m.l = {{a.id}} {keeps}JOIN small b ON {{b.id}} = m.r"
+        source = f"wide a⟦ {join} {kind}JOIN small b{on}‖{standing}⟧"
+        where = rng.choice([(), (), (self.condition("a"),), (self.condition("b"),), ("{b.id} IS NULL",)])
+        if rng.random() < 0.4:
+            group = self.key(rng.choice("ab"))
+            return Query((group, "count(*)", "count({b.id})", "max({b.x})"), source, where, (group,))
+        item = self.expression(rng.choice(KINDS), rng.choice("ab"))
+        order = (*self.ways([self.key(rng.choice("ab"))]), "{a.id}") if rng.random() < 0.5 else ()
+        return Query(("{a.id}", "{b.id}", item), source, where, order=order, limit=self.limit() if order else "")
+
+    def around(self) -> Query:
+        """Aggregates of what happened around each row; blindfolded groups of a join by a range of times."""
+        rng = self.rng
+        key = rng.choice(["k", "k", "s"])
+        ends = rng.choice([("6h PRECEDING", "- 6", "CURRENT ROW", "+ 0"), ("1h PRECEDING", "- 1", "12h FOLLOWING", "+ 12")])
+        condition = self.condition("a") if rng.random() < 0.5 else "TRUE"
+        columns = f"{{a.id}} AS c0, count({{b.id}}) AS c1, max({self.column('integer', 'b')}) AS c2"
+        equal = f"{{a.{key}}} = {{b.{key}}}"
+        asked = f"wide a WINDOW JOIN small b ON {equal} RANGE BETWEEN {ends[0]} AND {ends[2]} EXCLUDE PREVAILING"
+        from_, to = (f"{{a.ts}} {of[0]} INTERVAL '{of[2:]} hours'" for of in (ends[1], ends[3]))
+        joined = f"wide a LEFT JOIN small b ON {equal} AND {{b.ts}} BETWEEN {from_} AND {to}"
+        source = f"(SELECT {columns} FROM ⟦{asked}‖{joined}⟧ WHERE {condition}⟦‖ GROUP BY {{a.id}}⟧) v"
+        return self.above(source, ["integer", "integer", "integer"])
+
+    def unnested(self) -> Query:
+        """Rows of arrays beside columns, of groups too; blindfolded a join with rows."""
+        rng = self.rng
+        kind = rng.choice(KEYS[4:])
+        key = self.expression(kind, "a", 1)
+        where = f" WHERE {self.condition('a')}" if rng.random() < 0.4 else ""
+        elements = [rng.randrange(-3, 8) for _ in range(rng.choice([1, 2, 3]))]
+        array, rows = ", ".join(map(str, elements)), ", ".join(f"({each})" for each in elements)
+        if rng.random() < 0.5:
+            group = rng.choice([f"SELECT {key} AS g FROM wide a{where} GROUP BY 1", f"SELECT DISTINCT {key} AS g FROM wide a{where}"])
+            asked = f"SELECT g AS c0, unnest([{array}]) AS c1 FROM ({group}) z"
+            if "DISTINCT" not in group and rng.random() < 0.5:
+                asked = f"SELECT {key} AS c0, unnest([{array}]) AS c1 FROM wide a{where} GROUP BY {key}"
+        else:
+            group = f"SELECT {key} AS g FROM wide a{where}"
+            asked = f"SELECT {key} AS c0, unnest([{array}]) AS c1 FROM wide a{where}"
+        source = f"(⟦{asked}‖SELECT g AS c0, w.e AS c1 FROM ({group}) z CROSS JOIN (VALUES {rows}) w(e)⟧) v"
+        return self.above(source, [kind, "integer"])
