@@ -20,11 +20,17 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 
+/// Most groups that are held for a limit: what holds them has room for all of them when it begins, and claims none. Past it
+/// all groups are held and claimed, as without a limit.
+const GROUPS_MAX: usize = 10_000;
+
 /// Must run after sorts were put where they are needed.
 pub(super) const TOP_GROUPS: NodeRule = NodeRule::up("top_groups", |plan| {
     let Some(sort) = plan.downcast_ref::<SortExec>() else { return Ok(None) };
     let ([by], Some(limit)) = (sort.expr().as_ref(), sort.fetch()) else { return Ok(None) };
-    let Some(column) = by.expr.downcast_ref::<Column>() else { return Ok(None) };
+    let Some(column) = by.expr.downcast_ref::<Column>().filter(|_| limit <= GROUPS_MAX) else {
+        return Ok(None);
+    };
     let first = First { limit, options: by.options };
     let input = first.of(sort.input(), column.index())?;
     input.map(|input| Arc::clone(plan).replace_children(vec![input], super::recompute())).transpose()
