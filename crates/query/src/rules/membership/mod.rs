@@ -3,7 +3,7 @@
 //! `x IN (SELECT y …)` is NULL where x equals no y and x or some y is NULL. DataFusion 55.2 makes a mark join of one below
 //! OR, NOT, CASE and the like, whose mark is true or false and never NULL: `NOT` of it takes rows that have none of the y,
 //! also beside a NULL. As a condition of its own, or one of several joined by AND, NOT IN is a join that knows of NULLs,
-//! but for one column only: a sub-query that reads columns of the query around it is refused there, or its NULLs count in
+//! but for one column only, and only where the left side is one: a sub-query that reads columns of the query around it is refused there, or its NULLs count in
 //! rows it does not read. The rule says the third value in words that mark joins are right for, and leaves what never asks
 //! for it: no NULL can be, or NULL is as good as false.
 //!
@@ -22,7 +22,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr::{Alias, Case, Cast, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -167,13 +167,23 @@ fn condition(expr: Expr, schema: &DFSchema, alone: bool) -> Result<Transformed<E
             condition(Expr::InSubquery(InSubquery { negated: !of.negated, ..of }), schema, alone)
         }
         Expr::InSubquery(of) if !of.negated => Ok(Transformed::no(Expr::InSubquery(of))),
-        Expr::InSubquery(of) if alone && !is_correlated(&of.subquery) => {
+        Expr::InSubquery(of) if alone && !is_correlated(&of.subquery) && is_of_column(&of.expr) => {
             Ok(Transformed::no(Expr::InSubquery(of)))
         }
         other => other.transform_down(|expr| match expr {
             Expr::InSubquery(of) => three_valued(of, schema),
             other => Ok(Transformed::no(other)),
         }),
+    }
+}
+
+/// Whether it is a column, which stays one in the plan. Of a value that is constant, or becomes so, the join that knows of
+/// NULLs has no key: it is made a condition on the sub-query's rows, which leaves none that are NULL.
+fn is_of_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Cast(Cast { expr, .. }) | Expr::Alias(Alias { expr, .. }) => is_of_column(expr),
+        _ => false,
     }
 }
 
