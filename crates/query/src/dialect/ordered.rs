@@ -176,11 +176,23 @@ impl VisitorMut for Meaning {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let (0, Expr::Identifier(name)) = (self.depth, &*expr) {
-            let mut found = self.known.iter().filter(|column| is_of(name, &column.name));
+        let (table, name) = match &*expr {
+            Expr::Identifier(name) => (None, name),
+            Expr::CompoundIdentifier(names) => match names.as_slice() {
+                [.., table, name] => (Some(table), name),
+                _ => return ControlFlow::Continue(()),
+            },
+            _ => return ControlFlow::Continue(()),
+        };
+        if self.depth == 0 {
+            let is_meant = |column: &&Column| {
+                let of_table = |table: &Ident| column.table.as_ref().is_some_and(|of| is_of(table, of));
+                is_of(name, &column.name) && table.is_none_or(of_table)
+            };
+            let mut found = self.known.iter().filter(is_meant);
             if let (Some(column), None) = (found.next(), found.next()) {
                 *expr = another_name(column);
-                if !self.meant.iter().any(|other| other.name == column.name) {
+                if !self.meant.iter().any(|other| other.name == column.name && other.table == column.table) {
                     self.meant.push(column.clone());
                 }
             }
