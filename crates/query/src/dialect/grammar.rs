@@ -54,6 +54,11 @@ impl Grammar {
     }
 }
 
+/// Whether ISNULL follows, which is no word of the parser's.
+fn is_null_operator(parser: &Parser<'_>) -> bool {
+    matches!(&parser.peek_token_ref().token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"))
+}
+
 /// Hands what the generic dialect says on.
 macro_rules! as_generic {
     ($($name:ident,)*) => {
@@ -78,8 +83,26 @@ impl Dialect for Grammar {
         match parser.peek_token_ref().token {
             Token::Caret => Some(Ok(GenericDialect.prec_value(Precedence::MulDivModOp) + 5)),
             Token::Arrow | Token::LongArrow => Some(Ok(GenericDialect.prec_value(Precedence::PlusMinus) - 1)),
+            _ if is_null_operator(parser) => Some(Ok(GenericDialect.prec_value(Precedence::Is))),
             _ => None,
         }
+    }
+
+    /// `x ISNULL` as in PostgreSQL; `x NOTNULL` the parser knows.
+    fn parse_infix(
+        &self,
+        parser: &mut Parser,
+        left: &Expr,
+        _precedence: u8,
+    ) -> Option<std::result::Result<Expr, ParserError>> {
+        is_null_operator(parser).then(|| {
+            parser.advance_token();
+            Ok(Expr::IsNull(Box::new(left.clone())))
+        })
+    }
+
+    fn supports_notnull_operator(&self) -> bool {
+        true
     }
 
     fn supports_order_by_all(&self) -> bool {
