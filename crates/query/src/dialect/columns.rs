@@ -8,7 +8,7 @@ use super::names::Catalog;
 use super::walks::each_expr;
 use sqlparser::ast::{
     Expr, Function, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value,
     WildcardAdditionalOptions,
 };
 use std::collections::{HashMap, HashSet};
@@ -204,11 +204,16 @@ fn name_of(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(ident) => ident.value.clone(),
         Expr::CompoundIdentifier(parts) => parts.last().map(|part| part.value.clone()).unwrap_or_default(),
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => name_of(inner),
+        Expr::Nested(inner)
+        | Expr::Cast { expr: inner, .. }
+        | Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } => name_of(inner),
         other => {
             let mut uncast = other.clone();
             each_expr(&mut uncast, &mut |part| {
-                while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = part {
+                while let Expr::Cast { expr: inner, .. }
+                | Expr::Nested(inner)
+                | Expr::UnaryOp { op: UnaryOperator::Plus, expr: inner } = part
+                {
                     *part = std::mem::replace(inner.as_mut(), Expr::value(Value::Null));
                 }
                 if let Some(name) = name_of_query_in(part) {

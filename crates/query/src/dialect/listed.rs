@@ -156,7 +156,8 @@ impl VisitorMut for Listed<'_> {
         let keys = self.keys.pop().unwrap_or_default();
         self.order_all(query);
         self.order(query, keys);
-        if self.columns.is_declared(query) {
+        let is_set = matches!(query.body.as_ref(), SetExpr::SetOperation { .. });
+        if is_set || self.columns.is_declared(query) {
             repeated::write_out(&self.columns, query);
         }
         self.columns.leave(query);

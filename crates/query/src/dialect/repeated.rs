@@ -108,9 +108,22 @@ fn as_item(column: &Column) -> SelectItem {
     })
 }
 
-/// Writes `*` out in a sub-query over tables that have columns of one name, and gives these names of their own.
+/// Writes `*` out in a sub-query, or in the queries of a set, over tables that have columns of one name, and gives these
+/// names of their own.
 pub(super) fn write_out(columns: &Columns<'_>, query: &mut Query) {
-    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    write_out_of(columns, query.body.as_mut());
+}
+
+fn write_out_of(columns: &Columns<'_>, body: &mut SetExpr) {
+    let select = match body {
+        SetExpr::Select(select) => select,
+        SetExpr::SetOperation { left, right, .. } => {
+            write_out_of(columns, left);
+            return write_out_of(columns, right);
+        }
+        SetExpr::Query(query) if query.with.is_none() => return write_out_of(columns, &mut query.body),
+        _ => return,
+    };
     let [SelectItem::Wildcard(options)] = select.projection.as_slice() else { return };
     let Some(known) = columns.of_from(&select.from).filter(|_| is_plain(options)) else { return };
     let names: HashSet<&str> = known.iter().map(|column| column.name.as_str()).collect();
