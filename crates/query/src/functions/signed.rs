@@ -2,6 +2,9 @@
 //!
 //! DataFusion 55.2 gives BIGINT UNSIGNED, of which `rank() - rank()` and `r - lag(r)` would be too. Unsigned numbers come
 //! from columns that are declared so, and from nothing else. [`functions`], [`aggregates`] and [`windows`] wrap theirs.
+//!
+//! Numbers of a SYMBOL, `length(sym)`, are plain ones: DataFusion keeps the form that symbols have, a dictionary, whose
+//! numbers no operator takes.
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::compute::cast;
@@ -25,9 +28,19 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Functions of arrays that count.
-const COUNTING: [&str; 6] =
-    ["array_length", "array_ndims", "array_dims", "array_position", "array_positions", "cardinality"];
+/// Functions of arrays that count, and those that give numbers of texts.
+const COUNTING: [&str; 10] = [
+    "array_length",
+    "array_ndims",
+    "array_dims",
+    "array_position",
+    "array_positions",
+    "cardinality",
+    "ascii",
+    "bit_length",
+    "character_length",
+    "octet_length",
+];
 
 /// The functions as they are, those that count with signed numbers.
 pub(super) fn functions(theirs: Vec<Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
@@ -54,10 +67,11 @@ pub(crate) fn row_number() -> Arc<WindowUDF> {
     Arc::new(SignedWindow(row_number_udwf()).into())
 }
 
-/// The signed type in the place of BIGINT UNSIGNED, in lists too.
+/// The signed type in the place of BIGINT UNSIGNED, in lists too, and that of the numbers in the place of their dictionary.
 fn signed(of: &DataType) -> DataType {
     match of {
         DataType::UInt64 => DataType::Int64,
+        DataType::Dictionary(_, numbers) if numbers.is_numeric() => signed(numbers),
         DataType::List(item) => {
             DataType::List(Arc::new(item.as_ref().clone().with_data_type(signed(item.data_type()))))
         }
