@@ -92,6 +92,7 @@ pub(crate) static DEFINED: &[Defined] = &[
     of("month", 1, "date_part('month', __1)"),
     of("monthname", 1, "strftime(__1, '%B')"),
     of("nanosecond", 1, "date_part('nanosecond', __1)"),
+    of("nvl2", 3, "CASE WHEN __1 IS NOT NULL THEN __2 ELSE __3 END"),
     named("ord", "ascii"),
     named("prefix", "starts_with"),
     of("quarter", 1, "date_part('quarter', __1)"),

@@ -29,8 +29,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Functions that give one of their arguments, or compare them.
-const ONE_OF: [&str; 9] =
-    ["coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least", "make_array", "make_list"];
+const ONE_OF: [&str; 8] =
+    ["coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "make_array", "make_list"];
 
 /// Columns of unions and VALUES, and keys of joins. Runs before expressions are read ([`compared`]), which go by their
 /// types.
@@ -177,8 +177,7 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
             cast_mixed(given, schema) || of_values
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) if ONE_OF.contains(&func.name()) => {
-            let skipped = usize::from(func.name() == "nvl2");
-            cast_mixed(args.iter_mut().skip(skipped), schema)
+            cast_mixed(args.iter_mut(), schema)
         }
         Expr::InSubquery(InSubquery { expr, subquery, .. })
         | Expr::SetComparison(SetComparison { expr, subquery, .. }) => cast_subquery(expr, subquery, schema)?,

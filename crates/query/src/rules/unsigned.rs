@@ -31,10 +31,9 @@ pub(crate) fn as_signed(mut expr: Expr, schema: &DFSchema) -> Result<Transformed
             agree(vec![left.as_mut(), right.as_mut()], schema)?
         }
         Expr::ScalarFunction(call)
-            if ["coalesce", "nullif", "nvl2", "greatest", "least"].contains(&call.func.name()) =>
+            if ["coalesce", "nullif", "greatest", "least"].contains(&call.func.name()) =>
         {
-            let asked = usize::from(call.func.name() == "nvl2");
-            agree(call.args.iter_mut().skip(asked).collect(), schema)?
+            agree(call.args.iter_mut().collect(), schema)?
         }
         Expr::Case(case) => {
             let values = case.when_then_expr.iter_mut().map(|(_, then)| then);
