@@ -4,7 +4,7 @@
 //! Each of [`RULES`] looks at an expression whose parts have been read, and says it in other words, or leaves it. Their
 //! files say what for.
 
-use super::{approximate, dates, lengths, lists, literals, patterns, texts, unsigned};
+use super::{approximate, dates, lengths, lists, literals, nulls, patterns, texts, unsigned, values};
 use crate::named::change_named;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     literals::read,
     texts::cast_in_words,
     lists::cast_in_words,
@@ -32,6 +32,7 @@ const RULES: [Rule; 10] = [
     approximate::compared,
     lengths::compared,
     lists::read,
+    nulls::typed,
 ];
 
 /// See the file's header.
@@ -63,7 +64,8 @@ impl AnalyzerRule for Meanings {
             };
             let changed = change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))?
                 .transform_data(lengths::ordered)?
-                .transform_data(lengths::grouped)?;
+                .transform_data(lengths::grouped)?
+                .transform_data(values::agreed)?;
             has_changed |= changed.transformed && !have_same_types(&given, changed.data.schema());
             Ok(changed)
         })?;

@@ -135,6 +135,8 @@ impl AggregateUDFImpl for WholeSum {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match arg_types {
             [DataType::Int64 | DataType::UInt64] if self.mean => Ok(DataType::Float64),
+            // A NULL without a type becomes one (`rules::nulls`).
+            [DataType::Null] if !self.mean => Ok(DataType::Int64),
             _ => self.theirs.return_type(arg_types),
         }
     }

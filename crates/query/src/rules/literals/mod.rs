@@ -70,9 +70,8 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             _ => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
         },
         Expr::ScalarFunction(call) if ONE_OF.contains(&call.func.name()) => {
-            let asked = usize::from(call.func.name() == "nvl2");
             let ScalarFunction { func, mut args } = call;
-            let changed = read_beside(args.iter_mut().skip(asked).collect(), schema)?;
+            let changed = read_beside(args.iter_mut().collect(), schema)?;
             Ok(Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed))
         }
         Expr::Case(mut case) => {
@@ -87,7 +86,7 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 }
 
 /// Functions that give one of their arguments.
-const ONE_OF: [&str; 7] = ["coalesce", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least"];
+const ONE_OF: [&str; 6] = ["coalesce", "nvl", "ifnull", "nullif", "greatest", "least"];
 
 /// Reads texts that may be given in the place of a time, a time of day or a UUID; says whether there were any.
 fn read_beside(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
@@ -157,6 +156,9 @@ impl ExprPlanner for UuidLiterals {
                 _ if is_uuid(&expr) => texts::written(expr),
                 // Beside what is no text DataFusion knows texts alone.
                 DataType::Dictionary(..) if !is_text(of) || !is_text(beside) => cast(expr, utf8.clone()),
+                DataType::Null if !beside.is_list() => cast(expr, utf8.clone()),
+                // It may come to be a SYMBOL when the types of its branches are made to agree.
+                _ if matches!(expr, Expr::Case(_)) && is_text(of) => cast(expr, utf8.clone()),
                 _ => expr,
             };
             (left, right) = (text(left, &types.0, &types.1), text(right, &types.1, &types.0));
