@@ -5,6 +5,7 @@
 //! __sample_by(query => (SELECT …), bar => 'VOLUME', of => …, limit => …)
 //! __latest_on(query => (SELECT * FROM … WHERE …), on => ts, key => …)
 //! __common(query => (SELECT …))
+//! __unkeyed(query => (SELECT unnest(…) …))
 //! nbbo((SELECT * FROM quotes), series => …, venue => …, bid => …, ask => …, bid_size => …, ask_size => …)
 //! l ASOF JOIN r MATCH_CONDITION (__asof(kind => 'ASOF JOIN', direction => …, condition => …, tolerance => …))
 //!     ON … | USING (…)
@@ -29,6 +30,7 @@ pub(super) const NBBO: &str = "nbbo";
 const SAMPLE_BY: &str = "__sample_by";
 const LATEST_ON: &str = "__latest_on";
 const COMMON: &str = "__common";
+const UNKEYED: &str = "__unkeyed";
 const AS_OF: &str = "__asof";
 
 /// SAMPLE BY over a SELECT.
@@ -159,6 +161,8 @@ pub(crate) enum Marker {
     Window(WindowSelect),
     /// A query of WITH whose rows are made once.
     Common(Box<Query>),
+    /// A query that has UNNEST.
+    Unkeyed(Box<Query>),
 }
 
 impl Marker {
@@ -170,17 +174,18 @@ impl Marker {
             Some(LATEST_ON) => read_latest(args, place(name)).map(Marker::Latest),
             Some(WINDOW_SELECT) => WindowSelect::read(args, place(name)).map(Marker::Window),
             Some(COMMON) => arguments(args, "query").next().and_then(query_of).map(Marker::Common),
+            Some(UNKEYED) => arguments(args, "query").next().and_then(query_of).map(Marker::Unkeyed),
             _ => None,
         };
         read.ok_or_else(|| Box::new(factor))
     }
 }
 
-/// The query whose columns a relation of SAMPLE BY, LATEST ON or WITH has; `None` for any other factor.
+/// The query whose columns a relation of SAMPLE BY, LATEST ON, WITH or UNNEST has; `None` for any other factor.
 pub(super) fn queried(factor: &TableFactor) -> Option<&Query> {
     let TableFactor::Function { name, args, .. } = factor else { return None };
     match (simple_name(name)?, arguments(args, "query").next()?) {
-        (SAMPLE_BY | LATEST_ON | COMMON, Expr::Subquery(query)) => Some(query),
+        (SAMPLE_BY | LATEST_ON | COMMON | UNKEYED, Expr::Subquery(query)) => Some(query),
         _ => None,
     }
 }
@@ -240,6 +245,11 @@ pub(super) fn latest_factor(clause: LatestClause, query: Box<Query>) -> TableFac
 /// The table factor that stands for a query of WITH whose rows are made once.
 pub(super) fn common_factor(query: Box<Query>, position: Position) -> TableFactor {
     factor(COMMON, vec![named("query", Expr::Subquery(query))], position)
+}
+
+/// The table factor that stands for a query that has UNNEST.
+pub(super) fn unkeyed_factor(query: Box<Query>, position: Position) -> TableFactor {
+    factor(UNKEYED, vec![named("query", Expr::Subquery(query))], position)
 }
 
 fn read_latest(args: &[FunctionArg], position: Position) -> Option<LatestMarker> {

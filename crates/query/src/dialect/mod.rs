@@ -60,6 +60,7 @@ mod subscribe;
 mod syntax;
 mod table;
 mod temporary;
+mod unnested;
 mod using;
 mod view;
 mod volatile;

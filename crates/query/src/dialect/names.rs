@@ -84,7 +84,8 @@ impl Names<'_> {
         // It never breaks off.
         let _ = walk_mut(node, &mut KeepDigits);
         super::listed::place(node, self.catalog)?;
-        super::volatile::settle(node, self.callables)
+        super::volatile::settle(node, self.callables)?;
+        super::unnested::mark(node)
     }
 }
 

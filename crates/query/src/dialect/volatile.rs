@@ -173,7 +173,7 @@ impl Visitor for Varies<'_, '_> {
 }
 
 /// How often a query reads the table of a name.
-fn reads(query: &Query, name: &str) -> usize {
+pub(super) fn reads(query: &Query, name: &str) -> usize {
     struct Reads<'a>(&'a str, usize);
     impl Visitor for Reads<'_> {
         type Break = ();

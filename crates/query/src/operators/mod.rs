@@ -64,6 +64,7 @@ mod speed;
 mod symbols;
 mod top_groups;
 mod totals;
+mod unkeyed;
 mod window;
 mod workers;
 
@@ -146,6 +147,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(unkeyed::NoKeys),
         Arc::new(Clocks),
         Arc::new(NoRow),
         Arc::new(Approximate),

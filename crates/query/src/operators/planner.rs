@@ -24,6 +24,7 @@ use super::sample::exec::SampleByExec;
 use super::sample::node::SampleBy;
 use super::series_join::lower::{Lowered, operator_of};
 use super::series_join::node::SeriesJoin;
+use super::unkeyed::Unkeyed;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::{DataFusionError, Result};
@@ -126,6 +127,8 @@ impl Lowering<'_> {
         } else if let Some(common) = node.downcast_ref::<CommonRows>() {
             let mut known = self.common.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::new(CommonRowsExec::new(input(0), Arc::clone(known.entry(common.number).or_default())))
+        } else if node.is::<Unkeyed>() {
+            input(0)
         } else if let Some(late) = node.downcast_ref::<LateColumns>() {
             Arc::new(Self::late(late, input(0))?)
         } else if let Some(join) = node.downcast_ref::<AsOfJoin>() {

@@ -4,7 +4,7 @@ use crate::dialect::marker::{AsOfMarker, Marker, NbboMarker, planning_error};
 use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
 use crate::dialect::sample::Sample;
 use crate::dialect::series_join::SeriesJoinMarker;
-use crate::operators::{asof, latest, nbbo, pivot, read_twice, sample, sampling, series_join};
+use crate::operators::{asof, latest, nbbo, pivot, read_twice, sample, sampling, series_join, unkeyed};
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -22,8 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The table function that stands for a plan which is already made.
 const PLANNED: &str = "__planned";
 
-/// Plans SAMPLE BY, LATEST ON, our joins, nbbo, PIVOT, UNPIVOT, TABLESAMPLE and rows of WITH that are made once; leaves
-/// every other relation to DataFusion.
+/// Plans SAMPLE BY, LATEST ON, our joins, nbbo, PIVOT, UNPIVOT, TABLESAMPLE, rows of WITH that are made once and queries
+/// that have UNNEST; leaves every other relation to DataFusion.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     /// Plans on their way back into DataFusion's planner, by number; each is taken once.
@@ -154,6 +154,7 @@ impl RelationPlanner for Relations {
                         planned(series_join::plan::plan_window(marker, self, context)?)
                     }
                     Ok(Marker::Common(query)) => planned(read_twice::plan::plan_common(query, context)?),
+                    Ok(Marker::Unkeyed(query)) => planned(unkeyed::plan_unkeyed(query, context)?),
                     Ok(Marker::Latest(marker)) => planned(latest::plan::plan_latest(marker, self, context)?),
                     Err(other) => Ok(RelationPlanning::Original(other)),
                 }

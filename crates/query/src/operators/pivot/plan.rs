@@ -4,6 +4,7 @@ use crate::dialect::marker::planning_error;
 use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
 use crate::error::SqlError;
 use crate::operators::node::columns_of;
+use crate::operators::unkeyed::unkeyed;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, UnnestOptions};
 use datafusion::error::Result;
@@ -123,7 +124,7 @@ pub(crate) fn plan_unpivot(
     let (name, value) = (Column::new_unqualified(marker.name), Column::new_unqualified(marker.value));
     let listed = [make_array(names).alias(&name.name), make_array(values).alias(&value.name)];
     let exprs: Vec<Expr> = kept.chain(listed).collect();
-    let unnested = LogicalPlanBuilder::from(input)
+    let unnested = LogicalPlanBuilder::from(unkeyed(input)?)
         .project(exprs)?
         .unnest_columns_with_options(vec![name, value.clone()], UnnestOptions::default())?;
     match marker.with_nulls {
