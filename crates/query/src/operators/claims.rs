@@ -41,23 +41,36 @@ pub(super) fn declared(plan: &LogicalPlan) -> Result<LogicalPlan> {
             inputs => merge_schema(inputs),
         };
         let is_condition = matches!(node, LogicalPlan::Filter(_));
-        // The keys of a join become columns beside all others: a cast of one of these has its name.
-        let name = if matches!(node, LogicalPlan::Join(_)) { Name::Own } else { Name::OfArgument };
         let calls = matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
-        node.map_expressions(|expr| match is_condition {
+        let declared = node.map_expressions(|expr| match is_condition {
             true => in_condition(expr, &schema),
             false if calls => {
                 // An order within a call is shown in its name, by which nodes above know it.
                 let named = expr.schema_name().to_string();
-                in_rows(expr, &schema, name)?.map_data(|expr| {
+                in_rows(expr, &schema)?.map_data(|expr| {
                     let keeps = expr.schema_name().to_string() == named;
                     Ok(if keeps { expr } else { expr.alias(named) })
                 })
             }
-            false => in_rows(expr, &schema, name),
-        })
+            false => in_rows(expr, &schema),
+        })?;
+        Ok(declared.update_data(with_named_keys))
     })?;
     Ok(declared.data)
+}
+
+/// A join whose keys have names that say all of them. Those that are no columns become columns beside all others, by the
+/// names that results have: that of a cast is the name of what it casts, and that of `f(x::DOUBLE)` is that of `f(x)`.
+fn with_named_keys(plan: LogicalPlan) -> LogicalPlan {
+    let LogicalPlan::Join(mut join) = plan else { return plan };
+    for key in join.on.iter_mut().flat_map(|(left, right)| [left, right]) {
+        if !matches!(key, Expr::Column(_)) {
+            let bare = std::mem::take(key).unalias();
+            let name = bare.to_string();
+            *key = bare.alias(name);
+        }
+    }
+    LogicalPlan::Join(join)
 }
 
 /// Whether expressions of a node are of the kinds that claim something.
@@ -73,10 +86,10 @@ fn may_claim(node: &LogicalPlan) -> Result<bool> {
 }
 
 /// An expression that is worked out for rows, of whose order DataFusion asks.
-fn in_rows(expr: Expr, schema: &DFSchema, name: Name) -> Result<Transformed<Expr>> {
+fn in_rows(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     expr.transform_down(|expr| {
         Ok(match claim(&expr, schema) {
-            Claim::TooMuch => Transformed::new(opaque(expr, name), true, TreeNodeRecursion::Jump),
+            Claim::TooMuch => Transformed::new(opaque(expr), true, TreeNodeRecursion::Jump),
             Claim::Declared => Transformed::no(expr),
             Claim::Nothing => Transformed::new(expr, false, TreeNodeRecursion::Jump),
         })
@@ -190,7 +203,7 @@ fn in_condition(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
             Expr::Between(_) => Transformed::no(expr),
             Expr::Cast(_) | Expr::Negative(_) | Expr::BinaryExpr(_) if concludes(&expr, schema) => {
-                Transformed::new(opaque(expr, Name::OfArgument), true, TreeNodeRecursion::Jump)
+                Transformed::new(opaque(expr), true, TreeNodeRecursion::Jump)
             }
             _ => Transformed::new(expr, false, TreeNodeRecursion::Jump),
         })
@@ -215,23 +228,14 @@ fn concludes(expr: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// An expression of which nothing is known.
-fn opaque(expr: Expr, name: Name) -> Expr {
-    ScalarUDF::from(Opaque { signature: Signature::any(1, Volatility::Immutable), name }).call(vec![expr])
+fn opaque(expr: Expr) -> Expr {
+    ScalarUDF::from(Opaque { signature: Signature::any(1, Volatility::Immutable) }).call(vec![expr])
 }
 
-/// What the column of an opaque expression is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Name {
-    /// As that of its argument: the node's columns have the names that they had.
-    OfArgument,
-    Own,
-}
-
-/// Its argument.
+/// Its argument, and its name: the node's columns have the names that they had.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Opaque {
     signature: Signature,
-    name: Name,
 }
 
 impl ScalarUDFImpl for Opaque {
@@ -240,10 +244,7 @@ impl ScalarUDFImpl for Opaque {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(match self.name {
-            Name::OfArgument => args.iter().map(|of| of.schema_name().to_string()).collect(),
-            Name::Own => args.iter().map(|of| format!("opaque({of})")).collect(),
-        })
+        Ok(args.iter().map(|of| of.schema_name().to_string()).collect())
     }
 
     fn signature(&self) -> &Signature {
