@@ -7,14 +7,14 @@
 //! column was taken for one value, and nothing was sorted by it any more
 //! (<https://github.com/apache/datafusion/issues/25523>).
 //!
-//! What claims more than is declared is put into [`Opaque`], of which nothing is known, just before a plan becomes
+//! What claims more than is declared is put into [`Hidden`], of which nothing is known, just before a plan becomes
 //! physical: rules over logical plans see expressions as they are. In scans they stay so: those have rules of their own.
 
 use crate::facts;
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, internal_datafusion_err};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
@@ -91,6 +91,8 @@ fn in_rows(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Ok(match claim(&expr, schema) {
             Claim::TooMuch => Transformed::new(opaque(expr), true, TreeNodeRecursion::Jump),
             Claim::Declared => Transformed::no(expr),
+            // A volatile call may be below it.
+            Claim::Nothing if expr.is_volatile() => Transformed::no(expr),
             Claim::Nothing => Transformed::new(expr, false, TreeNodeRecursion::Jump),
         })
     })
@@ -127,6 +129,12 @@ fn claim(expr: &Expr, schema: &DFSchema) -> Claim {
             Claim::TooMuch
         }
         Expr::BinaryExpr(_) => Claim::Declared,
+        // DataFusion takes a call of constants for a constant.
+        Expr::ScalarFunction(call)
+            if call.func.signature().volatility == Volatility::Volatile && !call.args.is_empty() =>
+        {
+            Claim::TooMuch
+        }
         Expr::ScalarFunction(call) => {
             let types = call.args.iter().map(type_of).collect::<Option<Vec<DataType>>>();
             match types {
@@ -202,6 +210,8 @@ fn in_condition(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Transformed::no(expr)
             }
             Expr::Between(_) => Transformed::no(expr),
+            // What equals a call of constants would be taken for one value.
+            _ if expr.is_volatile() => Transformed::new(opaque(expr), true, TreeNodeRecursion::Jump),
             Expr::Cast(_) | Expr::Negative(_) | Expr::BinaryExpr(_) if concludes(&expr, schema) => {
                 Transformed::new(opaque(expr), true, TreeNodeRecursion::Jump)
             }
@@ -227,24 +237,39 @@ fn concludes(expr: &Expr, schema: &DFSchema) -> bool {
     lossy && !expr.column_refs().is_empty()
 }
 
-/// An expression of which nothing is known.
+/// An expression of which nothing is known: not that it is a constant either, where it is volatile.
 fn opaque(expr: Expr) -> Expr {
-    ScalarUDF::from(Opaque { signature: Signature::any(1, Volatility::Immutable) }).call(vec![expr])
+    let call = |which, signature, args| ScalarUDF::from(Hidden { which, signature }).call(args);
+    let varying = || call(Which::Varying, Signature::nullary(Volatility::Volatile), Vec::new());
+    let varying = expr.is_volatile().then(varying);
+    let arguments = std::iter::once(expr).chain(varying).collect();
+    call(Which::Opaque, Signature::variadic_any(Volatility::Immutable), arguments)
 }
 
-/// Its argument, and its name: the node's columns have the names that they had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Which {
+    /// Its first argument, and that one's name: the node's columns have the names that they had.
+    Opaque,
+    /// NULL, which is no constant to DataFusion, and nothing that it is an argument of.
+    Varying,
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Opaque {
+struct Hidden {
+    which: Which,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Opaque {
+impl ScalarUDFImpl for Hidden {
     fn name(&self) -> &'static str {
-        "opaque"
+        match self.which {
+            Which::Opaque => "opaque",
+            Which::Varying => "varying",
+        }
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        Ok(args.iter().map(|of| of.schema_name().to_string()).collect())
+        Ok(args.first().map(|of| of.schema_name().to_string()).unwrap_or_default())
     }
 
     fn signature(&self) -> &Signature {
@@ -252,20 +277,18 @@ impl ScalarUDFImpl for Opaque {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        types.first().cloned().ok_or_else(without_argument)
+        Ok(types.first().cloned().unwrap_or(DataType::Null))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        args.arg_fields.first().cloned().ok_or_else(without_argument)
+        let field = args.arg_fields.first().cloned();
+        Ok(field.unwrap_or_else(|| Arc::new(Field::new(self.name(), DataType::Null, true))))
     }
 
-    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        args.args.pop().ok_or_else(without_argument)
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let first = args.args.into_iter().next();
+        Ok(first.unwrap_or(ColumnarValue::Scalar(ScalarValue::Null)))
     }
-}
-
-fn without_argument() -> datafusion::error::DataFusionError {
-    internal_datafusion_err!("opaque takes one argument")
 }
 
 #[cfg(test)]

@@ -125,6 +125,26 @@ fn a_scalar_function_never_sees_nulls_unless_it_asks() {
 }
 
 #[test]
+fn a_call_of_constants_with_side_effects_is_no_constant() {
+    let database = database(u64::MAX);
+    let given = |name, values: &'static [f64]| {
+        let next = AtomicUsize::new(0);
+        let function = Function::scalar(name, doubles(), move |arguments| {
+            let value = |_| values[next.fetch_add(1, Ordering::Relaxed) % values.len()];
+            Ok(Arc::new((0..arguments[0].len()).map(value).collect::<Float64Array>()))
+        });
+        database.create_function(function.side_effects(true)).unwrap();
+    };
+    given("less", &[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
+    assert_eq!(rows(&database, "SELECT n FROM t ORDER BY less(1.0)"), ["1", "2", "3", "4", "5", "6"]);
+    assert_eq!(rows(&database, "SELECT n FROM t ORDER BY abs(less(1.0))"), ["1", "2", "3", "4", "5", "6"]);
+    // The columns that equal one are not of one value either.
+    given("x_of_t", &[1.0, 10.0, 2.0, 0.0, 4.0, 30.0]);
+    let equal = rows(&database, "SELECT x FROM t WHERE x = x_of_t(1.0) ORDER BY x");
+    assert_eq!(equal, ["1.0", "2.0", "4.0", "10.0", "30.0"]);
+}
+
+#[test]
 fn constants_are_called_once_unless_there_are_side_effects() {
     let database = database(1);
     let seen = Arc::new(AtomicUsize::new(0));
