@@ -35,6 +35,7 @@ mod fields;
 mod files;
 mod from_first;
 mod grammar;
+mod grouping;
 mod items;
 mod limits;
 mod listed;
@@ -290,6 +291,7 @@ fn start(tokens: &Tokens) -> Position {
 fn join_words(tokens: &mut Vec<TokenWithSpan>) {
     outside::join_words(tokens);
     distinct::join_words(tokens);
+    grouping::join_words(tokens);
     sample::join_words(tokens);
     join_stars(tokens);
     from_first::join_words(tokens);

@@ -84,6 +84,7 @@ impl Names<'_> {
         // It never breaks off.
         let _ = walk_mut(node, &mut KeepDigits);
         super::listed::place(node, self.catalog)?;
+        super::grouping::place(node)?;
         super::volatile::settle(node, self.callables)?;
         super::unnested::mark(node)
     }
