@@ -8,6 +8,7 @@ use super::cursor::{Result, parser_error};
 use super::{Position, SqlError};
 use sqlparser::ast::Expr;
 use sqlparser::dialect::{Dialect, GenericDialect, Precedence};
+use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::any::TypeId;
@@ -54,9 +55,46 @@ impl Grammar {
     }
 }
 
-/// Whether ISNULL follows, which is no word of the parser's.
+/// `x ISNULL`, which is no word of the parser's; NOTNULL is one.
+fn null_test(parser: &mut Parser<'_>, left: &Expr) -> Option<std::result::Result<Expr, ParserError>> {
+    is_null_operator(parser).then(|| {
+        parser.advance_token();
+        Ok(Expr::IsNull(Box::new(left.clone())))
+    })
+}
+
 fn is_null_operator(parser: &Parser<'_>) -> bool {
     matches!(&parser.peek_token_ref().token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("isnull"))
+}
+
+/// `x IN ((SELECT …), 2)` is a list, where the parser takes what begins with a bracket for a query.
+fn bracket_in(parser: &mut Parser<'_>, left: &Expr) -> Option<std::result::Result<Expr, ParserError>> {
+    let negated = usize::from(is_keyword(parser, 0, Keyword::NOT));
+    let opens = |at: usize| parser.peek_nth_token_ref(at).token == Token::LParen;
+    if !is_keyword(parser, negated, Keyword::IN) || !opens(negated + 1) || !opens(negated + 2) {
+        return None;
+    }
+    for _ in 0..=negated {
+        parser.advance_token();
+    }
+    let is_negated = negated == 1;
+    match parser.maybe_parse(|parser| parser.parse_in(left.clone(), is_negated)) {
+        Ok(Some(found)) => Some(Ok(found)),
+        Ok(None) => Some(in_list(parser, left, is_negated)),
+        Err(error) => Some(Err(error)),
+    }
+}
+
+fn is_keyword(parser: &Parser<'_>, at: usize, keyword: Keyword) -> bool {
+    matches!(&parser.peek_nth_token_ref(at).token, Token::Word(word) if word.keyword == keyword)
+}
+
+/// The list after IN.
+fn in_list(parser: &mut Parser<'_>, left: &Expr, negated: bool) -> std::result::Result<Expr, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let list = parser.parse_comma_separated(Parser::parse_expr)?;
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::InList { expr: Box::new(left.clone()), list, negated })
 }
 
 /// Hands what the generic dialect says on.
@@ -88,17 +126,13 @@ impl Dialect for Grammar {
         }
     }
 
-    /// `x ISNULL` as in PostgreSQL; `x NOTNULL` the parser knows.
     fn parse_infix(
         &self,
-        parser: &mut Parser,
+        parser: &mut Parser<'_>,
         left: &Expr,
         _precedence: u8,
     ) -> Option<std::result::Result<Expr, ParserError>> {
-        is_null_operator(parser).then(|| {
-            parser.advance_token();
-            Ok(Expr::IsNull(Box::new(left.clone())))
-        })
+        null_test(parser, left).or_else(|| bracket_in(parser, left))
     }
 
     fn supports_notnull_operator(&self) -> bool {
