@@ -123,6 +123,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         not_of_this_type,
         bad_pattern,
         past_time,
+        past_dates,
         out_of_range,
         no_value,
     ];
@@ -249,6 +250,37 @@ fn past_time(message: &str) -> Option<QueryError> {
     Some(made.hint("compare the two as they are, or CAST the timestamp to DATE"))
 }
 
+/// A DATE, or a TIMESTAMP, that an INTERVAL takes beyond what there is.
+fn past_dates(message: &str) -> Option<QueryError> {
+    let outside = |what: String| QueryError::request(format!("{what} lies outside the years 1677 to 2262"));
+    let made = if let Some(sum) = message.strip_prefix("Date arithmetic overflow: ") {
+        let (days, rest) = sum.split_once(' ')?;
+        let (sign, length) = rest.split_once(' ')?;
+        let date = date32_to_datetime(days.parse().ok()?)?.date();
+        let part = |unit: &str| {
+            let count =
+                between(length, &format!("{unit}: "), if unit == "nanoseconds" { " }" } else { "," })?;
+            (count != "0").then(|| format!("{count} {unit}"))
+        };
+        let length: Vec<String> =
+            ["months", "days", "nanoseconds"].iter().filter_map(|of| part(of)).collect();
+        let length = length.join(" ");
+        QueryError::request(format!("DATE '{date}' {sign} INTERVAL '{length}' is past all DATEs"))
+    } else if message == "Timestamp out of range" {
+        outside("a TIMESTAMP plus or less an INTERVAL".into())
+    } else if let Some(unit) = message.split_once(" out of range after truncating to ").map(|(_, unit)| unit)
+    {
+        outside(format!("the start of the {unit}"))
+    } else {
+        let of = between(message, "Cannot cast ", ": converted value exceeds the representable i64 range")?;
+        if !of.to_lowercase().starts_with("timestamp") {
+            return None;
+        }
+        outside("the instant".into())
+    };
+    Some(made.state(SqlState::OutOfRange))
+}
+
 fn named_alike(message: &str) -> Option<QueryError> {
     let one = between(message, "unique expression names but the expression \"", "\" at position")?;
     let other = between(message, " and \"", "\" at position")?;
@@ -316,8 +348,9 @@ fn not_of_this_type(message: &str) -> Option<QueryError> {
 
 /// A number that a type does not hold.
 fn out_of_range(message: &str) -> Option<QueryError> {
-    let found = message.contains(" does not fit ").then(|| QueryError::request(message));
-    found.map(|made| made.state(SqlState::OutOfRange))
+    let is_past =
+        ["does not fit", "outside the years 1677 to 2262"].iter().any(|words| message.contains(words));
+    is_past.then(|| QueryError::request(message).state(SqlState::OutOfRange))
 }
 
 /// A text that is no value of a type.

@@ -201,6 +201,14 @@ impl Bucketing {
         }
     }
 
+    /// Whether the bucket that holds `ts` starts before all time.
+    pub(crate) fn starts_before_time(&self, ts: i64) -> bool {
+        match (self.zone, self.stride.nanos()) {
+            (None, Some(step)) => uniform_start(ts, step, self.uniform_origin()) < i64::MIN.into(),
+            _ => self.start(ts) == i64::MIN,
+        }
+    }
+
     /// Start of the bucket after the one that starts at `start`.
     pub(crate) fn next(&self, start: i64) -> i64 {
         match (self.zone, self.stride.nanos()) {

@@ -24,6 +24,7 @@ mod date_part;
 mod decimals;
 mod defined;
 pub(crate) mod documents;
+mod edges;
 mod exact;
 mod extreme;
 pub(crate) mod first_last;
@@ -82,7 +83,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
     // It makes one type of all three arguments: `nvl2(ts, 1, 0)` is refused. Ours is a CASE ([`defined`]).
     let built_in = built_in.into_iter().filter(|function| function.name() != "nvl2").collect();
-    let theirs = signed::functions(growth::claiming(slow::looking(built_in)));
+    let theirs = signed::functions(growth::claiming(slow::looking(edges::right(built_in))));
     builder.scalar_functions().insert(theirs).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());

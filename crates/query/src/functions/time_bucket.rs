@@ -88,11 +88,11 @@ impl ScalarUDFImpl for TimeBucket {
         let bucketing = bucketing(stride, rest)?;
         match time {
             ColumnarValue::Scalar(ScalarValue::TimestampNanosecond(ts, zone)) => {
-                let start = ts.map(|ts| bucketing.start(ts));
+                let start = ts.map(|ts| checked(&bucketing, ts, bucketing.start(ts))).transpose()?;
                 Ok(ColumnarValue::Scalar(ScalarValue::TimestampNanosecond(start, zone.clone())))
             }
             ColumnarValue::Scalar(other) => exec_err!("time_bucket takes a timestamp, not {other}"),
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(starts(array, &bucketing))),
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(starts(array, &bucketing)?)),
         }
     }
 
@@ -108,7 +108,18 @@ impl ScalarUDFImpl for TimeBucket {
     }
 }
 
-fn starts(array: &ArrayRef, bucketing: &Bucketing) -> ArrayRef {
+/// The start of the bucket that holds a time, where it is a time.
+fn checked(bucketing: &Bucketing, ts: i64, start: i64) -> Result<i64> {
+    if start == i64::MIN && bucketing.starts_before_time(ts) {
+        return exec_err!(
+            "time_bucket of {} begins outside the years 1677 to 2262",
+            tickstone_model::format_nanos(ts).trim_end_matches('Z')
+        );
+    }
+    Ok(start)
+}
+
+fn starts(array: &ArrayRef, bucketing: &Bucketing) -> Result<ArrayRef> {
     let times = array.as_primitive::<TimestampNanosecondType>();
     let (mut low, mut high) = (0, i64::MIN);
     let starts = times.values().iter().map(|&ts| {
@@ -118,8 +129,11 @@ fn starts(array: &ArrayRef, bucketing: &Bucketing) -> ArrayRef {
         low
     });
     let starts: Vec<i64> = starts.collect();
+    for row in (0..starts.len()).filter(|row| starts[*row] == i64::MIN && times.is_valid(*row)) {
+        checked(bucketing, times.value(row), i64::MIN)?;
+    }
     let starts = TimestampNanosecondArray::new(starts.into(), times.nulls().cloned());
-    Arc::new(starts.with_timezone_opt(times.timezone().map(Arc::<str>::from)))
+    Ok(Arc::new(starts.with_timezone_opt(times.timezone().map(Arc::<str>::from))))
 }
 
 fn bucketing(stride: &ColumnarValue, rest: &[ColumnarValue]) -> Result<Bucketing> {

@@ -28,25 +28,10 @@ pub(super) fn mend(expr: &mut Expr) {
             }
         }
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !is_query(right) => {
-            let left = left.as_ref().clone();
-            *expr = match bare(right) {
-                Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span })
-                    if array_elements(&text).is_some() =>
-                {
-                    let value = |element: Option<String>| {
-                        let value = element.map_or(Value::Null, Value::SingleQuotedString);
-                        Expr::Value(ValueWithSpan { value, span })
-                    };
-                    let list = array_elements(&text).unwrap_or_default().into_iter().map(value).collect();
-                    Expr::InList { expr: Box::new(left), list, negated: false }
-                }
-                Expr::Array(array) => Expr::InList { expr: Box::new(left), list: array.elem, negated: false },
-                array => call("array_has", vec![array, left]),
-            };
+            *expr = among(left, right, false);
         }
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if !is_query(right) => {
-            let found = call("array_has", vec![bare(right), left.as_ref().clone()]);
-            *expr = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) };
+            *expr = among(left, right, true);
         }
         Expr::Like { pattern, escape_char: escape @ Some(_), any: false, .. } if !is_value(pattern) => {
             if let Some(escape) = escape.take() {
@@ -67,6 +52,31 @@ pub(super) fn mend(expr: &mut Expr) {
         }
         _ => {}
     }
+}
+
+/// Whether a value is one of an array, or `negated` none of them.
+fn among(value: &Expr, array: &Expr, negated: bool) -> Expr {
+    let value = value.clone();
+    let list = match bare(array) {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span })
+            if array_elements(&text).is_some() =>
+        {
+            let element = |element: Option<String>| {
+                let value = element.map_or(Value::Null, Value::SingleQuotedString);
+                Expr::Value(ValueWithSpan { value, span })
+            };
+            array_elements(&text).unwrap_or_default().into_iter().map(element).collect()
+        }
+        Expr::Array(array) => array.elem,
+        array => {
+            let found = call("array_has", vec![array, value]);
+            return match negated {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+                false => found,
+            };
+        }
+    };
+    Expr::InList { expr: Box::new(value), list, negated }
 }
 
 /// The base of a type, where a sub-query walks to it.
