@@ -175,7 +175,7 @@ impl Lowering<'_> {
     fn sample(&self, node: &SampleBy, input: Arc<dyn ExecutionPlan>) -> Result<SampleByExec> {
         let schema = node.input.schema();
         let aggregates = self.aggregates(&node.aggregates, schema, &input)?;
-        one_order(&aggregates, node.bucketing.awaits_first())?;
+        order_of_time(&aggregates, node.bucketing.awaits_first())?;
         let output = Arc::clone(node.output().inner());
         let (time, keys) = (self.expr(&node.time, schema)?, self.exprs(&node.keys, schema)?);
         Ok(SampleByExec::new(input, Some((time, node.bucketing)), keys, aggregates, output))
@@ -265,20 +265,12 @@ impl Lowering<'_> {
     }
 }
 
-/// Refuses aggregates that need their rows in different orders, all at once, or in one other than that of time
-/// where buckets count from the first row.
-fn one_order(aggregates: &[LoweredAggregate], from_first: bool) -> Result<()> {
-    let hard = |of: &&LoweredAggregate| of.aggregate.order_sensitivity().hard_requires();
-    let mut orders = aggregates.iter().filter(hard).map(|of| &of.order_bys);
-    let first = orders.next();
-    if from_first && first.is_some() {
+/// Refuses aggregates that need their rows in an order other than that of time where buckets count from the first row.
+fn order_of_time(aggregates: &[LoweredAggregate], from_first: bool) -> Result<()> {
+    let hard = |of: &LoweredAggregate| of.aggregate.order_sensitivity().hard_requires();
+    if from_first && aggregates.iter().any(hard) {
         return plan_err!(
             "ALIGN TO FIRST OBSERVATION reads rows in order of time, which nth_value(… ORDER BY …) cannot do with: SAMPLE BY in a sub-query with ALIGN TO CALENDAR, or leave its ORDER BY out"
-        );
-    }
-    if orders.any(|order| Some(order) != first) {
-        return plan_err!(
-            "SAMPLE BY cannot bring rows in two orders at once: ask for one nth_value(… ORDER BY …) a query, or with the same ORDER BY"
         );
     }
     Ok(())

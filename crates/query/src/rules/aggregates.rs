@@ -5,14 +5,17 @@
 //!   ts, sym`, which becomes an aggregate.
 //! - `string_agg(DISTINCT sym, ',' ORDER BY sym)`: the argument becomes a text later, and is no key of the order then.
 //! - `bit_xor(DISTINCT x)` by group takes every value: it is refused.
+//! - `nth_value(x, 2 ORDER BY a), nth_value(x, 2 ORDER BY b)`: it sorts rows for one of them, and refuses two. They put
+//!   their rows in order themselves then.
 
+use crate::functions::put_in_order;
 use crate::named::change_named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::AggregateFunctionParams;
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, SortExpr, cast};
 use datafusion::optimizer::AnalyzerRule;
@@ -30,7 +33,8 @@ impl AnalyzerRule for RightAggregates {
         let changed = plan.transform_up_with_subqueries(|plan| match plan {
             LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Extension(_) => {
                 let schema = merge_schema(&plan.inputs());
-                change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))
+                let changed = change_named(plan, |expr| expr.transform_up(|expr| read(expr, &schema)))?;
+                changed.transform_data(in_own_orders)
             }
             LogicalPlan::Distinct(Distinct::On(mut on)) => {
                 let keys = on.on_expr.len();
@@ -58,6 +62,41 @@ fn read(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         _ => false,
     };
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// Aggregates that need their rows in different orders, such that each puts its own in order.
+fn in_own_orders(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if matches!(plan, LogicalPlan::Window(_)) {
+        return Ok(Transformed::no(plan));
+    }
+    let mut orders: Vec<Vec<SortExpr>> = Vec::new();
+    plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            if let Expr::AggregateFunction(call) = expr
+                && needs_order(call)
+                && !orders.contains(&call.params.order_by)
+            {
+                orders.push(call.params.order_by.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    if orders.len() < 2 {
+        return Ok(Transformed::no(plan));
+    }
+    change_named(plan, |expr| {
+        expr.transform_up(|expr| match expr {
+            Expr::AggregateFunction(mut call) if needs_order(&call) => {
+                call.func = put_in_order(&call.func);
+                Ok(Transformed::yes(Expr::AggregateFunction(call)))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+    })
+}
+
+fn needs_order(call: &AggregateFunction) -> bool {
+    !call.params.order_by.is_empty() && call.func.order_sensitivity().hard_requires()
 }
 
 /// Casts a SYMBOL to its text, as an argument and where it is a key of the order; says whether it did.

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The type of the state of an argument: its values of a group.
-pub(super) fn list_of(data_type: &DataType) -> DataType {
+pub(in crate::functions) fn list_of(data_type: &DataType) -> DataType {
     DataType::LargeList(Arc::new(Field::new_list_field(data_type.clone(), true)))
 }
 
@@ -91,14 +91,14 @@ impl Gathering {
 }
 
 /// The column of a state as a list a group.
-fn listed(values: ArrayRef, groups: &[Range<usize>]) -> Result<ArrayRef> {
+pub(in crate::functions) fn listed(values: ArrayRef, groups: &[Range<usize>]) -> Result<ArrayRef> {
     let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
     let offsets = OffsetBuffer::<i64>::from_lengths(groups.iter().map(Range::len));
     Ok(Arc::new(LargeListArray::try_new(field, offsets, values, None)?))
 }
 
 /// The values of all lists of a state, and how many there are in each.
-fn unlisted(state: &ArrayRef) -> Result<(ArrayRef, Vec<usize>)> {
+pub(in crate::functions) fn unlisted(state: &ArrayRef) -> Result<(ArrayRef, Vec<usize>)> {
     let Some(lists) = state.as_list_opt::<i64>() else {
         return internal_err!("a state is {}, not a list", state.data_type());
     };
@@ -107,7 +107,7 @@ fn unlisted(state: &ArrayRef) -> Result<(ArrayRef, Vec<usize>)> {
     Ok((lists.values().slice(from, to - from), lists.offsets().lengths().collect()))
 }
 
-fn bytes_of(array: &ArrayRef) -> usize {
+pub(in crate::functions) fn bytes_of(array: &ArrayRef) -> usize {
     array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
 }
 

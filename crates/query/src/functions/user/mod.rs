@@ -19,6 +19,7 @@ mod signature;
 mod stateful;
 mod window;
 
+pub(in crate::functions) use gathered::{bytes_of, list_of, listed, unlisted};
 pub(crate) use registry::{FunctionSet, UserFunctions};
 pub use signature::FunctionSignature;
 
