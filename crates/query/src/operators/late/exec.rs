@@ -5,7 +5,7 @@ use crate::operators::exec::{Core, Operator, operator};
 use crate::scan::{RowFetcher, ScanExec};
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef, UInt64Type};
-use datafusion::common::{Result, Statistics, internal_datafusion_err};
+use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::equivalence::ProjectionMapping;
@@ -88,15 +88,21 @@ impl Operator for LateColumnsExec {
     }
 
     fn run(&self, output: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let scan = numbering(self.core.input())
-            .ok_or_else(|| internal_datafusion_err!("LateColumnsExec has no scan with numbers below it"))?;
         let fields: Vec<Arc<Field>> = self.late_fields().cloned().collect();
-        let fetcher = RowFetcher::new(scan, &self.columns, Arc::new(Schema::new(fields)));
+        let late = Arc::new(Schema::new(fields));
+        let fetcher = numbering(self.core.input()).map(|scan| RowFetcher::new(scan, &self.columns, late));
         let (schema, number) = (self.schema(), self.number);
         let metrics = self.core.baseline(output);
         let with_columns = move |batch: Result<RecordBatch>| {
             let batch = batch?;
             let _timer = metrics.elapsed_compute().timer();
+            let Some(fetcher) = &fetcher else {
+                // Of what has no rows, planning may leave no scan.
+                return match batch.num_rows() {
+                    0 => Ok(RecordBatch::new_empty(Arc::clone(&schema))),
+                    _ => internal_err!("LateColumnsExec has rows, and no scan with numbers below it"),
+                };
+            };
             let mut columns = batch.columns().to_vec();
             columns.append(&mut fetcher.fetch(batch.column(number).as_primitive::<UInt64Type>())?);
             Ok(batch_of(&schema, columns, batch.num_rows())?.record_output(&metrics))
