@@ -101,9 +101,8 @@ def test_the_image_fits_the_repository(defaults: dict[str, str]) -> None:
     assert of_image("ENTRYPOINT") == ['["tickstone"]'] and of_image("CMD") == ['["serve", "--data", "/data"]']
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="NOT CHECKED: cargo is not installed")
-def test_what_the_image_is_built_from_is_whole(tmp_path: Path) -> None:
-    """What .dockerignore leaves is a workspace with all its crates."""
+def copy_context(to: Path) -> None:
+    """What `COPY . .` has: all that .dockerignore leaves."""
     ignored = (REPOSITORY / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
     kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
     left_out = [line for line in ignored if line and line[0] not in "#!*"]
@@ -111,12 +110,18 @@ def test_what_the_image_is_built_from_is_whole(tmp_path: Path) -> None:
     for name in kept:
         source = REPOSITORY / name
         if source.is_dir():
-            shutil.copytree(source, tmp_path / name, ignore=patterns)
+            shutil.copytree(source, to / name, ignore=patterns)
         else:
-            shutil.copy(source, tmp_path / name)
+            shutil.copy(source, to / name)
     for path in left_out:
-        for found in tmp_path.glob(path):
+        for found in to.glob(path):
             shutil.rmtree(found)
+
+
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="NOT CHECKED: cargo is not installed")
+def test_what_the_image_is_built_from_is_whole(tmp_path: Path) -> None:
+    """What .dockerignore leaves is a workspace with all its crates."""
+    copy_context(tmp_path)
     command = ["cargo", "metadata", "--offline", "--no-deps", "--format-version=1", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -125,6 +130,92 @@ def test_what_the_image_is_built_from_is_whole(tmp_path: Path) -> None:
     for source in tmp_path.glob("crates/*/src/**/*.rs"):
         for name in re.findall(r'include_(?:str|bytes)!\("([^"]+)"\)', source.read_text()):
             assert (source.parent / name).exists() or "tests" in source.name, f"{source}: {name}"
+
+
+# What stands for commands of the image's steps. Cargo knows the flags and the package, and has built what it is asked for;
+# the others work below $ROOT.
+STAND_INS = {
+    "cargo": """#!/bin/sh -e
+[ "$1" = build ]
+shift
+profile=debug package=
+for word in "$@"; do
+    case "$word" in
+    -*) "$CARGO" build --help | grep -q -e "$word\\b" || { echo "cargo build has no $word" >&2; exit 1; } ;;
+    esac
+    [ "$before" = -p ] && package=$word
+    [ "$word" = --release ] && profile=release
+    before=$word
+done
+"$CARGO" tree --quiet --locked --offline --depth 0 -p "$package" >&2
+mkdir -p "target/$profile"
+cp "$PROGRAM" "target/$profile/$package"
+""",
+    "groupadd": '#!/bin/sh\nexec "$REAL_groupadd" --prefix "$ROOT" "$@"\n',
+    "useradd": '#!/bin/sh\nexec "$REAL_useradd" --prefix "$ROOT" "$@"\n',
+    # The owner must be one that was made; only root could give him anything.
+    "install": """#!/bin/bash -e
+words=()
+while [ $# -gt 0 ]; do
+    case "$1" in
+    -o) grep -q "^$2:" "$ROOT/etc/passwd"; shift ;;
+    -g) grep -q "^$2:" "$ROOT/etc/group"; shift ;;
+    /*) words+=("$ROOT$1") ;;
+    *) words+=("$1") ;;
+    esac
+    shift
+done
+exec "$REAL_install" "${words[@]}"
+""",
+}
+
+
+@pytest.mark.skipif(
+    any(shutil.which(name) is None for name in ["cargo", "bash", "useradd"]) or os.geteuid() != 0,
+    reason="NOT CHECKED: the image's steps need cargo, bash, and the useradd of root",
+)
+def test_the_steps_of_the_image_run(program: Path, tmp_path: Path) -> None:
+    """Every step in a clean directory: each finds what it names, and leaves what the next one and the entry need."""
+    bin, environment = tmp_path / "bin", {**os.environ, "PROGRAM": str(program)}
+    bin.mkdir()
+    for name, script in STAND_INS.items():
+        environment["CARGO" if name == "cargo" else f"REAL_{name}"] = str(shutil.which(name))
+        (bin / name).write_text(script)
+        (bin / name).chmod(0o755)
+    environment["PATH"] = f"{bin}:{environment['PATH']}"
+    roots: dict[str, Path] = {}
+    at = root = tmp_path
+    for instruction in instructions():
+        word, said = instruction.split(None, 1)
+        if word == "FROM":
+            name = said.split(" AS ")[-1]
+            at = root = roots[name] = tmp_path / "roots" / name.replace("/", "_")
+            for folder in ["etc", "usr/local/bin"]:
+                (root / folder).mkdir(parents=True)
+            for file in ["passwd", "group", "shadow", "gshadow"]:
+                (root / "etc" / file).touch()
+        elif word == "WORKDIR":
+            at = root / said.lstrip("/")
+            at.mkdir(parents=True, exist_ok=True)
+        elif said == ". ." and word == "COPY":
+            copy_context(at)
+        elif word == "COPY":
+            stage, source, to = said.split()
+            shutil.copy(roots[stage.removeprefix("--from=")] / source.lstrip("/"), root / to.lstrip("/"))
+        elif word == "RUN":
+            step = re.sub(r"--mount=\S+", "", said)
+            done = subprocess.run(
+                ["sh", "-ec", step], capture_output=True, text=True, timeout=300, cwd=at, env={**environment, "ROOT": str(root)}
+            )
+            assert done.returncode == 0, f"{step}\n{done.stdout}{done.stderr}"
+    user, group = of_image("USER")[-1].split(":")
+    assert f":{user}:{group}:" in (root / "etc" / "passwd").read_text()
+    assert (root / "data").stat().st_mode & 0o777 == 0o700
+    entry = root / "usr/local/bin" / ast.literal_eval(of_image("ENTRYPOINT")[0])[0]
+    done = subprocess.run([entry, "--version"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and os.access(entry, os.X_OK), done.stderr
+    # What is built runs where it was built: both stages are of one release.
+    assert of_image("FROM")[0].split()[0].endswith("-bookworm") and of_image("FROM")[-1] == "debian:bookworm-slim"
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="NOT CHECKED: bash is not installed")
