@@ -90,9 +90,10 @@ test-planted: ## bugs planted in the engine, which the simulator must find
 simulate: ## the simulator for an hour, in release; ARGS="--seeds 1.. --minutes 600" for longer
 	$(CARGO) run --locked --release -p tickstone-sim -- $(or $(ARGS),--seeds 1.. --minutes 60)
 
-soak: build python-dev ## long forms of tests: SEEDS=20000 of the simulator, SECONDS=300 of readers, STATEMENTS=100000 against DuckDB and blindfolded
+soak: build python-dev ## long forms of tests: SEEDS=20000 of the simulator, SECONDS=300 of readers and of kills under load, STATEMENTS=100000 against DuckDB and blindfolded
 	@CARGO="$(CARGO)" sh scripts/soak.sh simulator $(or $(SEEDS),20000)
 	@CARGO="$(CARGO)" sh scripts/soak.sh readers $(or $(SECONDS),300)
+	@TICKSTONE="$(abspath $(BIN))" VENV="$(VENV)" sh scripts/soak.sh kills $(or $(SECONDS),300)
 	@CARGO="$(CARGO)" sh scripts/soak.sh followers $(or $(FOLLOWERS),1000)
 	@CARGO="$(CARGO)" sh scripts/soak.sh views $(or $(VIEWS),1000)
 	@TICKSTONE="$(abspath $(BIN))" VENV="$(VENV)" sh scripts/soak.sh statements $(or $(STATEMENTS),100000)
@@ -123,7 +124,7 @@ test-python: build python-dev ## the program against DuckDB, clients of other sy
 	@VENV="$(VENV)" sh scripts/setup.sh clients
 	@echo "==> pytest"
 	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest $(PARALLEL) tests/tidy tests/oracle tests/docs
-	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/clients
+	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/clients tests/soak
 
 python: setup $(VENV)/ready ## build the Python package and install it into .venv; PROFILE=dev builds quicker
 	@echo "==> building the Python package; in release from nothing about 20 minutes on 2 cores"

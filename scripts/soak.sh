@@ -1,8 +1,10 @@
 #!/bin/sh
-# The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, followers 1000, views 1000, statements 100000
+# The long form of a test: sh scripts/soak.sh simulator 20000, readers 300, kills 600, followers 1000, views 1000,
+# statements 100000
 #
 # simulator: so many seeds, from where it ended the last time; readers: so many seconds of processes that read beside
-# one that writes; followers: so many seeds of those who follow a table, a tenth of them of subscriptions; views: so many
+# one that writes; kills: so many seconds of a server that is killed under all kinds of load at once, and of files damaged
+# (tests/soak); followers: so many seeds of those who follow a table, a tenth of them of subscriptions; views: so many
 # of materialized views, a twentieth of them in SQL; statements: so many random ones against DuckDB, and as many whose
 # answers inference may not change (after `make python-dev`), with new seeds each time; the last one is in
 # build/soak/statement, should it end the process.
@@ -45,6 +47,10 @@ readers() {
 	TICKSTONE_BESIDE_SECONDS=$1 "$cargo" test --locked -p tickstone-sim --test it beside -- --nocapture
 }
 
+kills() {
+	TICKSTONE_SOAK_SECONDS=$1 "${VENV:-.venv}/bin/python" -m pytest -s tests/soak
+}
+
 followers() {
 	FOLLOW_SEEDS=$1 "$cargo" test --locked -p tickstone-sim --test it follow::
 	SUBSCRIBE_SEEDS=$(($1 / 10 + 1)) "$cargo" test --locked -p tickstone-query --test it subscribe::
@@ -64,11 +70,12 @@ statements() {
 case "${1:-}" in
 simulator) simulator "${2:-20000}" ;;
 readers) readers "${2:-300}" ;;
+kills) kills "${2:-600}" ;;
 followers) followers "${2:-1000}" ;;
 views) views "${2:-1000}" ;;
 statements) statements "${2:-100000}" ;;
 *)
-	echo "usage: sh scripts/soak.sh simulator [SEEDS] | readers [SECONDS] | followers [SEEDS] | views [SEEDS] | statements [NUMBER]" >&2
+	echo "usage: sh scripts/soak.sh simulator [SEEDS] | readers [SECONDS] | kills [SECONDS] | followers [SEEDS] | views [SEEDS] | statements [NUMBER]" >&2
 	exit 2
 	;;
 esac
