@@ -97,12 +97,6 @@ pub enum ImportError {
         /// The header, what is no UTF-8 in it replaced.
         text: String,
     },
-    /// A JSON array where there should be one object a line.
-    #[error("{} is a JSON array", path.display())]
-    JsonArray {
-        /// The file.
-        path: PathBuf,
-    },
     /// The file was imported before.
     #[error("{} was already imported into '{table}' ({rows} rows, as {earlier})", path.display())]
     AlreadyImported {
@@ -335,11 +329,6 @@ impl ImportError {
             ImportError::Encoding { .. } => "write it as UTF-8: iconv -t utf-8 FILE".to_string(),
             ImportError::NoObject { .. } => {
                 "a line is one object with its keys and texts in double quotes: {\"price\": 1.5}".to_string()
-            }
-            ImportError::JsonArray { .. } => {
-                "import reads one object a line (ndjson), which `tickstone export` and COPY write with \
-                 the format ndjson"
-                    .to_string()
             }
             ImportError::RecordTooLong { .. } => "a quote that is never closed looks like this".to_string(),
             ImportError::UnknownColumn { known, .. } | ImportError::NoSuchColumn { known, .. } => {

@@ -18,6 +18,7 @@ mod columnar;
 mod encoding;
 mod error;
 mod int96;
+mod json_array;
 mod pipeline;
 mod report;
 mod request;

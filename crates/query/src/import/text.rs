@@ -5,7 +5,7 @@ use super::shape::{FileFields, Shape};
 use super::source::{RawFile, ReadState};
 use super::{
     BadRowExample, BadRows, Compression, FileFormat, FileImport, ImportError, ImportRequest, Loaded, Result,
-    append, encoding,
+    append, encoding, json_array,
 };
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -74,6 +74,9 @@ impl TextFile {
         let failed = |source| ImportError::Read { path: path.clone(), source };
         let reader = encoding::decoded(reader).map_err(failed)?;
         let mut reader = reader.map_err(|encoding| ImportError::Encoding { path: path.clone(), encoding })?;
+        if format == FileFormat::Ndjson {
+            reader = json_array::as_lines(reader).map_err(failed)?;
+        }
         let mut ended = fill(&mut *reader, &mut head, SAMPLE_BYTES).map_err(failed)?;
         // A header and a row, however long they are.
         while !ended && records_in(&head, format, request) < 2 {
@@ -91,9 +94,6 @@ impl TextFile {
             (_, Some(known)) => {
                 let first = head.drain(..known.first.len()).collect();
                 (known.layout, first, known.fields.clone())
-            }
-            (FileFormat::Ndjson, None) if head.trim_ascii_start().starts_with(b"[") => {
-                return Err(ImportError::JsonArray { path });
             }
             (FileFormat::Ndjson, None) => {
                 let head = whole(&head, ended, Layout::Ndjson);

@@ -261,9 +261,15 @@ fn a_guess_that_does_not_hold_is_told_of() {
     assert!(error.contains("has the columns 'px' and 'PX'") && error.contains("--rename PX="), "{error}");
     let error = import("header.csv", "ts,px\n");
     assert!(error.contains("has no rows") && error.contains("CREATE TABLE first"), "{error}");
-    let error = import("array.json", "[{\"ts\": \"2024-08-08\"}]\n");
-    assert!(error.contains("is a JSON array"), "{error}");
+    let error = import("array.json", "[{\"ts\": \"2024-08-08\"}, {\"ts\": \"2024-08-09\"");
+    assert!(error.contains("the file ends within element 2 of the JSON array"), "{error}");
+    let error = import("wrong.json", "[{\"ts\": \"2024-08-08\"},\n 7]");
+    assert!(error.contains("wrong.json, line 2"), "{error}");
     assert_eq!(place.query("SHOW TABLES"), "", "no table stays behind");
+    place.file("array.json", "[\n  {\"ts\": \"2024-08-08\", \"note\": \"], {\"},\n  {\"ts\": \"2024-08-09\",\n   \"px\": [1.5, 2]}\n]\n");
+    assert_eq!(place.query("SELECT note, px[2] AS px FROM 'array.json'"), "\"], {\",\n,2\n");
+    place.ok(&["import", "--table", "objects", "array.json"]);
+    assert_eq!(place.query("SELECT count(*), count(note) FROM objects"), "2,1\n");
     place.file("unnamed.csv", ",ts,id\n0,2024-08-08,99999999999999999999\n");
     place.ok(&["import", "--table", "t", "unnamed.csv"]);
     assert_eq!(place.query("SELECT column1, id FROM t"), "0,99999999999999999999\n");

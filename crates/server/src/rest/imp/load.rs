@@ -218,7 +218,6 @@ impl<'a> Load<'a> {
             ImportError::NoRows { .. } => "CREATE TABLE first, or send a part schema".to_string(),
             ImportError::Encoding { .. } | ImportError::Header { .. } => "send it as UTF-8".to_string(),
             ImportError::SameName { .. } => "send one of them under another name".to_string(),
-            ImportError::JsonArray { .. } => "send one object a line (ndjson)".to_string(),
             ImportError::PackedColumnar { .. } => "unpack it first".to_string(),
             other => other.hint().unwrap_or_default(),
         };
@@ -289,10 +288,8 @@ fn format_of(head: &[u8]) -> Result<FileFormat, Fault> {
         return Ok(FileFormat::Arrow);
     }
     let text = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
-    if kind::is_json_array(text) {
-        return Err(not_taken("is an array of JSON: write one object a line (NDJSON), `jq -c '.[]'` does"));
-    }
-    Ok(if text.trim_ascii_start().starts_with(b"{") { FileFormat::Ndjson } else { FileFormat::Csv })
+    let is_json = text.trim_ascii_start().starts_with(b"{") || kind::is_json_array(text);
+    Ok(if is_json { FileFormat::Ndjson } else { FileFormat::Csv })
 }
 
 /// The layout of a CSV, found as an import finds it; `None` where it is in another encoding, which shows by zeros or by
