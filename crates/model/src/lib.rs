@@ -24,7 +24,8 @@ pub use materialized::MaterializedView;
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
 pub use schema::{
-    AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name, is_same_name,
+    AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name, folded_name,
+    is_same_name,
 };
 pub use source::{StreamFormat, StreamSource};
 pub use time::{TimeRange, civil_from_days, days_from_civil, format_nanos};

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use tickstone_model::{ColumnType, TableSchema};
+use tickstone_model::{ColumnType, TableSchema, folded_name};
 
 /// Finds the table of a name.
 pub type FindTable<'a> = &'a mut dyn FnMut(&str) -> Option<Arc<TableSchema>>;
@@ -28,8 +28,10 @@ pub type FindTable<'a> = &'a mut dyn FnMut(&str) -> Option<Arc<TableSchema>>;
 pub struct Parser {
     precision: Precision,
     tables: Vec<Table>,
-    /// By name, in lower case.
-    places: HashMap<Vec<u8>, usize>,
+    /// By name, in each spelling that came.
+    places: HashMap<String, usize>,
+    /// By the name of a table that is there, else by what spellings of it have in common.
+    keys: HashMap<String, usize>,
     /// The table of the line before; none where the line had none.
     latest: usize,
     rows: usize,
@@ -110,6 +112,7 @@ impl Parser {
     /// The rows read, by table in order of their coming; the parser has none after, and knows no table.
     pub fn take(&mut self) -> Vec<TableRows> {
         self.places.clear();
+        self.keys.clear();
         (self.latest, self.rows) = (0, 0);
         self.tables.drain(..).filter_map(Table::finish).collect()
     }
@@ -221,22 +224,26 @@ impl Parser {
         let name = name.map_err(|_| refused(Fault::NotUtf8))?.to_string();
         check_name(&name).map_err(refused)?;
         let raw = token.raw(bytes);
-        let key = name.to_ascii_lowercase().into_bytes();
-        let place = match self.places.get(&key) {
-            Some(&place) => {
-                self.tables[place].raw = raw.to_vec();
-                place
-            }
-            None => {
-                let schema = find(&name);
-                self.tables.push(Table::new(name, raw.to_vec(), schema));
-                self.places.insert(key, self.tables.len() - 1);
-                self.tables.len() - 1
-            }
+        let place = match self.places.get(&name) {
+            Some(&place) => place,
+            None => self.new_place(name, raw, find),
         };
+        self.tables[place].raw = raw.to_vec();
         self.tables[place].check().map_err(refused)?;
         self.latest = place;
         Ok(token.end)
+    }
+
+    /// The place of the table that a name means which no line had before, in this spelling.
+    fn new_place(&mut self, name: String, raw: &[u8], find: FindTable<'_>) -> usize {
+        let schema = find(&name);
+        let key = schema.as_ref().map_or_else(|| folded_name(&name), |schema| schema.name().to_string());
+        let place = *self.keys.entry(key).or_insert(self.tables.len());
+        if place == self.tables.len() {
+            self.tables.push(Table::new(name.clone(), raw.to_vec(), schema));
+        }
+        self.places.insert(name, place);
+        place
     }
 }
 

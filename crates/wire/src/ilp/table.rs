@@ -9,7 +9,7 @@ use crate::{ColumnPlan, Fault, RowsColumn, TableRows, TimeFormat};
 use arrow_array::{ArrayRef, TimestampNanosecondArray};
 use std::collections::HashMap;
 use std::sync::Arc;
-use tickstone_model::{ColumnType, MAX_COLUMNS, TableSchema};
+use tickstone_model::{ColumnType, MAX_COLUMNS, TableSchema, folded_name};
 
 pub(super) struct Table {
     pub(super) name: String,
@@ -18,7 +18,7 @@ pub(super) struct Table {
     pub(super) schema: Option<Arc<TableSchema>>,
     pub(super) columns: Vec<Column>,
     places: HashMap<Vec<u8>, Place>,
-    /// The columns by name, in lower case.
+    /// The columns by [`Self::key`].
     by_name: HashMap<String, usize>,
     times: Vec<i64>,
     pub(super) rows: usize,
@@ -90,15 +90,20 @@ impl Table {
         Ok(place)
     }
 
+    /// The name of the table's column that a name means, else what spellings of a new one have in common.
+    fn key(&self, name: &str) -> String {
+        let schema = self.schema.as_ref();
+        let known = schema.and_then(|schema| Some(&schema.columns()[schema.column_index(name)?].name));
+        known.cloned().unwrap_or_else(|| folded_name(name))
+    }
+
     /// What a name means that lines have written otherwise, or that is the designated timestamp's.
     fn known(&self, name: &str, of: ColumnType) -> Option<Place> {
-        if let Some(&column) = self.by_name.get(&name.to_ascii_lowercase()) {
+        if let Some(&column) = self.by_name.get(&self.key(name)) {
             return Some(Place::Column(column));
         }
         let is_time = match &self.schema {
-            Some(schema) => schema
-                .timestamp()
-                .is_some_and(|place| schema.columns()[place].name.eq_ignore_ascii_case(name)),
+            Some(schema) => schema.timestamp().is_some_and(|place| schema.column_index(name) == Some(place)),
             None => is_new_time(name, of),
         };
         is_time.then_some(Place::Time)
@@ -128,7 +133,7 @@ impl Table {
         for _ in 0..self.rows {
             builder.push_null()?;
         }
-        self.by_name.insert(name.to_ascii_lowercase(), self.columns.len());
+        self.by_name.insert(self.key(name), self.columns.len());
         self.columns.push(Column { name: name.to_string(), raw: raw.to_vec(), is_tag, place, builder });
         Ok(Place::Column(self.columns.len() - 1))
     }

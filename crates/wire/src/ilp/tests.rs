@@ -601,6 +601,13 @@ fn names_that_differ_in_case() {
     check_bad("m e=1,E=2\n", &format!("table 'm', column 'E': '2' {}", fault("e")));
     check_bad("m,Sym=a,sym=b x=1\n", &format!("table 'm', column 'sym': 'b' {}", fault("Sym")));
     check_bad("m,t=a T=1\n", &format!("table 'm', column 'T': '1' {}", fault("t")));
+    // Of whatever alphabet: in new columns and tables, as elsewhere.
+    check(
+        "m ветер=1 5\nm ВЕТЕР=3 6\nm É=1,é2=2 7\n",
+        &["m: ветер=1 É=NULL é2=NULL @5", "m: ветер=3 É=NULL é2=NULL @6", "m: ветер=NULL É=1 é2=2 @7"],
+    );
+    check("ветер x=1 5\nm x=2 6\nВетер x=3 7\n", &["ветер: x=1 @5", "ветер: x=3 @7", "m: x=2 @6"]);
+    check_bad("m ветер=1,Ветер=2\n", &format!("table 'm', column 'Ветер': '2' {}", fault("ветер")));
     check_bad(
         "m timestamp=5t,Timestamp=6t,x=1\n",
         &format!("table 'm', column 'Timestamp': '6t' {}", fault("timestamp")),

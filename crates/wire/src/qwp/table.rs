@@ -13,7 +13,7 @@ use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, TimestampNanosecondArray};
 use std::collections::HashSet;
 use std::sync::Arc;
-use tickstone_model::{ColumnType, MAX_COLUMNS, TableSchema};
+use tickstone_model::{ColumnType, MAX_COLUMNS, TableSchema, folded_name, is_same_name};
 
 /// What a message may still take.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) fn read_table(
     let mut table = Table { name, schema, rows, columns: Vec::with_capacity(defined.len()), times: None };
     let mut names = HashSet::with_capacity(defined.len());
     for (column, of) in defined {
-        if !names.insert(column.to_ascii_lowercase()) {
+        if !names.insert(folded_name(column)) {
             let fault = Fault::Field { what: "is the name of two columns of the message" };
             return Err(refused(Some(column), column, fault));
         }
@@ -117,7 +117,7 @@ impl Table<'_> {
         let (has_time, is_time) = match &self.schema {
             Some(schema) => {
                 let time = schema.timestamp().map(|place| &schema.columns()[place]);
-                (time.is_some(), time.is_some_and(|time| time.name.eq_ignore_ascii_case(name)))
+                (time.is_some(), time.is_some_and(|time| is_same_name(&time.name, name)))
             }
             None => (true, is_new_time(name, new_type(&values, of))),
         };

@@ -324,6 +324,7 @@ fn what_cannot_be_a_column_is_refused_by_name() {
     };
     let long = || Cells::Long(vec![Some(1)]);
     assert_eq!(fault(vec![("a", long()), ("A", long())]), "is the name of two columns of the message");
+    assert_eq!(fault(vec![("é", long()), ("É", long())]), "is the name of two columns of the message");
     let times = || Cells::Timestamp(vec![Some(1)]);
     assert_eq!(
         fault(vec![("timestamp", times()), ("", times())]),
