@@ -1,18 +1,18 @@
 //! The state of maintenance: who may run a step, and what there is to do.
 
-use crate::lock::lock;
+use crate::lock::{Turn, Turns, lock};
 use crate::store::snapshot::{Snapshot, TableDir, TableSnapshot};
 use crate::worker::Worker;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
     pub(crate) worker: Worker,
-    step: Mutex<()>,
+    step: Turns,
     /// Tables with runs to merge or parts that left since the last step.
     pub(crate) touched: Mutex<BTreeSet<u32>>,
     /// Folders of dropped tables whose manifests may still be there: the tape keeps their DROP until then.
@@ -31,7 +31,7 @@ pub(crate) struct Maintenance {
 
 /// Proof that no other maintenance step runs.
 #[derive(Debug)]
-pub(crate) struct Pause<'a>(#[allow(dead_code, reason = "held for its lock")] MutexGuard<'a, ()>);
+pub(crate) struct Pause<'a>(#[allow(dead_code, reason = "held for its turn")] Turn<'a>);
 
 impl Maintenance {
     /// Whether no file can be left that nothing names.
@@ -58,7 +58,7 @@ impl Maintenance {
 
     /// Keeps steps from running while the guard lives.
     pub(crate) fn pause(&self) -> Pause<'_> {
-        Pause(lock(&self.step))
+        Pause(self.step.take())
     }
 
     /// Ends the threads.
