@@ -76,8 +76,8 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::Case(mut case) => {
             let values = case.when_then_expr.iter_mut().map(|(_, then)| then);
-            let values = values.chain(&mut case.else_expr).map(AsMut::as_mut).collect();
-            let changed = read_beside(values, schema)?;
+            let mut values: Vec<&mut Expr> = values.chain(&mut case.else_expr).map(AsMut::as_mut).collect();
+            let changed = numbers_beside(&mut values, schema) || read_beside(values, schema)?;
             Ok(Transformed::new_transformed(Expr::Case(case), changed))
         }
         Expr::ScalarFunction(call) => Ok(places_as_wanted(call)),
@@ -101,6 +101,43 @@ fn read_beside(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
         changed = true;
     }
     Ok(changed)
+}
+
+/// Reads texts that are numbers beside branches of numbers: `CASE WHEN b THEN n ELSE '100' END` would be a text, of which 9
+/// is more than 100. Where one is no number all stay texts.
+fn numbers_beside(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let number = |text: &str| -> Option<ScalarValue> {
+        let text = text.trim();
+        let whole = text.parse().ok().map(|number| ScalarValue::Int64(Some(number)));
+        whole.or_else(|| text.parse().ok().map(|number| ScalarValue::Float64(Some(number))))
+    };
+    let mut read = Vec::new();
+    let mut has_numbers = false;
+    for value in values.iter() {
+        match text_of(value) {
+            Some(text) => match number(text) {
+                Some(number) => read.push(Some(number)),
+                None => return false,
+            },
+            None => {
+                let Ok(of) = value.get_type(schema) else { return false };
+                if !of.is_numeric() && !of.is_null() {
+                    return false;
+                }
+                has_numbers |= of.is_numeric();
+                read.push(None);
+            }
+        }
+    }
+    if !has_numbers || read.iter().all(Option::is_none) {
+        return false;
+    }
+    for (value, read) in values.iter_mut().zip(read) {
+        if let Some(number) = read {
+            **value = Expr::Literal(number, None);
+        }
+    }
+    true
 }
 
 /// `round(x, 2)` with its places in the type that the function takes: the type of its result goes by them, and where they
