@@ -5,6 +5,7 @@
 //!   ts, sym`, which becomes an aggregate.
 //! - `string_agg(DISTINCT sym, ',' ORDER BY sym)`: the argument becomes a text later, and is no key of the order then.
 //! - `bit_xor(DISTINCT x)` by group takes every value: it is refused.
+//! - `approx_percentile_cont(x, 0.5, 2000000000)` ends the process: it makes room for so many centroids. It is refused.
 //! - `nth_value(x, 2 ORDER BY a), nth_value(x, 2 ORDER BY b)`: it sorts rows for one of them, and refuses two. They put
 //!   their rows in order themselves then.
 
@@ -13,12 +14,15 @@ use crate::named::change_named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, plan_err};
+use datafusion::common::{DFSchema, ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, SortExpr, cast};
 use datafusion::optimizer::AnalyzerRule;
+
+/// Most centroids of an approximate quantile.
+const CENTROIDS_MAX: f64 = 100_000.0;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -51,6 +55,7 @@ impl AnalyzerRule for RightAggregates {
 fn read(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
         Expr::AggregateFunction(call) => {
+            check_centroids(call.func.name(), &call.params.args)?;
             if call.params.distinct && call.func.name() == "bit_xor" {
                 return plan_err!("bit_xor(DISTINCT …) is not supported outside of windows");
             }
@@ -58,10 +63,33 @@ fn read(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let texts = as_text && order_texts(&mut call.params, schema);
             once(&mut call.params.order_by, 0) || texts
         }
-        Expr::WindowFunction(call) => once(&mut call.params.order_by, 0),
+        Expr::WindowFunction(call) => {
+            check_centroids(call.fun.name(), &call.params.args)?;
+            once(&mut call.params.order_by, 0)
+        }
         _ => false,
     };
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+}
+
+/// Refuses more centroids than it takes to be exact to a millionth: room for all of them is made when it begins, which no
+/// memory pool knows of.
+fn check_centroids(name: &str, args: &[Expr]) -> Result<()> {
+    let at = match name {
+        "approx_percentile_cont" => 2,
+        "approx_percentile_cont_with_weight" => 3,
+        _ => return Ok(()),
+    };
+    let number = match args.get(at) {
+        Some(Expr::Literal(value, _)) => value.cast_to(&DataType::Float64),
+        _ => return Ok(()),
+    };
+    match number {
+        Ok(ScalarValue::Float64(Some(number))) if number > CENTROIDS_MAX => {
+            plan_err!("{name} takes at most {CENTROIDS_MAX} centroids, not {number}")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Aggregates that need their rows in different orders, such that each puts its own in order.
