@@ -78,6 +78,7 @@ use crate::rules::bounds::WideFrames;
 use crate::rules::clocks::Clocks;
 use crate::rules::correlated::Correlated;
 use crate::rules::correlated_keys::CorrelatedKeys;
+use crate::rules::dependent::Dependent;
 use crate::rules::disjoint::DisjointLists;
 use crate::rules::floats::OneNanOneZero;
 use crate::rules::meanings::Meanings;
@@ -156,6 +157,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(WideFrames),
         Arc::new(RightAggregates),
         Arc::new(Membership),
+        Arc::new(Dependent::new(read_twice::node::common)),
         Arc::new(Correlated),
         Arc::new(NullKeys),
     ];

@@ -7,7 +7,8 @@
 //! come through it then: the rule makes a list of columns of it.
 //!
 //! Conditions also go up past windows, whose rows are then those of all outer rows together, past HAVING, and past ROLLUP,
-//! CUBE and GROUPING SETS, whose row of no key is then lost. All are refused.
+//! CUBE and GROUPING SETS, whose row of no key is then lost. All are refused where [`super::dependent`] has no other words
+//! for them.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -31,23 +32,9 @@ impl AnalyzerRule for Correlated {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut names = 0;
         let changed = plan.transform_up_with_subqueries(|plan| {
-            match &plan {
-                LogicalPlan::Window(window) if reads_outer(&window.input)? => {
-                    return plan_err!(
-                        "a window in a sub-query that reads columns of the query around it, for each row anew, is not \
-                         supported"
-                    );
-                }
-                LogicalPlan::Aggregate(Aggregate { input, group_expr, .. })
-                    if matches!(group_expr[..], [Expr::GroupingSet(_)]) && reads_outer(input)? =>
-                {
-                    return plan_err!(
-                        "ROLLUP, CUBE and GROUPING SETS in a sub-query that reads columns of the query around it, for \
-                         each row anew, are not supported"
-                    );
-                }
-                LogicalPlan::Subquery(of) => check_having(&of.subquery)?,
-                _ => {}
+            check_node(&plan)?;
+            if let LogicalPlan::Subquery(of) = &plan {
+                check_having(&of.subquery)?;
             }
             match plan {
                 LogicalPlan::Filter(filter) if filter.predicate.contains_outer() => {
@@ -69,13 +56,45 @@ impl AnalyzerRule for Correlated {
     }
 }
 
+/// Refuses a sub-query that such a join would be wrong for.
+pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
+    apply_own(plan, |plan| check_node(plan).map(|()| TreeNodeRecursion::Continue))?;
+    check_having(plan)
+}
+
+/// Walks a sub-query's own plan, and none of its sub-queries.
+pub(super) fn apply_own(
+    plan: &LogicalPlan,
+    mut f: impl FnMut(&LogicalPlan) -> Result<TreeNodeRecursion>,
+) -> Result<()> {
+    plan.apply(|plan| match plan {
+        LogicalPlan::Subquery(_) => Ok(TreeNodeRecursion::Jump),
+        plan => f(plan),
+    })?;
+    Ok(())
+}
+
+fn check_node(plan: &LogicalPlan) -> Result<()> {
+    match plan {
+        LogicalPlan::Window(window) if reads_outer(&window.input)? => plan_err!(
+            "a window in a sub-query that reads columns of the query around it, for each row anew, is not supported"
+        ),
+        LogicalPlan::Aggregate(Aggregate { input, group_expr, .. })
+            if matches!(group_expr[..], [Expr::GroupingSet(_)]) && reads_outer(input)? =>
+        {
+            plan_err!(
+                "ROLLUP, CUBE and GROUPING SETS in a sub-query that reads columns of the query around it, for each row \
+                 anew, are not supported"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a condition of a plan reads columns of the query around it; those of its own sub-queries do not count.
 pub(super) fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply(|plan| {
-        if matches!(plan, LogicalPlan::Subquery(_)) {
-            return Ok(TreeNodeRecursion::Jump);
-        }
+    apply_own(plan, |plan| {
         found |= plan.contains_outer_reference();
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;

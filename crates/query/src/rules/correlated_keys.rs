@@ -9,11 +9,11 @@
 //! What the aggregate is of no rows is told by the aggregates that an item reads: one that reads none, as
 //! `count(*) IS NOT NULL` once it is TRUE, is NULL then. The rule has each item read one.
 //!
-//! Refused is what such a join has no words for: a condition inside the side of an outer join that may be NULL, which
-//! would be one of all rows; rows grouped twice, where the first group is one of no rows too; and DISTINCT or GROUP BY
-//! alone in LATERAL under a condition that is no equality.
+//! Refused is what neither such a join nor [`super::dependent`] has words for: a condition inside the side of an outer
+//! join that may be NULL, which would be one of all rows; rows grouped twice, where the first group is one of no rows
+//! too; and DISTINCT or GROUP BY alone in LATERAL under a condition that is no equality.
 
-use super::correlated::reads_outer;
+use super::correlated::{apply_own, reads_outer};
 use crate::functions::maybe::maybe;
 use crate::named::change_named;
 use datafusion::common::config::ConfigOptions;
@@ -46,31 +46,26 @@ impl AnalyzerRule for CorrelatedKeys {
                 let subquery = |plan| LogicalPlan::Subquery(Subquery { subquery: Arc::new(plan), ..of });
                 Ok(changed.update_data(subquery))
             }
-            LogicalPlan::Join(ref join) if is_lateral(&join.right) => {
-                check_distinct(&join.right)?;
+            LogicalPlan::Join(ref join) => {
+                if let Some(of) = lateral(&join.right) {
+                    check_distinct(&of.subquery)?;
+                }
                 Ok(Transformed::no(plan))
             }
             other => Ok(Transformed::no(other)),
         })?;
-        if !changed.transformed {
-            return Ok(changed.data);
-        }
-        // An item that may be NULL now makes columns above it such.
-        let renewed = |plan: LogicalPlan| Ok(Transformed::yes(plan.recompute_schema()?));
-        Ok(changed.data.transform_up_with_subqueries(renewed)?.data)
+        if changed.transformed { renewed(changed.data) } else { Ok(changed.data) }
     }
 }
 
-/// Walks a sub-query's own plan, and none of its sub-queries.
-fn apply_own(plan: &LogicalPlan, mut f: impl FnMut(&LogicalPlan) -> Result<TreeNodeRecursion>) -> Result<()> {
-    plan.apply(|plan| match plan {
-        LogicalPlan::Subquery(_) => Ok(TreeNodeRecursion::Jump),
-        plan => f(plan),
-    })?;
-    Ok(())
+/// A plan with an item that may be NULL now, which makes columns above it such.
+pub(super) fn renewed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let renewed = |plan: LogicalPlan| Ok(Transformed::yes(plan.recompute_schema()?));
+    Ok(plan.transform_up_with_subqueries(renewed)?.data)
 }
 
-fn check(plan: &LogicalPlan) -> Result<()> {
+/// Refuses a sub-query that such a join would be wrong for.
+pub(super) fn check(plan: &LogicalPlan) -> Result<()> {
     apply_own(plan, |plan| {
         if let LogicalPlan::Join(join) = plan {
             let (left, right) = match join.join_type {
@@ -200,23 +195,46 @@ fn with_aggregates(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-fn is_lateral(plan: &LogicalPlan) -> bool {
+/// The sub-query that a side of a join is, where it is LATERAL.
+pub(super) fn lateral(plan: &LogicalPlan) -> Option<&Subquery> {
     match plan {
-        LogicalPlan::Subquery(_) => true,
-        LogicalPlan::SubqueryAlias(alias) => is_lateral(&alias.input),
-        _ => false,
+        LogicalPlan::Subquery(of) => Some(of),
+        LogicalPlan::SubqueryAlias(alias) => lateral(&alias.input),
+        _ => None,
     }
 }
 
-/// Refuses rows that are to differ where each is found for some of the rows outside, by other than an equal column.
-fn check_distinct(lateral: &LogicalPlan) -> Result<()> {
-    let LogicalPlan::Subquery(of) = lateral else {
-        return match lateral {
-            LogicalPlan::SubqueryAlias(alias) => check_distinct(&alias.input),
-            _ => Ok(()),
+/// Whether rows are sorted, cut off, put together or joined above a condition on columns of the query around them, or
+/// grouped above one that is no equality: what it compares is no key.
+pub(super) fn has_no_key(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    apply_own(plan, |plan| {
+        let input = match plan {
+            // Without aggregates it is DISTINCT.
+            LogicalPlan::Aggregate(of) if !of.aggr_expr.is_empty() => &of.input,
+            LogicalPlan::Sort(_) | LogicalPlan::Limit(_) | LogicalPlan::Union(_) | LogicalPlan::Join(_) => {
+                for input in plan.inputs() {
+                    found |= reads_outer(input)?;
+                }
+                return Ok(TreeNodeRecursion::Continue);
+            }
+            _ => return Ok(TreeNodeRecursion::Continue),
         };
-    };
-    apply_own(&of.subquery, |plan| {
+        apply_own(input, |plan| {
+            if let LogicalPlan::Filter(filter) = plan {
+                let conditions = split_conjunction(&filter.predicate);
+                found |= conditions.into_iter().any(|of| of.contains_outer() && sides(of).is_none());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Refuses rows that are to differ where each is found for some of the rows outside, by other than an equal column.
+pub(super) fn check_distinct(plan: &LogicalPlan) -> Result<()> {
+    apply_own(plan, |plan| {
         let input = match plan {
             LogicalPlan::Distinct(distinct) => distinct.input(),
             LogicalPlan::Aggregate(of) if of.aggr_expr.is_empty() => &of.input,

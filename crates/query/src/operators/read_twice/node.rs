@@ -3,8 +3,9 @@
 use crate::operators::node::{Exprs, Node, node};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The rows of an input, which all nodes of this number share. Nothing is carried below it, neither conditions nor limits:
@@ -16,13 +17,12 @@ pub(crate) struct CommonRows {
     pub(crate) number: u64,
 }
 
-impl CommonRows {
-    /// The rows of `input`, which no node shares yet.
-    pub(crate) fn new(input: LogicalPlan) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        // Relaxed: the counter guards nothing but itself.
-        Self { input, number: NEXT.fetch_add(1, Ordering::Relaxed) }
-    }
+/// The rows of a plan, which are made once, however often the plan that comes back is read.
+pub(crate) fn common(input: LogicalPlan) -> LogicalPlan {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: the counter guards nothing but itself.
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    LogicalPlan::Extension(Extension { node: Arc::new(CommonRows { input, number }) })
 }
 
 node!(CommonRows);

@@ -1,12 +1,11 @@
 //! Plans the marker of a query of WITH.
 
-use super::node::CommonRows;
+use super::node::common;
 use crate::rules::volatile::varies;
 use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::{Extension, LogicalPlan};
 use sqlparser::ast::{Query, TableFactor};
-use std::sync::Arc;
 
 /// The plan of a query whose rows are made once, where they would be others each time.
 pub(crate) fn plan_common(
@@ -18,5 +17,5 @@ pub(crate) fn plan_common(
     if !varies(&input)? {
         return Ok(input);
     }
-    Ok(LogicalPlan::Extension(Extension { node: Arc::new(CommonRows::new(input)) }))
+    Ok(common(input))
 }
