@@ -73,3 +73,33 @@ def test_what_is_no_database_is_refused(tickstone, tmp_path):
     refused = tickstone.run("backup", other, "--quiet", check=False)
     assert refused.returncode == 1 and (other / "cat.jpg").exists(), refused.stdout
     shutil.rmtree(other)
+
+
+def test_deleted_rows_come_back_where_they_are_asked_for_alone(tickstone):
+    """Without its manifests a table's rows come from the tape, as they were before the DELETE."""
+    rows = "SELECT to_timestamp_seconds(value), value FROM generate_series(1, 100)"
+    tickstone.run(
+        "sql",
+        "-c",
+        "CREATE TABLE trades (ts TIMESTAMP, id BIGINT) TIMESTAMP(ts); CREATE TABLE other (ts TIMESTAMP, id BIGINT)"
+        f" TIMESTAMP(ts); INSERT INTO other {rows}; INSERT INTO trades {rows}; DELETE FROM trades WHERE id % 4 = 0",
+    )
+    assert tickstone.value("SELECT count(*) FROM trades") == "75"
+    found = [path for path in tickstone.data.rglob("manifest*") if path.parent.name == "1"]
+    assert len(found) == 2, found
+    for path in found:
+        path.unlink()
+    checked = tickstone.run("check", "--quiet", check=False)
+    assert checked.returncode == 1
+    assert "up to 25 rows of table 'trades' that a DELETE removed would come back" in checked.stdout, checked.stdout
+    repaired = tickstone.run("check", "--repair", "--quiet", check=False)
+    assert repaired.returncode == 1 and "--bring-back" in repaired.stderr, repaired.stderr
+    assert "table 'trades' is left damaged" in repaired.stdout, repaired.stdout
+    refused = tickstone.run("sql", "-c", "SELECT count(*) FROM other", check=False)
+    assert refused.returncode == 1 and "tables/1" in refused.stderr, refused.stderr
+    alone = tickstone.run("check", "--bring-back", "--quiet", check=False)
+    assert alone.returncode == 2 and "--repair" in alone.stderr, alone.stderr
+    brought = tickstone.run("check", "--repair", "--bring-back", "--quiet")
+    assert "that a DELETE removed are back" in brought.stdout, brought.stdout
+    assert tickstone.value("SELECT count(*) FROM trades") == "100"
+    assert tickstone.value("SELECT count(*) FROM other") == "100"

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Instant;
 use tickstone_engine::check::{self, CheckOptions, Progress, Report};
 use tickstone_engine::disk::{Disk, FileDisk};
-use tickstone_engine::repair;
+use tickstone_engine::repair::{self, RepairOptions};
 
 const EXAMPLES: &str = "\
 Examples:
   tickstone check --data /data/ticks              read everything, name what is damaged
   tickstone check --data /data/ticks --repair     keep all that can be kept, put the rest aside
+  tickstone check --data /data/ticks --repair --bring-back
+                                                  also where deleted rows come back
 
 No other process may have the database open for writing. Exit codes: 0 all is as it was written (or is
 after the repair), 1 damage or an error. docs/check.md says what each finding means.";
@@ -25,6 +27,9 @@ pub(crate) struct Args {
     /// Keep all that can be kept; what is damaged is put aside in DIR/damaged
     #[arg(long)]
     repair: bool,
+    /// With --repair: also rebuild tables where that brings back rows that a DELETE or UPDATE had removed or changed
+    #[arg(long, requires = "repair")]
+    bring_back: bool,
     /// Checksums, names and the tape only: values are not compared with their statistics
     #[arg(long, conflicts_with = "repair")]
     quick: bool,
@@ -42,14 +47,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let disk = open(args)?;
     let start = Instant::now();
     let mut bar = Bar::new(args.quiet);
+    let mut left = false;
     if args.repair {
-        let repaired = repair::repair(&disk, &mut |progress| bar.show(&progress));
+        let options = RepairOptions { bring_back: args.bring_back };
+        let repaired = repair::repair(&disk, &options, &mut |progress| bar.show(&progress));
         bar.clear();
         let repaired = repaired?;
         for finding in &repaired.found.findings {
             println!("{finding}");
         }
         println!("{repaired}");
+        left = !repaired.left.is_empty();
     }
     let options = CheckOptions { values: !args.quick, findings_max: args.findings };
     let mut bar = Bar::new(args.quiet);
@@ -60,7 +68,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     eprintln!("{}", units::duration(start.elapsed()));
     match report.is_clean() {
         true => Ok(()),
-        false => Err(Failure::Damaged { repairable: !args.repair, data: args.data.data.clone() }),
+        false => {
+            let hint = match (args.repair, left) {
+                (false, _) => "\nhint: tickstone check --repair keeps all that can be kept",
+                (true, true) => {
+                    "\nhint: tickstone check --repair --bring-back rebuilds the tables that were left, with the rows \
+                     from before the DELETE or UPDATE; a backup may have them as they were"
+                }
+                (true, false) => "",
+            };
+            Err(Failure::Damaged { hint, data: args.data.data.clone() })
+        }
     }
 }
 

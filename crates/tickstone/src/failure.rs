@@ -29,12 +29,12 @@ pub(crate) enum Failure {
     #[error("error: {0}")]
     Engine(#[from] EngineError),
     /// A check found damage; the findings were printed.
-    #[error("error: {} is damaged{}", data.display(), if *repairable { "\nhint: tickstone check --repair keeps all that can be kept" } else { "" })]
+    #[error("error: {} is damaged{hint}", data.display())]
     Damaged {
         /// The database.
         data: PathBuf,
-        /// Whether a repair was not tried yet.
-        repairable: bool,
+        /// What can be done, on a line of its own; empty where nothing can.
+        hint: &'static str,
     },
     /// What reads a database finds none.
     #[error("error: there is no database in {}\nhint: import, serve and statements that write make one", path.display())]

@@ -7,7 +7,7 @@ use crate::recent::split_by_partition;
 use crate::store::history::fit_rows;
 use crate::store::snapshot::dedup::{Keys, batch_without};
 use crate::store::snapshot::{DroppedCell, Effect, LoadEffect, RowsEffect, TableSnapshot};
-use crate::tape::change::{Change, NewSymbols, TableRows};
+use crate::tape::change::{Change, NewSymbols, PartEntry, RewrittenPart, TableRows};
 use std::sync::Arc;
 use tickstone_model::{RowBatch, TimeRange};
 
@@ -21,6 +21,8 @@ pub(super) enum Decision<E> {
     Known,
     /// What it relies on may have gone with the table's manifest, and what that is.
     Incomplete(String),
+    /// Of a DELETE or UPDATE: what is left of it, and the parts it replaces that are not there.
+    Undone(E, Vec<RewrittenPart>),
 }
 
 /// What of a commit's rows in one table neither parts nor a later change have done away with.
@@ -82,10 +84,14 @@ pub(super) fn change(
         Change::Load { .. } | Change::Rewrite { .. } if held || table.truncated_at > position => {
             Decision::Known
         }
-        Change::Load { parts, files, .. } if table.schema.dedup().is_empty() => {
-            Decision::Apply(Effect::Load { table: id, load: LoadEffect::plain(parts, files) })
-        }
-        Change::Load { parts, files, .. } => {
+        Change::Load { mut parts, files, .. } => {
+            // Of a table whose manifest was told from its parts: what was merged since is in another part.
+            let range = |part: &PartEntry| table.schema.partition_by().partition_of(part.partition);
+            parts.retain(|part| !table.is_sealed(&range(part), position));
+            if table.schema.dedup().is_empty() {
+                let load = LoadEffect::plain(parts, files);
+                return Ok(Decision::Apply(Effect::Load { table: id, load }));
+            }
             match LoadEffect::superseding(table, parts.clone(), files.clone()) {
                 Ok(load) => Decision::Apply(Effect::Load { table: id, load }),
                 Err(error) => {
@@ -95,16 +101,10 @@ pub(super) fn change(
             }
         }
         Change::Rewrite { parts, touched, .. } => {
-            match parts.iter().find(|part| !table.has_part(part.partition, &part.gone)) {
-                None => Decision::Apply(Effect::Rewrite { table: id, parts, touched }),
-                Some(part) => {
-                    let what = format!("it rewrites {}, which is not there", part.gone);
-                    if table.opened_at > 0 {
-                        return Err(what);
-                    }
-                    Decision::Incomplete(what)
-                }
-            }
+            let is_there = |part: &RewrittenPart| table.has_part(part.partition, &part.gone);
+            let (parts, missing): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_there);
+            let effect = Effect::Rewrite { table: id, parts, touched };
+            if missing.is_empty() { Decision::Apply(effect) } else { Decision::Undone(effect, missing) }
         }
         Change::Alter { schema, .. } if !held => {
             Decision::Apply(Effect::Alter { table: id, schema: Arc::new(schema) })

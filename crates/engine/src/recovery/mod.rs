@@ -20,7 +20,7 @@ mod surveying;
 
 pub(crate) use reading::{Reader, read_only};
 pub(crate) use replay::Replay;
-pub(crate) use surveying::Surveying;
+pub(crate) use surveying::{Surveying, UndoneRows};
 
 use crate::disk::Disk;
 use crate::disk::checked::{mend_copy, sync_if_there};

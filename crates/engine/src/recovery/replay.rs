@@ -7,8 +7,8 @@ use crate::paths::{TAPE_DIR, table_dir};
 use crate::recent::{Run, merge_runs, runs_to_merge};
 use crate::store::manifest::{Manifest, list_tables};
 use crate::store::publisher::NamedFiles;
-use crate::store::snapshot::{Effect, RowsEffect, Snapshot, Source, TableSnapshot};
-use crate::tape::change::{Change, KIND_CLOSE, NewSymbols, PartEntry, decode_change};
+use crate::store::snapshot::{Effect, Snapshot, Source, TableSnapshot};
+use crate::tape::change::{Change, KIND_CLOSE, NewSymbols, PartEntry, RewrittenPart, decode_change};
 use crate::tape::frame::Frame;
 use crate::tape::named::{NamedSegment, TapeFound};
 use crate::tape::segment::{Segment, first_position, position_after, segment_path};
@@ -36,8 +36,23 @@ pub(crate) trait Policy {
     /// `what` was wrong.
     fn unread(&self, what: String) -> std::result::Result<(), String>;
 
-    /// Sees the rows of a commit before they are kept.
-    fn pass(&mut self, rows: &mut [RowsEffect]);
+    /// Whether what a DELETE or UPDATE replaces may be missing: nothing but the tape, or the table's folder, tells of
+    /// the table.
+    fn may_undo(&self, table: &TableSnapshot) -> bool;
+
+    /// Sees that a DELETE or UPDATE cannot be done again, of parts that are missing.
+    fn undone(&mut self, table: &TableSnapshot, missing: &[RewrittenPart]) -> Undone;
+
+    /// Sees an effect before it is applied.
+    fn pass(&mut self, effect: &mut Effect);
+}
+
+/// What becomes of a DELETE or UPDATE that cannot be done again.
+pub(crate) enum Undone {
+    /// Its table must be dropped later.
+    Incomplete,
+    /// What is left of it is done.
+    DoRest,
 }
 
 /// The replay of an opening: nothing may be missing, and rows stay.
@@ -56,7 +71,15 @@ impl Policy for Opening {
         Err(what)
     }
 
-    fn pass(&mut self, _: &mut [RowsEffect]) {}
+    fn may_undo(&self, table: &TableSnapshot) -> bool {
+        self.may_lack(table)
+    }
+
+    fn undone(&mut self, _: &TableSnapshot, _: &[RewrittenPart]) -> Undone {
+        Undone::Incomplete
+    }
+
+    fn pass(&mut self, _: &mut Effect) {}
 }
 
 /// State being rebuilt from the tape.
@@ -146,9 +169,7 @@ impl<P: Policy> Replay<P> {
         self.last_position = self.last_position.max(position);
         self.named.extend(named_files(position, &change));
         if let Some(mut effect) = self.effect(position, change).map_err(damaged)? {
-            if let Effect::Rows(tables) = &mut effect {
-                self.policy.pass(tables);
-            }
+            self.policy.pass(&mut effect);
             let newest = position.max(self.snapshot.position());
             let written = Written { position, received_ns: frame.header.received_ns, effect };
             apply_at(&mut self.snapshot, newest, written);
@@ -245,6 +266,19 @@ impl<P: Policy> Replay<P> {
             Decision::Incomplete(what) => {
                 self.incomplete.insert(id, what);
                 Ok(None)
+            }
+            Decision::Undone(effect, missing) => {
+                let gone = missing.first().map_or("", |part| &part.gone);
+                let what = format!("it rewrites {gone}, which is not there");
+                let table = self.snapshot.table_by_id(id).filter(|table| self.policy.may_undo(table));
+                let Some(table) = table else { return Err(what) };
+                match self.policy.undone(table, &missing) {
+                    Undone::DoRest => Ok(Some(effect)),
+                    Undone::Incomplete => {
+                        self.incomplete.insert(id, what);
+                        Ok(None)
+                    }
+                }
             }
             Decision::Unread(effect, what) => match self.policy.unread(what) {
                 Ok(()) => Ok(Some(effect)),

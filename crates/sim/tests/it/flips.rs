@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tickstone_engine::Engine;
 use tickstone_engine::check::Severity;
 use tickstone_engine::disk::Disk;
-use tickstone_engine::repair::repair;
+use tickstone_engine::repair::{RepairOptions, repair};
 use tickstone_model::{AlterTable, Column, ColumnType, TableSchema};
 use tickstone_sim::{CrashDisk, Random};
 
@@ -87,7 +87,7 @@ fn is_copy(path: &Path) -> bool {
 /// Repairs what was flipped; all copies are the files again that they are copies of.
 fn mend(damaged: &CrashDisk, what: &str) {
     let disk: Arc<dyn Disk> = Arc::new(damaged.clone());
-    let done = repair(&disk, &mut |_| {}).unwrap();
+    let done = repair(&disk, &RepairOptions::default(), &mut |_| {}).unwrap();
     let report = look(damaged);
     assert!(report.is_clean(), "{what}: after\n{done}\n{}\nstill\n{report}", done.found);
     let files: Vec<PathBuf> = damaged.files().into_iter().map(|(path, _)| path).collect();

@@ -3,6 +3,7 @@
 
 use crate::check::{copy, database, look, open, ruin};
 use crate::ledger::{DAY, rows, schema};
+use crate::model::{Row, TABLE, World, batch, delete, random_rows, selected, table, update};
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampNanosecondType, UInt32Type};
@@ -11,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tickstone_engine::check::{Remedy, Severity};
 use tickstone_engine::disk::Disk;
-use tickstone_engine::repair::{Repaired, repair};
+use tickstone_engine::repair::{RepairOptions, Repaired, repair};
 use tickstone_engine::{Engine, Selection};
-use tickstone_model::{ColumnType, TableSchema};
+use tickstone_model::{ColumnType, TableSchema, TimeRange};
 use tickstone_sim::{CrashDisk, Random};
 
 const SYMBOLS: [&str; 3] = ["BTC-USD", "ETH-USD", "USDT-USD"];
 
 fn mend(disk: &CrashDisk) -> Repaired {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    repair(&disk, &mut |_| {}).unwrap()
+    repair(&disk, &RepairOptions::default(), &mut |_| {}).unwrap()
 }
 
 /// Ids of a table's rows, each of which must be a row that was written; how many have lost their symbol.
@@ -356,4 +357,191 @@ fn a_repair_cut_short_anywhere_loses_nothing_more() {
         }
         assert!(images > 60, "{images}");
     }
+}
+
+fn mend_with(disk: &CrashDisk, bring_back: bool) -> Repaired {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    repair(&disk, &RepairOptions { bring_back }, &mut |_| {}).unwrap()
+}
+
+/// Takes both manifests of a table away, or flips a bit of each.
+fn lose_manifests(disk: &CrashDisk, table: u32, removed: bool) {
+    for name in ["manifest", "manifest.copy"] {
+        let path = Path::new("tables").join(table.to_string()).join(name);
+        if removed {
+            disk.remove(&path).unwrap();
+        } else if disk.read(&path).is_ok() {
+            disk.flip(&path, 30, 0x01);
+        }
+    }
+}
+
+/// Rows of all tables but `other`, by number.
+fn by_id(engine: &Engine) -> BTreeMap<i64, Row> {
+    let snapshot = engine.snapshot();
+    let tables = snapshot.tables().filter(|table| table.schema().name() != "other");
+    let rows: Vec<Row> = tables.flat_map(|table| selected(table, &Selection::default())).collect();
+    let count = rows.len();
+    let by_id: BTreeMap<i64, Row> = rows.into_iter().map(|row| (row.id, row)).collect();
+    assert_eq!(by_id.len(), count, "a row is there twice");
+    by_id
+}
+
+/// Rows 0 to 30, of which every third is deleted and every fourth of the others updated, in one partition of one part.
+fn edited() -> CrashDisk {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    engine.create_table(table().build().unwrap()).unwrap();
+    engine.create_table(schema("other")).unwrap();
+    engine.append("other", &rows(0, 6), None).unwrap();
+    engine.seal(Some("other")).unwrap();
+    let mut written = random_rows(&mut Random::new(5), 0, 30);
+    written.iter_mut().for_each(|row| (row.ts, row.px) = (row.id * 1_000, Some(1.0)));
+    engine.append(TABLE, &batch(&written), None).unwrap();
+    assert_eq!(delete(&engine, TimeRange::ALL, |row| row.id % 3 == 0), 10);
+    assert_eq!(update(&engine, |row| row.id % 4 == 0, |_| Some(2.0), None), 5);
+    drop(engine);
+    disk
+}
+
+/// What a DELETE removed comes from the tape, where nothing else tells of the table: not without being asked for.
+#[test]
+fn deleted_rows_come_back_where_they_are_asked_for_alone() {
+    let disk = edited();
+    lose_manifests(&disk, 1, true);
+    let report = look(&disk);
+    let words = report.to_string();
+    assert!(
+        words.contains("up to 10 rows of table 'ticks' that a DELETE removed would come back"),
+        "{words}"
+    );
+    assert!(words.contains("up to 20 rows of table 'ticks' would have the values from before"), "{words}");
+    let finding = report.findings.iter().find(|finding| finding.remedy == Remedy::BringBack).unwrap();
+    assert_eq!(finding.table.as_deref(), Some(TABLE));
+    // Nothing else is wrong: nothing is changed.
+    let files = disk.files();
+    let done = mend(&disk);
+    assert!(!done.changed && done.brought_back.is_empty() && done.left[0].deleted == 10, "{done}");
+    assert!(done.to_string().starts_with("table 'ticks' is left damaged: up to 10 rows"), "{done}");
+    assert_eq!(disk.files(), files);
+    let refused = open(&copy(&disk)).unwrap_err().to_string();
+    assert!(refused.contains("tables/1") && refused.contains("which is not there"), "{refused}");
+    // All else is repaired.
+    disk.flip(Path::new("tables/2/manifest"), 30, 0x01);
+    let done = mend(&disk);
+    assert!(done.changed && done.tables_rewritten == ["other"] && done.left.len() == 1, "{done}");
+    assert!(look(&disk).findings.iter().all(|finding| finding.table.as_deref() != Some("other")));
+    assert!(open(&copy(&disk)).is_err());
+    assert!(!mend(&disk).changed);
+    let done = mend_with(&disk, true);
+    assert!(done.left.is_empty() && done.brought_back[0].deleted == 10, "{done}");
+    assert!(done.to_string().contains("that a DELETE removed are back"), "{done}");
+    assert!(look(&disk).is_clean() && !mend(&disk).changed);
+    let rows = by_id(&open(&copy(&disk)).unwrap());
+    assert!(rows.len() == 30 && rows.values().all(|row| row.px == Some(1.0)), "{rows:?}");
+    // The part that the DELETE left is put aside, not swept.
+    assert!(
+        done.files_aside.iter().any(|path| path.starts_with("tables/1") && path.ends_with_part()),
+        "{done:?}"
+    );
+}
+
+/// Parts whose manifests cannot be read tell what a DELETE and an UPDATE left, except of a partition that it emptied.
+#[test]
+fn parts_tell_what_a_delete_left() {
+    let disk = edited();
+    lose_manifests(&disk, 1, false);
+    let done = mend(&disk);
+    assert!(done.left.is_empty() && done.positions_lost.is_empty() && done.rows_lost == 0, "{done}");
+    let rows = by_id(&open(&copy(&disk)).unwrap());
+    assert!(rows.len() == 20 && rows.values().all(|row| row.id % 3 > 0), "{rows:?}");
+    assert!(rows.values().all(|row| row.px == Some(if row.id % 4 == 0 { 2.0 } else { 1.0 })), "{rows:?}");
+    let disk = edited();
+    let engine = open(&disk).unwrap();
+    let later = [Row { ts: 5 * DAY, id: 50, ..random_rows(&mut Random::new(5), 50, 1)[0].clone() }];
+    engine.append(TABLE, &batch(&later), None).unwrap();
+    assert_eq!(delete(&engine, TimeRange::new(0, DAY), |_| true), 20);
+    drop(engine);
+    lose_manifests(&disk, 1, false);
+    let done = mend(&disk);
+    assert!(done.left[0].deleted == 30 && done.left[0].changed == 0, "{done}");
+    assert_eq!(by_id(&open(&disk_after(&disk)).unwrap()).len(), 31);
+}
+
+fn disk_after(disk: &CrashDisk) -> CrashDisk {
+    mend_with(disk, true);
+    copy(disk)
+}
+
+/// A table that was dropped is neither brought back nor named, whatever is missing of it.
+#[test]
+fn a_dropped_table_is_not_brought_back() {
+    let disk = edited();
+    let engine = open(&disk).unwrap();
+    engine.drop_table(TABLE).unwrap();
+    engine.append("other", &rows(6, 6), None).unwrap();
+    drop(engine);
+    lose_manifests(&disk, 1, true);
+    let report = look(&disk);
+    assert!(report.is_clean() && !report.to_string().contains("come back"), "{report}");
+    disk.flip(Path::new("tables/2/manifest"), 30, 0x01);
+    let done = mend_with(&disk, true);
+    assert!(done.changed && done.left.is_empty() && done.brought_back.is_empty(), "{done}");
+    let engine = open(&disk).unwrap();
+    assert_eq!(engine.snapshot().tables().count(), 1);
+}
+
+/// Whatever happened to a table, a repair that was not asked to gives no deleted row and no value of before.
+#[test]
+fn no_repair_undoes_a_change_unasked() {
+    let (mut left, mut kept) = (0, 0);
+    for seed in 0..120 {
+        let mut random = Random::new(seed);
+        let mut world = World::new(seed, table().build().unwrap(), false);
+        world.engine().create_table(schema("other")).unwrap();
+        world.engine().append("other", &rows(0, 6), None).unwrap();
+        (0..8 + random.below(20)).for_each(|_| {
+            world.step();
+        });
+        let dropped = random.one_in(6);
+        if dropped {
+            world.engine().drop_table(TABLE).unwrap();
+            world.rows.clear();
+        }
+        world.engine = None;
+        let disk = copy(&world.disk);
+        lose_manifests(&disk, 1, random.one_in(2));
+        if disk.read(Path::new("tables/2/manifest")).is_ok() {
+            disk.flip(Path::new("tables/2/manifest"), 30, 0x01);
+        }
+        let expected: BTreeMap<i64, Row> = world.rows.iter().map(|row| (row.id, row.clone())).collect();
+        let done = mend(&disk);
+        assert!(!dropped || done.left.is_empty(), "seed {seed}: {done}");
+        if done.left.is_empty() {
+            let report = look(&disk);
+            assert!(report.is_clean(), "seed {seed}: {report}");
+            let found = by_id(&open(&disk).unwrap());
+            let undone: Vec<_> = found.iter().filter(|(id, row)| expected.get(id) != Some(row)).collect();
+            assert!(undone.is_empty(), "seed {seed}: {undone:?}\n{done}\n{}", done.found);
+            kept += 1;
+            continue;
+        }
+        assert!(open(&copy(&disk)).is_err(), "seed {seed}: {done}");
+        assert!(!mend(&disk).changed, "seed {seed}");
+        let done = mend_with(&disk, true);
+        assert!(look(&disk).is_clean(), "seed {seed}: {done}");
+        let found = by_id(&open(&disk).unwrap());
+        let back = found.keys().filter(|id| !expected.contains_key(id)).count() as u64;
+        let undone =
+            found.iter().filter(|(id, row)| expected.get(id).is_some_and(|now| now != *row)).count() as u64;
+        let said = &done.brought_back[0];
+        let differ: Vec<_> = found.iter().filter(|(id, row)| expected.get(id) != Some(row)).collect();
+        assert!(
+            back <= said.deleted && back + undone <= said.deleted + said.changed,
+            "seed {seed}: {back} {undone} {differ:?}\n{done}\n{}",
+            done.found
+        );
+        left += 1;
+    }
+    assert!(left > 10 && kept > 10, "{left} {kept}");
 }

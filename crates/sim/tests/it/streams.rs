@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tickstone_engine::check::{Report, Severity};
 use tickstone_engine::disk::{Disk, MemoryDisk};
-use tickstone_engine::repair::{Repaired, repair};
+use tickstone_engine::repair::{RepairOptions, Repaired, repair};
 use tickstone_engine::streams::{Documents, Stream, StreamSettings};
 use tickstone_engine::{Engine, EngineError, EngineOptions, ErrorKind, backup};
 use tickstone_sim::{CrashDisk, Random, StepClock, Survival};
@@ -396,7 +396,7 @@ fn logs(disk: &CrashDisk) -> Vec<(PathBuf, usize)> {
 
 fn mend(disk: &CrashDisk) -> Repaired {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    repair(&disk, &mut |_| {}).unwrap()
+    repair(&disk, &RepairOptions::default(), &mut |_| {}).unwrap()
 }
 
 fn names(report: &Report, path: &Path) -> bool {

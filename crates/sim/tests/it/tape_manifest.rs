@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tickstone_engine::Engine;
 use tickstone_engine::check::Severity;
 use tickstone_engine::disk::Disk;
-use tickstone_engine::repair::{Repaired, repair};
+use tickstone_engine::repair::{RepairOptions, Repaired, repair};
 use tickstone_model::SyncPolicy;
 use tickstone_sim::{CrashDisk, Survival};
 
@@ -41,10 +41,13 @@ fn is_refused(disk: &CrashDisk, named: &Path, what: &str) {
 
 /// A repair goes on with what is there: rows that were written, and no others.
 fn goes_on(disk: &CrashDisk, before: &Contents, what: &str) -> (Repaired, usize) {
-    let done = repair(&shared(disk), &mut |_| {}).unwrap();
+    let done = repair(&shared(disk), &RepairOptions::default(), &mut |_| {}).unwrap();
     let report = look(disk);
     assert!(report.is_clean(), "{what}: after\n{done}\n{}\nstill\n{report}", done.found);
-    assert!(!repair(&shared(disk), &mut |_| {}).unwrap().changed, "{what}: a second repair finds something");
+    assert!(
+        !repair(&shared(disk), &RepairOptions::default(), &mut |_| {}).unwrap().changed,
+        "{what}: a second repair finds something"
+    );
     // Symbols that the lost frames brought show as placeholders.
     let (after, _) = all_kept(&copy(disk));
     for (name, ids) in &after {

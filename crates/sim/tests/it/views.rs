@@ -347,7 +347,12 @@ fn after_a_repair_views_are_those_of_the_rows_that_are_left() {
         let disk = crate::check::copy(&whole);
         crate::check::ruin(&disk, &mut Random::new(seed));
         let files: Arc<dyn tickstone_engine::disk::Disk> = Arc::new(disk.clone());
-        let done = tickstone_engine::repair::repair(&files, &mut |_| {}).unwrap();
+        let done = tickstone_engine::repair::repair(
+            &files,
+            &tickstone_engine::repair::RepairOptions::default(),
+            &mut |_| {},
+        )
+        .unwrap();
         let engine = crash_images::open(&disk, options()).unwrap();
         let snapshot = engine.snapshot();
         if let (Some(table), Some(_)) = (snapshot.table(TABLE), snapshot.table(BARS)) {

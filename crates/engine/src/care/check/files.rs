@@ -226,7 +226,10 @@ fn unnamed(look: &mut Look<'_>, walked: &Walked, table: &TableSnapshot, path: &P
         let trouble = look.trouble(table.id);
         trouble.rewrite = true;
         trouble.adopted.push(entry);
-    } else if look.rebuilt.contains(&table.id) || (lost.is_some() && name.ends_with(".part")) {
+    } else if look.rebuilt.contains(&table.id)
+        || look.tables.get(&table.id).is_some_and(|trouble| trouble.undone)
+        || (lost.is_some() && name.ends_with(".part"))
+    {
         let what =
             "it may have been the table's before manifest or frame were lost, and cannot be told to be";
         let finding = Finding::new(Severity::Damage, path, what).of_table(table.schema.name());

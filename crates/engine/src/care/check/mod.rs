@@ -21,7 +21,7 @@ pub(crate) mod survey;
 mod tables;
 mod tape;
 
-pub use report::{Finding, Progress, Remedy, Report, Severity};
+pub use report::{BringsBack, Finding, Progress, Remedy, Report, Severity};
 
 use crate::Result;
 use crate::disk::Disk;

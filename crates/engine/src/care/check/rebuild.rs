@@ -24,7 +24,7 @@ use tickstone_model::{PartitionBy, TableSchema};
 struct Told {
     created: Option<(u64, TableSchema)>,
     truncated_at: u64,
-    /// Files that loads name: replaying them adds the parts.
+    /// Files that loads name, and those that DELETE and UPDATE made of them: replaying them adds the parts.
     loaded: HashSet<String>,
 }
 
@@ -92,6 +92,11 @@ fn ask_tape(disk: &dyn Disk, id: u32) -> Result<Told> {
                 Ok(Change::Truncate { table }) if table == id => told.truncated_at = frame.header.position,
                 Ok(Change::Load { table, parts, .. }) if table == id => {
                     told.loaded.extend(parts.into_iter().map(|part| part.file));
+                }
+                Ok(Change::Rewrite { table, parts, .. }) if table == id => {
+                    let of_loads = parts.into_iter().filter(|part| told.loaded.contains(&part.gone));
+                    let came: Vec<String> = of_loads.filter_map(|part| Some(part.came?.file)).collect();
+                    told.loaded.extend(came);
                 }
                 _ => {}
             }

@@ -44,6 +44,8 @@ pub enum Remedy {
     Forget,
     /// Ids whose text is lost show as `?17` from then on.
     Placeholders,
+    /// The table is rebuilt where the user asks for it: rows that a DELETE or UPDATE had removed or changed come back.
+    BringBack,
 }
 
 impl Remedy {
@@ -62,6 +64,9 @@ impl Remedy {
             Remedy::PutAside => "a repair puts the file aside",
             Remedy::Forget => "a repair goes on without it",
             Remedy::Placeholders => "a repair shows them as '?' and their number",
+            Remedy::BringBack => {
+                "a repair leaves the table as it is, and rebuilds it where it is asked for with --bring-back"
+            }
         }
     }
 }
@@ -148,6 +153,35 @@ impl fmt::Display for Finding {
             }
         }
         write!(f, "; {}", self.remedy.sentence())
+    }
+}
+
+/// Rows that come back when a table is rebuilt: of a DELETE or UPDATE of them nothing is left but the tape's frames,
+/// which have the rows as they were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BringsBack {
+    /// The table's name.
+    pub table: String,
+    /// Most rows that were deleted.
+    pub deleted: u64,
+    /// Most rows that were changed, and whose values of before come back.
+    pub changed: u64,
+}
+
+impl BringsBack {
+    /// What comes back: before a repair, or `done` by it.
+    pub(crate) fn sentence(&self, done: bool) -> String {
+        let Self { table, deleted, changed } = self;
+        let rows = |count: u64| if count == 1 { "1 row".to_string() } else { format!("up to {count} rows") };
+        let (back, have) = if done { ("are back", "have") } else { ("would come back", "would have") };
+        let deleted_back = format!("{} of table '{table}' that a DELETE removed {back}", rows(*deleted));
+        let changed_back =
+            format!("{} of table '{table}' {have} the values from before an UPDATE", rows(*changed));
+        match (deleted, changed) {
+            (_, 0) => deleted_back,
+            (0, _) => changed_back,
+            _ => format!("{deleted_back}, and {changed_back}"),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! - nothing on disk is changed;
 //! - every damage that is reported has its entry among the troubles, so that a repair misses none.
 
-use super::report::{Finding, Progress, Report};
+use super::report::{BringsBack, Finding, Progress, Report};
 use super::{CheckOptions, files, names, parts, streams, tables, tape};
 use crate::Result;
 use crate::disk::Disk;
@@ -31,6 +31,10 @@ pub(crate) struct TableTrouble {
     pub(crate) parts: BTreeMap<PathBuf, PartTrouble>,
     /// Parts of bulk loads whose frame is lost: they become the table's again.
     pub(crate) adopted: Vec<PartEntry>,
+    /// Whether the tape has DELETEs or UPDATEs of it that cannot be done again.
+    pub(crate) undone: bool,
+    /// What of them a repair undoes: it asks first.
+    pub(crate) brings_back: Option<BringsBack>,
 }
 
 /// What can be done about a part.
@@ -117,6 +121,13 @@ pub(crate) struct TapeChange {
 }
 
 impl TapeTrouble {
+    /// Whether there is nothing to mend.
+    pub(crate) fn is_none(&self) -> bool {
+        let of_segments = self.segments.len() + self.headers.len() + self.missing.len() + self.ends.len();
+        let of_frames = self.unusable.len() + self.foreign.len() + self.unknown.len();
+        of_segments + of_frames == 0 && !self.manifest
+    }
+
     /// First positions of the segments that are there and of those that are missing, ascending.
     pub(crate) fn segments_all(&self) -> Vec<u64> {
         let all: BTreeSet<u64> = self.found.segments.iter().chain(self.missing.keys()).copied().collect();
@@ -183,6 +194,12 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
+    /// Whether there is nothing to mend.
+    pub(crate) fn has_no_trouble(&self) -> bool {
+        let files = self.strays.is_empty() && !self.marker_is_damaged;
+        self.tables.is_empty() && self.streams.is_empty() && self.tape.is_none() && files
+    }
+
     /// Looks at everything.
     ///
     /// # Errors

@@ -1,11 +1,11 @@
 //! The tape, frame by frame: each against its checksums, its place in the sequence and the schema of its
 //! tables, replayed as recovery would, past damage.
 
-use super::report::{Finding, Remedy, Severity};
+use super::report::{BringsBack, Finding, Remedy, Severity};
 use super::survey::{Look, TapeChange, TapeCover};
 use super::tables::{Found, broken_file};
 use crate::paths::{TAPE_DIR, symbols_path, table_dir};
-use crate::recovery::{Replay, Surveying};
+use crate::recovery::{Replay, Surveying, UndoneRows};
 use crate::store::snapshot::{Snapshot, TableSnapshot};
 use crate::tape::change::{KIND_CLOSE, KIND_GAP, Scope, scope_of};
 use crate::tape::frame::Frame;
@@ -36,7 +36,7 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
         let what = "there is no segment of the tape, though there are tables";
         look.add(Finding::new(Severity::Damage, TAPE_DIR, what).loses(None, None).remedy(Remedy::Rebuild));
     }
-    let replay = Replay::surveying(&look.disk, found.tables, found.position);
+    let replay = Replay::surveying(&look.disk, found.tables, look.rebuilt.clone(), found.position);
     // The name of the oldest segment tells its first position: what is missing there is lost as well.
     let chain = segments.first().map(|first| first.saturating_sub(1));
     let (next_segment, named_segment) = (None, None);
@@ -53,6 +53,7 @@ pub(crate) fn walk(look: &mut Look<'_>, found: Found) -> Result<Walked> {
     walk.settle(look, None);
     walk.reach(look, found.position);
     walk.unknown_tables(look);
+    walk.undone_tables(look);
     let held = walk.cover.last.max(walk.chain.unwrap_or(0)).max(segments.last().copied().unwrap_or(0));
     let last_position = held.max(found.position).max(found.opened_last);
     let snapshot = walk.replay.snapshot().clone();
@@ -317,12 +318,34 @@ impl Walk {
             look.add(finding.loses(None, None).remedy(Remedy::PutAside));
             look.tape.unknown.push(id);
         }
-        for (id, what) in self.replay.incomplete_tables() {
-            let what = format!("the manifest is missing: of the tape's frames {what}");
-            look.trouble(id).rewrite = true;
-            look.add(
-                Finding::new(Severity::Damage, table_dir(id), what).loses(None, None).remedy(Remedy::Rebuild),
-            );
+    }
+
+    /// Tables of which the tape has DELETEs and UPDATEs that cannot be done again: their manifests are gone. Tables
+    /// that were dropped since are none of them.
+    fn undone_tables(&self, look: &mut Look<'_>) {
+        for undone in self.replay.undone_tables() {
+            let Some(table) = self.replay.snapshot().table_by_id(undone.table) else { continue };
+            let (name, UndoneRows { missing, deleted, changed, .. }) = (table.schema.name(), undone);
+            // A view is worked out anew in any case.
+            let comes_back = deleted + changed > 0 && table.schema.materialized().is_none();
+            if !comes_back && look.rebuilt.contains(&table.id) {
+                // The parts that are left tell everything; the manifest was reported.
+                continue;
+            }
+            let what =
+                format!("the manifest is missing: a DELETE or UPDATE replaced {missing}, which is not there");
+            let finding = Finding::new(Severity::Damage, table_dir(table.id), what);
+            let finding = finding.of_table(name).loses(None, None).remedy(Remedy::Rebuild);
+            let trouble = look.trouble(table.id);
+            (trouble.rewrite, trouble.undone) = (true, true);
+            if !comes_back {
+                look.add(finding);
+                continue;
+            }
+            let brings_back = BringsBack { table: name.to_string(), deleted, changed };
+            trouble.brings_back = Some(brings_back.clone());
+            let what = format!("{}; {}", finding.what, brings_back.sentence(false));
+            look.add(Finding { what, ..finding }.remedy(Remedy::BringBack));
         }
     }
 }

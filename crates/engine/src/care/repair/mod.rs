@@ -20,15 +20,24 @@ mod tables;
 mod tape;
 
 use crate::Result;
-use crate::care::check::survey::Survey;
-use crate::care::check::{CheckOptions, Progress, Report};
+use crate::care::check::survey::{Survey, TableTrouble};
+use crate::care::check::{BringsBack, CheckOptions, Progress, Report};
 use crate::disk::Disk;
-use crate::paths::{BACKUP_FILE, BACKUP_TEXT};
+use crate::paths::{BACKUP_FILE, BACKUP_TEXT, table_dir};
 use crate::store::switch::{self, Switch};
 use crate::tape::segment::epoch_of;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What a repair may do.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RepairOptions {
+    /// Whether tables are rebuilt where that brings rows back that a DELETE or UPDATE had removed or changed; else
+    /// they are left as they are, and the database stays damaged. Default false.
+    pub bring_back: bool,
+}
 
 /// What a repair did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,14 +62,24 @@ pub struct Repaired {
     pub streams_rewritten: Vec<String>,
     /// Documents that are lost: the stream's name, the number of the first and, where that is known, of the last.
     pub documents_lost: Vec<(String, u64, Option<u64>)>,
+    /// Tables that were rebuilt with rows from before a DELETE or UPDATE.
+    pub brought_back: Vec<BringsBack>,
+    /// Tables that are left as damaged as they were, since that would bring such rows back.
+    pub left: Vec<BringsBack>,
     /// Whether anything was changed.
     pub changed: bool,
 }
 
 impl fmt::Display for Repaired {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for left in &self.left {
+            writeln!(f, "table '{}' is left damaged: {}", left.table, left.sentence(false))?;
+        }
         if !self.changed {
-            return write!(f, "nothing to repair");
+            return write!(f, "nothing to repair{}", if self.left.is_empty() { "" } else { " beside that" });
+        }
+        for back in &self.brought_back {
+            writeln!(f, "{}", back.sentence(true))?;
         }
         if self.parts_rewritten > 0 {
             writeln!(f, "{} parts written anew with {} rows", self.parts_rewritten, self.rows_kept)?;
@@ -87,26 +106,52 @@ impl fmt::Display for Repaired {
     }
 }
 
-/// Repairs a database that nobody has open; a whole one stays as it is.
+/// Repairs a database that nobody has open; a whole one stays as it is, and so do tables whose deleted rows would
+/// come back, unless the options ask for it.
 ///
 /// # Errors
 /// [`crate::EngineError::Io`], [`crate::EngineError::NewerFormat`]: the database is then as it was, or
 /// repaired once it is opened.
-pub fn repair(disk: &Arc<dyn Disk>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Repaired> {
+pub fn repair(
+    disk: &Arc<dyn Disk>,
+    options: &RepairOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Repaired> {
     if !switch::is_broken(disk.as_ref()) {
         switch::finish(disk.as_ref())?;
     }
-    let survey = Survey::take(disk, &CheckOptions::default(), progress)?;
-    if survey.report.is_clean() && survey.tables.is_empty() {
-        return Ok(Repaired { found: survey.report, ..Repaired::default() });
+    let mut survey = Survey::take(disk, &CheckOptions::default(), progress)?;
+    let mut done = Repaired { found: survey.report.clone(), ..Repaired::default() };
+    let bring_back = survey.tables.values().filter_map(|trouble| trouble.brings_back.clone()).collect();
+    let mut left = BTreeSet::new();
+    if options.bring_back {
+        done.brought_back = bring_back;
+    } else {
+        done.left = bring_back;
+        left = leave(&mut survey);
     }
-    Job { disk: disk.as_ref(), survey: &survey, done: Repaired::default() }.run()
+    let is_clean = survey.report.is_clean() || !done.left.is_empty();
+    if is_clean && survey.has_no_trouble() {
+        return Ok(done);
+    }
+    Job { disk: disk.as_ref(), survey: &survey, left: &left, done }.run()
+}
+
+/// Takes out of a survey what concerns the tables that are left as they are; their numbers.
+fn leave(survey: &mut Survey) -> BTreeSet<u32> {
+    let of_table = |(id, trouble): (&u32, &TableTrouble)| trouble.brings_back.is_some().then_some(*id);
+    let left: BTreeSet<u32> = survey.tables.iter().filter_map(of_table).collect();
+    survey.tables.retain(|id, _| !left.contains(id));
+    survey.strays.retain(|stray| !left.iter().any(|id| stray.starts_with(table_dir(*id))));
+    left
 }
 
 /// A repair under way.
 struct Job<'a> {
     disk: &'a dyn Disk,
     survey: &'a Survey,
+    /// Tables that are left as they are.
+    left: &'a BTreeSet<u32>,
     done: Repaired,
 }
 
@@ -124,7 +169,6 @@ impl Job<'_> {
             switch.remove(stray.clone());
         }
         switch.commit(self.disk)?;
-        self.done.found = self.survey.report.clone();
         self.done.changed = true;
         Ok(self.done)
     }

@@ -24,8 +24,8 @@ impl Job<'_> {
             }
         }
         // What they store may be of rows that are lost.
-        let others =
-            survey.snapshot.materialized_views().filter(|view| !survey.tables.contains_key(&view.id));
+        let is_done = |id: u32| survey.tables.contains_key(&id) || self.left.contains(&id);
+        let others: Vec<_> = survey.snapshot.materialized_views().filter(|view| !is_done(view.id)).collect();
         for view in others {
             self.mend_table(view, &TableTrouble::default(), switch)?;
         }
