@@ -4,7 +4,15 @@ use crate::metrics::Counter;
 use crate::shared::Shared;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// Bytes of rows and documents that are read behind the moment at which the server is told to stop: what the system held
+/// by then, and no more of a client that goes on sending.
+pub(crate) const LAST_BYTES: usize = 16 << 20;
+
+/// How long none come until a connection ends then.
+pub(crate) const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// One connection that counts, until it goes.
 #[derive(Debug)]

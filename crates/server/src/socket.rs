@@ -4,6 +4,7 @@
 //! `send_timeout`, or does not say for so long, is gone. The socket ends with a Close, and is read for a while after it, so
 //! that what was sent before arrives.
 
+use crate::connection::LAST_PATIENCE;
 use crate::settings::Settings;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use bytes::Bytes;
@@ -124,9 +125,10 @@ impl Incoming {
         }
     }
 
-    /// What has come already.
-    pub(crate) fn come(&mut self) -> Option<Came> {
-        futures::FutureExt::now_or_never(self.next())
+    /// What has come already, or comes in a moment: bytes that the system holds are not at hand at once, and a task that
+    /// has read many has to give way first.
+    pub(crate) async fn come(&mut self) -> Option<Came> {
+        timeout(LAST_PATIENCE, self.next()).await.ok()
     }
 
     fn silence(&mut self) -> Came {

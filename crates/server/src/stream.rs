@@ -7,6 +7,7 @@
 //! answered or stored ends the connection, and the log says why: a client that was not disconnected may count on its
 //! documents.
 
+use crate::connection::{LAST_BYTES, LAST_PATIENCE};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use std::collections::HashMap;
@@ -29,9 +30,6 @@ const READ_BYTES: usize = 512 << 10;
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 /// The longest body that an answer can have.
 const BODY_BYTES_MAX: u64 = u32::MAX as u64;
-/// Bytes that are read behind the moment at which the server is told to stop, and how long none come until it ends.
-const LAST_BYTES: usize = 16 << 20;
-const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// A stream that the connection uses.
 struct Used {

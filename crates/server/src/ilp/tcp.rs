@@ -8,6 +8,7 @@
 //! fails: the log says why and how many rows were lost.
 
 use super::{Lines, now, unsettled};
+use crate::connection::{LAST_BYTES, LAST_PATIENCE};
 use crate::ingest::{self, Making, NotStored, READS_MAX};
 use crate::metrics::Counter;
 use crate::shared::Shared;
@@ -30,13 +31,6 @@ const READ_BYTES: usize = 256 << 10;
 
 /// Bytes of lines that are committed without waiting for more.
 const COMMIT_BYTES: usize = 8 << 20;
-
-/// Bytes that are read behind the moment at which the server is told to stop: what the system held by then, and no more
-/// of a client that goes on sending.
-const LAST_BYTES: usize = 16 << 20;
-
-/// How long none come until it ends then.
-const LAST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The most characters of a bad line that the log quotes.
 const LINE_CHARS: usize = 200;

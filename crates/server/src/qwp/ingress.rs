@@ -10,7 +10,7 @@
 
 use super::no_text;
 use super::store::{Message, Outcome, Refusal, Store};
-use crate::connection::Taken;
+use crate::connection::{LAST_BYTES, Taken};
 use crate::http::Held;
 use crate::ilp::now;
 use crate::metrics::Counter;
@@ -25,9 +25,6 @@ use tracing::debug;
 
 /// Bytes of messages that wait for the store under way.
 const WAITING_BYTES: usize = 32 << 20;
-
-/// Bytes that are read behind the moment at which the server is told to stop.
-const LAST_BYTES: usize = 16 << 20;
 
 struct Connection {
     shared: Arc<Shared>,
@@ -87,7 +84,7 @@ impl Connection {
                     }
                 }
                 _ = taken.stopping.changed() => {
-                    self.take_last(incoming);
+                    self.take_last(incoming).await;
                     return End::stops();
                 }
                 came = incoming.next(), if has_room => match came {
@@ -122,9 +119,9 @@ impl Connection {
     }
 
     /// Takes what had come when the server was told to stop.
-    fn take_last(&mut self, incoming: &mut Incoming) {
+    async fn take_last(&mut self, incoming: &mut Incoming) {
         let mut left = LAST_BYTES;
-        while let Some(Came::Message(bytes)) = incoming.come() {
+        while let Some(Came::Message(bytes)) = incoming.come().await {
             let Some(rest) = left.checked_sub(bytes.len()) else { return };
             left = rest;
             self.take(bytes);
