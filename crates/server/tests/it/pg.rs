@@ -119,6 +119,25 @@ fn numbers(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
+/// Instants and what clocks showed are announced as one type, whose digits are those that the database shows.
+#[test]
+fn instants_and_clocks_are_timestamps() {
+    let served = Served::new(&[]);
+    let mut client = Client::new(&served);
+    client.send(b'Q', &text("SELECT ts, ts AT TIME ZONE 'Asia/Tokyo' AS clock FROM (SELECT TIMESTAMP '2024-01-01 12:00' AS ts)"));
+    let messages = client.until_ready();
+    let (_, columns) = messages.iter().find(|(kind, _)| *kind == b'T').expect("columns");
+    // Behind a name: the table's number, the column's, the type's.
+    let types = [&b"ts\0"[..], b"clock\0"].map(|name| {
+        let at = columns.windows(name.len()).position(|bytes| bytes == name).expect("a name") + name.len();
+        u32::from_be_bytes(columns[at + 6..at + 10].try_into().expect("four"))
+    });
+    assert_eq!(types, [1114, 1114]);
+    let (_, row) = messages.iter().find(|(kind, _)| *kind == b'D').expect("a row");
+    let row = String::from_utf8_lossy(row);
+    assert!(row.contains("2024-01-01 12:00:00") && row.contains("2024-01-01 21:00:00"), "{row}");
+}
+
 #[test]
 fn queries_and_their_errors() {
     let served = Served::new(&[]);
