@@ -6,7 +6,7 @@
 
 use super::cursor::{Result, parser_error};
 use super::{Position, SqlError};
-use sqlparser::ast::Expr;
+use sqlparser::ast::{Expr, UnaryOperator};
 use sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -19,6 +19,11 @@ const STEPS_PER_TOKEN: usize = 4;
 
 /// Most of a short text.
 const STEPS_MIN: usize = 20_000;
+
+/// How tightly operators bind that have no place of their own, as in PostgreSQL: after sums, before comparisons.
+fn other_operators() -> u8 {
+    GenericDialect.prec_value(Precedence::PlusMinus) - 1
+}
 
 /// The generic dialect, counting.
 #[derive(Debug)]
@@ -97,6 +102,25 @@ fn in_list(parser: &mut Parser<'_>, left: &Expr, negated: bool) -> std::result::
     Ok(Expr::InList { expr: Box::new(left.clone()), list, negated })
 }
 
+/// IS [NOT] DISTINCT FROM, whose right side ends where a looser operator follows. The parser takes all that follows for
+/// it, `x IS DISTINCT FROM 1 AND y` as `x IS DISTINCT FROM (1 AND y)` (sqlparser #2436).
+fn distinct_from(
+    parser: &mut Parser<'_>,
+    left: &Expr,
+    precedence: u8,
+) -> Option<std::result::Result<Expr, ParserError>> {
+    use Keyword::{DISTINCT, FROM, IS, NOT};
+    let is_not = parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]);
+    if !is_not && !parser.parse_keywords(&[IS, DISTINCT, FROM]) {
+        return None;
+    }
+    let compared = |right: Expr| match is_not {
+        true => Expr::IsNotDistinctFrom(Box::new(left.clone()), Box::new(right)),
+        false => Expr::IsDistinctFrom(Box::new(left.clone()), Box::new(right)),
+    };
+    Some(parser.parse_subexpr(precedence).map(compared))
+}
+
 /// Hands what the generic dialect says on.
 macro_rules! as_generic {
     ($($name:ident,)*) => {
@@ -111,18 +135,44 @@ impl Dialect for Grammar {
         TypeId::of::<GenericDialect>()
     }
 
-    fn parse_prefix(&self, _parser: &mut Parser) -> Option<std::result::Result<Expr, ParserError>> {
+    /// `~` takes sums, as in PostgreSQL: `~1 + 2` is `~(1 + 2)`.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<std::result::Result<Expr, ParserError>> {
         self.steps.set(self.steps.get() + 1);
-        self.is_spent().then_some(Err(ParserError::RecursionLimitExceeded))
+        if self.is_spent() {
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        }
+        parser.consume_token(&Token::Tilde).then(|| {
+            let expr = Box::new(parser.parse_subexpr(other_operators())?);
+            Ok(Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr })
+        })
     }
 
-    /// As in PostgreSQL: a power comes before products, `->` and `->>` before comparisons.
+    /// As in PostgreSQL: a power comes before products. `||`, `->`, `~` and those of bits are alike, one after the other.
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<std::result::Result<u8, ParserError>> {
         match parser.peek_token_ref().token {
             Token::Caret => Some(Ok(GenericDialect.prec_value(Precedence::MulDivModOp) + 5)),
-            Token::Arrow | Token::LongArrow => Some(Ok(GenericDialect.prec_value(Precedence::PlusMinus) - 1)),
+            Token::Arrow
+            | Token::LongArrow
+            | Token::StringConcat
+            | Token::Pipe
+            | Token::Ampersand
+            | Token::Sharp
+            | Token::ShiftLeft
+            | Token::ShiftRight
+            | Token::Tilde
+            | Token::TildeAsterisk
+            | Token::ExclamationMarkTilde
+            | Token::ExclamationMarkTildeAsterisk => Some(Ok(other_operators())),
             _ if is_null_operator(parser) => Some(Ok(GenericDialect.prec_value(Precedence::Is))),
             _ => None,
+        }
+    }
+
+    /// As in PostgreSQL: LIKE and its kin come before `=`.
+    fn prec_value(&self, precedence: Precedence) -> u8 {
+        match precedence {
+            Precedence::Like => GenericDialect.prec_value(Precedence::Eq) + 1,
+            other => GenericDialect.prec_value(other),
         }
     }
 
@@ -130,9 +180,11 @@ impl Dialect for Grammar {
         &self,
         parser: &mut Parser<'_>,
         left: &Expr,
-        _precedence: u8,
+        precedence: u8,
     ) -> Option<std::result::Result<Expr, ParserError>> {
-        null_test(parser, left).or_else(|| bracket_in(parser, left))
+        null_test(parser, left)
+            .or_else(|| bracket_in(parser, left))
+            .or_else(|| distinct_from(parser, left, precedence))
     }
 
     fn supports_notnull_operator(&self) -> bool {
