@@ -78,6 +78,7 @@ QUESTIONS = """
 SELECT count(*), count(note), sum(n), min(day), max(small) FROM {}
 SELECT symbol, count(*), sum(n), min(note) FROM {} GROUP BY symbol ORDER BY symbol
 SELECT id, ts, symbol, note, n, small, bought, day FROM {} WHERE n > 30 ORDER BY id
+SELECT id % 100 + 1 AS next FROM {} ORDER BY next DESC LIMIT 3
 SELECT id FROM {} WHERE symbol = 'S3' AND day = '2024-10-05' ORDER BY id
 SELECT id FROM {} WHERE ts >= '2024-11-04T06:20:00' AND ts < '2024-11-04T06:45:00' ORDER BY id
 SELECT id FROM {} WHERE note > 'n5' AND bought ORDER BY id DESC LIMIT 20
