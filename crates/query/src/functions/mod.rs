@@ -41,6 +41,7 @@ mod named_cast;
 mod neighbours;
 mod not_null;
 mod ohlc;
+mod one_of;
 pub(crate) mod order_key;
 mod pick;
 mod places;
@@ -75,7 +76,6 @@ pub(crate) use signed::row_number;
 pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, of_clock};
 
 use datafusion::execution::SessionStateBuilder;
-use datafusion::functions::core::coalesce;
 use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 use std::sync::Arc;
@@ -106,11 +106,10 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let books = book::BookFunction::all().map(ScalarUDF::from);
     let places = places::Places::all().map(ScalarUDF::from);
     let casts = named_cast::NamedCast::all().map(ScalarUDF::from);
-    // DataFusion's own nvl makes a FLOAT of BIGINT and BIGINT UNSIGNED, and texts of numbers and times.
-    let first = coalesce().as_ref().clone().with_aliases(["nvl", "ifnull"]);
     quotes
-        .chain([apart, bucket, bar, wall, part, first])
+        .chain([apart, bucket, bar, wall, part])
         .chain(casts)
+        .chain(one_of::OneOf::all().map(ScalarUDF::from))
         .chain(instants)
         .chain(books)
         .chain(places)

@@ -1,0 +1,91 @@
+//! `coalesce`, `greatest` and `least` of TIMEs and UUIDs beside texts: `coalesce(tm, '12:00')`.
+//!
+//! Such texts are read as what they stand beside ([`crate::rules::literals`]). Planning asks for the type of the call
+//! before that, which DataFusion has none for; everything else is DataFusion's.
+
+use datafusion::arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use datafusion::error::Result;
+use datafusion::functions::core::{coalesce, greatest, least};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature,
+};
+use std::sync::Arc;
+
+/// Bytes of a UUID.
+const UUID_BYTES: i32 = 16;
+
+/// A function that gives one of its arguments.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct OneOf {
+    theirs: Arc<ScalarUDF>,
+    aliases: Vec<String>,
+}
+
+impl OneOf {
+    pub(super) fn all() -> [Self; 3] {
+        // DataFusion's own nvl makes a FLOAT of BIGINT and BIGINT UNSIGNED, and texts of numbers and times.
+        let aliases = vec!["nvl".to_string(), "ifnull".to_string()];
+        let plain = |theirs| Self { theirs, aliases: Vec::new() };
+        [Self { theirs: coalesce(), aliases }, plain(greatest()), plain(least())]
+    }
+}
+
+/// The type of a call with these arguments, where it is that of the TIMEs or UUIDs beside its texts.
+fn beside_texts(types: &[DataType]) -> Option<DataType> {
+    let is_read = |of: &&DataType| {
+        matches!(of, DataType::Time64(TimeUnit::Nanosecond) | DataType::FixedSizeBinary(UUID_BYTES))
+    };
+    let read = types.iter().find(is_read)?;
+    types.iter().all(|of| of == read || of.is_null() || of.is_string()).then(|| read.clone())
+}
+
+impl ScalarUDFImpl for OneOf {
+    fn name(&self) -> &str {
+        self.theirs.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        self.theirs.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.theirs.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.theirs.return_field_from_args(args)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.theirs.invoke_with_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.theirs.simplify(args, info)
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.theirs.conditional_arguments(args)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.theirs.short_circuits()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match beside_texts(types) {
+            Some(read) => Ok(vec![read; types.len()]),
+            None => self.theirs.coerce_types(types),
+        }
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.theirs.documentation()
+    }
+}
