@@ -8,7 +8,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, DataType, IntervalUnit, Schema, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, IntervalUnit, Schema, TimeUnit};
 use pyo3::BoundObject;
 use pyo3::call::PyCallArgs;
 use pyo3::prelude::*;
@@ -18,6 +18,7 @@ use pyo3::types::{
 };
 use std::sync::Arc;
 use tickstone_model::civil_from_days;
+use tickstone_query::CLOCK_KEY;
 use tickstone_query::export::{Cells, TimeStyle};
 use tickstone_query::type_name;
 
@@ -38,7 +39,9 @@ pub(crate) fn columns(schema: &Schema) -> Vec<(String, String)> {
 /// Appends the rows of a batch as tuples.
 pub(crate) fn append_tuples(list: &Bound<'_, PyList>, batch: &RecordBatch) -> PyResult<()> {
     let py = list.py();
-    let columns = batch.columns().iter().map(|array| objects(py, array)).collect::<PyResult<Vec<_>>>()?;
+    let schema = batch.schema_ref();
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(array, field)| column(py, array, field));
+    let columns = columns.collect::<PyResult<Vec<_>>>()?;
     let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
     for _ in 0..batch.num_rows() {
         let row: Objects<'_> = columns.iter_mut().filter_map(Iterator::next).collect();
@@ -65,6 +68,17 @@ pub(crate) fn append_cells(
         rows.push(columns.iter().map(cell).collect());
     }
     Ok(())
+}
+
+/// The values of a column. What clocks showed has no zone.
+fn column<'py>(py: Python<'py>, array: &ArrayRef, field: &Field) -> PyResult<Objects<'py>> {
+    match array.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) if field.metadata().contains_key(CLOCK_KEY) => {
+            let values = array.as_primitive::<TimestampNanosecondType>();
+            each(py, array, |row| datetime(py, values.value(row), None))
+        }
+        _ => objects(py, array),
+    }
 }
 
 fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
@@ -102,7 +116,7 @@ fn objects<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
         }
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
             let values = array.as_primitive::<TimestampNanosecondType>();
-            each(py, array, |row| datetime(py, values.value(row)))
+            each(py, array, |row| datetime(py, values.value(row), Some(PyTzInfo::utc(py)?.to_owned())))
         }
         DataType::Timestamp(_, zone) => {
             let nanos = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
@@ -258,8 +272,12 @@ fn date(py: Python<'_>, days: i64) -> PyResult<Bound<'_, PyAny>> {
     class.bind(py).call1((days + EPOCH_ORDINAL,))
 }
 
-/// A `datetime` in UTC; a `tickstone.Timestamp` where it has nanoseconds below a microsecond.
-fn datetime(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
+/// A `datetime` of a zone, whose clocks show as much; a `tickstone.Timestamp` where it has nanoseconds below a microsecond.
+fn datetime<'py>(
+    py: Python<'py>,
+    nanos: i64,
+    zone: Option<Bound<'py, PyTzInfo>>,
+) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let seconds = nanos.div_euclid(NANOS_PER_SECOND);
     let micros = u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND) / 1_000).unwrap_or_default();
@@ -267,14 +285,13 @@ fn datetime(py: Python<'_>, nanos: i64) -> PyResult<Bound<'_, PyAny>> {
     let (year, month, day) = civil_from_days(days);
     let part = |value: i64| u8::try_from(value).unwrap_or_default();
     let (year, month, day) = (i32::try_from(year).unwrap_or(1), part(month), part(day));
-    let zone = PyTzInfo::utc(py)?;
     let (hour, minute, second) = (part(second / 3_600), part(second / 60 % 60), part(second % 60));
     let nanosecond = nanos.rem_euclid(1_000);
     if nanosecond != 0 {
         let parts = (year, month, day, hour, minute, second, micros, zone);
         return with_nanoseconds(py, &CLASS, "Timestamp", nanosecond, parts);
     }
-    Ok(PyDateTime::new(py, year, month, day, hour, minute, second, micros, Some(&zone))?.into_any())
+    Ok(PyDateTime::new(py, year, month, day, hour, minute, second, micros, zone.as_ref())?.into_any())
 }
 
 /// A time of a class of `tickstone.nanoseconds`.

@@ -219,6 +219,30 @@ def test_a_fetched_time_finds_its_row(db: tickstone.Database) -> None:
     assert type(db.sql("SELECT TIMESTAMP '2024-08-08T09:30:00.123456'").fetchall()[0][0]) is datetime.datetime
 
 
+def test_clocks_have_no_zone(db: tickstone.Database) -> None:
+    """What the clocks of a zone showed is no instant, also of a sub-query, a constant and by the DB-API."""
+    db.sql("CREATE TABLE clocks (ts TIMESTAMP, n INT) TIMESTAMP(ts)")
+    db.sql("INSERT INTO clocks VALUES ('2024-08-08T09:30:00', 1), ('2024-08-08T09:30:00.000000007', 2)")
+    shown = "ts AT TIME ZONE 'America/New_York'"
+    found = db.sql(f"SELECT ts, {shown} AS clock, ({shown}) AT TIME ZONE 'America/New_York' FROM clocks ORDER BY n").fetchall()
+    plain, exact = datetime.datetime(2024, 8, 8, 5, 30), tickstone.Timestamp(2024, 8, 8, 5, 30, nanosecond=7)
+    assert [row[1] for row in found] == [plain, exact] and all(row[1].tzinfo is None for row in found)
+    assert all(row[0] == row[2] and row[0].tzinfo == datetime.UTC for row in found)
+    for sql in [
+        f"SELECT date_trunc('hour', c) AS hour, 1 FROM (SELECT {shown} AS c FROM clocks) GROUP BY 1",
+        "SELECT TIMESTAMP '2024-08-08T09:00:00' AT TIME ZONE 'America/New_York', 1",
+        f"SELECT max(date_trunc('hour', {shown})), 1 FROM clocks",
+    ]:
+        assert db.sql(sql).fetchall() == [(datetime.datetime(2024, 8, 8, 5), 1)], sql
+        with dbapi.connect(database=db) as connection:
+            assert connection.execute(sql).fetchone() == (datetime.datetime(2024, 8, 8, 5), 1)
+    # Columns of frames have none either way.
+    table = db.sql(f"SELECT ts, {shown} AS clock FROM clocks").arrow()
+    assert {str(kind) for kind in table.schema.types} == {"timestamp[ns]"}
+    db.sql(f"CREATE TABLE kept AS SELECT ts, {shown} AS clock FROM clocks")
+    assert all(row[1].tzinfo == datetime.UTC for row in db.sql("SELECT ts, clock FROM kept").fetchall())
+
+
 def test_times_with_nanoseconds_are_times() -> None:
     plain = datetime.datetime(2024, 8, 8, 9, 30, 0, 123_456, datetime.UTC)
     day = datetime.timedelta(days=1)

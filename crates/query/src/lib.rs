@@ -58,6 +58,7 @@ pub use datafusion::arrow;
 pub use datafusion::{error::DataFusionError, logical_expr};
 pub use error::{ErrorKind, QueryError, Result, SqlState, type_name};
 pub use frame::Frame;
+pub use functions::CLOCK_KEY;
 pub use functions::user::{
     AggregateState, Function, FunctionError, FunctionKind, FunctionResult, FunctionSignature, NullHandling,
 };

@@ -217,10 +217,10 @@ class Relation(Rows):
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that `fetchone()` and `fetchmany()` have left, as tuples.
 
-        NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC, a TIME a time, an INTERVAL a timedelta (nanoseconds
-        below a microsecond are cut off), a DECIMAL a Decimal, a list a list, a MAP a dict. A TIMESTAMP or TIME with
-        nanoseconds below a microsecond is a `tickstone.Timestamp` or `tickstone.Time`: a datetime or time that has
-        them. An INTERVAL with months, which have no length, is a `tickstone.Interval`; a MAP whose keys are lists or
+        NULL is None, a SYMBOL str, a TIMESTAMP a datetime in UTC (one without a zone where it is what clocks showed, as
+        `ts AT TIME ZONE zone`), a TIME a time, an INTERVAL a timedelta (nanoseconds below a microsecond are cut off), a
+        DECIMAL a Decimal, a list a list, a MAP a dict. A TIMESTAMP or TIME with nanoseconds below a microsecond is a
+        `tickstone.Timestamp` or `tickstone.Time`: a datetime or time that has them. An INTERVAL with months, which have no length, is a `tickstone.Interval`; a MAP whose keys are lists or
         structs is a list of pairs; 16 bytes of a fixed length are a UUID. Raises as `arrow()`.
         """
         rows = self._fetch(_ALL_ROWS)

@@ -73,7 +73,8 @@ pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
 pub(crate) use put_in_order::put_in_order;
 pub(crate) use rowwise::{TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, elements, is_long, times_interval};
 pub(crate) use signed::row_number;
-pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, of_clock};
+pub use wall_time::CLOCK_KEY;
+pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, as_clock, of_clock};
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;

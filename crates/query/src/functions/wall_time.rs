@@ -9,11 +9,11 @@ use super::zone::{offset_at, offsets_of, zone_of};
 use chrono::{DateTime, Days, NaiveDateTime};
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
-use datafusion::arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
-use datafusion::common::{ScalarValue, exec_datafusion_err, plan_err};
+use datafusion::arrow::datatypes::{DataType, FieldRef, TimeUnit, TimestampNanosecondType};
+use datafusion::common::{ScalarValue, exec_datafusion_err, internal_datafusion_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -112,6 +112,52 @@ impl ScalarUDFImpl for AtTimeZone {
             false => ColumnarValue::Array(wall),
         })
     }
+}
+
+/// The key of a result's column whose TIMESTAMPs are what clocks showed, not instants: readers that tell the two apart give
+/// it no zone.
+pub const CLOCK_KEY: &str = "tickstone.clock";
+
+/// A column of clocks as it is, with [`CLOCK_KEY`] among what is said of it.
+pub(crate) fn as_clock() -> Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(AsClock { signature: Signature::any(1, Volatility::Immutable) }.into()));
+    Arc::clone(&FUNCTION)
+}
+
+/// See [`as_clock`].
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsClock {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for AsClock {
+    fn name(&self) -> &'static str {
+        "__as_clock"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        types.first().cloned().ok_or_else(without_argument)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = args.arg_fields.first().ok_or_else(without_argument)?;
+        let mut said = field.metadata().clone();
+        said.insert(CLOCK_KEY.to_string(), String::new());
+        Ok(Arc::new(field.as_ref().clone().with_metadata(said)))
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        args.args.pop().ok_or_else(without_argument)
+    }
+}
+
+fn without_argument() -> datafusion::error::DataFusionError {
+    internal_datafusion_err!("__as_clock takes one argument")
 }
 
 /// The wall time of an instant.

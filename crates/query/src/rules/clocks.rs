@@ -4,21 +4,23 @@
 //! place, is refused: one of the two is meant to be the other.
 //!
 //! Both are of one Arrow type, so that this goes by what expressions are made of. Columns of tables are instants; constants
-//! are what they stand beside.
+//! are what they stand beside. Columns of a result that are clocks say so ([`as_clock`]).
 
 use crate::dialect::materialized::view_of_stored;
-use crate::functions::{AT_TIME_ZONE, OF_CLOCK, of_clock};
+use crate::functions::{AT_TIME_ZONE, OF_CLOCK, as_clock, of_clock};
 use crate::named::{change_named, has};
 use crate::rules::literals::is_comparison;
 use crate::stack::on_enough_stack;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, DFSchemaRef, Diagnostic, plan_datafusion_err};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Diagnostic, TableReference, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Subquery, TryCast};
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery, TryCast,
+};
 use datafusion::optimizer::AnalyzerRule;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,8 +43,28 @@ impl AnalyzerRule for Clocks {
         if !found {
             return Ok(plan);
         }
-        Ok(Reader::default().plan(plan)?.0)
+        let (plan, kinds) = Reader::default().plan(plan)?;
+        told(plan, &kinds)
     }
+}
+
+/// The plan with its clocks known as such by who reads its rows.
+fn told(plan: LogicalPlan, kinds: &[Kind]) -> Result<LogicalPlan> {
+    let is_clock = |at: usize, field: &Field| {
+        kinds.get(at) == Some(&Kind::Clock) && matches!(field.data_type(), DataType::Timestamp(..))
+    };
+    if !plan.schema().fields().iter().enumerate().any(|(at, field)| is_clock(at, field)) {
+        return Ok(plan);
+    }
+    let column = |(at, (qualifier, field)): (usize, (Option<&TableReference>, &FieldRef))| {
+        let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        match is_clock(at, field) {
+            true => as_clock().call(vec![column]).alias_qualified(qualifier.cloned(), field.name()),
+            false => column,
+        }
+    };
+    let columns: Vec<Expr> = plan.schema().iter().enumerate().map(column).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?))
 }
 
 fn is_call(expr: &Expr, name: &str) -> bool {
