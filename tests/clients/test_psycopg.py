@@ -494,8 +494,7 @@ def test_errors_by_their_class(db: Any, sql: str, error: type[psycopg.Error], at
 
 @pytest.mark.parametrize("sql", ["CREATE INDEX i ON trades (price)", "CREATE SEQUENCE s", "CREATE TABLE t (x SERIAL)",
                                  "ALTER TABLE trades ADD FOREIGN KEY (size) REFERENCES trades (size)",
-                                 "PREPARE TRANSACTION 'x'",
-                                 "DELETE FROM trades RETURNING ts"])  # fmt: skip
+                                 "PREPARE TRANSACTION 'x'"])  # fmt: skip
 def test_what_there_is_not_is_said(db: Any, sql: str) -> None:
     with pytest.raises((errors.FeatureNotSupported, errors.SyntaxError, errors.UndefinedObject)):
         db.execute(sql)
@@ -518,6 +517,12 @@ def test_returning(server: Any) -> None:
         with pytest.raises(errors.DivisionByZero):
             db.execute("INSERT INTO returned (ts, n) VALUES ('2024-08-08', 0) RETURNING 1 / n")
         assert db.execute("SELECT count(*) FROM returned").fetchone() == (4,)
+        cursor = db.execute("UPDATE returned SET n = n + %s WHERE n = 7 RETURNING n, note", (1,))
+        assert (cursor.fetchall(), cursor.statusmessage) == ([(8, None)] * 2, "UPDATE 2")
+        with pytest.raises(errors.DivisionByZero):
+            db.execute("DELETE FROM returned WHERE n = %s RETURNING 1 / (n - 8)", (8,))
+        cursor = db.execute("DELETE FROM returned WHERE n = %s RETURNING n AS gone", (8,))
+        assert (cursor.fetchall(), cursor.statusmessage) == ([(8,)] * 2, "DELETE 2")
         cursor = db.execute("INSERT INTO returned (ts, n) SELECT ts, n FROM returned WHERE n > 99 RETURNING *")
         assert cursor.statusmessage == "INSERT 0 0" and cursor.fetchall() == []
         db.execute("DROP TABLE returned")

@@ -376,7 +376,7 @@ impl Query {
         match lock(&inner.ahead.0).take() {
             Some(planned) if self.once => Ok(planned),
             None if self.once => {
-                Err(pyo3::exceptions::PyRuntimeError::new_err("the rows of INSERT … RETURNING are read once"))
+                Err(pyo3::exceptions::PyRuntimeError::new_err("the rows of RETURNING are read once"))
             }
             Some(planned)
                 if Arc::ptr_eq(&planned.snapshot, &newest)

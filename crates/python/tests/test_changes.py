@@ -183,6 +183,12 @@ def test_returning() -> None:
             inside = transaction.sql("INSERT INTO t (ts, price) VALUES ('2024-01-05', 3) RETURNING count(*)")
             assert inside.fetchall() == [(1,)]
         assert database.sql("SELECT count(*) FROM t").fetchall() == [(6,)]
+        changed = database.sql("UPDATE t SET price = price + $1 WHERE price < 2 RETURNING ts::DATE AS day, price", [0.25])
+        for _ in range(2):
+            assert [(day.day, float(price)) for day, price in changed.fetchall()] == [(1, 1.75)]
+        gone = database.sql("DELETE FROM t AS old WHERE old.price > 5 RETURNING count(*) AS n, max(old.price)")
+        assert [(n, float(most)) for n, most in gone.fetchall()] == [(3, 9.0)]
+        assert database.sql("SELECT count(*) FROM t").fetchall() == [(3,)]
 
 
 def test_what_is_refused() -> None:

@@ -152,7 +152,10 @@ impl<'a> Binder<'a> {
                     }
                 }
                 Statement::CopyTo { source: CopySource::Query(query), .. } => self.bind(query.as_mut())?,
-                Statement::Change(change) => self.bind(change.query.as_mut())?,
+                Statement::Change(change) => {
+                    self.bind(change.query.as_mut())?;
+                    self.bind(&mut change.returning)?;
+                }
                 Statement::Merge(merge) => self.bind(merge.query.as_mut())?,
                 Statement::Subscribe(subscribe) => self.bind(subscribe.query.as_mut())?,
                 Statement::Replay(replay) => self.bind(replay.query.as_mut())?,

@@ -35,7 +35,7 @@ Session: TypeAlias = _tickstone.Session | _tickstone.RemoteSession
 Statement: TypeAlias = _tickstone.Statement | _tickstone.RemoteStatement
 Query: TypeAlias = _tickstone.Query | _tickstone.RemoteQuery | _tickstone.Batch
 
-#: What a statement reads that gives again what an INSERT … RETURNING gave.
+#: What a statement reads that gives again what RETURNING gave.
 _RETURNED = "__returned"
 
 

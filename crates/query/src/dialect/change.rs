@@ -22,7 +22,9 @@ pub(super) fn delete(delete: ast::Delete, position: Position) -> Result<Statemen
     let [target] = <[TableWithJoins; 1]>::try_from(from)
         .map_err(|_| SqlError::new("DELETE names one table", position).hint("others come after USING"))?;
     let others = delete.using.unwrap_or_default();
-    changed(target, others, delete.selection, &[], position).map(|query| Statement::Change(Box::new(query)))
+    let mut changed = changed(target, others, delete.selection, &[], position)?;
+    changed.returning = delete.returning;
+    Ok(Statement::Change(Box::new(changed)))
 }
 
 /// UPDATE t [alias] SET column = value, … [FROM …] [WHERE …].
@@ -31,7 +33,8 @@ pub(super) fn update(update: ast::Update, position: Position) -> Result<Statemen
         Some(UpdateTableFromKind::AfterSet(from) | UpdateTableFromKind::BeforeSet(from)) => from,
         None => Vec::new(),
     };
-    let changed = changed(update.table, others, update.selection, &update.assignments, position)?;
+    let mut changed = changed(update.table, others, update.selection, &update.assignments, position)?;
+    changed.returning = update.returning;
     Ok(Statement::Change(Box::new(changed)))
 }
 
@@ -43,6 +46,7 @@ fn changed(
     position: Position,
 ) -> Result<ChangeRows> {
     let (table, qualifier) = target_name(&target, position)?;
+    let alias = (qualifier.value != table).then(|| qualifier.value.clone());
     let number = Expr::CompoundIdentifier(vec![qualifier, Ident::with_quote('"', ROW_NUMBER)]);
     let mut projection = vec![SelectItem::UnnamedExpr(number)];
     let mut columns = Vec::with_capacity(assignments.len());
@@ -59,7 +63,20 @@ fn changed(
     select.projection = projection;
     select.from = std::iter::once(target).chain(others).collect();
     select.selection = selection;
-    Ok(ChangeRows { table, columns, joined, query })
+    Ok(ChangeRows { table, columns, joined, query, returning: None, alias })
+}
+
+/// Has the query yield these columns of the table as they are, too, behind the new values.
+pub(crate) fn with_old_values<'a>(query: &mut Query, columns: impl Iterator<Item = &'a str>) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(SelectItem::UnnamedExpr(Expr::CompoundIdentifier(number))) = select.projection.first() else {
+        return;
+    };
+    let Some(qualifier) = number.first().cloned() else { return };
+    select.projection.extend(columns.enumerate().map(|(at, column)| SelectItem::ExprWithAlias {
+        expr: Expr::CompoundIdentifier(vec![qualifier.clone(), Ident::with_quote('"', column)]),
+        alias: Ident::with_quote('"', format!("old value {at}")),
+    }));
 }
 
 /// The query for what RETURNING asks of rows of a table that stand in `rows`.

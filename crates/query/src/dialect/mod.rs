@@ -74,7 +74,7 @@ pub use crate::error::{Position, SqlError};
 pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub(crate) use callable::is_callable;
 pub use calls::{Callable, CallableKind};
-pub(crate) use change::returning_query;
+pub(crate) use change::{returning_query, with_old_values};
 pub(crate) use fields::{fields_wanted, item_of, place_fields};
 pub(crate) use files::{FileCall, OptionValue, place_files};
 pub use names::resolve_names;

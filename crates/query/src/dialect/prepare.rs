@@ -20,7 +20,7 @@ pub(super) fn prepare(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let tokens = Tokens { tokens: cursor.rest().to_vec(), end: cursor.end() };
     let statement = super::statement(&tokens, "")?;
     if statement.returns_rows() {
-        let error = SqlError::new("PREPARE takes no INSERT … RETURNING", place);
+        let error = SqlError::new("PREPARE takes no RETURNING", place);
         return Err(error.hint("leave RETURNING out, or have the driver prepare the statement"));
     }
     match statement {

@@ -288,7 +288,10 @@ impl Statement {
             },
             Statement::CreateView(view) => walk_mut(view.query.as_mut(), visitor),
             Statement::CopyTo { source: CopySource::Query(query), .. } => walk_mut(query.as_mut(), visitor),
-            Statement::Change(change) => walk_mut(change.query.as_mut(), visitor),
+            Statement::Change(change) => {
+                walk_mut(change.query.as_mut(), visitor)?;
+                walk_mut(&mut change.returning, visitor)
+            }
             Statement::Merge(merge) => walk_mut(merge.query.as_mut(), visitor),
             Statement::Subscribe(subscribe) => walk_mut(subscribe.query.as_mut(), visitor),
             Statement::Replay(replay) => walk_mut(replay.query.as_mut(), visitor),
@@ -376,10 +379,15 @@ impl Statement {
         self.only_reads() || self.returns_rows()
     }
 
-    /// Whether it changes rows and gives them: INSERT … RETURNING.
+    /// Whether it changes rows and gives them: INSERT, UPDATE, DELETE with RETURNING.
     pub fn returns_rows(&self) -> bool {
-        let Statement::Insert(node) = self else { return false };
-        matches!(node.as_ref(), ast::Statement::Insert(ast::Insert { returning: Some(_), .. }))
+        match self {
+            Statement::Insert(node) => {
+                matches!(node.as_ref(), ast::Statement::Insert(ast::Insert { returning: Some(_), .. }))
+            }
+            Statement::Change(change) => change.returning.is_some(),
+            _ => false,
+        }
     }
 
     /// Whether it gives rows and changes nothing.
@@ -524,6 +532,10 @@ pub struct ChangeRows {
     pub joined: bool,
     /// Yields the number of each row, then its new values.
     pub query: Box<ast::Query>,
+    /// What is asked of the rows that go, or of those that have new values.
+    pub returning: Option<Vec<ast::SelectItem>>,
+    /// What these call the table, where that is not its name.
+    pub alias: Option<String>,
 }
 
 /// Rows that are stored where they meet those of a table, or none.

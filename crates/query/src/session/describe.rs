@@ -128,6 +128,14 @@ impl Session {
                 let columns = self.rows_returned(items, table.name(), table.edge(), Vec::new()).await?.0;
                 Ok(without_nulls(&columns))
             }
+            Statement::Change(change) => {
+                let table = self.snapshot().table(&change.table).map(|table| Arc::clone(table.schema()));
+                let table = table.ok_or_else(|| EngineError::NoSuchTable { name: change.table.clone() })?;
+                let items = change.returning.clone().unwrap_or_default();
+                let called = change.alias.as_deref().unwrap_or(table.name());
+                let columns = self.rows_returned(items, called, table.edge(), Vec::new()).await?.0;
+                Ok(without_nulls(&columns))
+            }
             Statement::Replay(replay) => {
                 let query = ast::Statement::Query(replay.query);
                 Ok(live::message_schema(&without_nulls(&self.columns_of(query).await?)))

@@ -180,10 +180,15 @@ impl Session {
         if text.len() <= FREE_BYTES {
             return Ok(None);
         }
-        let memory: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
-        let held = MemoryConsumer::new("the text of the statement").register(&memory);
+        let held = self.held_for("the text of the statement");
         held.try_grow(text.len().saturating_mul(times))?;
         Ok(Some(held))
+    }
+
+    /// A claim on the memory of queries that has nothing yet, for `what`.
+    pub(crate) fn held_for(&self, what: &str) -> MemoryReservation {
+        let memory: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
+        MemoryConsumer::new(what).register(&memory)
     }
 
     /// Whether [`Self::run_known`] answers a text, as far as is known now.

@@ -1,9 +1,9 @@
 //! DELETE and UPDATE: which rows change is found by a query, then the parts with them are written anew, in one
-//! commit.
+//! commit. RETURNING is worked out of the rows before that: where it fails, nothing changes.
 
-use super::insert::{cast, keep_digits, selected};
+use super::insert::{cast, keep_digits, selected, stream_of};
 use crate::cast::no_such_column;
-use crate::dialect::ChangeRows;
+use crate::dialect::{ChangeRows, with_old_values};
 use crate::error::{Position, QueryError, Result, from_arrow};
 use crate::scan::{Selected, numbered_row};
 use crate::session::{Outcome, Session};
@@ -15,6 +15,7 @@ use sqlparser::ast;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use tickstone_engine::{EngineError, Rewrite};
 use tickstone_model::{ColumnType, TableSchema};
 
@@ -30,17 +31,44 @@ pub(super) async fn run(session: &mut Session, mut change: ChangeRows) -> Result
         return Err(EngineError::SchemaChanged { table }.into());
     }
     let target = Arc::clone(rewrite.table());
+    let schema = Arc::clone(target.schema());
+    if change.returning.is_some() {
+        with_old_values(&mut change.query, schema.columns().iter().map(|column| column.name.as_str()));
+    }
+    let (begun, held) = (Instant::now(), session.held_for("RETURNING"));
     let (selected, mut rows) = session.start_change(target, change.query).await?;
     let mut met = change.joined.then(HashSet::new);
+    let mut changed = Vec::new();
     if let Some(selected) = selected {
         while let Some(batch) = rows.try_next().await? {
             let found = Found::of(&batch, &columns, met.as_mut())?;
             found.tell(&mut rewrite, &selected, &columns)?;
+            if change.returning.is_some() {
+                let rows = found.rows(&schema, &columns)?;
+                held.try_grow(rows.get_array_memory_size())?;
+                changed.push(rows);
+            }
         }
     }
     drop(rows);
+    let returned = match change.returning {
+        Some(items) => {
+            let called = change.alias.as_deref().unwrap_or(schema.name());
+            Some(session.rows_returned(items, called, schema.edge(), changed).await?)
+        }
+        None => None,
+    };
+    drop(held);
     let done = session.blocking(move |_| rewrite.commit()).await?;
-    Ok(Outcome::rows(tag, done.rows))
+    Ok(match returned {
+        Some((schema, returned, progress)) => Outcome::Rows {
+            stream: stream_of(&schema, returned),
+            schema,
+            planning: begun.elapsed(),
+            progress,
+        },
+        None => Outcome::rows(tag, done.rows),
+    })
 }
 
 /// Numbers that DECIMAL columns get, digit by digit. The first item of the query is the number of the row.
@@ -106,6 +134,16 @@ impl Found {
         let values = values.iter().map(|values| take(values, &order, None).map_err(from_arrow));
         let values = values.collect::<std::result::Result<Vec<_>, _>>()?;
         Ok(Self { numbers: rows.iter().map(|row| numbers[*row]).collect(), values })
+    }
+
+    /// The rows as the table has them after the change; those that go, as it had them.
+    fn rows(&self, schema: &TableSchema, columns: &[usize]) -> Result<RecordBatch> {
+        let (new, old) = self.values.split_at(columns.len());
+        let arrays = schema.columns().iter().zip(old).enumerate().map(|(at, (column, old))| {
+            let place = columns.iter().position(|changed| *changed == at);
+            cast(place.map_or(old, |place| &new[place]), column, 0)
+        });
+        Ok(RecordBatch::try_new(Arc::clone(schema.edge()), arrays.collect::<Result<_>>()?)?)
     }
 
     /// Tells the engine which rows they are, segment by segment.

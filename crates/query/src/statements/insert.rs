@@ -12,7 +12,7 @@ use crate::session::{Outcome, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use sqlparser::ast;
@@ -75,13 +75,15 @@ async fn store_returning(
     let (schema, returned, progress) =
         session.rows_returned(items, &target.table, &target.schema, inserted).await?;
     let whole = Target { sources: (0..target.columns.len()).map(Some).collect(), ..target.clone() };
-    let batches = futures::stream::iter(batches.into_iter().map(Ok));
-    let rows = RecordBatchStreamAdapter::new(Arc::clone(&target.schema), batches);
-    store(session, &whole, Box::pin(rows)).await?;
+    store(session, &whole, stream_of(&target.schema, batches)).await?;
     drop(held);
-    let returned = futures::stream::iter(returned.into_iter().map(Ok));
-    let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), returned));
-    Ok(Outcome::Rows { schema, stream, planning: begun.elapsed(), progress })
+    Ok(Outcome::Rows { stream: stream_of(&schema, returned), schema, planning: begun.elapsed(), progress })
+}
+
+/// Rows that are there.
+pub(super) fn stream_of(schema: &SchemaRef, rows: Vec<RecordBatch>) -> SendableRecordBatchStream {
+    let rows = futures::stream::iter(rows.into_iter().map(Ok));
+    Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), rows))
 }
 
 /// Rows that came, as rows of the table, and the memory that they are held in, which is claimed for `what`.
@@ -91,8 +93,7 @@ pub(super) async fn collected(
     mut stream: SendableRecordBatchStream,
     what: &str,
 ) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
-    let pool: Arc<dyn MemoryPool> = Arc::clone(&session.memory) as _;
-    let held = MemoryConsumer::new(what).register(&pool);
+    let held = session.held_for(what);
     let (mut batches, mut rows) = (Vec::new(), 0);
     while let Some(batch) = stream.try_next().await? {
         let batch = target.rows(&batch, rows)?;

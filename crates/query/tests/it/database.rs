@@ -91,6 +91,59 @@ fn what_an_insert_returns() {
 }
 
 #[test]
+fn rows_of_changes() {
+    let database = open(&MemoryDisk::new());
+    let mut session = database.session();
+    let run = |session: &mut Session, sql: &str| drop(query(&database, session, sql));
+    let texts = |session: &mut Session, sql: &str| {
+        let format =
+            |batch: &RecordBatch| pretty_format_batches(std::slice::from_ref(batch)).unwrap().to_string();
+        let rows: Vec<String> = query(&database, session, sql).iter().map(format).collect();
+        let lines = rows.iter().flat_map(|rows| rows.lines().skip(3)).filter(|line| line.starts_with('|'));
+        lines.map(|line| line.replace([' ', '|'], "")).collect::<Vec<String>>()
+    };
+    run(
+        &mut session,
+        "CREATE TABLE c (ts TIMESTAMP, s SYMBOL, x BIGINT, \"Y z\" DECIMAL(9,2)) TIMESTAMP(ts)",
+    );
+    run(&mut session, "CREATE TABLE o (ts TIMESTAMP, s SYMBOL, f BIGINT) TIMESTAMP(ts)");
+    run(
+        &mut session,
+        "INSERT INTO c VALUES ('2024-01-01', 'a', 1, 1.5), ('2024-01-02', 'b', 2, 2.5), ('2024-01-03', 'c', 3, NULL)",
+    );
+    run(
+        &mut session,
+        "INSERT INTO o VALUES ('2024-01-01', 'a', 10), ('2024-01-01', 'b', 20), ('2024-01-02', 'b', 20)",
+    );
+    let mut check = |sql: &str, rows: &[&str]| assert_eq!(texts(&mut session, sql), rows, "{sql}");
+    // New values, as their columns have them; of columns that are not set, what is there.
+    check(
+        "UPDATE c SET x = x + 1, \"Y z\" = 7.125 WHERE s >= 'b' RETURNING s, x, \"Y z\"",
+        &["b37.13", "c47.13"],
+    );
+    check(
+        "UPDATE c AS a SET x = a.x * o.f FROM o WHERE o.s = a.s AND o.f = 10 RETURNING a.x, upper(s)",
+        &["10A"],
+    );
+    check("UPDATE c SET x = 0 WHERE false RETURNING count(*)", &["0"]);
+    // A row that several of the others meet goes once.
+    check("DELETE FROM C USING o WHERE o.s = C.s AND o.f = 20 RETURNING *", &["2024-01-02T00:00:00b37.13"]);
+    check("SELECT s, x FROM c ORDER BY s", &["a10", "c4"]);
+    for (sql, said) in [
+        ("DELETE FROM c RETURNING 1 / (x - 4)", "division by zero"),
+        ("UPDATE c SET x = 4 RETURNING nope", "'nope'"),
+        ("UPDATE c SET x = 4.5 RETURNING x", "no BIGINT"),
+    ] {
+        let error = database.runtime().block_on(session.query(sql)).unwrap_err().to_string();
+        assert!(error.to_lowercase().contains(&said.to_lowercase()), "{sql}: {error}");
+    }
+    let mut check = |sql: &str, rows: &[&str]| assert_eq!(texts(&mut session, sql), rows, "{sql}");
+    check("SELECT s, x FROM c ORDER BY s", &["a10", "c4"]);
+    check("DELETE FROM c RETURNING sum(x) AS n", &["14"]);
+    check("SELECT count(*) FROM c", &["0"]);
+}
+
+#[test]
 fn tables_of_one_session() {
     let database = open(&MemoryDisk::new());
     let (mut one, mut other) = (filled(&database), database.session());

@@ -157,9 +157,7 @@ impl Inner {
         }
         let rows = asked.parameters.iter().flatten().map(RecordBatch::num_rows).sum::<usize>();
         if asked.statement.returns_rows() && rows > 1 {
-            return Err(wrong(
-                "INSERT … RETURNING takes one row of parameters: leave RETURNING out to store several",
-            ));
+            return Err(wrong("RETURNING takes one row of parameters: leave RETURNING out to store several"));
         }
         let mut bound = Bound::new(asked.statement, asked.parameters);
         let first = bound.next().inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))?;

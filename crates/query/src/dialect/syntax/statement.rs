@@ -8,9 +8,6 @@ use sqlparser::ast::{
     OnConflictAction, OnInsert, SqliteOnConflict, Statement, TableObject, Update, UpdateTableFromKind,
 };
 
-/// What does the work of RETURNING in statements that change rows.
-const RETURNING: &str = "read the rows again with SELECT";
-
 impl Walk<'_> {
     pub(super) fn statement(&mut self, statement: &mut Statement) -> Result<()> {
         match statement {
@@ -188,8 +185,8 @@ impl Walk<'_> {
         self.each(from, Self::table_with_joins)?;
         using.as_mut().map_or(Ok(()), |using| self.each(using, Self::table_with_joins))?;
         self.some(selection, Self::expr)?;
-        self.never(returning.is_some(), "RETURNING", RETURNING)?;
-        self.never(output.is_some(), "OUTPUT", RETURNING)?;
+        self.some(returning, |walk, items| walk.each(items, Self::select_item))?;
+        self.never(output.is_some(), "OUTPUT", "write RETURNING at the end")?;
         self.never(!order_by.is_empty(), "ORDER BY in DELETE", "say in WHERE which rows go")?;
         self.never(limit.is_some(), "LIMIT in DELETE", "say in WHERE which rows go")
     }
@@ -215,8 +212,8 @@ impl Walk<'_> {
             self.each(from, Self::table_with_joins)?;
         }
         self.some(selection, Self::expr)?;
-        self.never(returning.is_some(), "RETURNING", RETURNING)?;
-        self.never(output.is_some(), "OUTPUT", RETURNING)?;
+        self.some(returning, |walk, items| walk.each(items, Self::select_item))?;
+        self.never(output.is_some(), "OUTPUT", "write RETURNING at the end")?;
         self.never(or.is_some(), "OR", "leave it out: a statement that fails stores nothing")?;
         self.never(!order_by.is_empty(), "ORDER BY in UPDATE", "say in WHERE which rows change")?;
         self.never(limit.is_some(), "LIMIT in UPDATE", "say in WHERE which rows change")
@@ -231,7 +228,7 @@ impl Walk<'_> {
         self.factor(source)?;
         self.expr(on)?;
         self.each(clauses, Self::merge_clause)?;
-        self.never(output.is_some(), "OUTPUT", RETURNING)
+        self.never(output.is_some(), "OUTPUT", "read the rows again with SELECT")
     }
 
     fn merge_clause(&mut self, clause: &mut MergeClause) -> Result<()> {
