@@ -162,6 +162,8 @@ def test_parameters_take_the_type_of_their_place(db: Any) -> None:
     assert ask("SELECT size FROM trades WHERE symbol = %s AND ts >= %s AND price > %s ORDER BY ts LIMIT %s",
                "BTC", AT, 0.1, 1) == [(1,)]  # fmt: skip
     assert ask("SELECT size FROM trades WHERE ts >= %s ORDER BY ts", "2024-08-08T09:30:03") == [(3,), (4,)]
+    assert ask("SELECT count(*) FROM trades WHERE ts IN %s", "2024-08-08T09:30") == [(5,)]
+    assert ask("SELECT count(*) AS n FROM trades WHERE size < %s SAMPLE BY %s ORDER BY ts LIMIT 1", 100, "1h") == [(5,)]
     east = dt.timezone(dt.timedelta(hours=2))
     assert ask(
         "SELECT size FROM trades WHERE ts = %s", (AT + dt.timedelta(hours=2, seconds=3)).replace(tzinfo=east)

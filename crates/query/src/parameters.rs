@@ -2,11 +2,14 @@
 //!
 //! A value becomes a literal of the syntax tree, never text of the statement: it can hold anything, and
 //! it is typed as the same literal would be, by what it is compared with or stored into. So placeholders
-//! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions.
+//! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions; also for the length of
+//! SAMPLE BY's buckets, a TOLERANCE, and the text of an interval, `ts IN $1`.
 
+use crate::dialect::marker::{open_stride, placeholder_of, text};
 use crate::dialect::walk_mut;
-use crate::dialect::{AlterTable, CopySource, Partitions, Statement, searched};
+use crate::dialect::{AlterTable, CopySource, Partitions, Statement, inside_text, open_interval, searched};
 use crate::error::{Position, QueryError, Result};
+use crate::functions::stride::{STRIDE_HINT, Stride, Unit};
 use datafusion::arrow::datatypes::DataType as ArrowType;
 use sqlparser::ast::{
     Array, CastKind, DataType, ExactNumberInfo, Expr, ExprWithAlias, Interval, PivotValueSource, TableFactor,
@@ -235,7 +238,39 @@ impl<'a> Binder<'a> {
         Ok(())
     }
 
+    /// `SAMPLE BY $1`: the length as a text that is read.
+    fn stride(&mut self, length: &mut Expr) -> Result<()> {
+        let Some(value) = placeholder_of(length) else { return Ok(()) };
+        let (Value::Placeholder(name), at) = (&value.value, position(value)) else { return Ok(()) };
+        let stride = match self.value(name, at)? {
+            ParameterValue::Open => return Ok(()),
+            ParameterValue::Text(text) => Stride::parse(text),
+            ParameterValue::Duration(nanos) => Stride::new(*nanos, Unit::Nanosecond),
+            _ => None,
+        };
+        let wrong = || QueryError::request(format!("{name} is no length of time")).at(at).hint(STRIDE_HINT);
+        *length = text(&stride.ok_or_else(wrong)?.to_string(), at);
+        Ok(())
+    }
+
+    /// `ts IN $1`: of a text the intervals that it names, of a list its values.
+    fn interval(&mut self, expr: &mut Expr) -> Result<()> {
+        let Some((tested, value, negated)) = open_interval(expr) else { return Ok(()) };
+        let (Value::Placeholder(name), at) = (&value.value, position(value)) else { return Ok(()) };
+        *expr = match self.value(name, at)? {
+            ParameterValue::Open => return Ok(()),
+            ParameterValue::Text(text) => inside_text(tested, text, negated, at)?,
+            _ => Expr::InList {
+                expr: Box::new(tested.clone()),
+                list: vec![Expr::Value(value.clone())],
+                negated,
+            },
+        };
+        Ok(())
+    }
+
     fn replace(&mut self, expr: &mut Expr) -> Result<()> {
+        self.interval(expr)?;
         // `x = ANY($1)` of a list is `x IN (…)`, which reads what it must and no more.
         if let Some((array, value)) = searched(expr)
             && let Value::Placeholder(name) = &array.value
@@ -272,10 +307,13 @@ impl VisitorMut for Binder<'_> {
     type Break = QueryError;
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<QueryError> {
-        let TableFactor::Pivot { value_source: PivotValueSource::List(values), .. } = factor else {
-            return ControlFlow::Continue(());
+        let bound = match factor {
+            TableFactor::Pivot { value_source: PivotValueSource::List(values), .. } => {
+                self.pivot_values(values)
+            }
+            factor => open_stride(factor).map_or(Ok(()), |length| self.stride(length)),
         };
-        match self.pivot_values(values) {
+        match bound {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }

@@ -111,6 +111,11 @@ impl<'t> Cursor<'t> {
         self.ahead(0)
     }
 
+    /// Whether a placeholder comes after so many tokens: `$1`, `:name`.
+    pub(super) fn is_placeholder(&self, after: usize) -> bool {
+        matches!(self.ahead(after), Some(Token::Placeholder(_) | Token::Colon))
+    }
+
     pub(super) fn is_end(&self) -> bool {
         self.at >= self.tokens.len()
     }

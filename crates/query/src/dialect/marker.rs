@@ -195,7 +195,7 @@ pub(super) fn sample_factor(clause: SampleClause, query: Box<Query>) -> TableFac
     let position = clause.position;
     let mut args = vec![named("query", Expr::Subquery(query))];
     match clause.every {
-        Every::Time(stride) => args.push(named("stride", text(&stride.to_string(), position))),
+        Every::Time(length) => args.push(named("stride", length)),
         Every::Bar(bar) => {
             args.push(named("bar", text(bar.kind.word(), position)));
             args.extend(bar.of.map(|e| named("of", e)));
@@ -232,6 +232,37 @@ fn read_sample(args: &[FunctionArg], position: Position) -> Option<SampleMarker>
         offset: one("offset").and_then(text_of),
         position,
     })
+}
+
+/// The length of SAMPLE BY's buckets, where it is a placeholder.
+pub(crate) fn open_stride(factor: &mut TableFactor) -> Option<&mut Expr> {
+    let TableFactor::Function { name, args, .. } = factor else { return None };
+    let args = (simple_name(name) == Some(SAMPLE_BY)).then_some(args)?;
+    args.iter_mut().find_map(|arg| match arg {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. }
+            if name.value == "stride" && placeholder_of(expr).is_some() =>
+        {
+            Some(expr)
+        }
+        _ => None,
+    })
+}
+
+/// The tolerance of an as-of join whose condition an expression is, where it is a placeholder.
+pub(crate) fn open_tolerance(condition: &Expr) -> Option<&ValueWithSpan> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = condition else {
+        return None;
+    };
+    (simple_name(name) == Some(AS_OF)).then_some(())?;
+    arguments(&list.args, "tolerance").next().and_then(placeholder_of)
+}
+
+/// The placeholder that an expression is.
+pub(crate) fn placeholder_of(expr: &Expr) -> Option<&ValueWithSpan> {
+    match expr {
+        Expr::Value(value @ ValueWithSpan { value: Value::Placeholder(_), .. }) => Some(value),
+        _ => None,
+    }
 }
 
 /// The table factor that stands for LATEST ON.
@@ -349,7 +380,7 @@ pub(super) fn query_of(expr: &Expr) -> Option<Box<Query>> {
 }
 
 /// A quoted text as an expression.
-pub(super) fn text(value: &str, position: Position) -> Expr {
+pub(crate) fn text(value: &str, position: Position) -> Expr {
     Expr::Value(Value::SingleQuotedString(value.to_string()).with_span(span(position)))
 }
 

@@ -81,6 +81,7 @@ pub use names::resolve_names;
 pub(crate) use outside::{mend_catalog, search_in_lists, searched, searched_placeholders};
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
+pub(crate) use restructure::{inside_text, open_interval};
 pub use statement::{
     AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Inspect,
     MergeRows, MergedClause, Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,

@@ -7,16 +7,16 @@
 //! - a query that is a SELECT with SAMPLE BY becomes `SELECT * FROM __sample_by(…)`, ORDER BY and LIMIT
 //!   inside, WITH outside; one over a WINDOW JOIN likewise `SELECT * FROM __window_select(…)`.
 
-use super::clause::{Clause, IntervalClause, PLACEHOLDER, SampleClause};
+use super::clause::{Clause, IntervalClause, OPEN_INTERVAL, PLACEHOLDER, SampleClause, intervals};
 use super::cursor::{Result, parser_error};
-use super::marker::{asof_operator, latest_factor, sample_factor, text};
+use super::marker::{asof_operator, latest_factor, placeholder_of, sample_factor, simple_name, text};
 use super::series_join::{self, WindowSelect};
 use super::walks::walk_mut;
 use super::{Position, SqlError};
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
     JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -210,6 +210,29 @@ impl Restructure {
             None => Ok(()),
         }
     }
+}
+
+/// `ts IN $1`: what is tested, and the placeholder.
+pub(crate) fn open_interval(expr: &Expr) -> Option<(&Expr, &ValueWithSpan, bool)> {
+    let Expr::InList { expr: tested, list, negated } = expr else { return None };
+    let [Expr::Function(Function { name, args: FunctionArguments::List(args), .. })] = list.as_slice() else {
+        return None;
+    };
+    (simple_name(name) == Some(OPEN_INTERVAL)).then_some(())?;
+    match args.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(asked))] => {
+            Some((tested, placeholder_of(asked)?, *negated))
+        }
+        _ => None,
+    }
+}
+
+/// Whether an expression lies in the intervals of a text.
+///
+/// # Errors
+/// [`SqlError`] where it is none.
+pub(crate) fn inside_text(tested: &Expr, text: &str, negated: bool, position: Position) -> Result<Expr> {
+    Ok(inside(tested, &intervals(text, position)?, negated))
 }
 
 /// Whether an expression lies in one of some intervals.

@@ -5,7 +5,10 @@
 //! is read as what it meets when the statement runs.
 
 use super::{Outcome, Session};
-use crate::dialect::{ChangeRows, Statement, search_in_lists, searched_placeholders, walk_mut};
+use crate::dialect::marker::{open_stride, open_tolerance, placeholder_of};
+use crate::dialect::{
+    ChangeRows, Statement, open_interval, search_in_lists, searched_placeholders, walk_mut,
+};
 use crate::error::Result;
 use crate::live;
 use crate::parameters::{ParameterValue, Parameters, placeholders};
@@ -14,7 +17,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::sql::parser::Statement as PlannerStatement;
-use sqlparser::ast::{self, SelectItem, SetExpr, Value, VisitMut, VisitorMut};
+use sqlparser::ast::{self, SelectItem, SetExpr, Value, ValueWithSpan, VisitMut, VisitorMut};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use tickstone_engine::EngineError;
@@ -31,6 +35,9 @@ pub struct Description {
 
 /// Types of placeholders, as far as they are known.
 type Types = Vec<Option<DataType>>;
+
+/// Placeholders that are lengths of time or intervals, by place from 0: texts, and one that may stand there.
+type Lengths = HashMap<usize, &'static str>;
 
 impl Session {
     /// What a statement takes and gives; `given` are the types of placeholders that the caller knows.
@@ -56,16 +63,22 @@ impl Session {
         self.name_temporaries(&mut statement)?;
         let count = placeholders(&mut statement).into_iter().max().unwrap_or(0);
         let mut types: Types = (0..count).map(|place| given.get(place).cloned().flatten()).collect();
+        let mut lengths = Lengths::new();
+        // It never breaks off.
+        let _ = statement.walk_queries_mut(&mut Measured { lengths: &mut lengths });
+        for place in lengths.keys() {
+            types[*place].get_or_insert(DataType::Utf8);
+        }
         if types.iter().any(Option::is_none) {
-            self.infer(&statement, &mut types).await;
+            self.infer(&statement, &mut types, &lengths).await;
         }
         let mut rows = None;
         if gives_rows {
-            rows = Some(match self.rows_given(statement.clone(), &types, false).await {
+            rows = Some(match self.rows_given(statement.clone(), &types, &lengths, false).await {
                 Ok(rows) => rows,
                 Err(error) if count == 0 => return Err(error),
                 // Where NULL cannot stand, a number may.
-                Err(error) => match self.rows_given(statement, &types, true).await {
+                Err(error) => match self.rows_given(statement, &types, &lengths, true).await {
                     Ok(rows) => {
                         types
                             .iter_mut()
@@ -86,6 +99,7 @@ impl Session {
         &mut self,
         mut statement: Statement,
         types: &Types,
+        lengths: &Lengths,
         numbers: bool,
     ) -> Result<SchemaRef> {
         match statement.kind() {
@@ -96,7 +110,8 @@ impl Session {
             },
             _ => {}
         }
-        let nulls = types.iter().map(|known| match known {
+        let nulls = types.iter().enumerate().map(|(place, known)| match known {
+            _ if let Some(text) = lengths.get(&place) => ParameterValue::Text(text.to_string()),
             None if numbers => ParameterValue::Integer(1),
             Some(data_type) if numbers && data_type.is_integer() => ParameterValue::Integer(1),
             Some(data_type) => ParameterValue::NullOf(data_type.clone()),
@@ -145,7 +160,7 @@ impl Session {
     }
 
     /// Finds the types of placeholders that nobody said.
-    async fn infer(&mut self, statement: &Statement, types: &mut Types) {
+    async fn infer(&mut self, statement: &Statement, types: &mut Types, lengths: &Lengths) {
         match statement {
             Statement::Insert(insert) => {
                 if let ast::Statement::Insert(insert) = insert.as_ref() {
@@ -171,7 +186,7 @@ impl Session {
         if types.iter().all(Option::is_some) {
             return;
         }
-        let found = self.infer_by_plan(statement, types, None).await;
+        let found = lengths.is_empty() && self.infer_by_plan(statement, types, lengths, None).await;
         for name in &searched {
             // Its type is that of an element so far.
             let place = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
@@ -183,7 +198,7 @@ impl Session {
         if !found {
             for place in 0..types.len() {
                 if types[place].is_none() {
-                    self.infer_by_plan(statement, types, Some(place)).await;
+                    self.infer_by_plan(statement, types, lengths, Some(place)).await;
                 }
             }
         }
@@ -229,7 +244,13 @@ impl Session {
 
     /// Those that stand beside something with a type, by a plan in which they stand: all of them, or one with the
     /// others as NULL; whether there is such a plan.
-    async fn infer_by_plan(&mut self, statement: &Statement, types: &mut Types, only: Option<usize>) -> bool {
+    async fn infer_by_plan(
+        &mut self,
+        statement: &Statement,
+        types: &mut Types,
+        lengths: &Lengths,
+        only: Option<usize>,
+    ) -> bool {
         let changed = match statement {
             Statement::Change(change) => self.snapshot().table(&change.table).map(Arc::clone),
             _ => None,
@@ -249,7 +270,11 @@ impl Session {
         };
         if let Some(only) = only {
             let nulls: Vec<ParameterValue> = (0..types.len())
-                .map(|place| if place == only { ParameterValue::Open } else { ParameterValue::Null })
+                .map(|place| match lengths.get(&place) {
+                    _ if place == only => ParameterValue::Open,
+                    Some(text) => ParameterValue::Text(text.to_string()),
+                    None => ParameterValue::Null,
+                })
                 .collect();
             if Parameters::Positional(nulls).bind_some(std::slice::from_mut(&mut statement)).is_err() {
                 return false;
@@ -346,6 +371,38 @@ impl VisitorMut for Zoned<'_> {
             let zoned = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
             note(expr, Some(zoned), self.types);
         }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Finds placeholders of lengths of time and intervals.
+struct Measured<'a> {
+    lengths: &'a mut Lengths,
+}
+
+impl Measured<'_> {
+    fn note(&mut self, placeholder: Option<&ValueWithSpan>, text: &'static str) {
+        if let Some(ValueWithSpan { value: Value::Placeholder(name), .. }) = placeholder
+            && let Some(place) = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok())
+            && let Some(place) = place.checked_sub(1)
+        {
+            self.lengths.insert(place, text);
+        }
+    }
+}
+
+impl VisitorMut for Measured<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut ast::TableFactor) -> ControlFlow<()> {
+        let length = open_stride(factor);
+        self.note(length.as_deref().and_then(placeholder_of), "1s");
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        self.note(open_tolerance(expr), "1s");
+        self.note(open_interval(expr).map(|(_, placeholder, _)| placeholder), "2024");
         ControlFlow::Continue(())
     }
 }

@@ -44,14 +44,18 @@ fn run(session: &mut Session, sql: &str, parameters: &Parameters) -> crate::Resu
     })
 }
 
+/// The cells of rows, a line a row.
+fn texts(batches: &[RecordBatch]) -> Vec<String> {
+    let shown = pretty_format_batches(batches).expect("it can be shown").to_string();
+    let lines = shown.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let cells = |line: &str| line.split('|').map(str::trim).collect::<Vec<_>>().join(" ").trim().to_string();
+    lines.map(cells).collect()
+}
+
 /// Checks the cells of a query's rows, a line a row.
 fn check(session: &mut Session, sql: &str, expected: &[&str]) {
     let batches = run(session, sql, &Parameters::None).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let shown = pretty_format_batches(&batches).expect("it can be shown").to_string();
-    let lines = shown.lines().filter(|line| line.starts_with("| ")).skip(1);
-    let lines =
-        lines.map(|line| line.split('|').map(str::trim).collect::<Vec<_>>().join(" ").trim().to_string());
-    assert_eq!(lines.collect::<Vec<_>>(), expected, "{sql}");
+    assert_eq!(texts(&batches), expected, "{sql}");
 }
 
 #[test]
@@ -252,6 +256,54 @@ fn parameters_stand_in_lists_limits_and_intervals() {
     assert_eq!(rows(&mut session, late, named("d", ParameterValue::Duration(2_001))), 0);
     let nan = "SELECT * FROM q WHERE isnan(:x)";
     assert_eq!(rows(&mut session, nan, named("x", ParameterValue::Float(f64::NAN))), 3);
+}
+
+#[test]
+fn parameters_are_lengths_of_time_and_intervals() {
+    let database = database();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (ts TIMESTAMP, x BIGINT) TIMESTAMP(ts)", &Parameters::None).unwrap();
+    let insert =
+        "INSERT INTO t VALUES ('2024-01-01T00:00:30', 1), ('2024-01-01T00:01:10', 2), ('2024-02-01', 4)";
+    run(&mut session, insert, &Parameters::None).unwrap();
+    let text = |text: &str| ParameterValue::Text(text.to_string());
+    let mut check = |sql: &str, value: ParameterValue, wanted: &[&str]| {
+        let named = Parameters::Named([("p".to_string(), value.clone())].into_iter().collect());
+        for (sql, values) in
+            [(sql.replace(":p", "$1"), Parameters::Positional(vec![value])), (sql.into(), named)]
+        {
+            let batches = run(&mut session, &sql, &values).unwrap_or_else(|error| panic!("{sql}: {error}"));
+            assert_eq!(texts(&batches), wanted, "{sql}");
+        }
+    };
+    let by = "SELECT sum(x) AS x FROM t SAMPLE BY :p FROM '2024-01-01' TO '2024-01-02' ORDER BY ts";
+    check(by, text("1m"), &["1", "2"]);
+    check(by, text("2 minutes"), &["3"]);
+    check(by, ParameterValue::Duration(60_000_000_000), &["1", "2"]);
+    check("SELECT x FROM t WHERE ts IN :p AND x < 4 ORDER BY x", text("2024-01"), &["1", "2"]);
+    check("SELECT x FROM t WHERE ts NOT IN :p", text("2024-01-01"), &["4"]);
+    check("SELECT x FROM t WHERE x IN :p", ParameterValue::List(vec![ParameterValue::Integer(2)]), &["2"]);
+    let join = "SELECT count(b.x) AS n FROM t a LT JOIN t b TOLERANCE :p";
+    check(join, text("45s"), &["1"]);
+    check(join, ParameterValue::Duration(30_000_000_000), &["0"]);
+    for (sql, value, said) in [
+        (by, ParameterValue::Integer(5), "p is no length of time"),
+        (by, text("5x"), "p is no length of time"),
+        ("SELECT x FROM t WHERE ts IN :p", text("soon"), "'soon' is no interval of time"),
+    ] {
+        let named = Parameters::Named([("p".to_string(), value)].into_iter().collect());
+        let error = run(&mut session, sql, &named).expect_err(sql);
+        assert!(error.message.contains(said), "{sql}: {error}");
+    }
+    let error = run(&mut session, &by.replace(":p", "$1"), &Parameters::None).expect_err("no value");
+    assert!(error.message.contains("placeholder $1 has no value"), "{error}");
+    // A driver is told of texts, and of the columns.
+    for sql in [by, "SELECT x FROM t WHERE ts IN :p", join] {
+        let statement = session.parse(&sql.replace(":p", "$1")).unwrap().remove(0);
+        let described = database.runtime().block_on(session.describe(&statement, &[None])).unwrap();
+        assert_eq!(described.parameters, [datafusion::arrow::datatypes::DataType::Utf8], "{sql}");
+        assert_eq!(described.rows.map(|rows| rows.fields().len()), Some(1), "{sql}");
+    }
 }
 
 #[test]

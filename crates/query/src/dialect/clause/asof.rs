@@ -104,7 +104,7 @@ pub(super) fn is_tolerance(cursor: &Cursor<'_>) -> bool {
     cursor.words(&["TOLERANCE"])
         && match cursor.ahead(1) {
             Some(Token::Number(..) | Token::SingleQuotedString(_) | Token::Minus) => true,
-            Some(token) => is_word(token, "INTERVAL"),
+            Some(token) => is_word(token, "INTERVAL") || cursor.is_placeholder(1),
             None => false,
         }
 }

@@ -31,7 +31,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 pub(super) use asof::AsOfClause;
 pub(crate) use asof::{AsOfKind, Direction};
-pub(super) use interval::IntervalClause;
+pub(super) use interval::{IntervalClause, OPEN_INTERVAL, intervals};
 use joins::{JoinKind, Pending};
 pub(super) use latest_on::LatestClause;
 pub(crate) use lengths::NO_TIME;
@@ -109,6 +109,11 @@ impl<'t> Pass<'t> {
             && self.positions.last() != Some(&self.depth)
         {
             self.interval(text)?;
+        } else if self.cursor.words(&["IN"])
+            && self.cursor.is_placeholder(1)
+            && self.positions.last() != Some(&self.depth)
+        {
+            self.open_interval();
         } else if exclude::begins(cursor) {
             exclude::clause(&mut self.cursor, &mut self.out)?;
         } else if cursor.words(&["TABLE"]) && self.is_in_nbbo() {

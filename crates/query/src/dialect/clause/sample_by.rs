@@ -2,8 +2,8 @@
 
 use super::lengths::stride;
 use super::{Clause, Cursor, Position, Result, SqlError};
+use crate::dialect::marker::{text, text_of};
 use crate::functions::bucket::Bucketing;
-use crate::functions::stride::Stride;
 use sqlparser::ast::Expr;
 use sqlparser::tokenizer::Token;
 
@@ -25,8 +25,8 @@ pub(in crate::dialect) struct SampleClause {
 #[allow(clippy::large_enum_variant, reason = "a statement has a handful of them")]
 #[derive(Debug, Clone)]
 pub(in crate::dialect) enum Every {
-    /// Time.
-    Time(Stride),
+    /// Time: a length as a text that is read already, or a placeholder for one.
+    Time(Expr),
     /// What its rows add up to.
     Bar(BarClause),
 }
@@ -70,7 +70,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Clause> {
     cursor.expect(&["SAMPLE", "BY"])?;
     let every = match BarKind::ALL.into_iter().find(|kind| cursor.words(&[kind.word()])) {
         Some(kind) => Every::Bar(bar(cursor, kind)?),
-        None => Every::Time(stride(cursor)?),
+        None if cursor.is_placeholder(0) => Every::Time(cursor.expression()?),
+        None => {
+            let at = cursor.position();
+            Every::Time(text(&stride(cursor)?.to_string(), at))
+        }
     };
     let from = if cursor.eat(&["FROM"]) { Some(cursor.expression()?) } else { None };
     let to = if cursor.eat(&["TO"]) { Some(cursor.expression()?) } else { None };
@@ -104,7 +108,8 @@ fn bar(cursor: &mut Cursor<'_>, kind: BarKind) -> Result<BarClause> {
             Some(of)
         }
     };
-    if !matches!(cursor.peek(), Some(Token::Number(..) | Token::Minus | Token::Plus | Token::Placeholder(_)))
+    if !cursor.is_placeholder(0)
+        && !matches!(cursor.peek(), Some(Token::Number(..) | Token::Minus | Token::Plus))
     {
         return Err(cursor
             .expected("the size of a bar")
@@ -159,8 +164,10 @@ fn align(cursor: &mut Cursor<'_>, clause: &mut SampleClause) -> Result<()> {
     if cursor.eat(&["WITH", "OFFSET"]) {
         clause.offset = Some(cursor.text("an offset such as +09:30")?);
     }
-    if let Every::Time(stride) = clause.every {
-        Bucketing::parse(&stride.to_string(), clause.zone.as_deref(), clause.offset.as_deref())
+    if let Every::Time(length) = &clause.every
+        && let Some(stride) = text_of(length)
+    {
+        Bucketing::parse(&stride, clause.zone.as_deref(), clause.offset.as_deref())
             .map_err(|message| SqlError::new(message, position))?;
     }
     Ok(())
