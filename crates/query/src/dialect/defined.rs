@@ -17,21 +17,23 @@
 //! {'a': 1}.a                     ->  get_field({'a': 1}, 'a')
 //! a[2:], a[:2]                   ->  a[2:-1], a[1:2]
 //! ```
+//!
+//! Items of a list of columns are called as they were written, unless they have a name or are a column.
 
 use super::calls::{CallableKind, Callables};
 use super::cursor::{Result, parser_error};
 use super::items::is_columns;
-use super::marker::{call, place, simple_name};
+use super::marker::{call, place, queried, simple_name};
 use super::repeated::free_name;
 use super::walks::{each_expr, has_expr, walk_mut};
 use super::{Position, SqlError};
-use crate::functions::{Is, TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, defined, is_long};
+use crate::functions::{AT_TIME_ZONE, Is, TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, defined, is_long};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval, LambdaFunction,
     LambdaFunctionParameter, LambdaSyntax, NullTreatment, OneOrManyWithParens, Select, SelectItem, Subscript,
-    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    TableFactor, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -70,7 +72,7 @@ const OF_PARTS: [&str; 7] = [
 /// [`SqlError`] at a call with a wrong number of arguments, or with a clause that what it stands for has not.
 pub(super) fn expand(node: &mut impl VisitMut, callables: &Callables<'_>) -> Result<()> {
     place_lambdas(node);
-    match walk_mut(node, &mut Expand { callables }) {
+    match walk_mut(node, &mut Expand { callables, within: 0 }) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -78,6 +80,9 @@ pub(super) fn expand(node: &mut impl VisitMut, callables: &Callables<'_>) -> Res
 
 struct Expand<'a> {
     callables: &'a Callables<'a>,
+    /// Queries within expressions that the visitor is in, but for those of relations: nobody sees what their columns are
+    /// called.
+    within: i32,
 }
 
 impl VisitorMut for Expand<'_> {
@@ -88,10 +93,11 @@ impl VisitorMut for Expand<'_> {
         for item in &mut select.projection {
             rows_of_series(item);
             if let SelectItem::UnnamedExpr(expr) = item
-                && has_expr(expr, &|expr| self.stands_for_other(expr))
+                && (self.within == 0 && is_named_by_text(expr)
+                    || has_expr(expr, &|expr| self.stands_for_other(expr)))
                 && !has_expr(expr, &is_columns)
             {
-                let name = free_name(&expr.to_string(), |name| given.iter().any(|other| other == name));
+                let name = free_name(&as_written(expr), |name| given.iter().any(|other| other == name));
                 given.push(name.clone());
                 let alias = Ident::with_quote('"', name);
                 let expr = std::mem::replace(expr, Expr::value(Value::Null));
@@ -101,16 +107,77 @@ impl VisitorMut for Expand<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        self.within -= i32::from(is_of_query(factor));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        self.within += i32::from(is_of_query(factor));
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        self.within += i32::from(is_query(expr));
         sign_the_base(expr);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        self.within -= i32::from(is_query(expr));
         match self.mend(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+fn is_query(expr: &Expr) -> bool {
+    matches!(expr, Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. })
+}
+
+/// Whether a relation is made of a query, as one of SAMPLE BY.
+fn is_of_query(factor: &TableFactor) -> bool {
+    queried(factor).is_some()
+}
+
+/// An expression as people write it: the parser prints some functions in capitals, and has read AT TIME ZONE as a call.
+fn as_written(expr: &Expr) -> String {
+    let mut expr = expr.clone();
+    each_expr(&mut expr, &mut |expr| {
+        if let Expr::Function(call) = expr
+            && simple_name(&call.name) == Some(AT_TIME_ZONE)
+            && let FunctionArguments::List(list) = &call.args
+            && let [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(time)),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(zone)),
+            ] = list.args.as_slice()
+        {
+            *expr = Expr::AtTimeZone { timestamp: Box::new(time.clone()), time_zone: Box::new(zone.clone()) };
+        }
+    });
+    let mut text = expr.to_string();
+    for (function, is_there) in [
+        ("SUBSTR(", has_expr(&expr, &|of| matches!(of, Expr::Substring { .. }))),
+        ("SUBSTRING(", has_expr(&expr, &|of| matches!(of, Expr::Substring { .. }))),
+        ("TRIM(", has_expr(&expr, &|of| matches!(of, Expr::Trim { .. }))),
+        ("CEIL(", has_expr(&expr, &|of| matches!(of, Expr::Ceil { .. }))),
+        ("FLOOR(", has_expr(&expr, &|of| matches!(of, Expr::Floor { .. }))),
+        ("POSITION(", has_expr(&expr, &|of| matches!(of, Expr::Position { .. }))),
+    ] {
+        if is_there {
+            text = text.replace(function, &function.to_lowercase());
+        }
+    }
+    text
+}
+
+/// Whether an item without a name is called as it is written: a column has its own name, a query that of its column.
+fn is_named_by_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => false,
+        Expr::Nested(inner) => is_named_by_text(inner),
+        other => !has_expr(other, &is_query),
     }
 }
 

@@ -144,6 +144,36 @@ fn rows_of_changes() {
 }
 
 #[test]
+fn results_and_errors_say_what_the_text_says() {
+    let database = open(&MemoryDisk::new());
+    let mut session = database.session();
+    query(&database, &mut session, "CREATE TABLE n (ts TIMESTAMP, a VARCHAR, x BIGINT) TIMESTAMP(ts)");
+    query(&database, &mut session, "INSERT INTO n VALUES ('2024-01-01', 'a', 1)");
+    for (sql, wanted) in [
+        (
+            "SELECT substr(a, 1), max(n.x) OVER (), x + 1, ts AT TIME ZONE 'UTC' FROM n",
+            vec!["substr(a, 1)", "max(n.x) OVER ()", "x + 1", "ts AT TIME ZONE 'UTC'"],
+        ),
+        ("SELECT ts, sum(x + 1), n.x FROM n SAMPLE BY 1h", vec!["ts", "sum(x + 1)", "x"]),
+        ("SELECT * FROM (SELECT trim(a), btrim(a), (x) FROM n)", vec!["trim(a)", "btrim(a)", "x"]),
+        ("SELECT count(*), count(*) FROM n", vec!["count(*)", "count(*)_1"]),
+    ] {
+        let schema = query(&database, &mut session, sql)[0].schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        assert_eq!(names, wanted, "{sql}");
+    }
+    for (sql, said) in [
+        ("SELECT quantile(a, 0.5) FROM n", "quantile does not take (VARCHAR, DOUBLE)"),
+        ("SELECT list_slice(x, 1, 2) FROM n", "list_slice does not take (BIGINT, BIGINT, BIGINT)"),
+        ("SELECT x[1:2] FROM n", "x[from:to] is not of a BIGINT"),
+        ("SELECT extract(hour FROM x) FROM n", "extract does not take (VARCHAR, BIGINT)"),
+    ] {
+        let error = database.runtime().block_on(session.query(sql)).unwrap_err().to_string();
+        assert!(error.contains(said), "{sql}: {error}");
+    }
+}
+
+#[test]
 fn tables_of_one_session() {
     let database = open(&MemoryDisk::new());
     let (mut one, mut other) = (filled(&database), database.session());

@@ -38,7 +38,7 @@ fn a_name_that_is_taken_gets_a_number() {
     check("SELECT t.*, size FROM t JOIN u ON true", "SELECT t.*, size FROM t JOIN u ON true");
     check(
         "SELECT sum(price), SUM(price::INT) FROM t",
-        "SELECT sum(price), SUM(price::INT) AS \"sum(price)_1\" FROM t",
+        "SELECT sum(price) AS \"sum(price)\", SUM(price::INT) AS \"SUM(price::INT)\" FROM t",
     );
     check("SELECT 1 AS a, 2 AS a", "SELECT 1 AS a, 2 AS a");
     check(
