@@ -91,9 +91,9 @@ impl RowBatch {
         Self { schema: Arc::clone(&self.schema), columns, rows: length }
     }
 
-    /// Bytes of memory the columns' buffers take, shared ones counted in full.
+    /// Bytes of memory that the rows take: of columns that are slices of others only their own.
     pub fn memory_bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.get_array_memory_size()).sum()
+        self.columns.iter().map(values_bytes).sum()
     }
 
     /// The same rows as an Arrow record batch in stored types.

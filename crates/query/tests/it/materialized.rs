@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tickstone_query::arrow::array::{Array, RecordBatch};
 use tickstone_query::arrow::util::display::{ArrayFormatter, FormatOptions};
-use tickstone_query::{Database, DatabaseOptions, Outcome};
+use tickstone_query::{Database, DatabaseOptions, ErrorKind, Outcome};
 
 /// How long anything may take that is to come.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -572,4 +572,137 @@ fn views_are_of_one_moment_while_rows_come() {
     });
     wait_until_current(&database, "tens");
     assert_eq!(rows(&database, "SELECT sum(n) = max(id) FROM tens"), ["true"]);
+}
+
+/// Whether a statement went through; it may have been refused since another changed the same.
+fn tried(database: &Database, sql: &str) -> bool {
+    let mut session = database.session();
+    match database.runtime().block_on(session.query(sql)) {
+        Ok(_) => true,
+        Err(error) if error.kind == ErrorKind::Retry => false,
+        Err(error) => panic!("{sql}: {error}"),
+    }
+}
+
+/// DELETE, UPDATE, INSERT and REFRESH from several threads: each minute keeps its rows of two symbols, so that no reader
+/// ever misses a bar, whatever is stored of the view.
+#[test]
+fn no_bar_is_missing_beside_changes() {
+    const MINUTES: u64 = 240;
+    const SYMBOLS: u64 = 2;
+    let database = memory();
+    done(&database, TRADES);
+    let at = "timestamp_s(1722470400 + (value / 2) * 60 + value % 2)";
+    let rows_of_all = MINUTES * SYMBOLS;
+    done(
+        &database,
+        &format!(
+            "INSERT INTO trades SELECT {at}, CASE WHEN value % 2 = 0 THEN 'A' ELSE 'B' END, 1.0, value \
+             FROM range(0, {rows_of_all})"
+        ),
+    );
+    done(&database, &format!("CREATE MATERIALIZED VIEW bars AS {BARS}"));
+    done(
+        &database,
+        "CREATE MATERIALIZED VIEW hours AS SELECT ts, sym, sum(n) AS n, max(h) AS h FROM bars SAMPLE BY 1h",
+    );
+    wait_until_current(&database, "hours");
+    let over = AtomicBool::new(false);
+    let stretch = |random: &mut Random| {
+        let from = random.below(MINUTES);
+        let to = from + 1 + random.below(MINUTES / 4);
+        let time = |minute: u64| format!("timestamp_s({})", 1_722_470_400 + minute * 60);
+        format!("ts >= {} AND ts < {}", time(from), time(to))
+    };
+    std::thread::scope(|scope| {
+        let (database, over) = (&database, &over);
+        for writer in 0..6_u64 {
+            scope.spawn(move || {
+                let mut random = Random(writer + 1);
+                let mut id = 1_000_000 * (writer + 1);
+                while !over.load(Ordering::Relaxed) {
+                    let within = stretch(&mut random);
+                    let sql = match writer {
+                        0 | 1 => format!(
+                            "UPDATE trades SET px = px + 1 WHERE id % 7 = {} AND {within}",
+                            random.below(7)
+                        ),
+                        // Rows beside those that stay.
+                        2 => {
+                            id += 1;
+                            let second = 1_722_470_400 + random.below(MINUTES * 60);
+                            format!("INSERT INTO trades VALUES (timestamp_s({second}), 'A', 2.0, {id})")
+                        }
+                        3 => format!("DELETE FROM trades WHERE id >= 1000000 AND {within}"),
+                        4 => "REFRESH MATERIALIZED VIEW bars".to_string(),
+                        _ => format!(
+                            "REFRESH MATERIALIZED VIEW hours{}",
+                            if random.below(4) == 0 { " FULL" } else { "" }
+                        ),
+                    };
+                    tried(database, &sql);
+                }
+            });
+        }
+        let mut told_current = 0;
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(4) {
+            // One statement is of one moment: what it is told of the view, and what it reads of it.
+            let sql = "SELECT (SELECT count(*) FROM bars), (SELECT count(*) FROM hours), (SELECT sum(n) FROM hours) = (SELECT \
+                       count(*) FROM trades), (SELECT min(stale) FROM views())";
+            let found = rows(database, sql).join("");
+            let wanted = format!("{rows_of_all} {} true ", MINUTES / 60 * SYMBOLS);
+            assert!(found.starts_with(&wanted), "{found}, not {wanted}: {:?}", rows(database, "SHOW VIEWS"));
+            told_current += u32::from(found.ends_with(" 0"));
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(told_current > 0, "the views were never current");
+    });
+    wait_until_current(&database, "hours");
+    assert_eq!(rows(&database, "SELECT count(*) FROM bars"), [rows_of_all.to_string()]);
+}
+
+/// What is stored of a view goes into commits that are small beside the memory budget, and INSERTs into other tables go on
+/// meanwhile.
+#[test]
+fn a_large_view_is_stored_within_the_memory_budget() {
+    const BUDGET: usize = 8 << 20;
+    const ROWS: u64 = 400_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = DatabaseOptions::default();
+    options.engine.memory_budget_bytes = BUDGET;
+    let database = Database::open(folder.path(), options).unwrap();
+    done(&database, TRADES);
+    done(&database, "CREATE TABLE other (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)");
+    done(
+        &database,
+        &format!(
+            "INSERT INTO trades SELECT timestamp_s(1722470400 + value), 'A', 1.0, value FROM range(0, {ROWS})"
+        ),
+    );
+    // A bar a row: some 70 bytes each, four times the budget.
+    done(
+        &database,
+        "CREATE MATERIALIZED VIEW bars AS SELECT ts, sym, first(px) AS o, max(px) AS h, min(px) AS l, last(px) AS c, \
+         sum(id) AS v, count(*) AS n FROM trades SAMPLE BY 1s",
+    );
+    let over = AtomicBool::new(false);
+    let (mut most, mut inserted) = (0, 0);
+    std::thread::scope(|scope| {
+        let refreshed = scope.spawn(|| {
+            done(&database, "REFRESH MATERIALIZED VIEW bars FULL");
+            over.store(true, Ordering::Relaxed);
+        });
+        while !over.load(Ordering::Relaxed) && !refreshed.is_finished() {
+            done(&database, &format!("INSERT INTO other VALUES (timestamp_s({inserted}), {inserted})"));
+            inserted += 1;
+            most = most.max(database.engine().memory_bytes());
+        }
+        refreshed.join().unwrap();
+    });
+    // The commit under way is beside it.
+    let most_allowed = BUDGET + BUDGET / 4;
+    assert!(inserted > 0 && most <= most_allowed, "{inserted} rows went in, and {most} bytes were held");
+    assert_eq!(rows(&database, "SELECT count(*), sum(n) FROM bars"), [format!("{ROWS} {ROWS}")]);
+    assert_eq!(rows(&database, "SELECT count(*) FROM other"), [inserted.to_string()]);
 }

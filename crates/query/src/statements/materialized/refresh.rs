@@ -9,6 +9,7 @@ use crate::refresher::Refreshing;
 use crate::session::{Session, frozen_buckets, stale_buckets, whole_buckets};
 use crate::statements::insert::Target;
 use crate::statements::table_functions;
+use datafusion::arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use sqlparser::ast;
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickstone_engine::{Engine, Selection, Snapshot, StaleStretch, TableSnapshot};
-use tickstone_model::{MaterializedView, TimeRange};
+use tickstone_model::{MaterializedView, TimeRange, values_bytes};
 
 /// How often the thread looks for what views lack.
 const TICK: Duration = Duration::from_millis(100);
@@ -211,34 +212,39 @@ impl Work {
         let (as_of, mut stream) = self.session.rows_as_of(query).await?;
         let target = Target::all_columns(view.schema());
         let (mut batches, mut bytes, mut rows) = (Vec::new(), 0, 0);
-        loop {
-            let batch = stream.try_next().await?;
-            if self.refreshing.is_stopping() {
-                return Err(stopped());
-            }
-            let is_last = batch.is_none();
-            if let Some(batch) = batch {
-                let batch = target.rows(&batch, rows)?;
-                rows += batch.num_rows() as u64;
-                bytes += batch.get_array_memory_size();
-                batches.push(batch);
-            }
-            if is_last || bytes >= most {
-                let (name, some) = (view.schema().name().to_string(), std::mem::take(&mut batches));
-                bytes = 0;
-                let commit = move |engine: &Engine| {
-                    let mut commit = engine.begin_of_views();
-                    some.iter().try_for_each(|batch| commit.append(&name, batch))?;
-                    commit.commit(None).map(|_| ())
-                };
-                self.session.blocking(commit).await?;
-            }
-            if is_last {
-                break;
+        while let Some(batch) = stream.try_next().await? {
+            let all_bytes: usize = batch.columns().iter().map(values_bytes).sum();
+            let row_bytes = (all_bytes / batch.num_rows().max(1)).max(1);
+            // All bars may come in one batch.
+            let at_once = (most / row_bytes).max(1);
+            for start in (0..batch.num_rows()).step_by(at_once) {
+                if self.refreshing.is_stopping() {
+                    return Err(stopped());
+                }
+                let piece = batch.slice(start, at_once.min(batch.num_rows() - start));
+                batches.push(target.rows(&piece, rows)?);
+                rows += piece.num_rows() as u64;
+                bytes += piece.num_rows() * row_bytes;
+                if bytes >= most {
+                    self.commit(view, std::mem::take(&mut batches)).await?;
+                    bytes = 0;
+                }
             }
         }
+        self.commit(view, batches).await?;
         self.session.let_go();
         Ok((as_of, rows))
+    }
+
+    /// Adds rows to a view in one commit.
+    async fn commit(&self, view: &TableSnapshot, batches: Vec<RecordBatch>) -> Result<()> {
+        let name = view.schema().name().to_string();
+        let commit = move |engine: &Engine| {
+            let mut commit = engine.begin_of_views();
+            batches.iter().try_for_each(|batch| commit.append(&name, batch))?;
+            commit.commit(None).map(|_| ())
+        };
+        self.session.blocking(commit).await
     }
 
     /// Rows that a view has stored in a range.
