@@ -10,6 +10,7 @@ mod batch;
 mod column;
 mod error;
 mod materialized;
+mod names;
 mod nan;
 mod partition;
 mod schema;
@@ -21,12 +22,10 @@ pub use batch::{RowBatch, values_bytes};
 pub use column::{Column, ColumnType, ElementType};
 pub use error::{ModelError, Result};
 pub use materialized::MaterializedView;
+pub use names::{folded_name, is_same_name};
 pub use nan::with_one_nan;
 pub use partition::PartitionBy;
-pub use schema::{
-    AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name, folded_name,
-    is_same_name,
-};
+pub use schema::{AlterTable, MAX_COLUMNS, SyncPolicy, TableSchema, TableSchemaBuilder, fault_of_name};
 pub use source::{StreamFormat, StreamSource};
 pub use time::{TimeRange, civil_from_days, days_from_civil, format_nanos};
 pub use ttl::{Ttl, TtlUnit};

@@ -141,7 +141,10 @@ impl TableSchema {
     fn rename_column(&mut self, from: &str, to: &str) -> Result<()> {
         let index = self.existing("RENAME COLUMN", from)?;
         self.check_new_name(to, Some(index))?;
-        self.columns[index].name = to.to_string();
+        let from = std::mem::replace(&mut self.columns[index].name, to.to_string());
+        if let Some(source) = &mut self.source {
+            source.rename_column(&from, to);
+        }
         Ok(())
     }
 

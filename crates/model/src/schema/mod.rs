@@ -4,7 +4,9 @@ mod alter;
 
 pub use alter::AlterTable;
 
-use crate::{Column, ColumnType, MaterializedView, ModelError, PartitionBy, Result, StreamSource, Ttl};
+use crate::{
+    Column, ColumnType, MaterializedView, ModelError, PartitionBy, Result, StreamSource, Ttl, is_same_name,
+};
 use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
 
@@ -268,17 +270,6 @@ fn find_column(columns: &[Column], name: &str) -> Option<usize> {
         .iter()
         .position(|c| c.name == name)
         .or_else(|| columns.iter().position(|c| is_same_name(&c.name, name)))
-}
-
-/// Whether two names differ at most in the case of their letters, of whatever alphabet.
-pub fn is_same_name(this: &str, that: &str) -> bool {
-    this.eq_ignore_ascii_case(that)
-        || !(this.is_ascii() && that.is_ascii()) && folded_name(this) == folded_name(that)
-}
-
-/// What names have in common that differ at most in the case of their letters ([`is_same_name`]), as a key of maps.
-pub fn folded_name(name: &str) -> String {
-    name.to_lowercase()
 }
 
 /// Collects the clauses of CREATE TABLE; [`Self::build`] checks them.

@@ -237,7 +237,9 @@ impl Work {
         let found = stream.after(from, STEP_BYTES)?;
         let Some(last) = found.last() else { return Ok(Step::Idle) };
         check_free(&self.engine, table.schema().name())?;
-        let parsed = parse::parse(&self.source, table.schema(), &found);
+        // Its columns may have other names by now.
+        let source = table.schema().source().unwrap_or(&self.source);
+        let parsed = parse::parse(source, table.schema(), &found);
         match self.store(&table, &parsed, last) {
             // The table was changed meanwhile: they are parsed anew for what it is now.
             Err(EngineError::SchemaChanged { .. } | EngineError::NoSuchTable { .. }) => Ok(Step::Idle),

@@ -5,7 +5,7 @@ use datafusion::arrow::datatypes::TimestampNanosecondType;
 use std::ops::Range;
 use std::sync::Arc;
 use tickstone_engine::streams::Documents;
-use tickstone_model::{StreamFormat, StreamSource, TableSchema};
+use tickstone_model::{StreamFormat, StreamSource, TableSchema, is_same_name};
 use tickstone_wire::ilp::{Parser, Precision};
 use tickstone_wire::{BadRow, Chunk, ColumnPlan, EpochUnit, Plan, TimeFormat, csv, ndjson};
 
@@ -110,7 +110,7 @@ fn plan(source: &StreamSource, table: &TableSchema) -> Arc<Plan> {
         _ => TimeFormat::Iso,
     };
     let column = |column: &tickstone_model::Column| ColumnPlan {
-        source: column.name.clone(),
+        source: source.key_of(&column.name).to_string(),
         column_type: column.column_type,
         time,
         // The document's own time stands for one that is missing.
@@ -233,13 +233,13 @@ fn lines(table: &TableSchema, documents: &Documents) -> Parsed {
         }
         let mut start = 0;
         while start < line.len() {
-            let mut find = |name: &str| name.eq_ignore_ascii_case(table.name()).then(|| Arc::clone(&shape));
+            let mut find = |name: &str| is_same_name(name, table.name()).then(|| Arc::clone(&shape));
             let read = parser.parse(&line[start..], ts_ns, &mut find);
             start += read.bytes;
             let (end, reason, ours) = match read.bad {
                 Some(bad) => {
                     let end = start - read.bytes + bad.record.end;
-                    let ours = bad.table.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(table.name()));
+                    let ours = bad.table.as_ref().is_none_or(|name| is_same_name(name, table.name()));
                     (end, format!("{} ('{}')", bad.fault, bad.text), ours)
                 }
                 None if start < line.len() => (

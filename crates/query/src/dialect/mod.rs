@@ -86,6 +86,7 @@ pub use statement::{
     AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Inspect,
     MergeRows, MergedClause, Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,
 };
+pub(crate) use table::renames_of;
 pub(crate) use temporary::name_temporaries;
 pub use view::{FoundView, expand_views};
 pub(crate) use view::{VIEW_DEPTH_MAX, has_name, in_order_of, order_by, query_of_view, within_times};

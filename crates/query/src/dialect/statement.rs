@@ -617,7 +617,7 @@ pub struct CreateTable {
     pub time_position: Position,
 }
 
-/// AS STREAM 'name' FORMAT json | csv | ilp [EPOCH unit].
+/// AS STREAM 'name' FORMAT json | csv | ilp [EPOCH unit] [RENAME 'key=column,…'].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableStream {
     /// The stream, as written.
@@ -626,6 +626,10 @@ pub struct TableStream {
     pub format: StreamFormat,
     /// The unit of whole numbers that are times; `None` where they are none.
     pub epoch: Option<String>,
+    /// Keys of the documents that are columns of another name, and these names.
+    pub renames: Vec<(String, String)>,
+    /// Where they stand.
+    pub renames_position: Position,
 }
 
 /// CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name AS query.

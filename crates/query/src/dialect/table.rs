@@ -51,7 +51,7 @@ pub(super) fn create_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
     Ok(Statement::CreateTable(table))
 }
 
-/// 'name' FORMAT json | csv | ilp [EPOCH unit], after AS STREAM.
+/// 'name' FORMAT json | csv | ilp [EPOCH unit] [RENAME 'key=column,…'], after AS STREAM.
 fn table_stream(cursor: &mut Cursor<'_>) -> Result<TableStream> {
     let name = cursor.text("the name of a stream")?;
     cursor.expect(&["FORMAT"])?;
@@ -74,7 +74,30 @@ fn table_stream(cursor: &mut Cursor<'_>) -> Result<TableStream> {
         }
         epoch = Some(unit);
     }
-    Ok(TableStream { name, format, epoch })
+    let (mut renames, mut renames_position) = (Vec::new(), cursor.position());
+    if cursor.eat(&["RENAME"]) {
+        renames_position = cursor.position();
+        let text = cursor.text("'key=column'")?;
+        if format != StreamFormat::Json {
+            let error = SqlError::new("RENAME is of json", renames_position);
+            return Err(
+                error.hint("fields of csv are columns in their order, those of line protocol by name")
+            );
+        }
+        let given =
+            renames_of(&text).filter(|pairs| pairs.iter().all(|(key, _)| !key.contains(char::is_control)));
+        renames = given.ok_or_else(|| {
+            SqlError::new("RENAME takes keys and the columns they fill", renames_position)
+                .hint("RENAME 'E=event_time,e=kind'")
+        })?;
+    }
+    Ok(TableStream { name, format, epoch, renames, renames_position })
+}
+
+/// Pairs of names, `E=event_time,e=kind`; `None` of another text.
+pub(crate) fn renames_of(text: &str) -> Option<Vec<(String, String)>> {
+    let pairs = text.split(',').map(|pair| pair.split_once('='));
+    pairs.map(|pair| pair.map(|(name, other)| (name.trim().to_string(), other.trim().to_string()))).collect()
 }
 
 fn columns(cursor: &mut Cursor<'_>) -> Result<Vec<(String, ColumnType)>> {

@@ -2,6 +2,7 @@
 
 use super::{ImportError, Result};
 use crate::aside::Aside;
+use crate::dialect::renames_of;
 use crate::paths::{Allowed, Compression, FileFormat};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,10 +98,7 @@ impl ImportRequest {
 
     /// Adds names for columns, `E=event_time,e=kind`; `false` where a text is something else.
     pub fn add_renames(&mut self, text: &str) -> bool {
-        let pairs = text.split(',').map(|pair| pair.split_once('='));
-        let pairs =
-            pairs.map(|pair| pair.map(|(name, other)| (name.trim().to_string(), other.trim().to_string())));
-        let Some(pairs) = pairs.collect::<Option<Vec<_>>>() else { return false };
+        let Some(pairs) = renames_of(text) else { return false };
         self.renames.extend(pairs);
         true
     }

@@ -12,7 +12,7 @@ use sqlparser::ast;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tickstone_engine::{Engine, EngineError};
-use tickstone_model::{ColumnType, StreamSource, TableSchema, Ttl};
+use tickstone_model::{ColumnType, StreamSource, TableSchema, Ttl, is_same_name};
 
 const TAG: &str = "CREATE TABLE";
 
@@ -131,6 +131,17 @@ async fn fill(session: &mut Session, create: CreateTable, aside: &Arc<Aside>) ->
 async fn create_from(session: &Session, create: CreateTable, stream: TableStream) -> Result<Outcome> {
     session.engine().streams().get(&stream.name)?;
     derived::check_free(session.engine(), &create.name)?;
+    for (at, (key, column)) in stream.renames.iter().enumerate() {
+        let (of, before) = (&create.columns, &stream.renames[..at]);
+        let wrong = if !of.iter().any(|(name, _)| is_same_name(name, column)) {
+            format!("RENAME names column '{column}', which the table does not have")
+        } else if before.iter().any(|(other, name)| other == key || is_same_name(name, column)) {
+            format!("RENAME names key '{key}' or column '{column}' twice")
+        } else {
+            continue;
+        };
+        return Err(QueryError::request(wrong).at(stream.renames_position));
+    }
     // Of this process's moment: no other table's progress has it.
     let moment = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let source = StreamSource {
@@ -138,6 +149,7 @@ async fn create_from(session: &Session, create: CreateTable, stream: TableStream
         format: stream.format,
         epoch: stream.epoch.unwrap_or_default(),
         key: format!("{}-{moment:x}", create.name.to_lowercase()),
+        renames: stream.renames,
     };
     let schema = schema_of(&create, create.columns.clone(), Some(source))?;
     if schema.timestamp().is_none() {

@@ -240,3 +240,33 @@ fn tables_that_are_in_the_way_are_named() {
     done(&database, "DROP TABLE t_rejected");
     wait_for(&database, "SELECT seq FROM t_rejected", &["2"]);
 }
+
+/// Keys that differ in case only are two columns, under names that the statement gives them.
+#[test]
+fn keys_that_differ_in_case_are_columns_of_their_own() {
+    let database = memory();
+    done(&database, "CREATE STREAM raw");
+    done(
+        &database,
+        "CREATE TABLE trades AS STREAM 'raw' FORMAT json EPOCH ms RENAME 'E=event_time, e=kind, data.P=high' \
+         (event_time TIMESTAMP, kind SYMBOL, p DOUBLE, high DOUBLE) TIMESTAMP(event_time)",
+    );
+    append(&database, &[br#"{"e":"trade","E":1000,"p":1.5,"data":{"P":2.5}}"#]);
+    let all = "SELECT CAST(event_time AS BIGINT) AS at, kind, p, high FROM trades ORDER BY 1";
+    wait_for(&database, all, &["1000000000 trade 1.5 2.5"]);
+    // A column keeps its key under another name.
+    done(&database, "ALTER TABLE trades RENAME COLUMN kind TO what");
+    append(&database, &[br#"{"e":"quote","what":"no","E":2000,"p":1.5}"#]);
+    let all = "SELECT CAST(event_time AS BIGINT) AS at, what, p, high FROM trades ORDER BY 1";
+    wait_for(&database, all, &["1000000000 trade 1.5 2.5", "2000000000 quote 1.5"]);
+    for (clause, wanted) in [
+        ("FORMAT csv RENAME 'E=x'", "RENAME is of json"),
+        ("FORMAT json RENAME 'E'", "RENAME takes keys and the columns they fill"),
+        ("FORMAT json RENAME 'E=nosuch'", "names column 'nosuch', which the table does not have"),
+        ("FORMAT json RENAME 'E=x,e=X'", "names key 'e' or column 'X' twice"),
+    ] {
+        let sql = format!("CREATE TABLE t AS STREAM 'raw' {clause} (ts TIMESTAMP, x INT) TIMESTAMP(ts)");
+        let error = rows(&database, &sql).unwrap_err();
+        assert!(error.contains(wanted), "{sql}: {error}");
+    }
+}
