@@ -94,6 +94,13 @@ impl QueryError {
         Self::of_defect(&Self::said(panic), None)
     }
 
+    /// The error of a panic of the reader of a file: it checks less than it relies on.
+    pub(crate) fn of_damaged_file(file: &str, panic: &(dyn Any + Send)) -> Self {
+        let said = Self::said(panic);
+        let error = Self::request(format!("{file} is damaged: what it holds cannot be decoded ({said})"));
+        error.hint("where other programs read the file, please report it")
+    }
+
     /// With as much of the statement as anybody reads.
     pub(crate) fn of_defect(said: &str, statement: Option<&str>) -> Self {
         const CHARS_MAX: usize = 2_000;

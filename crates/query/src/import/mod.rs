@@ -33,7 +33,7 @@ pub(crate) use int96::past_time;
 pub use report::{BadRowExample, ColumnReport, FileReport, ImportReport, Progress};
 pub(crate) use request::detect;
 pub use request::{BadRows, ImportRequest, parse_delimiter};
-pub(crate) use shape::{FileField, FileFields, Shape};
+pub(crate) use shape::{FileField, FileFields, Shape, column_names};
 pub(crate) use text::{Reading, TextFile};
 pub use tickstone_wire::EpochUnit;
 

@@ -16,19 +16,24 @@ mod reading;
 use crate::dialect::FileCall;
 use crate::error::{QueryError, Result};
 use crate::frame::{designated, engine_type, marks};
-use crate::import::detect;
+use crate::import::{column_names, detect};
 use crate::paths::{Allowed, DataFile, FileFormat};
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use exec::FilesExec;
 use folders::Folders;
 use options::Options;
 use parquet::{ParquetFile, ParquetScan, prunes};
 use reading::Files;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -40,7 +45,7 @@ const ROW_BYTES: u64 = 50;
 #[derive(Debug)]
 pub(crate) struct FileTable {
     found: Vec<(DataFile, Option<Stamp>)>,
-    /// The columns of the files, then those of their folders.
+    /// The columns of the files, then those of their folders, under the names that statements have for them.
     schema: SchemaRef,
     file_schema: SchemaRef,
     folders: Folders,
@@ -52,7 +57,8 @@ type Stamp = (u64, SystemTime);
 
 #[derive(Debug)]
 enum Read {
-    Parquet(Vec<Arc<ParquetFile>>),
+    /// The files, and their columns as they name them.
+    Parquet(Vec<Arc<ParquetFile>>, SchemaRef),
     Other(Arc<Files>),
 }
 
@@ -82,11 +88,14 @@ impl FileTable {
                 let opened = files.iter().map(|file| Ok(Arc::new(ParquetFile::open(&file.path)?)));
                 let opened = opened.collect::<Result<Vec<_>>>()?;
                 let schema = parquet_schema(&opened, &files, &options)?;
-                (marked(&schema, &options, call)?, Read::Parquet(opened))
+                let named = marked(&renamed(&schema, &options, &files[0].path)?, &options, call)?;
+                let own = with_names(&named, schema.fields().iter().map(|field| field.name()));
+                (named, Read::Parquet(opened, own))
             }
             FileFormat::Arrow => {
                 let read = Files::open(&files, format, options.clone())?;
-                (marked(read.schema(), &options, call)?, Read::Other(Arc::new(read)))
+                let named = renamed(read.schema(), &options, &files[0].path)?;
+                (marked(&named, &options, call)?, Read::Other(Arc::new(read)))
             }
             FileFormat::Csv | FileFormat::Ndjson => {
                 let read = Files::open(&files, format, options.clone())?;
@@ -109,7 +118,7 @@ impl FileTable {
     /// About how many rows it has.
     pub(crate) fn rows(&self) -> u64 {
         match &self.read {
-            Read::Parquet(files) => files.iter().map(|file| file.rows() as u64).sum(),
+            Read::Parquet(files, _) => files.iter().map(|file| file.rows() as u64).sum(),
             Read::Other(files) => files.bytes() / ROW_BYTES,
         }
     }
@@ -137,15 +146,48 @@ impl FileTable {
         }
         match &self.read {
             Read::Other(files) => Ok(Arc::new(FilesExec::new(self, files, chosen, projection, limit))),
-            Read::Parquet(files) => {
+            Read::Parquet(files, schema) => {
                 let folders = self.folders.schema();
                 let file = |file: usize| Ok((Arc::clone(&files[file]), self.folders.values(file)?));
                 let files = chosen.into_iter().map(file).collect::<datafusion::common::Result<Vec<_>>>()?;
-                let (schema, folders) = (&self.file_schema, &folders);
-                let options = state.config_options();
-                ParquetScan { files, schema, folders, projection, conditions: filters, limit, options }.plan()
+                let conditions = filters.iter().map(|filter| self.as_in_files(filter, schema));
+                let conditions = &conditions.collect::<datafusion::common::Result<Vec<_>>>()?;
+                let (folders, options) = (&folders, state.config_options());
+                let scan = ParquetScan { files, schema, folders, projection, conditions, limit, options };
+                self.as_named(scan.plan()?)
             }
         }
+    }
+
+    /// A condition on columns as files name them, which are those of `schema`.
+    fn as_in_files(&self, condition: &Expr, schema: &SchemaRef) -> datafusion::common::Result<Expr> {
+        let own = |expr: Expr| {
+            let Expr::Column(mut column) = expr else { return Ok(Transformed::no(expr)) };
+            if let Ok(place) = self.file_schema.index_of(&column.name) {
+                column.name.clone_from(schema.field(place).name());
+            }
+            Ok(Transformed::yes(Expr::Column(column)))
+        };
+        condition.clone().transform(own).data()
+    }
+
+    /// What a scan yields under the names that statements have for the columns.
+    fn as_named(&self, scan: Arc<dyn ExecutionPlan>) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+        let Read::Parquet(_, own) = &self.read else { return Ok(scan) };
+        let schema = scan.schema();
+        let named = schema.fields().iter().enumerate().map(|(place, field)| {
+            let column = Arc::new(Column::new(field.name(), place)) as Arc<dyn PhysicalExpr>;
+            let name = match own.index_of(field.name()) {
+                Ok(place) => self.file_schema.field(place).name(),
+                Err(_) => field.name(),
+            };
+            (column, name.clone())
+        });
+        let named: Vec<_> = named.collect();
+        if named.iter().zip(schema.fields()).all(|((_, name), field)| name == field.name()) {
+            return Ok(scan);
+        }
+        Ok(Arc::new(ProjectionExec::try_new(named, scan)?))
     }
 }
 
@@ -203,6 +245,24 @@ fn parquet_schema(opened: &[Arc<ParquetFile>], files: &[DataFile], options: &Opt
     Ok(Arc::new(Schema::new(fields)))
 }
 
+/// The same columns under the names that the options have for them.
+fn renamed(schema: &SchemaRef, options: &Options, path: &Path) -> Result<SchemaRef> {
+    let sources: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let names = column_names(&sources, &options.text, path).map_err(reading::told_of_options)?;
+    let twice = (1..names.len()).find(|place| names[..*place].contains(&names[*place]));
+    if let Some(place) = twice {
+        let what = format!("{} would have two columns named '{}'", path.display(), names[place]);
+        return Err(QueryError::request(what).hint("rename gives each column a name of its own"));
+    }
+    Ok(with_names(schema, names.iter()))
+}
+
+/// The same columns under other names.
+fn with_names<'a>(schema: &SchemaRef, names: impl Iterator<Item = &'a String>) -> SchemaRef {
+    let fields = schema.fields().iter().zip(names).map(|(field, name)| Field::clone(field).with_name(name));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
 /// The same columns, the designated timestamp and the series key marked.
 fn marked(schema: &SchemaRef, options: &Options, call: &FileCall) -> Result<SchemaRef> {
     let name = call.to_string();
@@ -233,7 +293,7 @@ impl TableProvider for FileProvider {
     ) -> datafusion::common::Result<Vec<TableProviderFilterPushDown>> {
         let support = |filter: &&Expr| match &self.0.read {
             _ if self.0.folders.decide(filter) => TableProviderFilterPushDown::Exact,
-            Read::Parquet(_) if prunes(filter, &self.0.file_schema) => TableProviderFilterPushDown::Inexact,
+            Read::Parquet(..) if prunes(filter, &self.0.file_schema) => TableProviderFilterPushDown::Inexact,
             _ => TableProviderFilterPushDown::Unsupported,
         };
         Ok(filters.iter().map(support).collect())

@@ -24,7 +24,7 @@ pub(super) struct Options {
     pub(super) series: Vec<String>,
     /// What text files are packed with; `None`: by each file's name.
     pub(super) compression: Option<Compression>,
-    /// What is said of text: types, header, delimiter.
+    /// What is said of text: types, header, delimiter; and of all files: other names for columns.
     pub(super) text: ImportRequest,
     /// Whether every column of text that has no type given is VARCHAR.
     pub(super) all_varchar: bool,
@@ -77,7 +77,7 @@ impl Options {
             }
             "names" if format == FileFormat::Csv => self.text.columns = list(name, value)?,
             "all_varchar" if format == FileFormat::Csv => self.all_varchar = truth(name, value)?,
-            "rename" if is_text => {
+            "rename" => {
                 let OptionValue::Pairs(pairs) = value else {
                     return Err(wrong(name, "columns with other names: {'E': 'event_time'}"));
                 };
@@ -92,14 +92,14 @@ impl Options {
             _ => {
                 let known = match format {
                     FileFormat::Csv => {
-                        "delim, header, names, types, columns, rename, all_varchar, ignore_errors, compression, "
+                        "delim, header, names, types, columns, all_varchar, ignore_errors, compression, "
                     }
-                    FileFormat::Ndjson => "types, rename, ignore_errors, compression, ",
+                    FileFormat::Ndjson => "types, ignore_errors, compression, ",
                     FileFormat::Parquet | FileFormat::Arrow => "",
                 };
                 return Err(QueryError::request(format!("'{name}' is no option of reading {format} files"))
                     .hint(format!(
-                        "there are {known}timestamp, series, hive_partitioning, union_by_name and filename"
+                        "there are {known}rename, timestamp, series, hive_partitioning, union_by_name and filename"
                     )));
             }
         }

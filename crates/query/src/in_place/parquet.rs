@@ -8,6 +8,7 @@
 use crate::error::{QueryError, Result};
 use crate::facts::cast_keeps_order;
 use crate::import::past_time;
+use crate::paths::ReadFrom;
 use bytes::Bytes;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -51,6 +52,7 @@ use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -77,6 +79,12 @@ impl ParquetFile {
     /// # Errors
     /// Where the file cannot be read, or is no Parquet.
     pub(super) fn open(path: &Path) -> Result<Self> {
+        catch_unwind(|| Self::opened(path)).unwrap_or_else(|panic| {
+            Err(QueryError::of_damaged_file(&path.display().to_string(), panic.as_ref()))
+        })
+    }
+
+    fn opened(path: &Path) -> Result<Self> {
         let failed =
             |error: std::io::Error| QueryError::request(format!("cannot read {}: {error}", path.display()));
         let file = File::open(path).map_err(failed)?;
@@ -300,6 +308,7 @@ impl ParquetScan<'_> {
         let named = |(file, values): &(Arc<ParquetFile>, Vec<ScalarValue>)| {
             let named = PartitionedFile::new(file.path.to_string_lossy(), file.bytes);
             let named = named.with_arrow_schema(Arc::clone(&file.schema));
+            let named = named.with_extension(ReadFrom(file.path.clone()));
             named.with_partition_values(values.clone()).with_extension(Arc::clone(file))
         };
         let outputs = self.options.execution.target_partitions.max(1) as u64;

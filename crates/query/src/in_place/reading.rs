@@ -276,15 +276,7 @@ impl Files {
             ImportError::Missing { .. } => {
                 "union_by_name => true reads files of different columns together".to_string()
             }
-            ImportError::NoSuchColumn { clause, column, known, path } => {
-                let what = format!(
-                    "{} names column '{column}', which {} does not have",
-                    clause.trim_start_matches('-'),
-                    path.display()
-                );
-                return QueryError::request(what).hint(format!("its columns are {known}"));
-            }
-            _ => return error.into(),
+            _ => return told_of_options(error),
         };
         let message = match &error {
             ImportError::UnknownColumn { path, column, .. } => {
@@ -294,6 +286,14 @@ impl Files {
         };
         QueryError::new(error.kind(), message).hint(hint)
     }
+}
+
+/// An error of import about an option of the call.
+pub(super) fn told_of_options(error: ImportError) -> QueryError {
+    let ImportError::NoSuchColumn { clause, column, known, path } = error else { return error.into() };
+    let clause = clause.trim_start_matches('-');
+    let what = format!("{clause} names column '{column}', which {} does not have", path.display());
+    QueryError::request(what).hint(format!("its columns are {known}"))
 }
 
 /// Adds the columns of a file to those of others, of types that hold both.

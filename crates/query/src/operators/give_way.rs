@@ -6,21 +6,29 @@
 //! which is asked for some thousand pairs of rows at a time, also where none of them fulfils it; and while the table of a
 //! hash join is made its keys do, which are worked out once more for each batch. Such keys are no columns to the optimizer,
 //! so that the node above says what the join was before ([`GiveWayExec::shown`]).
+//!
+//! Above a scan of Parquet files, whose reader checks less than it relies on, a panic is an error that names the files.
 
 use super::expr::{InPlace, in_place};
 use super::known;
 use super::paced::PacedExec;
 use super::rules::NodeRule;
+use crate::error::QueryError;
 use crate::facts;
+use crate::paths::ReadFrom;
 use crate::wanted;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinType, Result, ScalarValue, Statistics};
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::DataFusionError;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::physical_plan::coop::{CooperativeExec, make_cooperative};
 use datafusion::physical_plan::execution_plan::{
     ChildrenPropertiesMode, ReplaceChildrenOptions, SchedulingType,
@@ -35,6 +43,7 @@ use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{Stream, StreamExt};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -45,6 +54,9 @@ pub(super) const GIVE_WAY: NodeRule = NodeRule::up("give_way", |plan| {
     if let Some(leaf) = plan.downcast_ref::<CooperativeExec>() {
         let ours = crate::scan::ScanExec::with_any_condition(leaf.input()).is_some();
         return Ok((!ours).then(|| Arc::new(GiveWayExec::new(Arc::clone(leaf.input()), None)) as _));
+    }
+    if parquet_scan(plan).is_some() {
+        return Ok(Some(Arc::new(GiveWayExec::new(Arc::clone(plan), None))));
     }
     match facts::node(plan.name()).is_some_and(|node| node.is_tireless()) {
         true => Ok(Some(Arc::new(heeding(plan)?))),
@@ -136,7 +148,8 @@ impl ExecutionPlan for GiveWayExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
-        Ok(make_cooperative(Box::pin(GivesWay { rows })))
+        let files = parquet_files(&self.input, partition);
+        Ok(make_cooperative(Box::pin(GivesWay { rows, files })))
     }
 
     fn try_swapping_with_projection(
@@ -163,16 +176,41 @@ impl ExecutionPlan for GiveWayExec {
 
 struct GivesWay {
     rows: SendableRecordBatchStream,
+    /// The Parquet files that they are read from, where they are.
+    files: Option<String>,
+}
+
+/// The scan of Parquet files that a leaf is.
+fn parquet_scan(leaf: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    let (scan, _) = leaf.downcast_ref::<DataSourceExec>()?.downcast_to_file_source::<ParquetSource>()?;
+    Some(scan)
+}
+
+/// The Parquet files that a leaf reads in a partition, in words; `None` where it reads none.
+fn parquet_files(leaf: &Arc<dyn ExecutionPlan>, partition: usize) -> Option<String> {
+    let files = parquet_scan(leaf)?.file_groups.get(partition)?.iter();
+    let names: Vec<String> =
+        files.filter_map(|file| Some(file.extension::<ReadFrom>()?.0.display().to_string())).collect();
+    Some(match &names[..] {
+        [one] => one.clone(),
+        names => format!("one of {}", names.join(", ")),
+    })
 }
 
 impl Stream for GivesWay {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match ready!(wanted::give_way(context)) {
-            Ok(()) => self.rows.poll_next_unpin(context),
-            Err(over) => Poll::Ready(Some(Err(over))),
+        if let Err(over) = ready!(wanted::give_way(context)) {
+            return Poll::Ready(Some(Err(over)));
         }
+        let Some(files) = self.files.clone() else { return self.rows.poll_next_unpin(context) };
+        // What it leaves half done goes with it.
+        catch_unwind(AssertUnwindSafe(|| self.rows.poll_next_unpin(context))).unwrap_or_else(|panic| {
+            self.rows = Box::pin(EmptyRecordBatchStream::new(self.rows.schema()));
+            let damaged = QueryError::of_damaged_file(&files, panic.as_ref());
+            Poll::Ready(Some(Err(DataFusionError::External(Box::new(damaged)))))
+        })
     }
 }
 

@@ -35,6 +35,10 @@ pub enum Allowed {
     Nothing,
 }
 
+/// Where a file lies that a plan reads, for messages.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadFrom(pub(crate) PathBuf);
+
 /// A file to read, and what its path says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DataFile {

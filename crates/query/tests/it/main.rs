@@ -8,6 +8,7 @@ mod believed;
 mod clauses;
 mod database;
 mod describe;
+mod files;
 mod first_rows;
 mod materialized;
 mod memory;
