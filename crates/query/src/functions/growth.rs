@@ -8,6 +8,7 @@
 //!
 //! Each call looks first whether its statement is still wanted.
 
+use super::joined::Joined;
 use crate::wanted;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::compute::cast;
@@ -18,7 +19,8 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature,
 };
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -108,6 +110,18 @@ pub(crate) fn claiming(functions: Vec<Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
     functions.into_iter().map(claiming).collect()
 }
 
+/// `||` of two values of one type, which claims what it makes.
+pub(super) fn joined(left: Expr, right: Expr, of: DataType) -> Expr {
+    let inner = Arc::new(ScalarUDF::from(Joined::new(of)));
+    ScalarUDF::from(Growing { inner, size: Size::Sum }).call(vec![left, right])
+}
+
+/// The type of what [`joined`] made, where a function is that.
+pub(super) fn type_of_joined(function: &ScalarUDF) -> Option<&DataType> {
+    let growing = function.inner().downcast_ref::<Growing>()?;
+    growing.inner.inner().downcast_ref::<Joined>().map(|joined| &joined.of)
+}
+
 /// A function that claims what it makes.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Growing {
@@ -122,6 +136,10 @@ impl ScalarUDFImpl for Growing {
 
     fn aliases(&self) -> &[String] {
         self.inner.aliases()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.schema_name(args)
     }
 
     fn signature(&self) -> &Signature {

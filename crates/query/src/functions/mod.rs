@@ -33,6 +33,7 @@ pub(crate) mod generate_series;
 pub(crate) mod growth;
 pub(crate) mod indicators;
 mod instant;
+mod joined;
 mod ksum;
 pub(crate) mod maybe;
 mod median;

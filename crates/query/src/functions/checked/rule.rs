@@ -1,7 +1,9 @@
-//! Puts the checked operations in the place of the operators.
+//! Puts the checked operations in the place of the operators, and of `||` the function that claims what it makes.
 
 use super::decimal::{self, CheckedDecimal};
 use super::{Checked, Operation};
+use crate::functions::growth;
+use crate::functions::joined::Joined;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -62,6 +64,12 @@ fn binary(expr: BinaryExpr, schema: &DFSchema) -> Transformed<Expr> {
     let stays = |expr| Transformed::no(Expr::BinaryExpr(expr));
     // The right side first: in a long sum it is what has no sides of its own.
     let Some(of) = type_of(&expr.right, schema) else { return stays(expr) };
+    if expr.op == Operator::StringConcat && Joined::takes(&of) {
+        return match type_of(&expr.left, schema) {
+            Some(beside) if beside == of => Transformed::yes(growth::joined(*expr.left, *expr.right, of)),
+            _ => stays(expr),
+        };
+    }
     let operation = Operation::of(expr.op).filter(|operation| operation.takes(&of));
     if operation.is_none() && !of.is_decimal() {
         return stays(expr);
@@ -121,6 +129,9 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     if let Expr::ScalarFunction(function) = expr {
         if let Some(checked) = function.func.inner().downcast_ref::<Checked>() {
             return Some(checked.result());
+        }
+        if let Some(of) = growth::type_of_joined(&function.func) {
+            return Some(of.clone());
         }
         if let Some(checked) = function.func.inner().downcast_ref::<CheckedDecimal>() {
             return Some(checked.result.clone());

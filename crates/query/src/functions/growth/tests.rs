@@ -27,7 +27,7 @@ fn database(threads: usize) -> Database {
 }
 
 /// Each makes gigabytes of a few bytes.
-const TOO_LARGE: [&str; 24] = [
+const TOO_LARGE: [&str; 27] = [
     "repeat('x', 2000000000)",
     "length(repeat('x', 2000000000))",
     "repeat('xy', a + 200000000)",
@@ -51,6 +51,9 @@ const TOO_LARGE: [&str; 24] = [
     "string_split(repeat('a', 30000000), '')",
     "regexp_extract_all(repeat('a', 30000000), 'a')",
     "concat(repeat('x', 20000000), repeat('y', 20000000))",
+    "repeat('x', 20000000) || repeat('y', 20000000)",
+    "repeat('a', 9000000) || repeat('b', 9000000) || repeat('c', 9000000) || repeat('d', 9000000)",
+    "repeat(s, 4000000 + a) || repeat('y', 30000000)",
     "concat(repeat('a', 9000000), repeat('b', 9000000), repeat('c', 9000000), repeat('d', 9000000))",
 ];
 
@@ -115,6 +118,7 @@ fn large_results_go_out_in_pieces() {
             ("SELECT repeat(s, 10000) AS v FROM n", 20_000),
             ("SELECT concat(s, repeat('x', 20000)) AS v FROM n", 20_002),
             ("SELECT s || repeat('x', 20000) AS v FROM n", 20_002),
+            ("SELECT v || v || 'z' AS v FROM (SELECT repeat(s, 5000) AS v FROM n)", 20_001),
             ("SELECT lpad(s, a - a + 20000) AS v FROM n", 20_000),
             ("SELECT CASE WHEN a % 2 = 0 THEN repeat(s, 10000) ELSE rpad(s, 20000) END AS v FROM n", 20_000),
         ] {
@@ -152,8 +156,32 @@ fn what_fits_is_what_it_was() {
         ("array_to_string(flatten([[1], [2, 3]]), '')", Some("123")),
         ("array_to_string(array_append([1], 2), '')", Some("12")),
         ("to_char(DATE '2024-01-02', '%Y/%m')", Some("2024/01")),
+        ("'a' || 'b' || 'c'", Some("abc")),
+        ("'a' || NULL", None),
+        ("NULL || 'a' || 'b'", None),
+        ("'a' || 1 || 2.5", Some("a12.5")),
+        ("array_to_string([1] || 2 || [3], '')", Some("123")),
+        ("(SELECT s || 'x' || s FROM n LIMIT 1)", Some("abxab")),
         ("overlay('abc' PLACING 'X' FROM 2 FOR 1)", Some("aXc")),
     ] {
         assert_eq!(text(call).as_deref(), wanted, "{call}");
     }
+}
+
+/// `||` is a function within, and named as the operator.
+#[test]
+fn joined_texts_are_called_as_they_were() {
+    let database = database(2);
+    let query = |sql: &str| database.runtime().block_on(database.session().query(sql)).unwrap();
+    for (sql, wanted) in [
+        ("SELECT s || 'x' FROM n LIMIT 1", "n.s || Utf8(\"x\")"),
+        ("SELECT s || 'x' FROM n GROUP BY s || 'x'", "n.s || Utf8(\"x\")"),
+        ("SELECT max(s || 'x') FROM n HAVING max(s || 'x') > ''", "max(n.s || Utf8(\"x\"))"),
+    ] {
+        let batches = query(sql);
+        assert_eq!(batches[0].schema().field(0).name(), wanted, "{sql}");
+        assert_eq!(batches[0].column(0).as_string::<i32>().value(0), "abx", "{sql}");
+    }
+    let sql = "SELECT count(*) FROM n AS a JOIN n AS b ON a.s || a.a = b.s || b.a";
+    assert_eq!(query(sql)[0].column(0).as_primitive::<Int64Type>().value(0), 10_000);
 }
