@@ -64,7 +64,7 @@ pub use functions::user::{
 };
 pub use parameters::{ParameterValue, Parameters, widen_floats};
 pub use provider::SnapshotTable;
-pub use running::QueryProgress;
+pub use running::{HeldRows, QueryProgress, WaitingRows};
 pub use session::{Description, Outcome, Session};
 pub use system::SystemCatalog;
 pub use texts::{array_elements, parse_bytes, parse_size, without_exponent};

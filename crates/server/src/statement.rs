@@ -2,7 +2,10 @@
 //!
 //! A [`Conversation`] is the session of a connection; a request that has none gets one for its statement ([`run`]).
 //!
-//! Invariant: a statement ends when whoever asked is gone: dropping what waits for its [`Answer`], or its rows, cancels it.
+//! Invariants:
+//! - a statement ends when whoever asked is gone: dropping what waits for its [`Answer`], or its rows, cancels it;
+//! - rows that wait for their client count towards `query_memory`, and a statement makes no more while
+//!   [`WAITING_BYTES`] of them wait, or one batch that is larger.
 
 use crate::metrics::Counter;
 use crate::shared::Shared;
@@ -13,14 +16,17 @@ use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{DataType, SchemaRef};
 use tickstone_query::dialect::{self, Statement};
 use tickstone_query::{
-    Description, ErrorKind, Outcome, Parameters, QueryError, QueryProgress, Session, SqlState,
+    Description, ErrorKind, HeldRows, Outcome, Parameters, QueryError, QueryProgress, Session, SqlState,
 };
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::warn;
 
 /// Batches that wait to be written out.
 const BATCHES_WAITING: usize = 2;
+
+/// Bytes of rows that are made ahead of the client, those included that are being written out.
+const WAITING_BYTES: usize = 4 << 20;
 
 /// What a statement gave.
 #[derive(Debug)]
@@ -38,11 +44,21 @@ pub(crate) struct Rows {
     pub(crate) planning: Duration,
     progress: QueryProgress,
     batches: mpsc::Receiver<Piece>,
+    /// Of the batch that was handed out last, and is written out.
+    current: Option<Claim>,
     _running: Option<Running>,
 }
 
 /// A batch, or the end; a channel that ends without one was cut short.
-type Piece = Result<Option<RecordBatch>, QueryError>;
+type Piece = Result<Option<(RecordBatch, Option<Claim>)>, QueryError>;
+
+/// What a batch holds until its client has taken it.
+#[derive(Debug)]
+struct Claim {
+    _memory: HeldRows,
+    /// Of [`WAITING_BYTES`].
+    _room: OwnedSemaphorePermit,
+}
 
 impl Rows {
     /// Rows that are there already.
@@ -50,10 +66,10 @@ impl Rows {
         let (send, batches) = mpsc::channel(BATCHES_WAITING);
         let schema = batch.schema();
         // There is room for both.
-        let _ = send.try_send(Ok(Some(batch)));
+        let _ = send.try_send(Ok(Some((batch, None))));
         let _ = send.try_send(Ok(None));
         let (planning, progress) = (Duration::ZERO, QueryProgress::default());
-        Self { schema, planning, progress, batches, _running: None }
+        Self { schema, planning, progress, batches, current: None, _running: None }
     }
 
     /// What is to be known of the rows, once all of them came.
@@ -61,10 +77,14 @@ impl Rows {
         self.progress.warnings()
     }
 
-    /// The next batch; `None` after the last.
+    /// The next batch; `None` after the last. Whoever asks is done with the one before.
     pub(crate) async fn next(&mut self) -> Option<Result<RecordBatch, QueryError>> {
+        self.current = None;
         match self.batches.recv().await {
-            Some(Ok(Some(batch))) => Some(Ok(batch)),
+            Some(Ok(Some((batch, claim)))) => {
+                self.current = claim;
+                Some(Ok(batch))
+            }
             Some(Ok(None)) => None,
             Some(Err(error)) => Some(Err(error)),
             None => Some(Err(cut_short())),
@@ -166,7 +186,8 @@ impl Conversation {
         let head = told.await.unwrap_or_else(|_| Err(cut_short()));
         match head {
             Ok(Head::Rows { schema, planning, progress }) => {
-                Ok(Answer::Rows(Rows { schema, planning, progress, batches, _running: Some(running) }))
+                let (current, running) = (None, Some(running));
+                Ok(Answer::Rows(Rows { schema, planning, progress, batches, current, _running: running }))
             }
             Ok(Head::Done { tag, rows }) => Ok(Answer::Done { tag, rows }),
             Err(error) => {
@@ -269,7 +290,11 @@ impl Run {
     /// Runs the statement; tells what it gives once its first rows are there, so that an error before them is its answer;
     /// then sends its rows, and how many these were.
     async fn told_and_sent(&self, statement: Statement, tell: &mut Tell, send: &mpsc::Sender<Piece>) -> u64 {
-        let outcome = self.session.lock().await.run_text(statement, Some(Arc::clone(&self.text))).await;
+        let (outcome, waiting) = {
+            let mut session = self.session.lock().await;
+            let waiting = session.waiting_rows();
+            (session.run_text(statement, Some(Arc::clone(&self.text))).await, waiting)
+        };
         let (schema, mut stream, planning, progress) = match outcome {
             Ok(Outcome::Rows { schema, stream, planning, progress }) => (schema, stream, planning, progress),
             Ok(Outcome::Done { tag, rows }) => {
@@ -289,17 +314,18 @@ impl Run {
         if !told(tell, Ok(Head::Rows { schema, planning, progress: progress.clone() })) {
             return 0;
         }
+        let room = Arc::new(Semaphore::new(WAITING_BYTES));
         let mut rows = 0;
         while let Some(batch) = next {
-            match batch {
-                Ok(batch) => {
+            let held = batch.map_err(QueryError::from).and_then(|batch| Ok((waiting.hold(&batch)?, batch)));
+            match held {
+                Ok((memory, batch)) => {
                     rows += batch.num_rows() as u64;
-                    if !self.taken(batch, send).await {
+                    if !self.taken(batch, memory, &room, send).await {
                         return rows;
                     }
                 }
                 Err(error) => {
-                    let error = QueryError::from(error);
                     self.shared.metrics.add(Counter::StatementsFailed, 1);
                     warn!(sql = &*self.text, rows, "a statement failed after its first rows: {error}");
                     let _ = send.send(Err(error)).await;
@@ -313,12 +339,33 @@ impl Run {
         rows
     }
 
-    /// Hands rows over; whether there is anybody who takes them.
-    async fn taken(&self, batch: RecordBatch, send: &mpsc::Sender<Piece>) -> bool {
-        let sent = send.send(Ok(Some(batch)));
-        let Some(patience) = self.patience else { return sent.await.is_ok() };
+    /// Hands rows over, and waits until there is room for more; whether there is anybody who takes them.
+    async fn taken(
+        &self,
+        batch: RecordBatch,
+        memory: HeldRows,
+        room: &Arc<Semaphore>,
+        send: &mpsc::Sender<Piece>,
+    ) -> bool {
+        // More bytes may take more time.
+        let windows = u32::try_from(1 + memory.bytes() / WAITING_BYTES).unwrap_or(u32::MAX);
+        let sent = async {
+            let bytes = u32::try_from(memory.bytes().clamp(1, WAITING_BYTES)).unwrap_or(u32::MAX);
+            let Ok(claimed) = Arc::clone(room).acquire_many_owned(bytes).await else { return false };
+            let claim = Claim { _memory: memory, _room: claimed };
+            if send.send(Ok(Some((batch, Some(claim))))).await.is_err() {
+                return false;
+            }
+            tokio::select! {
+                free = room.acquire() => free.is_ok(),
+                () = send.closed() => false,
+            }
+        };
+        let Some(patience) = self.patience.map(|patience| patience.saturating_mul(windows)) else {
+            return sent.await;
+        };
         match tokio::time::timeout(patience, sent).await {
-            Ok(sent) => sent.is_ok(),
+            Ok(sent) => sent,
             Err(_) => {
                 self.shared.metrics.add(Counter::StatementsFailed, 1);
                 warn!(

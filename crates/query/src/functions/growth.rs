@@ -31,7 +31,7 @@ use std::sync::Arc;
 pub(crate) const PIECE_BYTES: u64 = 1 << 24;
 
 /// Bytes that are not worth a claim.
-const FREE_BYTES: u64 = 1 << 20;
+pub(crate) const FREE_BYTES: u64 = 1 << 20;
 
 /// Bytes of constants that planning works out for one statement.
 const FOLDED_BYTES: u64 = PIECE_BYTES;
@@ -211,9 +211,18 @@ fn padded_to_something(mut args: ScalarFunctionArgs) -> Result<ScalarFunctionArg
     Ok(args)
 }
 
+/// What a caller that can take fewer rows is asked.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// How many rows it is asked to take.
+    rows: usize,
+    /// The most bytes that a call makes for it at once.
+    bytes_max: u64,
+}
+
 thread_local! {
-    /// Where the caller can take fewer rows: how many it is asked to take.
-    static PIECE: Cell<Option<usize>> = const { Cell::new(None) };
+    /// Where the caller can take fewer rows: what it is asked.
+    static PIECE: Cell<Option<Asked>> = const { Cell::new(None) };
 }
 
 thread_local! {
@@ -252,12 +261,12 @@ fn fold(name: &str, bytes: u64) -> Result<()> {
 
 /// Says that the caller can take fewer rows, until it goes.
 struct Piece {
-    before: Option<usize>,
+    before: Option<Asked>,
 }
 
 impl Piece {
-    fn of(rows: usize) -> Self {
-        Self { before: PIECE.replace((rows > 1).then_some(rows)) }
+    fn of(rows: usize, bytes_max: u64) -> Self {
+        Self { before: PIECE.replace((rows > 1).then_some(Asked { rows, bytes_max })) }
     }
 }
 
@@ -272,20 +281,23 @@ fn claim(name: &str, bytes: u64, rows: usize) -> Result<Option<MemoryReservation
     if bytes <= FREE_BYTES {
         return Ok(None);
     }
-    if bytes > PIECE_BYTES && rows > 1 && PIECE.get().is_some() {
-        let fits = u128::from(PIECE_BYTES) * rows as u128 / u128::from(bytes);
-        PIECE.set(Some(usize::try_from(fits).unwrap_or(rows).max(1)));
+    let asked = PIECE.get().filter(|_| rows > 1);
+    if let Some(asked) = asked
+        && bytes > asked.bytes_max
+    {
+        let fits = u128::from(asked.bytes_max) * rows as u128 / u128::from(bytes);
+        PIECE.set(Some(Asked { rows: usize::try_from(fits).unwrap_or(rows).max(1), ..asked }));
         return fewer_rows(name);
     }
     let Some(memory) = wanted::current().and_then(|wanted| wanted.memory()) else { return Ok(None) };
     let held = MemoryConsumer::new(name).register(&memory);
-    match held.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+    match (held.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX)), asked) {
         // The other half of the memory may be held by a neighbour.
-        Err(_) if rows > 1 && PIECE.get().is_some() => {
-            PIECE.set(Some(rows / 2));
+        (Err(_), Some(asked)) => {
+            PIECE.set(Some(Asked { rows: rows / 2, ..asked }));
             fewer_rows(name)
         }
-        claimed => claimed.map(|()| Some(held)),
+        (claimed, _) => claimed.map(|()| Some(held)),
     }
 }
 
@@ -293,21 +305,21 @@ fn fewer_rows<T>(name: &str) -> Result<T> {
     Err(DataFusionError::ResourcesExhausted(format!("{name} wants fewer rows at a time")))
 }
 
-/// The first rows of a batch, as many as `work` can do at once, and what it gives for them.
+/// The first rows of a batch, as many as `work` can do at once making `bytes_max` bytes, and what it gives for them.
 ///
 /// # Errors
 /// Those of `work`.
 pub(crate) fn in_pieces<T>(
     batch: &RecordBatch,
-    broadcast_bytes: u64,
+    (broadcast_bytes, bytes_max): (u64, u64),
     mut work: impl FnMut(&RecordBatch) -> Result<T>,
 ) -> Result<(usize, T)> {
-    let fit = usize::try_from(PIECE_BYTES / broadcast_bytes.max(1)).unwrap_or(usize::MAX);
+    let fit = usize::try_from(bytes_max / broadcast_bytes.max(1)).unwrap_or(usize::MAX);
     let mut rows = batch.num_rows().min(fit.max(1));
     loop {
-        let piece = Piece::of(rows);
+        let piece = Piece::of(rows, bytes_max);
         let done = work(&batch.slice(0, rows));
-        let asked = PIECE.get().filter(|asked| *asked < rows);
+        let asked = PIECE.get().map(|asked| asked.rows).filter(|asked| *asked < rows);
         drop(piece);
         match (done, asked) {
             (Ok(done), _) => return Ok((rows, done)),

@@ -2,7 +2,7 @@
 
 use super::expr::{InPlace, in_place};
 use super::rules::NodeRule;
-use crate::functions::growth::{PIECE_BYTES, growth_of, in_pieces};
+use crate::functions::growth::{FREE_BYTES, PIECE_BYTES, growth_of, in_pieces};
 use crate::operators::below::batch_of;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat;
@@ -82,6 +82,13 @@ impl PiecesExec {
         Self { projection, broadcast, metrics: ExecutionPlanMetricsSet::new() }
     }
 
+    /// Bytes of a piece, about. Whoever puts the rows of all partitions together holds a few pieces of each until they
+    /// are read.
+    fn bytes_max(&self) -> u64 {
+        let partitions = self.projection.properties().output_partitioning().partition_count();
+        (PIECE_BYTES / partitions.max(1) as u64).max(FREE_BYTES)
+    }
+
     /// What it does.
     pub(crate) fn projection(&self) -> &ProjectionExec {
         &self.projection
@@ -142,7 +149,7 @@ impl ExecutionPlan for PiecesExec {
             input: self.projection.input().execute(partition, context)?,
             exprs: self.projection.expr().iter().map(|of| Arc::clone(&of.expr)).collect(),
             schema: self.schema(),
-            broadcast: self.broadcast,
+            limits: (self.broadcast, self.bytes_max()),
             rest: None,
             metrics: BaselineMetrics::new(&self.metrics, partition),
         }))
@@ -165,7 +172,8 @@ struct Pieces {
     input: SendableRecordBatchStream,
     exprs: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
-    broadcast: u64,
+    /// Bytes of constants in each row, and the most of a piece.
+    limits: (u64, u64),
     /// What is left of a batch.
     rest: Option<RecordBatch>,
     metrics: BaselineMetrics,
@@ -175,7 +183,7 @@ impl Pieces {
     /// The next rows of what is left.
     fn next(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let _timer = self.metrics.elapsed_compute().timer();
-        let (rows, columns) = in_pieces(batch, self.broadcast, |piece| {
+        let (rows, columns) = in_pieces(batch, self.limits, |piece| {
             let columns = self.exprs.iter().map(|expr| expr.evaluate(piece)?.into_array(piece.num_rows()));
             columns.collect::<Result<Vec<ArrayRef>>>()
         })?;
@@ -233,8 +241,9 @@ impl InPlace for Piecewise {
         while done < batch.num_rows() || found.is_empty() {
             crate::wanted::look()?;
             let rest = batch.slice(done, batch.num_rows() - done);
-            let (rows, values) =
-                in_pieces(&rest, broadcast, |piece| self.0.evaluate(piece)?.into_array(piece.num_rows()))?;
+            let (rows, values) = in_pieces(&rest, (broadcast, PIECE_BYTES), |piece| {
+                self.0.evaluate(piece)?.into_array(piece.num_rows())
+            })?;
             done += rows;
             found.push(values);
         }

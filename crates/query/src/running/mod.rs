@@ -11,9 +11,11 @@
 
 mod memory;
 mod progress;
+mod waiting;
 
 pub(crate) use memory::SessionMemory;
 pub use progress::QueryProgress;
+pub use waiting::{HeldRows, WaitingRows};
 
 use crate::dialect::Statement;
 use crate::error::{QueryError, Result};
@@ -27,7 +29,7 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use futures::task::AtomicWaker;
 use futures::{Stream, StreamExt};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -41,6 +43,8 @@ pub(crate) struct RunningStatements {
     /// The number of the last statement.
     last: AtomicU64,
     counts: Counts,
+    /// Bytes of rows that wait for their readers ([`WaitingRows`]).
+    waiting_bytes: AtomicUsize,
 }
 
 /// How many statements there were.
@@ -66,7 +70,7 @@ pub(crate) struct StatementCounts {
 impl Default for RunningStatements {
     fn default() -> Self {
         let (running, last, counts) = (Mutex::default(), AtomicU64::new(0), Counts::default());
-        Self { opened: Instant::now(), running, last, counts }
+        Self { opened: Instant::now(), running, last, counts, waiting_bytes: AtomicUsize::new(0) }
     }
 }
 
@@ -158,6 +162,10 @@ impl RunningStatements {
     /// How long the database has been open.
     pub(crate) fn uptime(&self) -> Duration {
         self.opened.elapsed()
+    }
+
+    fn waiting_bytes(&self) -> &AtomicUsize {
+        &self.waiting_bytes
     }
 
     fn now_ns(&self) -> u64 {

@@ -27,7 +27,7 @@ use crate::dialect::{self, Callable, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
 use crate::in_place::FileTable;
-use crate::running::{QueryProgress, Running, SessionMemory};
+use crate::running::{QueryProgress, Running, SessionMemory, WaitingRows};
 use crate::system::SystemCatalog;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -189,6 +189,11 @@ impl Session {
     pub(crate) fn held_for(&self, what: &str) -> MemoryReservation {
         let memory: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
         MemoryConsumer::new(what).register(&memory)
+    }
+
+    /// Where rows of its statements wait for their reader: what is handed over counts towards the memory of queries.
+    pub fn waiting_rows(&self) -> WaitingRows {
+        WaitingRows::new(&self.memory, self.database.running())
     }
 
     /// Whether [`Self::run_known`] answers a text, as far as is known now.

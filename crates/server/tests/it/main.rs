@@ -12,6 +12,7 @@ mod mcp;
 mod pg;
 mod qwp;
 mod rest;
+mod slow_readers;
 mod stream;
 
 use std::io::{Read, Write};

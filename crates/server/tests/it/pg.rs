@@ -7,10 +7,10 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// A connection whose startup is done.
-struct Client(TcpStream);
+pub(super) struct Client(TcpStream);
 
 impl Client {
-    fn new(served: &Served) -> Self {
+    pub(super) fn new(served: &Served) -> Self {
         let mut stream = served.connect("pg_port");
         stream.write_all(&startup(&[("user", "admin"), ("database", "qdb")])).expect("it is sent");
         let mut client = Self(stream);
@@ -19,7 +19,7 @@ impl Client {
         client
     }
 
-    fn send(&mut self, kind: u8, body: &[u8]) {
+    pub(super) fn send(&mut self, kind: u8, body: &[u8]) {
         self.0.write_all(&message(kind, body)).expect("it is sent");
     }
 
@@ -46,7 +46,7 @@ impl Client {
     }
 
     /// The kinds of the messages that answer a text.
-    fn query(&mut self, sql: &str) -> String {
+    pub(super) fn query(&mut self, sql: &str) -> String {
         self.send(b'Q', &text(sql));
         self.until_ready().iter().map(|(kind, _)| char::from(*kind)).collect()
     }
@@ -71,7 +71,7 @@ impl Client {
     }
 }
 
-fn text(text: &str) -> Vec<u8> {
+pub(super) fn text(text: &str) -> Vec<u8> {
     [text.as_bytes(), b"\0"].concat()
 }
 

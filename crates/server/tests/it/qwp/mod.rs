@@ -32,7 +32,7 @@ const LONG: &str =
     "SELECT count(*) FROM range(0, 100000000) a JOIN range(0, 100000000) b ON a.value + 1 < b.value";
 
 /// A WebSocket.
-struct Socket {
+pub(super) struct Socket {
     stream: TcpStream,
     head: String,
 }
@@ -137,7 +137,7 @@ impl Socket {
         u16::from_be_bytes([payload[0], payload[1]])
     }
 
-    fn ask(&mut self, id: i64, sql: &str) {
+    pub(super) fn ask(&mut self, id: i64, sql: &str) {
         self.send(BINARY, &query(id, sql, 0, None));
     }
 
@@ -303,7 +303,7 @@ fn credit(id: i64, bytes: u64) -> Vec<u8> {
 }
 
 /// A connection that asks, past its greeting.
-fn reader(served: &Served, more: &str) -> Socket {
+pub(super) fn reader(served: &Served, more: &str) -> Socket {
     let mut socket = Socket::asked(served, "/read/v1", more).expect("a socket");
     assert_eq!(socket.message()[12], SERVER_INFO);
     socket
