@@ -200,7 +200,7 @@ fn is_column(expr: &Expr) -> bool {
 
 /// What planning names an expression that has no name of its own, as far as the text says: a column by its last name,
 /// anything else without its casts, a sub-query by its first column.
-fn name_of(expr: &Expr) -> String {
+pub(super) fn name_of(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(ident) => ident.value.clone(),
         Expr::CompoundIdentifier(parts) => parts.last().map(|part| part.value.clone()).unwrap_or_default(),

@@ -21,6 +21,7 @@
 //! Items of a list of columns are called as they were written, unless they have a name or are a column.
 
 use super::calls::{CallableKind, Callables};
+use super::columns::name_of;
 use super::cursor::{Result, parser_error};
 use super::items::is_columns;
 use super::marker::{call, place, queried, simple_name};
@@ -102,6 +103,8 @@ impl VisitorMut for Expand<'_> {
                 let alias = Ident::with_quote('"', name);
                 let expr = std::mem::replace(expr, Expr::value(Value::Null));
                 *item = SelectItem::ExprWithAlias { expr, alias };
+            } else if let SelectItem::UnnamedExpr(expr) = item {
+                given.push(name_of(expr));
             }
         }
         ControlFlow::Continue(())
