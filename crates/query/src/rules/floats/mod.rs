@@ -16,6 +16,7 @@ mod fresh;
 mod function;
 mod settle;
 
+use crate::operators::has_keys;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{Column, DFSchema, JoinConstraint};
@@ -143,6 +144,7 @@ fn change_expressions(plan: LogicalPlan, fresh: Columns) -> Result<Transformed<L
         matches!(plan, LogicalPlan::Sort(_) | LogicalPlan::Join(_) | LogicalPlan::Distinct(Distinct::On(_)));
     let is_compared = !matches!(plan, LogicalPlan::Projection(_));
     let is_ours = matches!(plan, LogicalPlan::Extension(_));
+    let has_keys = has_keys(&plan);
     let settled = |expr: Expr, is_named: bool| -> Result<Transformed<Expr>> {
         let name = is_named.then(|| expr.qualified_name());
         let changed = expr.rewrite(&mut Settle::new(&input, is_compared))?;
@@ -160,8 +162,8 @@ fn change_expressions(plan: LogicalPlan, fresh: Columns) -> Result<Transformed<L
     let changed = plan.map_expressions(|expr| {
         let is_named = named.contains(&at);
         at += 1;
-        // Our operators compare their keys themselves.
-        if is_ours && !is_aggregate(&expr) {
+        // Our operators compare their keys themselves, but for NaN among those that rows are grouped by.
+        if is_ours && !is_aggregate(&expr) && !(has_keys && input.is_float(&expr)) {
             return Ok(Transformed::no(expr));
         }
         if let Expr::GroupingSet(sets) = expr {
