@@ -1,12 +1,16 @@
-//! Rows below UNNEST, of which no column is unique and none depends on others.
+//! Rows below UNNEST and joins, of which no column is unique and none depends on others.
 //!
 //! DataFusion 55.2 takes what it knows of UNNEST's input for its output: the key of a GROUP BY stays unique, and decides
 //! the columns beside it, though its row is there once for each element. `SELECT DISTINCT` above it then gives equal rows,
 //! ORDER BY leaves keys out, and GROUP BY splits groups by columns that it was not told. A node below UNNEST says nothing
 //! of keys, so that neither does UNNEST, whatever rule makes it anew.
 //!
+//! Above a join such a key decides the columns of its own side alone, which DataFusion knows, until the rows are grouped
+//! again: of `SELECT DISTINCT g, e FROM (SELECT x AS g FROM t GROUP BY x) CROSS JOIN u` it takes g to decide e, and leaves
+//! e out of `ORDER BY g, e`. So the sides of joins say nothing of keys either.
+//!
 //! [`NoKeys`] puts it there in the whole plan. GROUP BY looks at keys while a statement is being planned: sub-queries and
-//! queries of WITH that have `unnest` are markers, which are planned by [`plan_unkeyed`].
+//! queries of WITH that have `unnest`, or group the rows of a join, are markers, which are planned by [`plan_unkeyed`].
 
 use super::node::{Exprs, Node, node};
 use datafusion::common::config::ConfigOptions;
@@ -67,25 +71,35 @@ impl Node<1> for Unkeyed {
     }
 }
 
+fn is_keyed(plan: &LogicalPlan) -> bool {
+    !plan.schema().functional_dependencies().is_empty()
+}
+
 /// The rows of a plan that becomes the input of UNNEST.
 ///
 /// # Errors
 /// None of its own.
 pub(crate) fn unkeyed(input: LogicalPlan) -> Result<LogicalPlan> {
-    if input.schema().functional_dependencies().is_empty() {
+    if !is_keyed(&input) {
         return Ok(input);
     }
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(Unkeyed::try_new(input)?) }))
 }
 
-/// A plan in which UNNEST says nothing of keys.
+/// A plan in which UNNEST and joins say nothing of keys.
 fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_changed = false;
     let changed = plan.transform_up_with_subqueries(|plan| match plan {
-        LogicalPlan::Unnest(mut unnest) if !unnest.input.schema().functional_dependencies().is_empty() => {
+        LogicalPlan::Unnest(mut unnest) if is_keyed(&unnest.input) => {
             is_changed = true;
             unnest.input = Arc::new(unkeyed(Arc::unwrap_or_clone(unnest.input))?);
             Ok(Transformed::yes(LogicalPlan::Unnest(unnest).recompute_schema()?))
+        }
+        LogicalPlan::Join(mut join) if is_keyed(&join.left) || is_keyed(&join.right) => {
+            is_changed = true;
+            join.left = Arc::new(unkeyed(Arc::unwrap_or_clone(join.left))?);
+            join.right = Arc::new(unkeyed(Arc::unwrap_or_clone(join.right))?);
+            Ok(Transformed::yes(LogicalPlan::Join(join).recompute_schema()?))
         }
         plan if is_changed => Ok(Transformed::yes(plan.recompute_schema()?)),
         plan => Ok(Transformed::no(plan)),
@@ -93,7 +107,7 @@ fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed.data)
 }
 
-/// The plan of a query of WITH or in FROM that has UNNEST.
+/// The plan of a query of WITH or in FROM that has UNNEST, or groups the rows of a join.
 ///
 /// # Errors
 /// Those of planning it.
