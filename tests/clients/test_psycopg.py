@@ -967,3 +967,11 @@ QUESTIONS: list[tuple[str, Callable[[list[Any]], bool]]] = [
 def test_what_only_this_database_has(db: Any, sql: str, right: Callable[[list[Any]], bool], prepare: bool) -> None:
     rows = db.execute(sql, prepare=prepare).fetchall()
     assert right(rows), rows
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_intervals_come_with_microseconds(db: Any, binary: bool) -> None:
+    length = "TIMESTAMP '2024-01-01 00:00:01.254103432' - TIMESTAMP '2024-01-01'"
+    row = db.cursor(binary=binary).execute(f"SELECT {length} AS a, INTERVAL '0 days' - ({length}) AS b").fetchone()
+    cut = dt.timedelta(seconds=1, microseconds=254103)
+    assert row == (cut, -cut)

@@ -185,7 +185,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// `1 year 2 mons 3 days 04:05:06.7`, the style `postgres`.
-pub(super) fn put_interval(value: IntervalMonthDayNano, out: &mut BytesMut) {
+pub(super) fn put_interval(value: IntervalMonthDayNano, digits: Digits, out: &mut BytesMut) {
+    let nanos = match digits {
+        Digits::Micros => value.nanoseconds / 1_000 * 1_000,
+        Digits::Nanos => value.nanoseconds,
+    };
     let (years, months) = (value.months / 12, value.months % 12);
     let start = out.len();
     let mut negative = false;
@@ -200,17 +204,17 @@ pub(super) fn put_interval(value: IntervalMonthDayNano, out: &mut BytesMut) {
         let _ = write!(out.writer(), "{space}{plus}{count} {}", if count == 1 { one } else { many });
         negative = count < 0;
     }
-    if value.nanoseconds != 0 || out.len() == start {
+    if nanos != 0 || out.len() == start {
         if out.len() > start {
             out.put_u8(b' ');
         }
-        match value.nanoseconds < 0 {
+        match nanos < 0 {
             true => out.put_u8(b'-'),
             false if negative => out.put_u8(b'+'),
             false => {}
         }
         // The least number of nanoseconds has no opposite, and is 292 years.
-        put_time(value.nanoseconds.saturating_abs(), Digits::Nanos, out);
+        put_time(nanos.saturating_abs(), digits, out);
     }
 }
 
@@ -260,11 +264,16 @@ mod tests {
         assert_eq!(text(|out| put_date(19_943, out)), "2024-08-08");
         assert_eq!(text(|out| put_date(-719_163, out)), "0001-12-31 BC");
         let interval = |months, days, nanos| {
-            text(|out| put_interval(IntervalMonthDayNano::new(months, days, nanos), out))
+            text(|out| put_interval(IntervalMonthDayNano::new(months, days, nanos), Digits::Nanos, out))
         };
         assert_eq!(interval(14, 3, 14_706_000_000_000), "1 year 2 mons 3 days 04:05:06");
         assert_eq!(interval(0, 0, 0), "00:00:00");
         assert_eq!(interval(0, -1, 1_000_000_000), "-1 days +00:00:01");
         assert_eq!(interval(0, 0, -90_000_000_000_000), "-25:00:00");
+        let cut = |nanos| {
+            text(|out| put_interval(IntervalMonthDayNano::new(0, 0, nanos), Digits::Micros, out))
+        };
+        assert_eq!(cut(-1_254_103_432), "-00:00:01.254103");
+        assert_eq!(cut(-999), "00:00:00");
     }
 }

@@ -210,8 +210,10 @@ impl<'a> Column<'a> {
             }
             Values::Date(values) => put_date(values[row], out),
             Values::Time(values) => put_time(values[row], digits, out),
-            Values::Interval(values) => put_interval(values[row], out),
-            Values::Duration(values) => put_interval(IntervalMonthDayNano::new(0, 0, values[row]), out),
+            Values::Interval(values) => put_interval(values[row], digits, out),
+            Values::Duration(values) => {
+                put_interval(IntervalMonthDayNano::new(0, 0, values[row]), digits, out)
+            }
             Values::List(ends, elements, _) => elements.put_array(range(ends, row), digits, out),
             Values::Uuid(_, cells) | Values::Other(cells) => {
                 let mut text = String::new();
