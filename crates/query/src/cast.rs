@@ -13,7 +13,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Float64Type};
 use datafusion::arrow::util::display::FormatOptions;
 use std::sync::Arc;
 use tickstone_model::{Column, ColumnType, ElementType, TableSchema};
@@ -51,7 +51,8 @@ pub(crate) fn cast_exactly(
         let error = QueryError::request(format!("{place}the value for column '{name}' is no {wanted}"))
             .state(SqlState::InvalidText)
             .detail(reason);
-        let fraction = array.data_type().is_floating() && target.is_integer();
+        let of = array.data_type();
+        let fraction = (of.is_floating() || of.is_decimal()) && target.is_integer();
         match wanted.is_array() && elements_of(array.data_type()).is_none() {
             true => error.hint("write an array: ARRAY[1.5, 2.0], or [1.5, 2.0]"),
             false if fraction => error.hint("round(…) or trunc(…) makes it whole"),
@@ -95,6 +96,12 @@ pub(crate) fn cast(
     }
     if from.is_floating() && target.is_integer() {
         check_whole(array)?;
+    }
+    if from.is_decimal() && target.is_integer() {
+        check_no_fraction(array)?;
+    }
+    if *target == DataType::Float32 && !from.is_nested() {
+        check_finite(array)?;
     }
     if matches!((from, target), (DataType::Timestamp(_, _) | DataType::Date64, DataType::Date32)) {
         check_midnight(array)?;
@@ -207,6 +214,38 @@ fn check_whole(array: &ArrayRef) -> std::result::Result<(), String> {
     let doubles = cast_with_options(array, &DataType::Float64, &STRICT).map_err(|error| error.to_string())?;
     match doubles.as_primitive::<Float64Type>().iter().flatten().find(|value| value.fract() != 0.0) {
         Some(value) => Err(format!("it is {value}")),
+        None => Ok(()),
+    }
+}
+
+/// A DECIMAL with a fraction is no whole number: it is not cut off.
+fn check_no_fraction(array: &ArrayRef) -> std::result::Result<(), String> {
+    let whole = match array.data_type() {
+        DataType::Decimal256(digits, _) => DataType::Decimal256(*digits, 0),
+        _ => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
+    };
+    let back = strictly(&strictly(array, &whole)?, array.data_type())?;
+    if array == &back {
+        return Ok(());
+    }
+    match (0..array.len()).find(|&row| array.slice(row, 1) != back.slice(row, 1)) {
+        Some(row) => Err(format!(
+            "it is {}",
+            strictly(&array.slice(row, 1), &DataType::Utf8)?.as_string::<i32>().value(0)
+        )),
+        None => Ok(()),
+    }
+}
+
+/// A number past the largest FLOAT is not stored as an infinity.
+fn check_finite(array: &ArrayRef) -> std::result::Result<(), String> {
+    if array.data_type() == &DataType::Float32 || array.data_type().is_integer() {
+        return Ok(());
+    }
+    let doubles = strictly(array, &DataType::Float64)?;
+    let doubles = doubles.as_primitive::<Float64Type>();
+    match doubles.iter().flatten().find(|value| value.is_finite() && !(*value as f32).is_finite()) {
+        Some(value) => Err(format!("it is {value}, and a FLOAT holds at most {}", f32::MAX)),
         None => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use crate::{ColumnPlan, Fault};
 use arrow_array::{ArrayRef, ListArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use std::sync::Arc;
-use tickstone_model::ElementType;
+use tickstone_model::{ColumnType, ElementType};
 
 /// Arrays, their elements one behind the other.
 #[derive(Debug)]
@@ -60,7 +60,12 @@ impl Lists {
         let doubles = bytes.as_chunks::<8>().0.iter().map(|double| f64::from_le_bytes(*double));
         match &mut self.elements.values {
             Values::Float64(elements) => elements.extend(doubles),
-            Values::Float32(elements) => elements.extend(doubles.map(|double| double as f32)),
+            Values::Float32(elements) => {
+                if doubles.clone().any(|double| double.is_finite() && !(double as f32).is_finite()) {
+                    return Err(Fault::OutOfRange { wanted: ColumnType::Float32, fits: ColumnType::Float64 });
+                }
+                elements.extend(doubles.map(|double| double as f32));
+            }
             _ => return Err(conflict),
         }
         self.push();

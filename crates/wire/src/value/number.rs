@@ -144,9 +144,10 @@ pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
     fast_float2::parse(without_plus(text)).ok()
 }
 
-/// Any float, rounded once.
+/// Any float, rounded once; `None` of digits that say more than it holds, which are no infinity.
 pub(crate) fn parse_f32(text: &[u8]) -> Option<f32> {
-    fast_float2::parse(without_plus(text)).ok()
+    let value: f32 = fast_float2::parse(without_plus(text)).ok()?;
+    (!value.is_infinite() || !text.iter().any(u8::is_ascii_digit)).then_some(value)
 }
 
 /// What is wrong with an integer.
