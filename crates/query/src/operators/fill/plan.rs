@@ -20,7 +20,7 @@ pub(crate) enum FillWord {
     /// LINEAR: on the line between the neighbours.
     Linear,
     /// A constant.
-    Constant(ScalarValue),
+    Constant(ScalarValue, Position),
 }
 
 /// A selected aggregate, as PREV(alias) names it.
@@ -62,7 +62,13 @@ impl FillWord {
                 FillWith::PrevOf(place)
             }
             FillWord::Linear => FillWith::Linear,
-            FillWord::Constant(value) => FillWith::Constant(cast(Expr::Literal(value, None), data_type)),
+            FillWord::Constant(ScalarValue::Float64(Some(value)), position)
+                if data_type.is_integer() && value.fract() != 0.0 =>
+            {
+                return Err(SqlError::new(format!("FILL({value}) does not fit {data_type}"), position)
+                    .hint("cast the aggregate to DOUBLE, or fill with a whole number"));
+            }
+            FillWord::Constant(value, _) => FillWith::Constant(cast(Expr::Literal(value, None), data_type)),
         })
     }
 }
@@ -111,7 +117,7 @@ fn fill_word(expr: &ast::Expr) -> Result<Option<FillWord>, SqlError> {
         }
         _ => match constant(expr).ok_or_else(refuse)? {
             ScalarValue::Null => FillWord::Null,
-            value => FillWord::Constant(value),
+            value => FillWord::Constant(value, place(expr)),
         },
     }))
 }
