@@ -125,13 +125,6 @@ pub(crate) fn keys_of(plan: &LogicalPlan) -> Option<usize> {
     extension.node.as_any().downcast_ref::<SampleBy>().map(|sampled| sampled.keys.len())
 }
 
-/// Whether a node of ours groups rows by keys: SAMPLE BY and LATEST ON.
-pub(crate) fn has_keys(plan: &LogicalPlan) -> bool {
-    let LogicalPlan::Extension(extension) = plan else { return false };
-    let node = extension.node.as_any();
-    node.is::<SampleBy>() || node.is::<latest::node::LatestOn>()
-}
-
 /// Whether a node fills gaps between buckets.
 pub(crate) fn is_fill(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Fill>())

@@ -16,7 +16,6 @@ mod fresh;
 mod function;
 mod settle;
 
-use crate::operators::has_keys;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{Column, DFSchema, JoinConstraint};
@@ -203,6 +202,11 @@ fn on_keys(plan: LogicalPlan) -> LogicalPlan {
         LogicalPlan::Join(join) => LogicalPlan::Join(Join { join_constraint: JoinConstraint::On, ..join }),
         other => other,
     }
+}
+
+/// Whether a node of ours groups rows by keys.
+fn has_keys(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Extension(of) if ["SampleBy", "LatestOn"].contains(&of.node.name()))
 }
 
 fn is_aggregate(expr: &Expr) -> bool {

@@ -3,9 +3,9 @@
 //! `x IN (SELECT y …)` is NULL where x equals no y and x or some y is NULL. DataFusion 55.2 makes a mark join of one below
 //! OR, NOT, CASE and the like, whose mark is true or false and never NULL: `NOT` of it takes rows that have none of the y,
 //! also beside a NULL. As a condition of its own, or one of several joined by AND, NOT IN is a join that knows of NULLs,
-//! but for one column only, and only where the left side is one: a sub-query that reads columns of the query around it is refused there, or its NULLs count in
-//! rows it does not read. The rule says the third value in words that mark joins are right for, and leaves what never asks
-//! for it: no NULL can be, or NULL is as good as false.
+//! but for one column only, and only where the left side is one: a sub-query that reads columns of the query around it is
+//! refused there, or its NULLs count in rows it does not read. The rule says the third value in words that mark joins are
+//! right for, and leaves what never asks for it: no NULL can be, or NULL is as good as false.
 //!
 //! An aggregate without groups gives one row, also of no rows; the joins that DataFusion makes have none then. A sub-query
 //! of that kind which reads columns of the query around it becomes a scalar one, for which DataFusion knows ([`one_row`]).
