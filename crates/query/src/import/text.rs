@@ -103,8 +103,11 @@ impl TextFile {
                 }
                 if !ended {
                     // Keys that come later, of which the request says so.
-                    let is_new =
-                        |name: &&String| !sample.iter().any(|known| known.name().eq_ignore_ascii_case(name));
+                    let is_new = |name: &&String| {
+                        let renamed = request.renames.iter().map(|(_, to)| to.as_str());
+                        let mut known = sample.iter().map(ColumnSample::name).chain(renamed);
+                        !known.any(|known| known.eq_ignore_ascii_case(name))
+                    };
                     let new: Vec<&String> =
                         request.types.iter().map(|(name, _)| name).filter(is_new).collect();
                     sample.extend(new.into_iter().map(ColumnSample::new));

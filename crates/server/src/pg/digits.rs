@@ -270,9 +270,8 @@ mod tests {
         assert_eq!(interval(0, 0, 0), "00:00:00");
         assert_eq!(interval(0, -1, 1_000_000_000), "-1 days +00:00:01");
         assert_eq!(interval(0, 0, -90_000_000_000_000), "-25:00:00");
-        let cut = |nanos| {
-            text(|out| put_interval(IntervalMonthDayNano::new(0, 0, nanos), Digits::Micros, out))
-        };
+        let cut =
+            |nanos| text(|out| put_interval(IntervalMonthDayNano::new(0, 0, nanos), Digits::Micros, out));
         assert_eq!(cut(-1_254_103_432), "-00:00:01.254103");
         assert_eq!(cut(-999), "00:00:00");
     }

@@ -325,6 +325,13 @@ fn names_that_differ_in_case_are_kept_apart_by_other_names() {
     assert_eq!(place.query("SELECT count(*), count(DISTINCT event_time) FROM t"), "2,2\n");
     let read = "SELECT event_time, e FROM read_json('b.ndjson', rename => {'E': 'event_time'})";
     assert_eq!(place.query(read), "2024-08-08T23:54:13.123000000Z,trade\n");
+    // Of a file that is longer than what is looked at a type may name a key that comes later: this is none.
+    let line = |at: u64| format!("{{\"e\":\"trade\",\"E\":{},\"p\":\"1.5\"}}\n", 1_723_161_253_123 + at);
+    place.file("long.ndjson", (0..40_000).map(line).collect::<String>());
+    let types = ["--type", "event_time=TIMESTAMP_MS", "--timestamp", "event_time"];
+    let renamed = ["import", "--table", "long", "--rename", "E=event_time", "long.ndjson"];
+    place.ok(&[&renamed[..], &types].concat());
+    assert_eq!(place.query("SELECT count(DISTINCT event_time) FROM long"), "40000\n");
     let said = place.error(&["import", "--table", "u", "--rename", "X=y", "b.csv"]);
     assert!(said.contains("--rename names column 'X'"), "{said}");
     // A key that comes after what is looked at is no key of nobody.

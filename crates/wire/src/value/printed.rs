@@ -48,19 +48,25 @@ pub(crate) fn is_printed_double(text: &[u8]) -> bool {
     let mantissa = mantissa.strip_suffix(b".").unwrap_or(mantissa);
     let is_mantissa = match mantissa {
         [b'.', ..] => printed_mantissa.strip_prefix('0').map(str::as_bytes) == Some(mantissa),
-        _ => printed_mantissa.as_bytes() == mantissa || exponent.is_none() && is_shortest(value, mantissa),
+        _ => printed_mantissa.as_bytes() == mantissa || is_shortest(value, mantissa, exponent.is_some()),
     };
     written.is_ok() && is_mantissa && exponent.is_none_or(is_exponent)
 }
 
-/// Whether digits without an exponent are the fewest that tell a double, zeros at their end aside.
-fn is_shortest(value: f64, digits: &[u8]) -> bool {
+/// Whether digits, or those before an exponent, are the fewest that tell a double, zeros at their end aside: of a value
+/// half-way between two of so many digits they may be the other one's.
+fn is_shortest(value: f64, digits: &[u8], has_exponent: bool) -> bool {
     let zeros = match digits.contains(&b'.') {
         true => digits.iter().rev().take_while(|byte| **byte == b'0').count(),
         false => 0,
     };
     let digits = &digits[..digits.len() - zeros];
-    value.abs().to_string().as_bytes() == digits.strip_suffix(b".").unwrap_or(digits)
+    let shortest = match has_exponent {
+        true => format!("{:e}", value.abs()),
+        false => value.abs().to_string(),
+    };
+    let mantissa = shortest.split_once('e').map_or(shortest.as_str(), |(mantissa, _)| mantissa);
+    mantissa.as_bytes() == digits.strip_suffix(b".").unwrap_or(digits)
 }
 
 /// Not a number and infinity as programs print them; in capitals they are codes.

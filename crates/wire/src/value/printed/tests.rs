@@ -28,6 +28,9 @@ fn what_doubles_print_as() {
         "-inf",
         "Infinity",
         "1234567890123456800",
+        // Half-way between two of so many digits.
+        "9.020966046735603e+14",
+        "9.020966046735602e+14",
     ] {
         assert!(is_printed_double(text.as_bytes()), "{text}");
     }
