@@ -134,6 +134,8 @@ class Query:
     sets: str = ""
     #: Whether it is aggregates of all rows.
     totals: bool = False
+    #: Whether each key of its order is needed to break ties.
+    whole_order: bool = False
 
     def text(self) -> str:
         """As SQL, columns in braces."""
@@ -158,6 +160,8 @@ class Query:
     def smaller(self) -> Iterator["Query"]:
         """Queries with a little less in them; some of them are none. The last key of an order, which breaks ties, stays."""
         for name in ("where", "having", "qualify", "order", "items", "group"):
+            if self.whole_order and name in ("order", "items"):
+                continue
             parts = getattr(self, name)
             for at in range(len(parts) - (name == "order")):
                 less = parts[:at] + parts[at + 1 :]
@@ -441,7 +445,8 @@ class Making:
         # Rows that are the same in all of them are one row as good as another.
         order = self.ways(rng.sample(columns, len(columns))) if rng.random() < 0.7 else ()
         listed = columns if rng.random() < 0.7 or order else rng.sample(columns, 1)
-        return Query(tuple(listed), source, where, order=order, limit=self.limit() if order else "", distinct=distinct)
+        limit = self.limit() if order else ""
+        return Query(tuple(listed), source, where, order=order, limit=limit, distinct=distinct, whole_order=bool(order))
 
     def sampled(self) -> Query:
         """Bars; blindfolded the groups of a rounded time."""
