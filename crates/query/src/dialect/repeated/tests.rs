@@ -59,7 +59,7 @@ fn a_star_in_a_sub_query_is_written_out() {
     check("SELECT * FROM (SELECT * FROM t a JOIN u b ON true) q", &format!("SELECT * FROM ({written}) q"));
     check(
         "WITH q AS (SELECT * FROM t a JOIN u b ON true) SELECT * FROM q",
-        &format!("WITH q AS ({written}) SELECT * FROM q"),
+        &format!("WITH q AS (SELECT * FROM __unkeyed(query => ({written}))) SELECT * FROM q"),
     );
     check("SELECT * FROM t a JOIN u b ON true", "SELECT * FROM t a JOIN u b ON true");
     let once =
