@@ -75,6 +75,13 @@ fn is_keyed(plan: &LogicalPlan) -> bool {
     !plan.schema().functional_dependencies().is_empty()
 }
 
+fn is_lateral(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => is_lateral(&alias.input),
+        other => matches!(other, LogicalPlan::Subquery(_)),
+    }
+}
+
 /// The rows of a plan that becomes the input of UNNEST.
 ///
 /// # Errors
@@ -98,6 +105,10 @@ fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Join(mut join) if is_keyed(&join.left) || is_keyed(&join.right) => {
             is_changed = true;
             join.left = Arc::new(unkeyed(Arc::unwrap_or_clone(join.left))?);
+            // A LATERAL query is still to become a join.
+            if is_lateral(&join.right) {
+                return Ok(Transformed::yes(unkeyed(LogicalPlan::Join(join).recompute_schema()?)?));
+            }
             join.right = Arc::new(unkeyed(Arc::unwrap_or_clone(join.right))?);
             Ok(Transformed::yes(LogicalPlan::Join(join).recompute_schema()?))
         }
