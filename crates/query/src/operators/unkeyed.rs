@@ -71,8 +71,19 @@ impl Node<1> for Unkeyed {
     }
 }
 
+/// Whether rows have a key that is known, or will be: DISTINCT becomes a grouping later.
 fn is_keyed(plan: &LogicalPlan) -> bool {
     !plan.schema().functional_dependencies().is_empty()
+        || match plan {
+            LogicalPlan::Distinct(_) => true,
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Window(_) => plan.inputs().into_iter().any(is_keyed),
+            _ => false,
+        }
 }
 
 fn is_lateral(plan: &LogicalPlan) -> bool {

@@ -12,6 +12,7 @@
 //! Every row of a group of `q` meets the same rows of `v`, none, one or several, so that its part of a sum, a count, a
 //! least or a largest value does as well as the rows. (Yan and Larson, "Eager Aggregation and Lazy Aggregation", 1995.)
 
+use super::unkeyed::unkeyed;
 use crate::provider::SnapshotTable;
 use crate::settings::has_pipeline;
 use datafusion::arrow::datatypes::DataType;
@@ -254,7 +255,8 @@ fn eager(
         }
     }
     let by = by.into_iter().map(Expr::Column).collect();
-    let few = Arc::new(LogicalPlan::Aggregate(Aggregate::try_new(Arc::clone(rows), by, below)?));
+    let few = LogicalPlan::Aggregate(Aggregate::try_new(Arc::clone(rows), by, below)?);
+    let few = Arc::new(unkeyed(few)?);
     let (left, right) = match Arc::ptr_eq(rows, &join.left) {
         true => (few, Arc::clone(&join.right)),
         false => (Arc::clone(&join.left), few),
