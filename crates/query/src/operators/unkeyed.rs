@@ -13,9 +13,10 @@
 //! queries of WITH that have `unnest`, or group the rows of a join, are markers, which are planned by [`plan_unkeyed`].
 
 use super::node::{Exprs, Node, node};
+use crate::rules::correlated::reads_outer;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, DFSchemaRef, FunctionalDependencies};
+use datafusion::common::{DFSchema, DFSchemaRef, FunctionalDependencies, JoinType};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
@@ -86,6 +87,11 @@ fn is_keyed(plan: &LogicalPlan) -> bool {
         }
 }
 
+/// Whether a row of a side may come several times.
+fn multiplies(join_type: JoinType) -> bool {
+    matches!(join_type, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
+}
+
 fn is_lateral(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::SubqueryAlias(alias) => is_lateral(&alias.input),
@@ -113,7 +119,13 @@ fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
             unnest.input = Arc::new(unkeyed(Arc::unwrap_or_clone(unnest.input))?);
             Ok(Transformed::yes(LogicalPlan::Unnest(unnest).recompute_schema()?))
         }
-        LogicalPlan::Join(mut join) if is_keyed(&join.left) || is_keyed(&join.right) => {
+        // Of a sub-query that is still to become a join, the rule for it must see all.
+        LogicalPlan::Join(mut join)
+            if multiplies(join.join_type)
+                && (is_keyed(&join.left) || is_keyed(&join.right))
+                && !reads_outer(&join.left)?
+                && (is_lateral(&join.right) || !reads_outer(&join.right)?) =>
+        {
             is_changed = true;
             join.left = Arc::new(unkeyed(Arc::unwrap_or_clone(join.left))?);
             // A LATERAL query is still to become a join.

@@ -92,7 +92,7 @@ fn check_node(plan: &LogicalPlan) -> Result<()> {
 }
 
 /// Whether a condition of a plan reads columns of the query around it; those of its own sub-queries do not count.
-pub(super) fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     apply_own(plan, |plan| {
         found |= plan.contains_outer_reference();
