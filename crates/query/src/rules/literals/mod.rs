@@ -104,15 +104,18 @@ fn read_beside(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
 }
 
 /// Reads texts that are numbers beside branches of numbers: `CASE WHEN b THEN n ELSE '100' END` would be a text, of which 9
-/// is more than 100. Where one is no number all stay texts.
+/// is more than 100. Where one is no number all stay texts: a word, `'INF'`, or a fraction beside a DECIMAL, which a DOUBLE
+/// would take digits from.
 fn numbers_beside(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let number = |text: &str| -> Option<ScalarValue> {
         let text = text.trim();
         let whole = text.parse().ok().map(|number| ScalarValue::Int64(Some(number)));
-        whole.or_else(|| text.parse().ok().map(|number| ScalarValue::Float64(Some(number))))
+        let has_digits = text.bytes().any(|byte| byte.is_ascii_digit());
+        let double = || text.parse().ok().filter(|_| has_digits);
+        whole.or_else(|| double().map(|number| ScalarValue::Float64(Some(number))))
     };
     let mut read = Vec::new();
-    let mut has_numbers = false;
+    let (mut has_numbers, mut has_decimals) = (false, false);
     for value in values.iter() {
         match text_of(value) {
             Some(text) => match number(text) {
@@ -125,11 +128,13 @@ fn numbers_beside(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
                     return false;
                 }
                 has_numbers |= of.is_numeric();
+                has_decimals |= of.is_decimal();
                 read.push(None);
             }
         }
     }
-    if !has_numbers || read.iter().all(Option::is_none) {
+    let has_fractions = read.iter().any(|read| matches!(read, Some(ScalarValue::Float64(_))));
+    if !has_numbers || has_decimals && has_fractions || read.iter().all(Option::is_none) {
         return false;
     }
     for (value, read) in values.iter_mut().zip(read) {
