@@ -292,7 +292,8 @@ def test_who_is_slow_is_cut(db: tickstone.Database) -> None:
     with db.table("t").subscribe("id", queue=3) as sub:
         waited, raised = crowd(db, sub, 5)
         assert len(waited) > 3
-        assert f"{len(waited)} rows waited for its reader, of at most 3" in str(raised)
+        counted = re.search(r"(\d+) rows waited for its reader, of at most 3", str(raised))
+        assert counted is not None and 3 < int(counted[1]) <= len(waited)
         assert raised.kind == "retry" and raised.hint is not None
         assert next(sub, None) is None
     named = re.search(r"AFTER '([^']+)'", raised.hint)
@@ -308,8 +309,16 @@ def test_who_is_slow_gets_the_newest(db: tickstone.Database) -> None:
         waited, change = crowd(db, sub, 6)
         assert len(waited) > 3
         assert isinstance(change, Change)
-        assert (change.event, change.detail) == ("conflated", {"rows": len(waited) - 2})
-        assert told(sub) == ("insert", [("A", waited[-2]), ("B", waited[-1])])
+        assert change.event == "conflated" and change.detail is not None
+        # The last ones may come on their own, after it.
+        newest: dict[str, int] = {}
+        heard = change.detail["rows"]
+        while heard < len(waited):
+            event, rows = told(sub)
+            assert event == "insert" and 0 < len(rows) <= 2
+            newest.update(rows)
+            heard += len(rows)
+        assert heard == len(waited) and newest == {"A": waited[-2], "B": waited[-1]}
 
 
 def crowd(db: tickstone.Database, sub: Subscription, count: int) -> tuple[range, Any]:
