@@ -234,7 +234,7 @@ fn drop_cached(dir: &Path) {
 fn close(engine: Engine) {
     let files = engine.files();
     drop(engine);
-    while files.upgrade().is_some() {
+    while files.are_in_use() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -44,6 +44,21 @@ pub struct Engine {
     shared: Arc<Shared>,
 }
 
+/// The files of a database that is, or was, open here.
+#[derive(Debug, Clone)]
+pub struct Files {
+    disk: Weak<dyn Disk>,
+    lock: Weak<()>,
+}
+
+impl Files {
+    /// Whether anything refers to them: a handle, maintenance under way, or a snapshot. The directory stays locked
+    /// that long, and is free when this is false.
+    pub fn are_in_use(&self) -> bool {
+        self.disk.strong_count() > 0 || self.lock.strong_count() > 0
+    }
+}
+
 /// What all handles share.
 #[derive(Debug)]
 struct Shared {
@@ -250,10 +265,9 @@ impl Engine {
         matches!(self.shared.role, Role::Reads(_))
     }
 
-    /// Alive as long as anything refers to the files of the database: a handle, maintenance under way, or
-    /// a snapshot. The directory stays locked that long.
-    pub fn files(&self) -> Weak<dyn Disk> {
-        Arc::downgrade(&self.shared.disk)
+    /// Tells whether the files of the database are still in use; it keeps nothing open itself.
+    pub fn files(&self) -> Files {
+        Files { disk: Arc::downgrade(&self.shared.disk), lock: self.shared.disk.lock() }
     }
 
     /// Syncs of the tape so far.

@@ -39,7 +39,7 @@ pub use crate::core::EngineOptions;
 pub use crate::core::counters::MaintenanceStats;
 pub use care::{backup, check, repair};
 pub use clock::{Clock, SystemClock};
-pub use engine::Engine;
+pub use engine::{Engine, Files};
 pub use error::{EngineError, ErrorKind, Result};
 pub use follow::{Difference, FollowFrom, Follower, News, UpdatedRows, difference};
 pub use part::{ColumnBound, ColumnPoints, PartTimes};

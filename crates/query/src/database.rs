@@ -212,14 +212,12 @@ impl Database {
         let files = self.engine().files();
         drop(self);
         let begun = Instant::now();
-        while files.strong_count() > 0 {
+        while files.are_in_use() {
             if begun.elapsed() >= patience {
                 return false;
             }
             std::thread::sleep(INTERVAL);
         }
-        // The last reference is gone; what it refers to is being dropped.
-        std::thread::sleep(INTERVAL);
         true
     }
 

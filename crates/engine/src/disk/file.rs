@@ -20,14 +20,21 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A directory of the file system. Read-only ones take no lock and refuse to write.
 #[derive(Debug)]
 pub struct FileDisk {
     root: Root,
-    lock: Option<File>,
+    lock: Option<Lock>,
     growing: Growing,
+}
+
+/// The lock of a directory. Fields go in their order: once nothing refers to `held`, the lock is free.
+#[derive(Debug)]
+struct Lock {
+    _file: File,
+    held: Arc<()>,
 }
 
 /// Segments of the tape that are open for appending.
@@ -50,7 +57,10 @@ impl FileDisk {
         let dir = Root::open(&root).map_err(EngineError::io("open", &root))?;
         let lock = dir.lock(Path::new(LOCK_FILE)).map_err(EngineError::io("open", &path))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { root: dir, lock: Some(lock), growing: Arc::default() }),
+            Ok(()) => {
+                let lock = Lock { _file: lock, held: Arc::default() };
+                Ok(Self { root: dir, lock: Some(lock), growing: Arc::default() })
+            }
             Err(TryLockError::WouldBlock) => Err(EngineError::Locked { path: root }),
             Err(TryLockError::Error(source)) => Err(EngineError::Io { action: "lock", path, source }),
         }
@@ -101,6 +111,10 @@ impl Disk for FileDisk {
 
     fn read_from(&self, path: &Path, start: u64) -> io::Result<FileBytes> {
         self.read_all(path, start)
+    }
+
+    fn lock(&self) -> Weak<()> {
+        self.lock.as_ref().map_or_else(Weak::new, |lock| Arc::downgrade(&lock.held))
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn AppendFile>> {

@@ -27,7 +27,7 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// The size of what a power cut keeps or loses as a whole, in bytes.
 pub const SECTOR_BYTES: usize = 512;
@@ -121,6 +121,11 @@ pub trait Disk: Send + Sync + Debug {
     /// Whether another process may write the files meanwhile, so that one that is missing is no damage.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Alive as long as this holds the directory, also while it is being dropped; dead at once where it never does.
+    fn lock(&self) -> Weak<()> {
+        Weak::new()
     }
 
     /// Makes a new, empty file, and the folders above it.

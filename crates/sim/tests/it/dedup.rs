@@ -119,7 +119,7 @@ fn many_producers_replace_rows_while_parts_merge() {
     assert_eq!(contents(&engine), expected);
     let files = engine.files();
     drop(engine);
-    while files.strong_count() > 0 {
+    while files.are_in_use() {
         std::thread::yield_now();
     }
     let engine = Engine::open(&folder, options).unwrap();
