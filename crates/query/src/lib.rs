@@ -26,6 +26,7 @@ pub mod fuzz;
 mod host;
 pub mod import;
 mod in_place;
+mod lists;
 mod live;
 mod named;
 mod operators;

@@ -1,11 +1,10 @@
 //! A place in a list of tokens, for the statements and clauses that are read by hand.
 
 use super::grammar::Grammar;
-use super::{Position, SqlError, limits, syntax};
+use super::{Position, SqlError, limits, long_lists, syntax};
 use sqlparser::ast::Expr;
-use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 pub(super) type Result<T> = std::result::Result<T, SqlError>;
 
@@ -20,8 +19,7 @@ pub(super) struct Tokens {
 /// Cuts a text into its statements at semicolons; empty ones are left out.
 pub(super) fn statements(sql: &str) -> Result<Vec<Tokens>> {
     // A text of one statement, which may be a long list of values, stays where it is.
-    let mut all = Vec::new();
-    Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location_into_buf(&mut all).map_err(|e| {
+    let mut all = long_lists::tokens(sql).map_err(|e| {
         SqlError::new(e.message.trim().to_string(), position(e.location).unwrap_or_default())
             .hint("a quote or comment that is opened must be closed")
     })?;
@@ -49,6 +47,18 @@ pub(super) fn statements(sql: &str) -> Result<Vec<Tokens>> {
     found.push(Tokens { tokens, end });
     found.retain(|statement| !statement.tokens.is_empty());
     Ok(found)
+}
+
+/// The place after a part of a text that begins at `from`.
+pub(super) fn location_after(part: &str, from: Location) -> Location {
+    let Location { line, column } = from;
+    match part.rfind('\n') {
+        None => Location { line, column: column + part.chars().count() as u64 },
+        Some(last) => {
+            let lines = memchr::memchr_iter(b'\n', part.as_bytes()).count() as u64;
+            Location { line: line + lines, column: part[last + 1..].chars().count() as u64 + 1 }
+        }
+    }
 }
 
 pub(super) fn position(location: Location) -> Option<Position> {

@@ -10,7 +10,7 @@ use super::cursor::Result;
 use super::marker::{common_factor, function, place, simple_name};
 use super::restructure::{all_of_a_table, set_from};
 use super::walks::{each_expr, walk, walk_mut};
-use crate::functions::APART;
+use crate::lists::APART;
 use sqlparser::ast::{
     Cte, Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, Select, SelectItem,
     TableFactor, TableSampleKind, Value, Visit, VisitMut, Visitor, VisitorMut,

@@ -12,7 +12,6 @@
 //!
 //! Enter at [`install`].
 
-mod apart;
 pub(crate) mod bar_start;
 mod book;
 pub(crate) mod bucket;
@@ -35,6 +34,7 @@ pub(crate) mod indicators;
 mod instant;
 mod joined;
 mod ksum;
+mod long_list;
 pub(crate) mod maybe;
 mod median;
 mod moments;
@@ -65,7 +65,6 @@ pub(crate) mod whole;
 pub(crate) mod windowed;
 mod zone;
 
-pub(crate) use apart::APART;
 pub(crate) use checked::difference;
 pub(crate) use date_part::ExtractFields;
 pub(crate) use defined::{DEFINED, Defined, Is, defined};
@@ -77,6 +76,7 @@ pub(crate) use signed::row_number;
 pub use wall_time::CLOCK_KEY;
 pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, as_clock, of_clock};
 
+use crate::lists::Apart;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::functions_aggregate::approx_percentile_cont::approx_percentile_cont_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
@@ -101,15 +101,16 @@ fn scalars() -> Vec<Arc<ScalarUDF>> {
     let quotes = quote::Quote::ALL.into_iter().map(|quote| quote::QuoteFunction::new(quote).into());
     let bucket: ScalarUDF = time_bucket::TimeBucket::default().into();
     let bar: ScalarUDF = bar_start::BarStart::default().into();
-    let apart: ScalarUDF = apart::Apart::default().into();
+    let apart: ScalarUDF = Apart::default().into();
     let wall: ScalarUDF = wall_time::AtTimeZone::clock().into();
     let part: ScalarUDF = date_part::DatePart::default().into();
+    let list: ScalarUDF = long_list::Written::default().into();
     let instants = instant::InstantFunction::all().map(ScalarUDF::from);
     let books = book::BookFunction::all().map(ScalarUDF::from);
     let places = places::Places::all().map(ScalarUDF::from);
     let casts = named_cast::NamedCast::all().map(ScalarUDF::from);
     quotes
-        .chain([apart, bucket, bar, wall, part])
+        .chain([apart, bucket, bar, wall, part, list])
         .chain(casts)
         .chain(one_of::OneOf::all().map(ScalarUDF::from))
         .chain(instants)

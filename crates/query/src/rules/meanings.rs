@@ -4,7 +4,9 @@
 //! Each of [`RULES`] looks at an expression whose parts have been read, and says it in other words, or leaves it. Their
 //! files say what for.
 
-use super::{approximate, dates, lengths, lists, literals, nulls, patterns, texts, unsigned, values};
+use super::{
+    approximate, dates, lengths, lists, literals, long_lists, nulls, patterns, texts, unsigned, values,
+};
 use crate::named::change_named;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
@@ -21,7 +23,8 @@ use std::sync::Arc;
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
+    long_lists::read,
     literals::read,
     texts::cast_in_words,
     lists::cast_in_words,

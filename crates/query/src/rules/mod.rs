@@ -14,6 +14,7 @@ pub(crate) mod floats;
 pub(crate) mod lengths;
 pub(crate) mod lists;
 pub(crate) mod literals;
+pub(crate) mod long_lists;
 pub(crate) mod meanings;
 pub(crate) mod membership;
 pub(crate) mod multiset;

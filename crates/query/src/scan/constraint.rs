@@ -4,8 +4,10 @@
 //! `exact` it keeps no other row either, and the filter need not be evaluated.
 
 use super::values::with_values;
-use datafusion::arrow::array::{ArrayRef, UInt32Array, new_empty_array};
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use crate::lists::{self, Values, same};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, StringArray, UInt32Array, new_empty_array};
+use datafusion::arrow::compute::{cast, filter, is_not_null, max, min};
+use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, Operator, TryCast, expr::InList};
 use std::collections::BTreeMap;
@@ -98,8 +100,45 @@ impl Constraint {
                 let first = each.next()??;
                 each.try_fold(first, |all, one| all.or(one?))
             }
-            _ => None,
+            other => {
+                let (tested, values) = lists::tested(other)?;
+                Self::of_long_list(table, column_of(table, tested)?, values)
+            }
         }
+    }
+
+    /// One of the values of a long list.
+    fn of_long_list(table: &TableSnapshot, column: usize, values: &Values) -> Option<Self> {
+        let schema = table.schema();
+        let column_type = schema.columns()[column].column_type;
+        let is_indexed = schema.indexed().contains(&column);
+        let (bounds, array): (Vec<Bound>, ArrayRef) = match (values, table.dictionary(column)) {
+            (Values::Texts(texts), Some(dictionary)) => {
+                let ids = texts.iter().filter_map(|text| dictionary.id(text));
+                if schema.series().contains(&column) {
+                    return Some(Self::of_symbols(column, ids));
+                }
+                (Vec::new(), Arc::new(UInt32Array::from_iter_values(ids)))
+            }
+            (Values::Texts(texts), None) if is_indexed => {
+                (Vec::new(), Arc::new(StringArray::from_iter_values(texts)))
+            }
+            (Values::Texts(_), None) => return None,
+            (Values::Numbers(numbers), _) => {
+                let all: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers.iter().copied()));
+                // No row has what is no value of the column's type.
+                let all = cast(&all, &column_type.edge_type()).ok()?;
+                let all = filter(&all, &is_not_null(&all).ok()?).ok()?;
+                let numbers = cast(&all, &DataType::Int64).ok()?;
+                let numbers = numbers.as_primitive::<Int64Type>();
+                let ends = [min(numbers)?, max(numbers)?].map(|end| StatValue::Int(end.into()));
+                (vec![(column, Some(ends[0]), Some(ends[1]))], all)
+            }
+        };
+        let points = is_indexed.then(|| ColumnPoints::new(column, column_type, &array).ok()).flatten();
+        let points: Vec<ColumnPoints> = points.into_iter().collect();
+        let says_nothing = points.is_empty() && bounds.is_empty();
+        (!says_nothing).then(|| Self { bounds, points, exact: false, ..Self::any() })
     }
 
     /// One of several symbols, which may be many.
@@ -107,10 +146,15 @@ impl Constraint {
         let dictionary = table.dictionary(column)?;
         let id = |value: &Expr| Some(dictionary.id(text_of(&literal_of(value)?)?));
         let ids = list.iter().map(id).collect::<Option<Vec<Option<SymbolId>>>>()?;
-        let mut ids: Vec<SymbolId> = ids.into_iter().flatten().collect();
+        Some(Self::of_symbols(column, ids.into_iter().flatten()))
+    }
+
+    /// The symbols of these ids in a column of the series key.
+    fn of_symbols(column: usize, ids: impl Iterator<Item = SymbolId>) -> Self {
+        let mut ids: Vec<SymbolId> = ids.collect();
         ids.sort_unstable();
         ids.dedup();
-        Some(Self { series: BTreeMap::from([(column, ids)]), ..Self::any() })
+        Self { series: BTreeMap::from([(column, ids)]), ..Self::any() }
     }
 
     fn comparison(table: &TableSnapshot, column: usize, op: Operator, value: &ScalarValue) -> Option<Self> {
@@ -236,7 +280,7 @@ fn column_of(table: &TableSnapshot, expr: &Expr) -> Option<usize> {
             let column = column_of(table, expr)?;
             keeps_value(table.schema().columns()[column].column_type, field.data_type()).then_some(column)
         }
-        _ => None,
+        other => column_of(table, same(other)?),
     }
 }
 

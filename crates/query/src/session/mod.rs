@@ -45,6 +45,9 @@ use tickstone_model::SyncPolicy;
 /// What the syntax tree takes of a byte of its text, at most.
 const PARSED: usize = 128;
 
+/// What the set of values takes of a byte of a long list, while it is made of its text.
+const LISTED: usize = 24;
+
 /// What a statement gave.
 pub enum Outcome {
     /// Rows of a query.
@@ -180,8 +183,10 @@ impl Session {
         if text.len() <= FREE_BYTES {
             return Ok(None);
         }
+        let lists = dialect::bytes_of_long_lists(text);
+        let bytes = (text.len() - lists).saturating_mul(times).saturating_add(lists.saturating_mul(LISTED));
         let held = self.held_for("the text of the statement");
-        held.try_grow(text.len().saturating_mul(times))?;
+        held.try_grow(bytes)?;
         Ok(Some(held))
     }
 

@@ -10,6 +10,7 @@ mod database;
 mod describe;
 mod files;
 mod first_rows;
+mod long_lists;
 mod materialized;
 mod memory;
 mod nesting;

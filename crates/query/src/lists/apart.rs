@@ -1,21 +1,23 @@
 //! `__apart(x, n)`: the value of x, which equals no other such value to planning.
 //!
 //! Planning makes one of two equal aggregates or windows. Where they have another value each time, a call tells the
-//! second from the first (`dialect::volatile`).
+//! second from the first (`dialect::volatile`). And it makes one of two lists about equal values, and not rightly
+//! (`rules::disjoint`): no name leads to that call, whose value is the same each time.
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
 };
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Name of the function.
 pub(crate) const APART: &str = "__apart";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Apart {
+pub(crate) struct Apart {
     signature: Signature,
 }
 
@@ -23,6 +25,23 @@ impl Default for Apart {
     fn default() -> Self {
         Self { signature: Signature::any(2, Volatility::Volatile) }
     }
+}
+
+static SAME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    Arc::new(ScalarUDF::from(Apart { signature: Signature::any(2, Volatility::Immutable) }))
+});
+
+/// The value of an expression, which has this number to planning and is the same each time.
+pub(crate) fn apart(expr: Expr, number: u64) -> Expr {
+    SAME.call(vec![expr, lit(number)])
+}
+
+/// The expression whose value [`apart`] gives.
+pub(crate) fn same(expr: &Expr) -> Option<&Expr> {
+    let Expr::ScalarFunction(call) = expr else { return None };
+    let is_same =
+        call.func.inner().is::<Apart>() && call.func.signature().volatility == Volatility::Immutable;
+    call.args.first().filter(|_| is_same)
 }
 
 impl ScalarUDFImpl for Apart {
