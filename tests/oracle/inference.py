@@ -463,7 +463,9 @@ class Making:
         key = []
         if rng.random() < 0.6:
             kind = rng.choice(["text", "text", "integer", "date", "double"])
-            key, kinds = [self.expression(kind, "a", rng.choice([0, 1]))], [*kinds, kind]
+            expression = self.expression(kind, "a", rng.choice([0, 1]))
+            # Outside of aggregates the time is that of the bar.
+            key, kinds = [expression.replace("{a.ts}", f"⟦{{a.ts}}‖{bucket}⟧")], [*kinds, kind]
         if rng.random() < 0.5:
             # Rows of one time are in order within a series.
             end, value = rng.choice(["first", "last"]), self.column("text", "a")
@@ -471,7 +473,7 @@ class Making:
             kinds += ["text", "text"]
         where = f" WHERE {' AND '.join(self.conditions('a') or ('TRUE',))}"
         listed = ", ".join(f"{item} AS c{at + 1}" for at, item in enumerate([*aggregates, *key]))
-        groups = ", ".join([bucket, *(each for each in key if "⟦" not in each)])
+        groups = ", ".join([bucket, *(blindfolded(each) for each in key if "_value(" not in each)])
         source = f"(SELECT ⟦{{a.ts}}‖{bucket}⟧ AS c0, {listed} FROM wide a{where} ⟦SAMPLE BY {stride}‖GROUP BY {groups}⟧) v"
         return self.above(source, kinds)
 
