@@ -6,11 +6,18 @@
 //!
 //! A NULL in a list is a value of it there, which `x IN (1, NULL) AND NOT x IN (2, NULL)` takes away: so it stands beside
 //! the list, `x IN (1) OR NULL`, where it is not as good as false.
+//!
+//! Lists that are beside each other only once NOT, CASE and sub-queries have been put in other words, whose values are not
+//! known yet (`DATE '2024-01-01'`), or of floats, of which some are equal and not the same, are kept apart: what each of
+//! them tests has a number that no other has ([`apart`]). Those that a filter demands one by one may be made one, as NULL
+//! is no more than FALSE there.
 
+use crate::lists::{apart, same};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
+use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
@@ -28,17 +35,31 @@ impl AnalyzerRule for DisjointLists {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut lists = 0;
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| {
+                    lists += usize::from(matches!(expr, Expr::InList(_)));
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        if lists == 0 {
+            return Ok(plan);
+        }
+        let mut number = 0;
         let changed = plan.transform_up_with_subqueries(|node| {
             let names = NamePreserver::new(&node);
             let is_condition = matches!(node, LogicalPlan::Filter(_));
             let changed = node.map_expressions(|expr| {
-                if !expr.exists(|expr| Ok(two_lists(expr).is_some() || has_null(expr)))? {
+                if !expr.exists(|expr| Ok(matches!(expr, Expr::InList(_)) || two_lists(expr).is_some()))? {
                     return Ok(Transformed::no(expr));
                 }
                 let name = names.save(&expr);
                 let expr = if is_condition { without_nulls(expr) } else { expr };
-                let changed = expr.transform_up(|expr| Ok(as_one(null_beside(expr))))?;
-                Ok(Transformed::yes(name.restore(changed.data)))
+                let expr = expr.transform_up(|expr| Ok(as_one(null_beside(expr))))?.data;
+                let expr = if lists > 1 { kept_apart(expr, is_condition, &mut number)? } else { expr };
+                Ok(Transformed::yes(name.restore(expr)))
             })?;
             if !changed.transformed {
                 return Ok(changed);
@@ -55,8 +76,36 @@ impl AnalyzerRule for DisjointLists {
     }
 }
 
-fn has_null(expr: &Expr) -> bool {
-    matches!(expr, Expr::InList(list) if list.list.iter().any(is_null))
+/// An expression whose lists nobody makes one of, but for those that a condition demands one by one; `number` is that of
+/// the last one.
+fn kept_apart(expr: Expr, is_condition: bool, number: &mut u64) -> Result<Expr> {
+    let mut keep = |expr: Expr| {
+        let kept = expr.transform_up(|expr| {
+            let Expr::InList(mut list) = expr else { return Ok(Transformed::no(expr)) };
+            *number += 1;
+            if same(&list.expr).is_none() {
+                list.expr = Box::new(apart(*list.expr, *number));
+            }
+            Ok(Transformed::yes(Expr::InList(list)))
+        });
+        Ok::<_, DataFusionError>(kept?.data)
+    };
+    if !is_condition {
+        return keep(expr);
+    }
+    let demanded = |expr: &Expr| matches!(expr, Expr::InList(list) if list.list.iter().all(is_value));
+    let each = split_conjunction_owned(expr).into_iter();
+    let each = each.map(|expr| if demanded(&expr) { Ok(expr) } else { keep(expr) });
+    Ok(conjunction(each.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true)))
+}
+
+/// Whether an item of a list is a value and not NULL, as far as it is written.
+fn is_value(item: &Expr) -> bool {
+    match item {
+        Expr::Cast(Cast { expr, .. }) => is_value(expr),
+        Expr::Literal(value, _) => !value.is_null(),
+        _ => false,
+    }
 }
 
 fn is_null(item: &Expr) -> bool {
