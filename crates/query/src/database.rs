@@ -1,5 +1,6 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
+use crate::dialect::Statement;
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
 use crate::host::Host;
@@ -8,6 +9,7 @@ use crate::paths::Allowed;
 use crate::plans::PlanCache;
 use crate::refresher::Refresher;
 use crate::running::RunningStatements;
+use crate::session;
 use crate::state;
 use crate::system::SystemCatalog;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -337,6 +339,15 @@ impl Database {
 
     pub(crate) fn user_functions(&self) -> Arc<FunctionSet> {
         self.shared.functions.current()
+    }
+
+    /// The statements of a text, each with its own part of it, as [`Session::parse_with_texts`](crate::Session) of any
+    /// session.
+    ///
+    /// # Errors
+    /// Where it is no SQL, with the place, or has no room in the memory of queries.
+    pub fn parse_with_texts(&self, sql: &str) -> Result<Vec<(Arc<str>, Statement)>> {
+        session::parse_with_texts(&self.shared.state.runtime_env().memory_pool, sql)
     }
 
     /// The threads that run queries.

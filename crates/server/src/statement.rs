@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{DataType, SchemaRef};
-use tickstone_query::dialect::{self, Statement};
+use tickstone_query::dialect::Statement;
 use tickstone_query::{
     Description, ErrorKind, HeldRows, Outcome, Parameters, QueryError, QueryProgress, Session, SqlState,
 };
@@ -116,7 +116,7 @@ pub(crate) async fn run(
     sql: &str,
     parameters: &Parameters,
 ) -> Result<Answer, QueryError> {
-    let (text, statement) = one(dialect::parse_with_texts(sql)?)?;
+    let (text, statement) = one(shared.database.parse_with_texts(sql)?)?;
     if statement.is_of_its_session() {
         let what = format!("{} changes a session, and each request has one of its own", statement.kind());
         return Err(QueryError::request(what));

@@ -48,6 +48,32 @@ const PARSED: usize = 128;
 /// What the set of values takes of a byte of a long list, while it is made of its text.
 const LISTED: usize = 24;
 
+/// The statements of a text, each with its own part of it; while it is read, what it becomes is claimed of `memory`.
+///
+/// # Errors
+/// Where it is no SQL, with the place, or has no room.
+pub(crate) fn parse_with_texts(
+    memory: &Arc<dyn MemoryPool>,
+    sql: &str,
+) -> Result<Vec<(Arc<str>, Statement)>> {
+    let _held = claim_text(memory, sql, PARSED)?;
+    Ok(dialect::parse_with_texts(sql)?)
+}
+
+/// Claims what a long text becomes, `times` its length but for its long lists.
+fn claim_text(memory: &Arc<dyn MemoryPool>, text: &str, times: usize) -> Result<Option<MemoryReservation>> {
+    /// Texts that are not worth a claim.
+    const FREE_BYTES: usize = 1 << 16;
+    if text.len() <= FREE_BYTES {
+        return Ok(None);
+    }
+    let lists = dialect::bytes_of_long_lists(text);
+    let bytes = (text.len() - lists).saturating_mul(times).saturating_add(lists.saturating_mul(LISTED));
+    let held = MemoryConsumer::new("the text of the statement").register(memory);
+    held.try_grow(bytes)?;
+    Ok(Some(held))
+}
+
 /// What a statement gave.
 pub enum Outcome {
     /// Rows of a query.
@@ -178,16 +204,7 @@ impl Session {
     /// # Errors
     /// Where that has no room.
     pub(crate) fn claim_text(&self, text: &str, times: usize) -> Result<Option<MemoryReservation>> {
-        /// Texts that are not worth a claim.
-        const FREE_BYTES: usize = 1 << 16;
-        if text.len() <= FREE_BYTES {
-            return Ok(None);
-        }
-        let lists = dialect::bytes_of_long_lists(text);
-        let bytes = (text.len() - lists).saturating_mul(times).saturating_add(lists.saturating_mul(LISTED));
-        let held = self.held_for("the text of the statement");
-        held.try_grow(bytes)?;
-        Ok(Some(held))
+        claim_text(&(Arc::clone(&self.memory) as _), text, times)
     }
 
     /// A claim on the memory of queries that has nothing yet, for `what`.
@@ -329,8 +346,7 @@ impl Session {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_with_texts(&self, sql: &str) -> Result<Vec<(Arc<str>, Statement)>> {
-        let _held = self.claim_text(sql, PARSED)?;
-        Ok(dialect::parse_with_texts(sql)?)
+        parse_with_texts(&(Arc::clone(&self.memory) as _), sql)
     }
 
     /// The tables in memory that the following statements see, in the place of those before. A table of

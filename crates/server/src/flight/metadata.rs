@@ -127,7 +127,7 @@ async fn tables(inner: &Inner, command: CommandGetTables) -> Result<RecordBatch,
 
 async fn view_columns(inner: &Inner, view: &TableSnapshot) -> Result<SchemaRef, QueryError> {
     let sql = format!("SELECT * FROM \"{}\"", view.schema().name().replace('"', "\"\""));
-    let (_, statement) = super::statements::parse(&sql)?;
+    let (_, statement) = super::statements::parse(&inner.shared, &sql)?;
     let described = Conversation::new(&inner.shared).describe(&inner.shared, statement, Vec::new()).await?;
     Ok(described.rows.unwrap_or_else(|| Arc::new(Schema::empty())))
 }

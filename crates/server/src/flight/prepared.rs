@@ -101,7 +101,7 @@ impl Inner {
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
         let session = request.transaction_id.unwrap_or_default();
         let within = self.within(&session)?;
-        let parsed = parse(&request.query).inspect_err(|_| within.fail());
+        let parsed = parse(&self.shared, &request.query).inspect_err(|_| within.fail());
         let (text, statement) = parsed.map_err(|error| status(&error))?;
         let described = describe(self, &within, &statement).await.map_err(|error| status(&error))?;
         let names = names(&statement);

@@ -7,6 +7,7 @@ use super::rows::{Listed, Plain, Wire};
 use super::service::Inner;
 use super::sessions::Within;
 use crate::parameters::{Bound, are_named, names};
+use crate::shared::Shared;
 use crate::statement::{self, Answer};
 use arrow_flight::sql::{ProstMessageExt, TicketStatementQuery};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, Ticket};
@@ -18,7 +19,7 @@ use tickstone_client::protocol::{Head, StatementTicket};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{Schema, SchemaRef};
 use tickstone_query::arrow::ipc::reader::StreamReader;
-use tickstone_query::dialect::{self, Statement};
+use tickstone_query::dialect::Statement;
 use tickstone_query::import::claims::check_file;
 use tickstone_query::{Description, ParameterValue, Parameters, QueryError};
 use tonic::Status;
@@ -36,8 +37,8 @@ pub(super) struct Asked {
 ///
 /// # Errors
 /// Where it is no SQL, and where there are several.
-pub(super) fn parse(sql: &str) -> Result<(Arc<str>, Statement), QueryError> {
-    statement::one(dialect::parse_with_texts(sql)?)
+pub(super) fn parse(shared: &Shared, sql: &str) -> Result<(Arc<str>, Statement), QueryError> {
+    statement::one(shared.database.parse_with_texts(sql)?)
 }
 
 impl Asked {
@@ -54,7 +55,7 @@ impl Asked {
             return Ok(Self { text, statement, within, parameters });
         }
         let within = inner.within(&ticket.session)?;
-        let parsed = parse(&ticket.sql).inspect_err(|_| within.fail());
+        let parsed = parse(&inner.shared, &ticket.sql).inspect_err(|_| within.fail());
         let (text, statement) = parsed.map_err(|error| status(&error))?;
         let parameters = match ticket.parameters.is_empty() {
             true => None,

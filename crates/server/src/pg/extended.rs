@@ -15,7 +15,7 @@ use pgwire::messages::extendedquery::{
 use pgwire::messages::response::EmptyQueryResponse;
 use std::sync::Arc;
 use tickstone_query::arrow::datatypes::DataType;
-use tickstone_query::dialect::{self, Statement};
+use tickstone_query::dialect::Statement;
 use tickstone_query::{Description, ParameterValue, Parameters, widen_floats};
 
 /// Most prepared statements of a connection.
@@ -34,7 +34,7 @@ impl Connection {
         let text: Arc<str> = message.query.into();
         let savepoint = Savepoint::parse(&text);
         let sql = if savepoint.is_some() { "" } else { text.as_ref() };
-        let parsed = dialect::parse_with_texts(sql).map_err(|error| Fault::of(error.into(), &text))?;
+        let parsed = self.shared.database.parse_with_texts(sql).map_err(|error| Fault::of(error, &text))?;
         let mut parsed = parsed.into_iter().map(|(_, statement)| statement);
         let mut statement = parsed.next();
         statement.iter_mut().for_each(widen_floats);

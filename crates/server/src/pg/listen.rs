@@ -15,7 +15,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tickstone_query::QueryError;
 use tickstone_query::arrow::array::RecordBatch;
-use tickstone_query::dialect;
 use tokio::sync::oneshot;
 
 /// Bytes of a payload: clients of PostgreSQL know it to be shorter than 8,000.
@@ -112,7 +111,7 @@ impl Listening {
             )));
         }
         let text = format!("SUBSCRIBE TO \"{}\"", channel.replace('"', "\"\""));
-        let (text, statement) = statement::one(dialect::parse_with_texts(&text)?)?;
+        let (text, statement) = statement::one(shared.database.parse_with_texts(&text)?)?;
         let conversation = Conversation::of_connection(shared);
         if let Answer::Rows(rows) = conversation.run(shared, text, statement, None).await? {
             self.begun += 1;

@@ -7,7 +7,7 @@ use super::portal::Formats;
 use super::savepoints::Savepoint;
 use pgwire::messages::response::EmptyQueryResponse;
 use std::sync::Arc;
-use tickstone_query::dialect::{self, Statement};
+use tickstone_query::dialect::Statement;
 
 impl Connection {
     /// Carries out a text. Its INSERTs are one transaction, up to a statement that does not go into it.
@@ -22,7 +22,8 @@ impl Connection {
             self.ready();
             return Ok(());
         }
-        let statements = dialect::parse_with_texts(sql).map_err(|error| Fault::of(error.into(), sql))?;
+        let parsed = self.shared.database.parse_with_texts(sql);
+        let statements = parsed.map_err(|error| Fault::of(error, sql))?;
         if statements.is_empty() {
             self.channel.put(&EmptyQueryResponse::new());
         }

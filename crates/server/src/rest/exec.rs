@@ -19,7 +19,7 @@ use std::time::Instant;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::SchemaRef;
 use tickstone_query::designated::designated_field;
-use tickstone_query::{Parameters, QueryError, dialect};
+use tickstone_query::{Parameters, QueryError};
 
 /// The words of a request. `src` and `version`, which QuestDB's own clients send, change nothing.
 pub(super) const WORDS: &[&str] =
@@ -90,8 +90,8 @@ impl Asked {
     }
 
     /// What to answer where the statement gives no rows, before it is carried out.
-    pub(super) fn refusal(&self) -> Option<Response> {
-        let parsed = dialect::parse_with_texts(&self.query).map_err(QueryError::from);
+    pub(super) fn refusal(&self, shared: &Shared) -> Option<Response> {
+        let parsed = shared.database.parse_with_texts(&self.query);
         match parsed.and_then(statement::one) {
             Ok((_, statement)) if !statement.gives_rows() => {
                 let what = format!("{} gives no rows to export", statement.kind());

@@ -72,7 +72,7 @@ pub(super) async fn exp(
         Ok(asked) => asked,
         Err(fault) => return refused(fault),
     };
-    if let Some(response) = asked.refusal() {
+    if let Some(response) = asked.refusal(&shared) {
         return response;
     }
     let body = match file.format {

@@ -35,7 +35,7 @@ pub(super) async fn body(shared: &Arc<Shared>, asked: &Asked) -> Result<Body, Re
         shared.metrics.add(Counter::StatementsFailed, 1);
         asked.failed(&error)
     };
-    let (text, statement) = bound(asked).map_err(failed)?;
+    let (text, statement) = bound(shared, asked).map_err(failed)?;
     let (send, mut pieces) = mpsc::channel::<Piece>(PIECES_WAITING);
     let writing = Writing { shared: Arc::clone(shared), send };
     let runtime = shared.database.runtime().handle().clone();
@@ -51,8 +51,8 @@ pub(super) async fn body(shared: &Arc<Shared>, asked: &Asked) -> Result<Body, Re
 }
 
 /// The one statement that is asked for, its placeholders filled.
-fn bound(asked: &Asked) -> Result<(Arc<str>, dialect::Statement), QueryError> {
-    let (text, statement) = one(dialect::parse_with_texts(&asked.query)?)?;
+fn bound(shared: &Shared, asked: &Asked) -> Result<(Arc<str>, dialect::Statement), QueryError> {
+    let (text, statement) = one(shared.database.parse_with_texts(&asked.query)?)?;
     let mut statement = [statement];
     asked.parameters.bind(&mut statement)?;
     let [statement] = statement;

@@ -28,7 +28,6 @@ use request::{Asked, Request};
 use std::sync::Arc;
 use tickstone_query::QueryError;
 use tickstone_query::arrow::array::RecordBatch;
-use tickstone_query::dialect;
 use tokio::sync::oneshot;
 use tracing::debug;
 
@@ -167,7 +166,7 @@ impl Connection {
         if self.ids.iter().any(|(id, ..)| *id == asked.id) {
             return Err(QueryError::request(format!("there is a subscription '{}' already", asked.id)));
         }
-        let (text, statement) = statement::one(dialect::parse_with_texts(&asked.statement())?)?;
+        let (text, statement) = statement::one(self.shared.database.parse_with_texts(&asked.statement())?)?;
         if !matches!(statement.kind(), "SUBSCRIBE" | "REPLAY") {
             return Err(QueryError::request("the text must hold exactly one statement"));
         }

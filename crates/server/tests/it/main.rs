@@ -8,6 +8,7 @@ mod flight;
 mod http;
 mod ilp;
 mod imp;
+mod long_texts;
 mod mcp;
 mod pg;
 mod qwp;

@@ -24,7 +24,7 @@ pub(super) async fn query(call: &Call<'_>) -> Result<Told, QueryError> {
 /// `explain`.
 pub(super) async fn explain(call: &Call<'_>) -> Result<Told, QueryError> {
     let sql = call.arguments.text("sql").unwrap_or_default();
-    let kind = statements::reading(sql)?.kind();
+    let kind = statements::reading(call.shared, sql)?.kind();
     if kind != "SELECT" {
         return Err(QueryError::request(format!("{kind} has no plan: explain takes a query")));
     }

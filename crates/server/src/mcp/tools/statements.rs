@@ -5,7 +5,7 @@ use super::rows::{Grid, grid};
 use crate::shared::Shared;
 use crate::statement::{self, Answer};
 use std::sync::Arc;
-use tickstone_query::dialect::{self, Statement};
+use tickstone_query::dialect::Statement;
 use tickstone_query::{Parameters, QueryError};
 
 /// The rows of a statement, as many as fit.
@@ -13,7 +13,7 @@ use tickstone_query::{Parameters, QueryError};
 /// # Errors
 /// Where it is not one statement, would change something, or fails.
 pub(super) async fn rows(shared: &Arc<Shared>, sql: &str, limits: Limits) -> Result<Grid, QueryError> {
-    reading(sql)?;
+    reading(shared, sql)?;
     match statement::run(shared, sql, &Parameters::None).await? {
         Answer::Rows(rows) => grid(rows, limits).await,
         Answer::Done { tag, .. } => Err(refused(&tag)),
@@ -35,8 +35,8 @@ pub(super) async fn own_rows(shared: &Arc<Shared>, sql: &str, limits: Limits) ->
 ///
 /// # Errors
 /// Where there are none or several, and where it would change something.
-pub(super) fn reading(sql: &str) -> Result<Statement, QueryError> {
-    let (_, statement) = statement::one(dialect::parse_with_texts(sql)?)?;
+pub(super) fn reading(shared: &Shared, sql: &str) -> Result<Statement, QueryError> {
+    let (_, statement) = statement::one(shared.database.parse_with_texts(sql)?)?;
     if statement.only_reads() && !matches!(statement.kind(), "SUBSCRIBE" | "REPLAY") {
         Ok(statement)
     } else {
