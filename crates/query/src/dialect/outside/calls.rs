@@ -27,11 +27,16 @@ pub(super) fn mend(expr: &mut Expr) {
                 *expr = made;
             }
         }
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !is_query(right) => {
-            *expr = among(left, right, false);
+        Expr::AnyOp { left, compare_op, right, .. } if !is_query(right) => {
+            let listed = (*compare_op == BinaryOperator::Eq).then(|| among(left, right, false)).flatten();
+            if let Some(made) = listed.or_else(|| not_all(left, compare_op, right)) {
+                *expr = made;
+            }
         }
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if !is_query(right) => {
-            *expr = among(left, right, true);
+            if let Some(made) = among(left, right, true) {
+                *expr = made;
+            }
         }
         Expr::Like { pattern, escape_char: escape @ Some(_), any: false, .. } if !is_value(pattern) => {
             if let Some(escape) = escape.take() {
@@ -54,29 +59,43 @@ pub(super) fn mend(expr: &mut Expr) {
     }
 }
 
-/// Whether a value is one of an array, or `negated` none of them.
-fn among(value: &Expr, array: &Expr, negated: bool) -> Expr {
+/// Whether a value is one of an array that is written out or a parameter, or `negated` none of them.
+fn among(value: &Expr, array: &Expr, negated: bool) -> Option<Expr> {
     let value = value.clone();
     let list = match bare(array) {
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span })
-            if array_elements(&text).is_some() =>
-        {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), span }) => {
             let element = |element: Option<String>| {
                 let value = element.map_or(Value::Null, Value::SingleQuotedString);
                 Expr::Value(ValueWithSpan { value, span })
             };
-            array_elements(&text).unwrap_or_default().into_iter().map(element).collect()
+            array_elements(&text)?.into_iter().map(element).collect()
         }
         Expr::Array(array) => array.elem,
-        array => {
+        array @ Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. }) => {
             let found = call("array_has", vec![array, value]);
-            return match negated {
+            return Some(match negated {
                 true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
                 false => found,
-            };
+            });
         }
+        _ => return None,
     };
-    Expr::InList { expr: Box::new(value), list, negated }
+    Some(Expr::InList { expr: Box::new(value), list, negated })
+}
+
+/// `x < ANY(array)` as `NOT x >= ALL(array)`: DataFusion 55.2 looks for NULLs in the array of ALL, and not in that of ANY.
+fn not_all(value: &Expr, op: &BinaryOperator, array: &Expr) -> Option<Expr> {
+    let compare_op = match op {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    };
+    let all = Expr::AllOp { left: Box::new(value.clone()), compare_op, right: Box::new(array.clone()) };
+    Some(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(all) })
 }
 
 /// The base of a type, where a sub-query walks to it.
