@@ -303,6 +303,7 @@ fn correlated(message: &str) -> Option<QueryError> {
         "'__always_true'",
         "'__key_",
         "OuterReferenceColumn(Field",
+        "Accessing outer reference columns is not allowed",
         "subquery can only be used in",
     ];
     let unplanned = match message.strip_prefix("Physical plan does not support logical expression ") {

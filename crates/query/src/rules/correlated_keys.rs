@@ -213,6 +213,7 @@ pub(super) fn has_no_key(plan: &LogicalPlan) -> Result<bool> {
             // Without aggregates it is DISTINCT.
             LogicalPlan::Aggregate(of) if !of.aggr_expr.is_empty() => &of.input,
             LogicalPlan::Sort(_) | LogicalPlan::Limit(_) | LogicalPlan::Union(_) | LogicalPlan::Join(_) => {
+                found |= plan.contains_outer_reference();
                 for input in plan.inputs() {
                     found |= reads_outer(input)?;
                 }
