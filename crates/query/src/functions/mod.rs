@@ -174,6 +174,16 @@ pub(crate) fn arg_max() -> Arc<AggregateUDF> {
     Arc::new(pick::PickFunction::arg_max().into())
 }
 
+/// `min(x)`.
+pub(crate) fn min() -> Arc<AggregateUDF> {
+    Arc::new(extreme::Extreme::min().into())
+}
+
+/// `max(x)`.
+pub(crate) fn max() -> Arc<AggregateUDF> {
+    Arc::new(extreme::Extreme::max().into())
+}
+
 fn windows() -> Vec<Arc<WindowUDF>> {
     let neighbours = [neighbours::Neighbour::prev(), neighbours::Neighbour::fills()];
     let indicators = indicators::all().map(WindowUDF::from);

@@ -156,7 +156,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(Multisets),
         Arc::new(WideFrames),
         Arc::new(RightAggregates),
-        Arc::new(Membership),
+        Arc::new(Membership::new(read_twice::node::common)),
         Arc::new(Dependent::new(read_twice::node::common)),
         Arc::new(Correlated),
         Arc::new(NullKeys),

@@ -29,6 +29,8 @@
 mod push;
 mod reads;
 
+pub(super) use reads::{around, is_refused, reads_around, subquery_of};
+
 use super::correlated_keys;
 use super::volatile::varies;
 use crate::functions::row_number;
@@ -47,9 +49,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::coalesce;
 use push::Push;
-use reads::{
-    around, change_subquery, has_lateral, is_dependent, is_exact, is_refused, reads_around, subquery_of,
-};
+use reads::{change_subquery, has_lateral, is_dependent, is_exact};
 use std::sync::Arc;
 
 /// See the file's header.
@@ -59,7 +59,7 @@ pub(crate) struct Dependent {
     common: Common,
 }
 
-type Common = fn(LogicalPlan) -> LogicalPlan;
+pub(super) type Common = fn(LogicalPlan) -> LogicalPlan;
 
 impl Dependent {
     pub(crate) fn new(common: Common) -> Self {
@@ -207,7 +207,7 @@ fn with_subquery(plan: &LogicalPlan, made: Subquery) -> Result<LogicalPlan> {
 }
 
 /// A plan that is read twice, and gives the same rows both times.
-fn same_each_time(plan: &LogicalPlan, common: Common) -> Result<LogicalPlan> {
+pub(super) fn same_each_time(plan: &LogicalPlan, common: Common) -> Result<LogicalPlan> {
     let is_plain = |plan: &LogicalPlan| {
         matches!(
             plan,

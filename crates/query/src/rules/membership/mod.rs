@@ -10,30 +10,46 @@
 //! An aggregate without groups gives one row, also of no rows; the joins that DataFusion makes have none then. A sub-query
 //! of that kind which reads columns of the query around it becomes a scalar one, for which DataFusion knows ([`one_row`]).
 //! And outside of conditions, in the list of a SELECT, both become scalar ones that count rows: DataFusion has no join
-//! for them there ([`counted`]). `= ANY` is IN, and `<> ALL` is NOT IN.
+//! for them there ([`counted`]). `= ANY` is IN, and `<> ALL` is NOT IN; ANY and ALL of the other operators become scalar
+//! ones, too ([`compared`]). In aggregates, windows, ORDER BY and JOIN … ON, where DataFusion has no join for any sub-query
+//! that is one, they are columns of a list below, or a condition above an inner join.
 
+mod compared;
 mod counted;
 mod one_row;
 
 pub(super) use one_row::gives_one_row;
 
+use super::correlated_keys::lateral;
+use super::dependent::{Common, around, reads_around, subquery_of};
 use crate::named::{change_named, has};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Alias, Case, Cast, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
+    BinaryExpr, Expr, ExprSchemable, Filter, Join, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
+    Subquery, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
 /// See the file's header.
 #[derive(Debug)]
-pub(crate) struct Membership;
+pub(crate) struct Membership {
+    /// Has the rows of a plan made once, however often it is read.
+    common: Common,
+}
+
+impl Membership {
+    pub(crate) fn new(common: Common) -> Self {
+        Self { common }
+    }
+}
 
 impl AnalyzerRule for Membership {
     fn name(&self) -> &str {
@@ -46,27 +62,33 @@ impl AnalyzerRule for Membership {
                 true => change_named(plan, |expr| expr.transform_up(as_in))?,
                 false => Transformed::no(plan),
             };
-            plan.transform_data(asked)
+            plan.transform_data(|plan| asked(plan, self.common))
         })?;
         Ok(changed.data)
     }
 }
 
-fn asked(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn asked(plan: LogicalPlan, common: Common) -> Result<Transformed<LogicalPlan>> {
     match plan {
-        LogicalPlan::Filter(filter) => filtered(filter),
-        LogicalPlan::Projection(_) if has(&plan, is_asked)? => listed(plan),
+        LogicalPlan::Filter(filter) => filtered(filter, common),
+        LogicalPlan::Projection(_) if has(&plan, is_asked)? => listed(plan, common),
         LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_)
-            if has(&plan, is_asked)? =>
+            if has(&plan, is_joined)? =>
         {
-            below(plan)
+            below(plan, common)
         }
+        LogicalPlan::Join(_) if has(&plan, is_joined)? => joined(plan, common),
         other => Ok(Transformed::no(other)),
     }
 }
 
 fn is_asked(expr: &Expr) -> bool {
-    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_))
+    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_))
+}
+
+/// Whether it is a sub-query that becomes a join.
+fn is_joined(expr: &Expr) -> bool {
+    is_asked(expr) || matches!(expr, Expr::ScalarSubquery(of) if is_correlated(of))
 }
 
 /// Whether it is IN in other words.
@@ -89,60 +111,177 @@ fn as_in(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated: op == Operator::NotEq })))
 }
 
-/// EXISTS and IN in the list of a SELECT.
-fn listed(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// `>= ALL`, `< ANY` and the like in other words.
+fn compared(expr: Expr, schema: &DFSchema, common: Common) -> Result<Transformed<Expr>> {
+    expr.transform_up(|expr| match expr {
+        Expr::SetComparison(of) => Ok(Transformed::yes(compared::compared(of, schema, common)?)),
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+/// EXISTS, IN, ANY and ALL in the list of a SELECT.
+fn listed(plan: LogicalPlan, common: Common) -> Result<Transformed<LogicalPlan>> {
     let schema = merge_schema(&plan.inputs());
     change_named(plan, |expr| {
-        let one = expr.transform_down(one_row::asked)?;
+        let one =
+            compared(expr, &schema, common)?.transform_data(|expr| expr.transform_down(one_row::asked))?;
         one.transform_data(|expr| expr.transform_down(|expr| counted::counted(expr, &schema)))
     })
 }
 
-/// EXISTS and IN in aggregates and their keys, in windows and in ORDER BY: as columns of a list below, where DataFusion
-/// has joins for them.
-fn below(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut asked: Vec<Expr> = Vec::new();
-    plan.apply_expressions(|expr| {
-        expr.apply(|expr| {
-            if !is_asked(expr) {
-                return Ok(TreeNodeRecursion::Continue);
-            }
-            if !asked.contains(expr) {
-                asked.push(expr.clone());
-            }
-            Ok(TreeNodeRecursion::Jump)
-        })
-    })?;
+/// Sub-queries in aggregates and their keys, in windows and in ORDER BY: as columns of a list below, where DataFusion has
+/// joins for them.
+fn below(plan: LogicalPlan, common: Common) -> Result<Transformed<LogicalPlan>> {
+    let mut made = Made::default();
+    plan.apply_expressions(|expr| made.find(expr))?;
     let inputs = plan.inputs();
     let [input] = inputs.as_slice() else { return Ok(Transformed::no(plan)) };
-    let name = |place: usize| format!("__in_{}", place + 1);
-    let columns = input.schema().columns().into_iter().map(Expr::Column);
-    let made = asked.iter().enumerate().map(|(place, expr)| expr.clone().alias(name(place)));
-    let list = LogicalPlanBuilder::from((*input).clone()).project(columns.chain(made))?.build()?;
+    let input = match (&plan, *input) {
+        // The list of its SELECT.
+        (LogicalPlan::Sort(_), LogicalPlan::Projection(list)) => made.with_read(list)?,
+        (_, input) => input.clone(),
+    };
+    let list = made.list(input, |_| true, common)?;
     let shown: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
     let adds_columns = !matches!(plan, LogicalPlan::Aggregate(_));
-    let over = plan.with_new_exprs(plan.expressions(), vec![listed(list)?.data])?;
-    let by_name = |expr: Expr| {
-        expr.transform_down(|expr| match asked.iter().position(|other| *other == expr) {
-            Some(place) => {
-                let column = Expr::Column(Column::new_unqualified(name(place)));
-                Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
-            }
-            None => Ok(Transformed::no(expr)),
-        })
-    };
+    let over = plan.with_new_exprs(plan.expressions(), vec![list])?;
     let over = match over {
         // A key has no name.
-        LogicalPlan::Sort(_) => over.map_expressions(by_name)?.data,
-        over => change_named(over, by_name)?.data,
+        LogicalPlan::Sort(_) => over.map_expressions(|expr| made.by_name(expr))?.data,
+        over => change_named(over, |expr| made.by_name(expr))?.data,
     };
     let over = LogicalPlanBuilder::from(over);
     Ok(Transformed::yes(if adds_columns { over.project(shown)?.build()? } else { over.build()? }))
 }
 
-fn filtered(filter: Filter) -> Result<Transformed<LogicalPlan>> {
-    let asked = filter.predicate.transform_down(one_row::asked)?;
+/// Sub-queries in the condition of a join: in a condition above an inner one, else as columns of the side that they read;
+/// of both sides it stays, and is refused.
+fn joined(plan: LogicalPlan, common: Common) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
+    let Some(filter) = join.filter.take() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+    if join.join_type == JoinType::Inner {
+        let has_query = |expr: &Expr| expr.exists(|expr| Ok(is_joined(expr)));
+        let (mut above, mut on) = (Vec::new(), Vec::new());
+        for part in split_conjunction_owned(filter) {
+            if has_query(&part)? { above.push(part) } else { on.push(part) }
+        }
+        join.filter = conjunction(on);
+        let Some(above) = conjunction(above) else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+        let above = Filter::try_new(above, Arc::new(LogicalPlan::Join(join)))?;
+        return Ok(Transformed::yes(filtered(above, common)?.data));
+    }
+    let mut made = Made::default();
+    made.find(&filter)?;
+    let (mut of_left, mut of_both) = (Vec::with_capacity(made.0.len()), lateral(&join.right).is_some());
+    for expr in &made.0 {
+        let read = columns_of(expr)?;
+        let reads = |side: &LogicalPlan| {
+            read.iter().any(|column| side.schema().maybe_index_of_column(column).is_some())
+        };
+        of_both |= reads(&join.left) && reads(&join.right);
+        of_left.push(!reads(&join.right));
+    }
+    if of_both {
+        join.filter = Some(filter);
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let columns: Vec<Expr> = join.schema.columns().into_iter().map(Expr::Column).collect();
+    let left = made.list(Arc::unwrap_or_clone(join.left), |place| of_left[place], common)?;
+    let right = made.list(Arc::unwrap_or_clone(join.right), |place| !of_left[place], common)?;
+    let join = Join::try_new(
+        Arc::new(left),
+        Arc::new(right),
+        join.on,
+        Some(made.by_name(filter)?.data),
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )?;
+    let over = LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(columns)?;
+    Ok(Transformed::yes(over.build()?))
+}
+
+/// The columns that an expression and its sub-queries read, where it stands or further out.
+fn columns_of(expr: &Expr) -> Result<Vec<Column>> {
+    let mut read: Vec<Column> = expr.column_refs().into_iter().cloned().collect();
+    expr.apply(|expr| {
+        if let Some(of) = subquery_of(expr) {
+            let outer = around(&of.subquery)?;
+            read.extend(outer.into_iter().filter_map(|expr| match expr {
+                Expr::OuterReferenceColumn(_, column) => Some(column),
+                _ => None,
+            }));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(read)
+}
+
+/// Sub-queries that are to be columns, each once.
+#[derive(Default)]
+struct Made(Vec<Expr>);
+
+impl Made {
+    fn find(&mut self, expr: &Expr) -> Result<TreeNodeRecursion> {
+        expr.apply(|expr| {
+            if !is_joined(expr) {
+                return Ok(TreeNodeRecursion::Continue);
+            }
+            if !self.0.contains(expr) {
+                self.0.push(expr.clone());
+            }
+            Ok(TreeNodeRecursion::Jump)
+        })
+    }
+
+    /// A list with what only the sub-queries read, of the columns below it.
+    fn with_read(&self, list: &Projection) -> Result<LogicalPlan> {
+        let mut exprs = list.expr.clone();
+        for expr in &self.0 {
+            for column in columns_of(expr)? {
+                let is_in = |schema: &DFSchema| schema.maybe_index_of_column(&column).is_some();
+                let read = Expr::Column(column.clone());
+                if is_in(list.input.schema()) && !is_in(&list.schema) && !exprs.contains(&read) {
+                    exprs.push(read);
+                }
+            }
+        }
+        Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::clone(&list.input))?))
+    }
+
+    fn name(place: usize) -> String {
+        format!("__in_{}", place + 1)
+    }
+
+    /// The columns of a plan, and some of the sub-queries after them.
+    fn list(&self, input: LogicalPlan, some: impl Fn(usize) -> bool, common: Common) -> Result<LogicalPlan> {
+        let made = self.0.iter().enumerate().filter(|(place, _)| some(*place));
+        let made: Vec<Expr> = made.map(|(place, expr)| expr.clone().alias(Self::name(place))).collect();
+        if made.is_empty() {
+            return Ok(input);
+        }
+        let columns = input.schema().columns().into_iter().map(Expr::Column);
+        let list = LogicalPlanBuilder::from(input.clone()).project(columns.chain(made))?.build()?;
+        Ok(listed(list, common)?.data)
+    }
+
+    /// An expression that reads the columns.
+    fn by_name(&self, expr: Expr) -> Result<Transformed<Expr>> {
+        expr.transform_down(|expr| match self.0.iter().position(|other| *other == expr) {
+            Some(place) => {
+                let column = Expr::Column(Column::new_unqualified(Self::name(place)));
+                Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+            }
+            None => Ok(Transformed::no(expr)),
+        })
+    }
+}
+
+fn filtered(filter: Filter, common: Common) -> Result<Transformed<LogicalPlan>> {
     let schema = filter.input.schema();
+    let asked = compared(filter.predicate, schema, common)?
+        .transform_data(|expr| expr.transform_down(one_row::asked))?;
     let condition = condition(asked.data, schema, true)?;
     let predicate = condition.data.transform_down(|expr| named_alone(expr, schema))?;
     let changed = asked.transformed || condition.transformed || predicate.transformed;
@@ -204,22 +343,27 @@ fn named_alone(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// An IN whose column has a name of its own, and the type in which it is compared.
 fn named(of: InSubquery, schema: &DFSchema) -> Result<InSubquery> {
-    let plan = of.subquery.subquery.as_ref();
+    let subquery = typed(of.subquery, &of.expr.get_type(schema)?)?;
+    Ok(InSubquery { subquery, ..of })
+}
+
+/// A sub-query whose column has a name of its own, and the type in which it is compared with one of type `x`.
+fn typed(subquery: Subquery, x: &DataType) -> Result<Subquery> {
+    let (plan, column) = (subquery.subquery.as_ref(), first(&subquery));
+    let found = plan.schema().field(0).data_type();
     // A cast that planning puts above would have a name without a table again.
-    let (x, found) = (of.expr.get_type(schema)?, plan.schema().field(0).data_type().clone());
-    let column = match comparison_coercion(&x, &found) {
-        Some(common) if common != found => y(&of).cast_to(&common, plan.schema())?,
-        _ => y(&of),
+    let column = match comparison_coercion(x, found) {
+        Some(common) if common != *found => column.cast_to(&common, plan.schema())?,
+        _ => column,
     };
     let column = column.alias_qualified(Some("__in"), "__y");
     let plan = LogicalPlanBuilder::from(plan.clone()).project([column])?.build()?;
-    let subquery = Subquery { subquery: Arc::new(plan), ..of.subquery };
-    Ok(InSubquery { subquery, ..of })
+    Ok(Subquery { subquery: Arc::new(plan), ..subquery })
 }
 
 /// Whether a sub-query reads columns of the query around it.
 fn is_correlated(subquery: &Subquery) -> bool {
-    !subquery.outer_ref_columns.is_empty()
+    reads_around(&subquery.subquery).unwrap_or(true)
 }
 
 /// `IN` where NULL and false are two things.
@@ -265,7 +409,7 @@ impl Nulls {
         of: &InSubquery,
         any: impl Fn(Option<Expr>) -> Result<Expr>,
     ) -> Result<Vec<(Box<Expr>, Box<Expr>)>> {
-        let null = || Box::new(Expr::Literal(ScalarValue::Boolean(None), None));
+        let null = || Box::new(null());
         let mut cases = Vec::new();
         if self.y {
             cases.push((Box::new(any(Some(y(of).is_null()))?), null()));
@@ -280,7 +424,17 @@ impl Nulls {
 
 /// The column of the sub-query.
 fn y(of: &InSubquery) -> Expr {
-    Expr::Column(Column::from(of.subquery.subquery.schema().qualified_field(0)))
+    first(&of.subquery)
+}
+
+/// The first column of a sub-query.
+fn first(subquery: &Subquery) -> Expr {
+    Expr::Column(Column::from(subquery.subquery.schema().qualified_field(0)))
+}
+
+/// Neither true nor false.
+fn null() -> Expr {
+    Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
 /// Whether a sub-query has a row, of those that `only` is true for.
@@ -298,9 +452,9 @@ fn limited(subquery: &Subquery, only: Option<Expr>) -> Result<Subquery> {
     }
     let plan = plan.build()?;
     let outer_ref_columns = plan.all_out_ref_exprs();
-    let plan = match outer_ref_columns.is_empty() {
-        true => LogicalPlanBuilder::from(plan).limit(0, Some(1))?.build()?,
-        false => plan,
+    let plan = match reads_around(&plan)? {
+        true => plan,
+        false => LogicalPlanBuilder::from(plan).limit(0, Some(1))?.build()?,
     };
     Ok(Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: subquery.spans.clone() })
 }
