@@ -51,6 +51,7 @@ mod prepare;
 mod references;
 mod repeated;
 mod restructure;
+mod rows;
 pub(crate) mod sample;
 pub(crate) mod series_join;
 mod settings;
@@ -84,6 +85,7 @@ pub(crate) use outside::{mend_catalog, search_in_lists, searched, searched_place
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub(crate) use restructure::{inside_text, open_interval};
+pub(crate) use rows::ROW;
 pub use statement::{
     AlterTable, ChangeRows, CopyEnd, CopySource, CreateMaterializedView, CreateTable, CreateView, Inspect,
     MergeRows, MergedClause, Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,
@@ -249,6 +251,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     syntax::check_statement(&mut parsed, &tokens.tokens)?;
     distinct::place(&mut parsed);
     zone::place(&mut parsed);
+    rows::place(&mut parsed)?;
     slips::mend(&mut parsed)?;
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
@@ -335,6 +338,7 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
     syntax::check_query(&mut query, &tokens.tokens)?;
     distinct::place(query.as_mut());
     zone::place(query.as_mut());
+    rows::place(query.as_mut())?;
     slips::mend(query.as_mut())?;
     restructure::restructure(query.as_mut(), clauses)?;
     Ok(query)

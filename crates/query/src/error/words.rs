@@ -118,6 +118,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         no_parameter,
         no_range,
         named_alike,
+        other_count,
         no_moving_frame,
         correlated,
         not_of_this_type,
@@ -286,6 +287,13 @@ fn named_alike(message: &str) -> Option<QueryError> {
     let other = between(message, " and \"", "\" at position")?;
     let made = QueryError::request(format!("two columns of the result have one name: {one} and {other}"));
     Some(made.hint("rename one of them with AS"))
+}
+
+/// A row or a list of names beside a query with other columns.
+fn other_count(message: &str) -> Option<QueryError> {
+    let columns = between(message, "Source table contains ", " columns but only ")?;
+    let names = between(message, " columns but only ", " names given as column alias")?;
+    Some(QueryError::request(format!("a query gives {columns} columns where {names} are named or compared")))
 }
 
 fn no_moving_frame(message: &str) -> Option<QueryError> {

@@ -86,6 +86,7 @@ use crate::rules::membership::Membership;
 use crate::rules::multiset::Multisets;
 use crate::rules::no_row::NoRow;
 use crate::rules::null_keys::NullKeys;
+use crate::rules::rows::Rows;
 use crate::rules::volatile::Volatile;
 use crate::rules::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
@@ -150,6 +151,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(unkeyed::NoKeys),
         Arc::new(Clocks),
+        Arc::new(Rows::new(read_twice::node::common)),
         Arc::new(NoRow),
         Arc::new(Approximate),
         Arc::new(Meanings),

@@ -433,12 +433,12 @@ fn first(subquery: &Subquery) -> Expr {
 }
 
 /// Neither true nor false.
-fn null() -> Expr {
+pub(super) fn null() -> Expr {
     Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
 /// Whether a sub-query has a row, of those that `only` is true for.
-fn exists(subquery: &Subquery, only: Option<Expr>) -> Result<Expr> {
+pub(super) fn exists(subquery: &Subquery, only: Option<Expr>) -> Result<Expr> {
     let subquery = limited(subquery, only)?;
     Ok(Expr::Exists(Exists { subquery, negated: false }))
 }
@@ -460,7 +460,7 @@ fn limited(subquery: &Subquery, only: Option<Expr>) -> Result<Subquery> {
 }
 
 /// An expression as it is read from inside a sub-query.
-fn outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+pub(super) fn outer(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     let changed = expr.transform_up(|expr| match expr {
         Expr::Column(column) => {
             let field = schema.field_from_column(&column)?;
