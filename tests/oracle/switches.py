@@ -63,9 +63,9 @@ SWITCHES = {
     # Refused where the condition turns out to be FALSE.
     "LATERAL of no row": False,
     # Refused: conditions with queries outside of WHERE and HAVING.
-    "queries beside columns": False,
+    "queries beside columns": True,
     # Refused: reading columns of the query around it otherwise than by equality.
-    "correlated by less": False,
+    "correlated by less": True,
 }
 
 

@@ -350,7 +350,8 @@ class Values:
         """A condition with a query in it."""
         rng = self.rng
         queries, self.queries = self.queries, False
-        made = rng.choice([self.listed_in, self.listed_in, self.exists, self.exists, self.scalar, self.any_or_all])(names)
+        makers = [self.listed_in, self.listed_in, self.exists, self.exists, self.scalar, self.any_or_all, self.rows_in]
+        made = rng.choice(makers)(names)
         self.queries = queries
         return made
 
@@ -423,12 +424,24 @@ class Values:
     def any_or_all(self, names: Sequence[str]) -> Pieces:
         """A comparison with any or all values of a query."""
         rng = self.rng
-        kind = rng.choice(["integer", "double", "text"])
-        compare = rng.choice(["= ANY", "> ANY", "<= ALL", "<> ALL", ">= ANY"])
+        kind = rng.choice(["integer", "double", "text", "time", "decimal", "date", "boolean", "real"])
+        compare = f"{rng.choice(['=', '<>', '<', '<=', '>', '>='])} {rng.choice(['ANY', 'ALL', 'SOME'])}"
         # `<> ALL` is NOT IN.
         if compare == "<> ALL" and self.below and not self.may("NOT IN below OR"):
             compare = "= ANY"
-        return [self.column(kind, names), f" {compare} (", *self.inner(kind), ")"]
+        correlated = names if rng.random() < 0.3 else ()
+        return [self.column(kind, names), f" {compare} (", *self.inner(kind, correlated), ")"]
+
+    def rows_in(self, names: Sequence[str]) -> Pieces:
+        """IN and NOT IN of rows of two values; DuckDB refuses correlated ones."""
+        rng = self.rng
+        kinds = [rng.choice(["double", "integer", "text", "time", "date", "boolean"]) for _ in range(2)]
+        no = rng.random() < 0.4 and (not self.below or self.may("NOT IN below OR"))
+        row = joined([[self.column(kind, names)] for kind in kinds], ", ")
+        listed = ", ".join(f"{self.column(kind, ['i'])} AS v{at}" for at, kind in enumerate(kinds))
+        conditions = [" WHERE ", *self.condition(["i"], 0)] if rng.random() < 0.5 else []
+        query = [f"SELECT {listed} FROM {rng.choice(TABLES)} i", *conditions]
+        return ["(", *row, ") NOT IN (" if no else ") IN (", *query, ")"]
 
     def where(self, names: Sequence[str]) -> Pieces:
         """A WHERE, mostly."""
