@@ -265,3 +265,21 @@ def test_times_with_nanoseconds_are_times() -> None:
         tickstone.Time(1, nanosecond=1000)
     with pytest.raises(TypeError):
         assert made < plain.replace(tzinfo=None)
+
+
+def test_times_of_day_in_frames_keep_nanoseconds(db: tickstone.Database) -> None:
+    """pyarrow refuses to make objects of them."""
+    times = "SELECT TIME '09:30:00.123456789' AS t, 1 AS m UNION ALL SELECT TIME '16:00', 2 UNION ALL SELECT NULL, 3"
+    result = db.sql(f"{times} ORDER BY m")
+    expected = [tickstone.Time(9, 30, 0, 123456, nanosecond=789), datetime.time(16), None]
+    assert [row[0] for row in result.fetchall()] == expected
+    for frame in (result.pandas(), result.df()):
+        assert frame["t"].tolist() == expected and list(frame.columns) == ["t", "m"]
+        assert [type(value) for value in frame["t"]] == [tickstone.Time, datetime.time, type(None)]
+    assert result.numpy()["t"].tolist() == expected
+    lists = db.sql("SELECT [TIME '09:30:00.000000001', NULL] AS l")
+    assert lists.pandas()["l"][0] == [tickstone.Time(9, 30, nanosecond=1), None]
+    assert lists.numpy()["l"][0] == [tickstone.Time(9, 30, nanosecond=1), None]
+    # Without nanoseconds they are what they always were.
+    plain = db.sql("SELECT TIME '09:30:00.123456' AS t")
+    assert plain.pandas()["t"][0] == plain.numpy()["t"][0] == datetime.time(9, 30, 0, 123456)
