@@ -9,10 +9,10 @@ mod symbols;
 mod typed;
 
 use crate::value::{
-    DateCache, IntegerFault, has_exact_exponent, is_past_nanoseconds, is_printed_bool, is_printed_double,
-    is_printed_integer, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32, parse_f64, parse_hex,
-    parse_i64, parse_iso, parse_time, parse_u64, parse_uuid, plain_f64, plain_i64, plain_iso, plain_u64,
-    printed_decimal, trim,
+    DateCache, IntegerFault, has_exact_exponent, is_number, is_past_nanoseconds, is_printed_bool,
+    is_printed_double, is_printed_integer, parse_bool, parse_date, parse_decimal, parse_epoch, parse_f32,
+    parse_f64, parse_hex, parse_i64, parse_iso, parse_time, parse_u64, parse_uuid, plain_f64, plain_i64,
+    plain_iso, plain_u64, printed_decimal, trim,
 };
 use crate::{ColumnPlan, EpochUnit, Fault, TimeFormat};
 use arrow_array::types::UInt32Type;
@@ -237,6 +237,10 @@ impl ColumnBuilder {
             IntegerFault::OutOfRange => Fault::OutOfRange { wanted, fits: fitting_type(text, wanted) },
         };
         let out_of_range = |_| integer(IntegerFault::OutOfRange);
+        let no_float = || match is_number(trim(text)) {
+            true => integer(IntegerFault::OutOfRange),
+            false => not_a(),
+        };
         if self.inferred && self.changes(trim(text)) {
             return Err(Fault::Changed { wanted });
         }
@@ -252,8 +256,8 @@ impl ColumnBuilder {
             Values::UInt16(values) => values.push(u16::try_from(unsigned()?).map_err(out_of_range)?),
             Values::UInt32(values) => values.push(u32::try_from(unsigned()?).map_err(out_of_range)?),
             Values::UInt64(values) => values.push(unsigned()?),
-            Values::Float32(values) => values.push(parse_f32(trim(text)).ok_or_else(not_a)?),
-            Values::Float64(values) => values.push(parse_f64(trim(text)).ok_or_else(not_a)?),
+            Values::Float32(values) => values.push(parse_f32(trim(text)).ok_or_else(no_float)?),
+            Values::Float64(values) => values.push(parse_f64(trim(text)).ok_or_else(no_float)?),
             Values::Decimal { values, precision, scale } => {
                 values.push(parse_decimal(trim(text), *precision, *scale).map_err(integer)?);
             }

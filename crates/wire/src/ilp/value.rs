@@ -2,7 +2,7 @@
 
 use super::scan::{Token, quoted, unquoted};
 use crate::Fault;
-use crate::value::{IntegerFault, is_no_decimal, parse_f64, parse_i64, parse_u64};
+use crate::value::{IntegerFault, is_no_decimal, is_number, parse_f64, parse_i64, parse_u64};
 use tickstone_model::{ColumnType, ElementType};
 
 /// The most dimensions QuestDB's arrays have; a table's have one.
@@ -135,24 +135,22 @@ fn word(token: Token, bytes: &[u8]) -> Result<Value<'_>, Fault> {
         }
         IntegerFault::OutOfRange => Fault::Field { what: "has more digits than 64 bits hold" },
     };
-    let is_number = digits.last().is_some_and(u8::is_ascii_digit);
+    let is_digit = digits.last().is_some_and(u8::is_ascii_digit);
     match last {
         b'i' if digits.starts_with(b"0x") => {
             Err(Fault::Field { what: "is a LONG256, which no column can hold" })
         }
-        b'i' if is_number => parse_i64(digits).map(Value::Integer).map_err(integer),
-        b'u' if is_number => parse_u64(digits).map(Value::Unsigned).map_err(integer),
-        b't' if is_number => time(digits, 1_000),
-        b'n' if is_number => time(digits, 1),
-        b'd' if is_number || is_no_decimal(digits) => Ok(Value::Decimal(digits)),
+        b'i' if is_digit => parse_i64(digits).map(Value::Integer).map_err(integer),
+        b'u' if is_digit => parse_u64(digits).map(Value::Unsigned).map_err(integer),
+        b't' if is_digit => time(digits, 1_000),
+        b'n' if is_digit => time(digits, 1),
+        b'd' if is_digit || is_no_decimal(digits) => Ok(Value::Decimal(digits)),
         _ => match text {
             b"t" | b"T" | b"true" | b"True" | b"TRUE" => Ok(Value::Boolean(true)),
             b"f" | b"F" | b"false" | b"False" | b"FALSE" => Ok(Value::Boolean(false)),
             _ => match parse_f64(text) {
-                Some(value) if value.is_infinite() && text.iter().any(u8::is_ascii_digit) => {
-                    Err(Fault::Field { what: "is past what a DOUBLE holds" })
-                }
                 Some(value) => Ok(Value::Double(value, Some(text))),
+                None if is_number(text) => Err(Fault::Field { what: "is past what a DOUBLE holds" }),
                 None => Err(not_a),
             },
         },

@@ -12,7 +12,8 @@ mod printed;
 mod time;
 
 pub(crate) use number::{
-    IntegerFault, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64, plain_u64,
+    IntegerFault, is_number, parse_decimal, parse_f32, parse_f64, parse_i64, parse_u64, plain_f64, plain_i64,
+    plain_u64,
 };
 pub(crate) use other::{is_no_decimal, parse_bool, plain_text, plain_value};
 pub use other::{parse_hex, parse_uuid};

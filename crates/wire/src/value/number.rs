@@ -139,9 +139,15 @@ fn leading_digits(bytes: &[u8]) -> (u64, usize) {
     }
 }
 
-/// Any double: decimal, exponent, inf, nan.
+/// Any double: decimal, exponent, inf, nan; `None` of digits that say more than it holds, which are no infinity.
 pub(crate) fn parse_f64(text: &[u8]) -> Option<f64> {
-    fast_float2::parse(without_plus(text)).ok()
+    let value: f64 = fast_float2::parse(without_plus(text)).ok()?;
+    (!value.is_infinite() || !text.iter().any(u8::is_ascii_digit)).then_some(value)
+}
+
+/// Whether a text is a number, also one that no double holds.
+pub(crate) fn is_number(text: &[u8]) -> bool {
+    fast_float2::parse::<f64, _>(without_plus(text)).is_ok()
 }
 
 /// Any float, rounded once; `None` of digits that say more than it holds, which are no infinity.

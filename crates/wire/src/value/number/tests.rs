@@ -83,3 +83,19 @@ proptest! {
         let _ = (parse_i64(&bytes), parse_u64(&bytes), parse_decimal(&bytes, 38, 10));
     }
 }
+
+#[test]
+fn numbers_past_the_largest_are_no_infinities() {
+    for text in [&b"1e400"[..], b"-1e400", b"+2e308", b"1e999999999"] {
+        assert_eq!((parse_f64(text), is_number(text)), (None, true));
+    }
+    assert_eq!((parse_f32(b"1e39"), parse_f64(b"1e39")), (None, Some(1e39)));
+    for text in [&b"inf"[..], b"-Infinity", b"+inf"] {
+        assert!(
+            parse_f64(text).is_some_and(f64::is_infinite) && parse_f32(text).is_some_and(f32::is_infinite)
+        );
+    }
+    // What is too small is 0.
+    assert_eq!((parse_f64(b"1e-400"), parse_f32(b"1e-50")), (Some(0.0), Some(0.0)));
+    assert!(!is_number(b"1e") && !is_number(b"x1"));
+}
