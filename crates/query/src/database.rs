@@ -8,8 +8,7 @@ use crate::live::Hub;
 use crate::paths::Allowed;
 use crate::plans::PlanCache;
 use crate::refresher::Refresher;
-use crate::running::RunningStatements;
-use crate::session;
+use crate::running::{self, RunningStatements};
 use crate::state;
 use crate::system::SystemCatalog;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -347,7 +346,7 @@ impl Database {
     /// # Errors
     /// Where it is no SQL, with the place, or has no room in the memory of queries.
     pub fn parse_with_texts(&self, sql: &str) -> Result<Vec<(Arc<str>, Statement)>> {
-        session::parse_with_texts(&self.shared.state.runtime_env().memory_pool, sql)
+        running::parse_with_texts(&self.shared.state.runtime_env().memory_pool, sql)
     }
 
     /// The threads that run queries.

@@ -11,10 +11,12 @@
 
 mod memory;
 mod progress;
+mod texts;
 mod waiting;
 
 pub(crate) use memory::SessionMemory;
 pub use progress::QueryProgress;
+pub(crate) use texts::{PARSED, claim_text, parse_with_texts};
 pub use waiting::{HeldRows, WaitingRows};
 
 use crate::dialect::Statement;

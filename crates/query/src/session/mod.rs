@@ -27,7 +27,7 @@ use crate::dialect::{self, Callable, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::Frame;
 use crate::in_place::FileTable;
-use crate::running::{QueryProgress, Running, SessionMemory, WaitingRows};
+use crate::running::{self, QueryProgress, Running, SessionMemory, WaitingRows};
 use crate::system::SystemCatalog;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -41,38 +41,6 @@ use std::time::Duration;
 use temporaries::Temporaries;
 use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
 use tickstone_model::SyncPolicy;
-
-/// What the syntax tree takes of a byte of its text, at most.
-const PARSED: usize = 128;
-
-/// What the set of values takes of a byte of a long list, while it is made of its text.
-const LISTED: usize = 24;
-
-/// The statements of a text, each with its own part of it; while it is read, what it becomes is claimed of `memory`.
-///
-/// # Errors
-/// Where it is no SQL, with the place, or has no room.
-pub(crate) fn parse_with_texts(
-    memory: &Arc<dyn MemoryPool>,
-    sql: &str,
-) -> Result<Vec<(Arc<str>, Statement)>> {
-    let _held = claim_text(memory, sql, PARSED)?;
-    Ok(dialect::parse_with_texts(sql)?)
-}
-
-/// Claims what a long text becomes, `times` its length but for its long lists.
-fn claim_text(memory: &Arc<dyn MemoryPool>, text: &str, times: usize) -> Result<Option<MemoryReservation>> {
-    /// Texts that are not worth a claim.
-    const FREE_BYTES: usize = 1 << 16;
-    if text.len() <= FREE_BYTES {
-        return Ok(None);
-    }
-    let lists = dialect::bytes_of_long_lists(text);
-    let bytes = (text.len() - lists).saturating_mul(times).saturating_add(lists.saturating_mul(LISTED));
-    let held = MemoryConsumer::new("the text of the statement").register(memory);
-    held.try_grow(bytes)?;
-    Ok(Some(held))
-}
 
 /// What a statement gave.
 pub enum Outcome {
@@ -195,7 +163,7 @@ impl Session {
     /// # Errors
     /// Where it is no SQL, with the place.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        let _held = self.claim_text(sql, PARSED)?;
+        let _held = self.claim_text(sql, running::PARSED)?;
         Ok(dialect::parse(sql)?)
     }
 
@@ -204,7 +172,7 @@ impl Session {
     /// # Errors
     /// Where that has no room.
     pub(crate) fn claim_text(&self, text: &str, times: usize) -> Result<Option<MemoryReservation>> {
-        claim_text(&(Arc::clone(&self.memory) as _), text, times)
+        running::claim_text(&(Arc::clone(&self.memory) as _), text, times)
     }
 
     /// A claim on the memory of queries that has nothing yet, for `what`.
@@ -346,7 +314,7 @@ impl Session {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_with_texts(&self, sql: &str) -> Result<Vec<(Arc<str>, Statement)>> {
-        parse_with_texts(&(Arc::clone(&self.memory) as _), sql)
+        running::parse_with_texts(&(Arc::clone(&self.memory) as _), sql)
     }
 
     /// The tables in memory that the following statements see, in the place of those before. A table of
