@@ -1,8 +1,10 @@
 //! `min(x)` and `max(x)` of floating-point numbers by group, NaN as the largest number: as they are
 //! without groups, in windows, in ORDER BY, and in the statistics of blocks.
 //!
-//! DataFusion's accumulators of groups forget what came before a NaN. Everything else is DataFusion's.
+//! DataFusion's accumulators of groups forget what came before a NaN. Structs and lists have one of ours
+//! ([`NestedExtreme`]). Everything else is DataFusion's.
 
+use super::nested_extreme::NestedExtreme;
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::{ScalarValue, exec_err};
@@ -47,11 +49,14 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.theirs.accumulator(args)
+        match args.return_field.data_type() {
+            of if of.is_nested() => Ok(Box::new(NestedExtreme::new(self.largest, of)?)),
+            _ => self.theirs.accumulator(args),
+        }
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.theirs.groups_accumulator_supported(args)
+        !args.return_field.data_type().is_nested() && self.theirs.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
@@ -67,7 +72,10 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.theirs.create_sliding_accumulator(args)
+        match args.return_field.data_type() {
+            of if of.is_nested() => self.accumulator(args),
+            _ => self.theirs.create_sliding_accumulator(args),
+        }
     }
 
     fn is_descending(&self) -> Option<bool> {

@@ -40,6 +40,7 @@ mod median;
 mod moments;
 mod named_cast;
 mod neighbours;
+mod nested_extreme;
 mod not_null;
 mod ohlc;
 mod one_of;
