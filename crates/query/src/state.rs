@@ -1,7 +1,7 @@
 //! What DataFusion is configured with: functions, operators, rules.
 
 use crate::error::Result;
-use crate::functions::ExtractFields;
+use crate::functions::{ExtractFields, PlacesInTexts};
 use crate::operators;
 use crate::rules::literals::UuidLiterals;
 use crate::rules::slices::TextSlices;
@@ -37,8 +37,8 @@ pub(crate) fn base(threads: usize, memory_bytes: usize) -> Result<SessionState> 
 }
 
 fn expr_planners() -> Vec<Arc<dyn ExprPlanner>> {
-    let first: [Arc<dyn ExprPlanner>; 3] =
-        [Arc::new(UuidLiterals), Arc::new(TextSlices), Arc::new(ExtractFields)];
+    let first: [Arc<dyn ExprPlanner>; 4] =
+        [Arc::new(UuidLiterals), Arc::new(TextSlices), Arc::new(ExtractFields), Arc::new(PlacesInTexts)];
     first.into_iter().chain(SessionStateDefaults::default_expr_planners()).collect()
 }
 

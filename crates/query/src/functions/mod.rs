@@ -19,6 +19,7 @@ mod by_time;
 mod checked;
 mod correlation;
 mod count_distinct;
+mod counts;
 mod date_part;
 mod decimals;
 mod defined;
@@ -67,6 +68,7 @@ pub(crate) mod windowed;
 mod zone;
 
 pub(crate) use checked::difference;
+pub(crate) use counts::PlacesInTexts;
 pub(crate) use date_part::ExtractFields;
 pub(crate) use defined::{DEFINED, Defined, Is, defined};
 pub(crate) use moments::root_of_product;
@@ -88,7 +90,8 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
     // It makes one type of all three arguments: `nvl2(ts, 1, 0)` is refused. Ours is a CASE ([`defined`]).
     let built_in = built_in.into_iter().filter(|function| function.name() != "nvl2").collect();
-    let theirs = signed::functions(growth::claiming(slow::looking(edges::right(built_in))));
+    let theirs =
+        signed::functions(growth::claiming(slow::looking(edges::right(counts::of_any_type(built_in)))));
     builder.scalar_functions().insert(theirs).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());
