@@ -127,7 +127,7 @@ class Values:
             lambda: ["array_to_string(array_append(['z', ", *inner(), "], ", *inner(), "), '/')"],
             lambda: ["chr(CAST(65 + abs(", *inner("integer"), " % 26) AS INT))"],
             lambda: ["CAST(", *inner(rng.choice(["integer", "date", "boolean"])), " AS VARCHAR)"],
-            # Of as many digits in both: floor(m) has those of m here, none there.
+            # Of as many digits in both: a quotient has others here.
             lambda: ["CAST(CAST(", *inner("decimal"), " AS DECIMAL(30, 4)) AS VARCHAR)"],
             # NaN has capitals here, and zero a sign.
             lambda: ["lower(CAST(", self.column("double", names), " + CAST(0 AS DOUBLE) AS VARCHAR))"],
