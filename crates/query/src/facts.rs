@@ -85,7 +85,7 @@ const AGGREGATES: &[Aggregate] = &[
     of("max").distinct().any_order().in_statistics(),
     of("median").distinct().any_order(),
     of("min").distinct().any_order().in_statistics(),
-    of("mode"),
+    of("mode").any_order(),
     of("nth_value"),
     of("ohlc").by_time_after(1),
     of("percentile_cont").distinct().any_order(),

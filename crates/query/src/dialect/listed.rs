@@ -13,8 +13,8 @@ use super::walks::has_expr;
 use super::walks::walk_mut;
 use super::{SqlError, items, ordered, repeated, using};
 use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, Value, VisitMut, VisitorMut,
+    Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
+    Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -91,6 +91,21 @@ impl Listed<'_> {
     }
 }
 
+/// That a number with a fraction is no place of a list.
+fn no_place(order: &OrderBy) -> Option<SqlError> {
+    let OrderByKind::Expressions(keys) = &order.kind else { return None };
+    keys.iter().find_map(|key| match &key.expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. })
+            if !digits.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            let error =
+                SqlError::new(format!("ORDER BY {digits} is no place of a column"), place_of(&key.expr));
+            Some(error.hint("write ORDER BY 1 for the first column, or its name"))
+        }
+        _ => None,
+    })
+}
+
 /// Gives the window that an ORDER BY means by its place a name, beside GROUP BY: planning looks for it among the keys and
 /// aggregates there.
 fn name_window(select: &mut Select, key: &mut Expr) {
@@ -154,6 +169,9 @@ impl VisitorMut for Listed<'_> {
             return ControlFlow::Continue(());
         }
         let keys = self.keys.pop().unwrap_or_default();
+        if let Some(error) = query.order_by.as_ref().and_then(no_place) {
+            return ControlFlow::Break(error);
+        }
         self.order_all(query);
         self.order(query, keys);
         let is_set = matches!(query.body.as_ref(), SetExpr::SetOperation { .. });

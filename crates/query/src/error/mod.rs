@@ -11,6 +11,7 @@ use tickstone_model::ColumnType;
 
 pub use tickstone_engine::ErrorKind;
 
+pub(crate) mod dates;
 mod sql;
 mod sqlstate;
 mod words;
@@ -376,9 +377,17 @@ fn of_schema(error: SchemaError) -> QueryError {
             QueryError { hint, ..made }
         }
         SchemaError::AmbiguousReference { field } => {
-            QueryError::request(format!("column '{}' is in more than one table", field.name))
-                .hint(format!("write which table's: t.{}", field.name))
-                .state(SqlState::AmbiguousColumn)
+            let name = &field.name;
+            let made = match field.relation {
+                // It says its table already.
+                Some(_) => {
+                    QueryError::request(format!("'{name}' is a column and an item of the list beside it"))
+                        .hint(format!("give the item another name: … AS other_{name}"))
+                }
+                None => QueryError::request(format!("column '{name}' is in more than one table"))
+                    .hint(format!("write which table's: t.{name}")),
+            };
+            made.state(SqlState::AmbiguousColumn)
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => QueryError::request(format!(
             "two columns of the result are named '{qualifier}.{name}'"

@@ -3,6 +3,7 @@
 //!
 //! Reads messages, for that is all that planning gives; one that is not recognised stays as it is.
 
+use super::dates::read_as;
 use super::{QueryError, SqlState};
 use crate::facts::is_of_windows;
 use arrow_array::temporal_conversions::date32_to_datetime;
@@ -237,7 +238,11 @@ fn no_number(message: &str) -> Option<QueryError> {
     let text = between(message, "Cannot cast string '", "' to value of ")?;
     let wanted = our_types(between(message, "' to value of ", " type")?);
     let made = QueryError::request(format!("'{text}' is no {wanted}")).state(SqlState::InvalidText);
-    Some(made.hint("TRY_CAST gives NULL instead; to compare texts put the number in quotes"))
+    Some(made.hint(match (wanted.as_str(), read_as(text)) {
+        ("DATE", Some(call)) => format!("write {call}::DATE"),
+        ("DATE", None) => "write it as '2024-08-08'; TRY_CAST gives NULL instead".to_string(),
+        _ => "TRY_CAST gives NULL instead; to compare texts put the number in quotes".to_string(),
+    }))
 }
 
 /// A DATE that no TIMESTAMP is.

@@ -8,6 +8,7 @@
 //! brackets it names an interval ([`crate::texts::interval`]). Numbers beside a DECIMAL keep their digits
 //! ([`decimal`]).
 
+use crate::error::dates::read_as;
 use crate::functions::times_interval;
 use crate::rules::texts;
 use crate::texts::{UUID_BYTES, no_time_of_day, no_uuid, parse_bytes, parse_instant, parse_time_of_day};
@@ -296,7 +297,12 @@ fn no_instant(text: &str) -> DataFusionError {
         return plan_datafusion_err!("'{text}' is outside the years 1677 to 2262 that a TIMESTAMP holds");
     }
     let message = format!("'{text}' is no timestamp");
-    let hint = "write it as '2024-08-08', '2024-08-08T09:30' or '2024-08-08T09:30:00.123456789Z'";
+    let hint = match read_as(text) {
+        Some(call) => format!("write {call}"),
+        None => {
+            "write it as '2024-08-08', '2024-08-08T09:30' or '2024-08-08T09:30:00.123456789Z'".to_string()
+        }
+    };
     plan_datafusion_err!("{message}")
         .with_diagnostic(Diagnostic::new_error(&message, None).with_help(hint, None))
 }
