@@ -2,7 +2,8 @@
 //! `DATE '2024-01-01' + INTERVAL '3 hours'`. DataFusion gives a DATE and drops the hours. Days and months leave a date a
 //! DATE, as SQL has it. A DATE less another is a number of days, taken of numbers: DataFusion's analysis of bounds takes
 //! it for a length of time and refuses to compare it with a number. A whole number is no DATE, neither cast to one nor
-//! compared with one: DataFusion takes it for days since 1970. A DATE is compared with a TIMESTAMP whatever its year: one
+//! compared with one: DataFusion takes it for days since 1970. No number is a TIME: DataFusion takes a whole one for
+//! nanoseconds since midnight. A DATE is compared with a TIMESTAMP whatever its year: one
 //! that no TIMESTAMP is of, such as 9999-12-31 for "still valid", is after or before all of them.
 
 use crate::rules::literals::is_comparison;
@@ -12,12 +13,14 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, cast, lit, when};
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, cast, lit, when,
+};
 
 /// See the file's header.
 ///
 /// # Errors
-/// Where a whole number stands for a DATE.
+/// Where a number stands for a DATE or a TIME.
 pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
     let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
@@ -26,6 +29,12 @@ pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
             if *field.data_type() == DataType::Date32 && is_number(value) =>
         {
             return Err(no_date());
+        }
+        Expr::Cast(Cast { expr: value, field }) | Expr::TryCast(TryCast { expr: value, field })
+            if matches!(field.data_type(), DataType::Time32(_) | DataType::Time64(_))
+                && value.get_type(schema).is_ok_and(|data_type| data_type.is_numeric()) =>
+        {
+            return Err(no_time());
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if is_comparison(*op)
@@ -60,6 +69,13 @@ pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
 fn no_date() -> DataFusionError {
     let message = "a whole number is no DATE";
     let hint = "write DATE '2024-08-08', or DATE '1970-01-01' + n for days since 1970";
+    plan_datafusion_err!("{message}")
+        .with_diagnostic(Diagnostic::new_error(message, None).with_help(hint, None))
+}
+
+fn no_time() -> DataFusionError {
+    let message = "a number is no TIME";
+    let hint = "write TIME '09:30:00', or make_time(9, 30, 0)";
     plan_datafusion_err!("{message}")
         .with_diagnostic(Diagnostic::new_error(message, None).with_help(hint, None))
 }
