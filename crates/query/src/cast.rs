@@ -4,7 +4,9 @@
 //! integer column would hold only in part, or a value out of range, is refused.
 
 use crate::error::{QueryError, Result, SqlState};
-use crate::texts::{array_elements, parse_bytes, parse_instant, parse_time_of_day, without_exponent};
+use crate::texts::{
+    array_elements, has_digits, parse_bytes, parse_instant, parse_time_of_day, without_exponent,
+};
 use arrow_cast::{CastOptions, cast_with_options};
 use datafusion::arrow::array::builder::{ListBuilder, StringBuilder};
 use datafusion::arrow::array::{
@@ -109,6 +111,12 @@ pub(crate) fn cast(
     if from.is_numeric() && *target == DataType::Date32 {
         return Err("it is a number: a day is written DATE '2024-08-08'".to_string());
     }
+    if from.is_numeric() && wanted == ColumnType::Time {
+        return Err("it is a number: a time of day is written '09:30:00'".to_string());
+    }
+    if is_text(from) && target.is_floating() {
+        return read_numbers(array, target);
+    }
     if from.is_numeric() && *target == DataType::Boolean {
         check_truth(array)?;
     }
@@ -205,6 +213,18 @@ fn read_text(array: &ArrayRef, wanted: ColumnType) -> std::result::Result<ArrayR
     };
     match (0..text.len()).find(|&row| text.is_valid(row) && read.is_null(row)) {
         Some(row) => Err(format!("it is '{}'", text.value(row))),
+        None => Ok(read),
+    }
+}
+
+/// Texts as floating-point numbers; one of digits is no infinity.
+fn read_numbers(array: &ArrayRef, target: &DataType) -> std::result::Result<ArrayRef, String> {
+    let read = strictly(array, target)?;
+    let (texts, doubles) = (strictly(array, &DataType::Utf8)?, strictly(&read, &DataType::Float64)?);
+    let pairs = texts.as_string::<i32>().iter().zip(doubles.as_primitive::<Float64Type>());
+    let mut past = pairs.filter_map(|(text, value)| text.filter(|_| value.is_some_and(f64::is_infinite)));
+    match past.find(|text| has_digits(text)) {
+        Some(text) => Err(format!("'{text}' is out of range")),
         None => Ok(read),
     }
 }

@@ -36,6 +36,7 @@ mod files;
 mod from_first;
 mod grammar;
 mod grouping;
+mod instants;
 mod items;
 mod limits;
 mod listed;

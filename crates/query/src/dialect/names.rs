@@ -8,6 +8,7 @@
 use super::calls::{self, Callables};
 use super::cursor::Result;
 use super::digits::KeepDigits;
+use super::instants::InArguments;
 use super::walks::walk_mut;
 use super::work::Work;
 use super::{AlterTable, CopySource, Partitions, SqlError, Statement};
@@ -83,6 +84,8 @@ impl Names<'_> {
         }
         // It never breaks off.
         let _ = walk_mut(node, &mut KeepDigits);
+        // Nor does this one.
+        let _ = walk_mut(node, &mut InArguments);
         super::listed::place(node, self.catalog)?;
         super::grouping::place(node)?;
         super::volatile::settle(node, self.callables)?;

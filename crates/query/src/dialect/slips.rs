@@ -11,8 +11,8 @@ use super::marker::place;
 use super::walks::walk_mut;
 use super::{SqlError, exclude, fby};
 use sqlparser::ast::{
-    CastKind, Expr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, VisitMut,
-    VisitorMut, WildcardAdditionalOptions,
+    CastKind, Expr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, Value,
+    ValueWithSpan, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -41,6 +41,10 @@ impl VisitorMut for Slips {
                 ControlFlow::Break(
                     error.hint("write substr(text, 2), or substr(text, 2, 3) for three characters"),
                 )
+            }
+            Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) if is_past_doubles(digits) => {
+                let error = SqlError::new(format!("{digits} is out of range for a DOUBLE"), place(expr));
+                ControlFlow::Break(error.hint("'Infinity'::DOUBLE is past all numbers"))
             }
             Expr::Function(_) => exclude::split(expr).map_or_else(ControlFlow::Break, ControlFlow::Continue),
             Expr::AllOp { right, .. } | Expr::AnyOp { right, .. } => match named_apart(right) {
@@ -81,6 +85,14 @@ impl VisitorMut for Slips {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Whether a number is past the largest DOUBLE, which its text would become.
+fn is_past_doubles(digits: &str) -> bool {
+    /// Digits of the largest DOUBLE.
+    const DIGITS_MAX: usize = 309;
+    let may_be = digits.len() >= DIGITS_MAX || digits.contains(['e', 'E']);
+    may_be && digits.parse().is_ok_and(f64::is_infinite)
 }
 
 /// Gives the one column of a sub-query a name that no other has.

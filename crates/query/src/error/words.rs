@@ -124,6 +124,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         correlated,
         not_of_this_type,
         bad_pattern,
+        past_numbers,
         past_time,
         past_dates,
         out_of_range,
@@ -243,6 +244,18 @@ fn no_number(message: &str) -> Option<QueryError> {
         ("DATE", None) => "write it as '2024-08-08'; TRY_CAST gives NULL instead".to_string(),
         _ => "TRY_CAST gives NULL instead; to compare texts put the number in quotes".to_string(),
     }))
+}
+
+/// A number in a text that is past the largest of its type.
+fn past_numbers(message: &str) -> Option<QueryError> {
+    let (_, of) = message.split_once("' is out of range for a ")?;
+    let made = QueryError::request(message).state(SqlState::OutOfRange);
+    Some(
+        made.hint(format!(
+            "TRY_CAST gives NULL instead; 'Infinity' is the {} past all numbers",
+            our_types(of)
+        )),
+    )
 }
 
 /// A DATE that no TIMESTAMP is.

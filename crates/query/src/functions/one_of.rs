@@ -1,4 +1,4 @@
-//! `coalesce`, `greatest` and `least` of TIMEs and UUIDs beside texts: `coalesce(tm, '12:00')`.
+//! `coalesce`, `greatest` and `least` of TIMEs, TIMESTAMPs and UUIDs beside texts: `coalesce(tm, '12:00')`.
 //!
 //! Such texts are read as what they stand beside ([`crate::rules::literals`]). Planning asks for the type of the call
 //! before that, which DataFusion has none for; everything else is DataFusion's.
@@ -32,10 +32,15 @@ impl OneOf {
     }
 }
 
-/// The type of a call with these arguments, where it is that of the TIMEs or UUIDs beside its texts.
+/// The type of a call with these arguments, where it is that of the TIMEs, TIMESTAMPs or UUIDs beside its texts.
 fn beside_texts(types: &[DataType]) -> Option<DataType> {
     let is_read = |of: &&DataType| {
-        matches!(of, DataType::Time64(TimeUnit::Nanosecond) | DataType::FixedSizeBinary(UUID_BYTES))
+        matches!(
+            of,
+            DataType::Time64(TimeUnit::Nanosecond)
+                | DataType::Timestamp(TimeUnit::Nanosecond, None)
+                | DataType::FixedSizeBinary(UUID_BYTES)
+        )
     };
     let read = types.iter().find(is_read)?;
     types.iter().all(|of| of == read || of.is_null() || of.is_string()).then(|| read.clone())

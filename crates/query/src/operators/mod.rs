@@ -87,6 +87,7 @@ use crate::rules::multiset::Multisets;
 use crate::rules::no_row::NoRow;
 use crate::rules::null_keys::NullKeys;
 use crate::rules::rows::Rows;
+use crate::rules::texts::TextsOfCasts;
 use crate::rules::volatile::Volatile;
 use crate::rules::window_keys::WindowKeys;
 use datafusion::arrow::compute::SortOptions;
@@ -164,6 +165,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(NullKeys),
     ];
     analysis.extend(builder.analyzer().take().unwrap_or_default().rules);
+    analysis.push(Arc::new(TextsOfCasts));
     analysis.push(Arc::new(DisjointLists));
     analysis.push(Arc::new(OneNanOneZero));
     analysis.push(Arc::new(CorrelatedKeys));

@@ -1,26 +1,41 @@
-//! Text that becomes a UUID, a TIME or a TIMESTAMP, and a UUID that becomes text: `CAST('67e55044-…' AS UUID)`,
+//! Text that becomes a UUID, a TIME, a TIMESTAMP or a DOUBLE, and a UUID that becomes text: `CAST('67e55044-…' AS UUID)`,
 //! `id::VARCHAR`, `id || '!'`, `'09:30'::TIME`, `note::TIMESTAMP`.
 //!
-//! A UUID is 16 bytes in plans, and Arrow's casts take the bytes of a text for them; and they take `'093000'` for so many
-//! nanoseconds of a day, and know no `2024-08-08 09:30`. Such casts are calls of functions that no name leads to. Where a
-//! text of a statement should be a UUID and planning cannot know (`coalesce(id, '67e55044-…')`, a branch of CASE, a UNION),
-//! the statement is refused, and planned again with its texts that are UUIDs cast to it (`dialect::cast_uuids`).
+//! A UUID is 16 bytes in plans, and Arrow's casts take the bytes of a text for them; they take `'093000'` for so many
+//! nanoseconds of a day, `1e400` for infinity, and know no `2024-08-08 09:30`. Such casts are calls of functions that no
+//! name leads to: those that are written, and those by which types are made to agree ([`TextsOfCasts`]). A DOUBLE past
+//! the largest FLOAT is no infinity either. Where a text of a statement should be a UUID and planning cannot know
+//! (`coalesce(id, '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts
+//! that are UUIDs cast to it (`dialect::cast_uuids`).
 
-use crate::texts::{UUID_BYTES, no_time_of_day, no_uuid, parse_instant, parse_time_of_day, uuids_as_text};
+use crate::named::change_named;
+use crate::rules::literals::no_instant;
+use crate::texts::{
+    UUID_BYTES, has_digits, no_time_of_day, no_uuid, parse_instant, parse_time_of_day, past_numbers,
+    uuids_as_text,
+};
 use datafusion::arrow::array::builder::{Time64NanosecondBuilder, TimestampNanosecondBuilder};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder};
-use datafusion::arrow::compute::cast as cast_array;
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeBinaryBuilder, PrimitiveArray,
+};
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
-use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, TimeUnit};
-use datafusion::common::tree_node::Transformed;
+use datafusion::arrow::compute::{CastOptions, cast as cast_array, cast_with_options};
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit,
+};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::format::DEFAULT_CAST_OPTIONS;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::TypePlanner;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, TryCast, Volatility, cast,
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TryCast, Volatility, cast,
 };
+use datafusion::optimizer::AnalyzerRule;
 use std::sync::{Arc, LazyLock};
 use tickstone_wire::parse_uuid;
 
@@ -56,31 +71,58 @@ impl TypePlanner for OtherTypes {
     }
 }
 
-/// Casts of texts to UUIDs and TIMEs, and of UUIDs to text, as calls; see the file's header.
+/// Reads the texts of casts by which types were made to agree. Runs after that.
+#[derive(Debug)]
+pub(crate) struct TextsOfCasts;
+
+impl AnalyzerRule for TextsOfCasts {
+    fn name(&self) -> &str {
+        "texts_of_casts"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            let schema = match plan.inputs().as_slice() {
+                [] => DFSchema::clone(plan.schema()),
+                inputs => merge_schema(inputs),
+            };
+            change_named(plan, |expr| expr.transform_up(|expr| cast_in_words(expr, &schema)))
+        })?;
+        Ok(changed.data)
+    }
+}
+
+/// Casts of texts to UUIDs, times and DOUBLEs, and of UUIDs to text, as calls; see the file's header.
 ///
 /// # Errors
 /// Those of types that are not known.
 pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let (value, to, read) = match &expr {
-        Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), [&UUID, &TIME, &INSTANT]),
-        Expr::TryCast(TryCast { expr, field }) => {
-            (expr, field.data_type(), [&TRY_UUID, &TRY_TIME, &TRY_INSTANT])
-        }
+    let (value, to, tries) = match &expr {
+        Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), false),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type(), true),
         _ => return Ok(Transformed::no(expr)),
     };
-    if !is_uuid(to) && !is_time_of_day(to) && !is_text(to) && !is_instant(to) {
+    let which = match to {
+        to if is_uuid(to) => Which::Uuid { tries },
+        to if is_time_of_day(to) => Which::Time { tries },
+        to if is_instant(to) => Which::Instant { tries },
+        DataType::Float64 => Which::Double { tries },
+        DataType::Float32 => Which::Float { tries },
+        to if is_text(to) => Which::UuidText,
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let from = value.get_type(schema)?;
+    let is_read = match which {
+        Which::UuidText => is_uuid(&from),
+        Which::Float { .. } => is_text(&from) || from == DataType::Float64,
+        _ => is_text(&from),
+    };
+    if !is_read {
         return Ok(Transformed::no(expr));
     }
-    let from = value.get_type(schema)?;
-    let call = |function: &LazyLock<Arc<ScalarUDF>>| function.call(vec![value.as_ref().clone()]);
-    let [uuid, time, instant] = read;
-    Ok(match (is_text(&from), is_uuid(&from)) {
-        (true, _) if is_uuid(to) => Transformed::yes(call(uuid)),
-        (true, _) if is_time_of_day(to) => Transformed::yes(cast(call(time), to.clone())),
-        (true, _) if is_instant(to) => Transformed::yes(call(instant)),
-        (_, true) if is_text(to) => Transformed::yes(cast(call(&UUID_TEXT), to.clone())),
-        _ => Transformed::no(expr),
-    })
+    let call = function(which).call(vec![value.as_ref().clone()]);
+    let is_of_type = to == &which.gives();
+    Ok(Transformed::yes(if is_of_type { call } else { cast(call, to.clone()) }))
 }
 
 /// A UUID as text.
@@ -113,15 +155,36 @@ enum Which {
     Uuid { tries: bool },
     Time { tries: bool },
     Instant { tries: bool },
+    Double { tries: bool },
+    Float { tries: bool },
     UuidText,
 }
 
-static UUID: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Uuid { tries: false }));
-static TRY_UUID: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Uuid { tries: true }));
-static TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Time { tries: false }));
-static TRY_TIME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Time { tries: true }));
-static INSTANT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Instant { tries: false }));
-static TRY_INSTANT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::Instant { tries: true }));
+impl Which {
+    /// The type of what it makes.
+    fn gives(self) -> DataType {
+        match self {
+            Which::Uuid { .. } => DataType::FixedSizeBinary(UUID_BYTES),
+            Which::Time { .. } => DataType::Time64(TimeUnit::Nanosecond),
+            Which::Instant { .. } => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            Which::Double { .. } => DataType::Float64,
+            Which::Float { .. } => DataType::Float32,
+            Which::UuidText => DataType::Utf8,
+        }
+    }
+
+    fn tries(self) -> bool {
+        match self {
+            Which::Uuid { tries }
+            | Which::Time { tries }
+            | Which::Instant { tries }
+            | Which::Double { tries }
+            | Which::Float { tries } => tries,
+            Which::UuidText => false,
+        }
+    }
+}
+
 static UUID_TEXT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Which::UuidText));
 
 fn function(which: Which) -> Arc<ScalarUDF> {
@@ -144,6 +207,10 @@ impl ScalarUDFImpl for TextFunction {
             Which::Time { tries: true } => "__try_time",
             Which::Instant { tries: false } => "__instant",
             Which::Instant { tries: true } => "__try_instant",
+            Which::Double { tries: false } => "__double",
+            Which::Double { tries: true } => "__try_double",
+            Which::Float { tries: false } => "__float",
+            Which::Float { tries: true } => "__try_float",
             Which::UuidText => "__uuid_text",
         }
     }
@@ -153,20 +220,11 @@ impl ScalarUDFImpl for TextFunction {
     }
 
     fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
-        Ok(match self.which {
-            Which::Uuid { .. } => DataType::FixedSizeBinary(UUID_BYTES),
-            Which::Time { .. } => DataType::Time64(TimeUnit::Nanosecond),
-            Which::Instant { .. } => DataType::Timestamp(TimeUnit::Nanosecond, None),
-            Which::UuidText => DataType::Utf8,
-        })
+        Ok(self.which.gives())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let tries = matches!(
-            self.which,
-            Which::Uuid { tries: true } | Which::Time { tries: true } | Which::Instant { tries: true }
-        );
-        let nullable = tries || args.arg_fields.iter().any(|field| field.is_nullable());
+        let nullable = self.which.tries() || args.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, nullable)))
     }
 
@@ -186,6 +244,8 @@ impl ScalarUDFImpl for TextFunction {
             Which::Uuid { tries } => read_uuids(&values, tries)?,
             Which::Time { tries } => read_times(&values, tries)?,
             Which::Instant { tries } => read_instants(&values, tries)?,
+            Which::Double { tries } => read_numbers::<Float64Type>(&values, tries)?,
+            Which::Float { tries } => read_numbers::<Float32Type>(&values, tries)?,
         };
         Ok(match is_constant {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
@@ -205,6 +265,32 @@ fn read_uuids(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
         }
     }
     Ok(Arc::new(uuids.finish()))
+}
+
+/// Numbers as Arrow reads them, other than those that it makes infinite of a finite one.
+fn read_numbers<T: ArrowPrimitiveType>(values: &ArrayRef, tries: bool) -> Result<ArrayRef>
+where
+    T::Native: Into<f64>,
+{
+    let options = CastOptions { safe: tries, ..DEFAULT_CAST_OPTIONS };
+    let read = cast_with_options(values, &T::DATA_TYPE, &options)?;
+    let numbers = read.as_primitive::<T>();
+    let is_infinite = |row: usize| numbers.is_valid(row) && numbers.value(row).into().is_infinite();
+    if !(0..numbers.len()).any(is_infinite) {
+        return Ok(read);
+    }
+    let texts = cast_array(values, &DataType::Utf8)?;
+    let texts = texts.as_string::<i32>();
+    let is_past = |row: usize| is_infinite(row) && has_digits(texts.value(row));
+    match (0..numbers.len()).find(|row| is_past(*row)) {
+        Some(row) if !tries => Err(past_numbers(texts.value(row), &T::DATA_TYPE)),
+        Some(_) => {
+            let there = (0..numbers.len())
+                .map(|row| (numbers.is_valid(row) && !is_past(row)).then(|| numbers.value(row)));
+            Ok(Arc::new(there.collect::<PrimitiveArray<T>>()))
+        }
+        None => Ok(read),
+    }
 }
 
 fn read_times(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
@@ -232,7 +318,7 @@ fn read_instants(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {
         match parse_instant(text) {
             Some(nanos) => times.append_value(nanos),
             None if tries => times.append_option(string_to_timestamp_nanos(text).ok()),
-            None => times.append_value(string_to_timestamp_nanos(text)?),
+            None => times.append_value(string_to_timestamp_nanos(text).map_err(|_| no_instant(text))?),
         }
     }
     Ok(Arc::new(times.finish()))

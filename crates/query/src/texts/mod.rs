@@ -64,6 +64,16 @@ pub(crate) fn no_time_of_day(text: &str) -> DataFusionError {
     plan_datafusion_err!("'{text}' is no TIME such as '09:30', '09:30:00.123456789' or '4:00 PM'")
 }
 
+/// Whether a text has digits: a number that is read as infinite has none where it was meant.
+pub(crate) fn has_digits(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// That a number in a text is past the largest of a type.
+pub(crate) fn past_numbers(text: &str, of: &DataType) -> DataFusionError {
+    plan_datafusion_err!("'{text}' is out of range for a {of}")
+}
+
 pub(crate) fn no_uuid(text: &str) -> DataFusionError {
     plan_datafusion_err!("'{text}' is no UUID such as '67e55044-10b1-426f-9247-bb680e5fe0c8'")
 }

@@ -291,7 +291,8 @@ fn no_bytes(text: &str) -> DataFusionError {
     plan_datafusion_err!("'{text}' is no BINARY: after \\x stand pairs of hexadecimal digits")
 }
 
-fn no_instant(text: &str) -> DataFusionError {
+/// That a text is no TIMESTAMP.
+pub(super) fn no_instant(text: &str) -> DataFusionError {
     let is_day = text.get(..10).is_some_and(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d").is_ok());
     if is_day && !text.get(..4).is_some_and(|year| ("1678".."2262").contains(&year)) {
         return plan_datafusion_err!("'{text}' is outside the years 1677 to 2262 that a TIMESTAMP holds");
