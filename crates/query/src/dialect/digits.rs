@@ -5,12 +5,15 @@
 //! digit: `CAST('0.1' AS DECIMAL(30, 20))`. One of many digits in a comparison becomes such a cast; beside a double
 //! `crate::rules::literals` makes it the nearest double after all.
 //!
+//! A cast in VALUES is written twice: the planner casts the values to the type of their column, and the rule that undoes
+//! this (`crate::rules::values`) leaves the cast that the text has.
+//!
 //! A number of rows in quotes, `LIMIT '10'`, is one without: clients of the simple protocol write all parameters so.
 
 use crate::texts::without_exponent;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, UnaryOperator, Value,
-    ValueWithSpan, VisitorMut,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, SetExpr, UnaryOperator,
+    Value, ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -26,6 +29,7 @@ impl VisitorMut for KeepDigits {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        cast_twice(query.body.as_mut());
         match &mut query.limit_clause {
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {
                 limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)).for_each(unquoted);
@@ -64,6 +68,37 @@ impl VisitorMut for KeepDigits {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Writes casts that are values of VALUES twice.
+fn cast_twice(body: &mut SetExpr) {
+    let mut bodies = vec![body];
+    while let Some(body) = bodies.pop() {
+        match body {
+            SetExpr::SetOperation { left, right, .. } => bodies.extend([left.as_mut(), right.as_mut()]),
+            SetExpr::Values(values) => {
+                values.rows.iter_mut().flat_map(|row| &mut row.content).for_each(twice);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn twice(value: &mut Expr) {
+    if let Expr::Nested(inner) = value {
+        return twice(inner);
+    }
+    let Expr::Cast { kind, expr: of, data_type, array, format } = &*value else { return };
+    let is_twice = matches!(of.as_ref(), Expr::Cast { data_type: inner, .. } if inner == data_type);
+    if !is_twice && matches!(kind, CastKind::Cast | CastKind::DoubleColon) {
+        *value = Expr::Cast {
+            kind: kind.clone(),
+            expr: Box::new(value.clone()),
+            data_type: data_type.clone(),
+            array: *array,
+            format: format.clone(),
+        };
     }
 }
 

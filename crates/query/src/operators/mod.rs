@@ -73,7 +73,6 @@ pub(crate) use sample::exec::SampleByExec;
 
 use crate::functions::bucket::Bucketing;
 use crate::rules::aggregates::RightAggregates;
-use crate::rules::approximate::Approximate;
 use crate::rules::bounds::WideFrames;
 use crate::rules::clocks::Clocks;
 use crate::rules::correlated::Correlated;
@@ -154,7 +153,6 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(Clocks),
         Arc::new(Rows::new(read_twice::node::common)),
         Arc::new(NoRow),
-        Arc::new(Approximate),
         Arc::new(Meanings),
         Arc::new(Multisets),
         Arc::new(WideFrames),

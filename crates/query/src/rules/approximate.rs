@@ -1,10 +1,11 @@
 //! A DECIMAL beside a DOUBLE is compared and put together as a DOUBLE: what is exact beside what is approximate is
-//! approximate, as in SQL and as `+` has it.
+//! approximate, as in SQL and as `+` has it. So are a DECIMAL and a whole number beside a FLOAT.
 //!
-//! DataFusion 55.2 makes both a DECIMAL(30, 15), which takes 1e-20 for 0 and fails at 1e300, NaN and infinity. The rule
-//! runs before types are made to agree and casts the DECIMAL. Numbers that are written in the text are no doubles yet:
+//! DataFusion 55.2 makes a DECIMAL and a DOUBLE a DECIMAL(30, 15), which takes 1e-20 for 0 and fails at 1e300, NaN and
+//! infinity, and a whole number and a FLOAT a FLOAT, in whose 24 bits 16777217 is 16777216. The rule runs before types
+//! are made to agree and casts the DECIMAL and the FLOAT. Numbers that are written in the text are no doubles yet:
 //! beside a DECIMAL they keep their digits ([`crate::rules::literals`]), as long as they have 15 of them on either side
-//! of the point.
+//! of the point. A whole number in the text that a FLOAT holds leaves the FLOAT as it is, other than in arithmetic.
 //!
 //! A cast that takes digits from a DECIMAL is hidden from the planner, which would compare the DECIMAL itself:
 //! `CAST(m AS BIGINT) = 2` is true of 2.4.
@@ -14,64 +15,59 @@
 
 use crate::functions::named_cast;
 use crate::rules::literals::is_comparison;
-use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, FieldRef};
-use datafusion::common::config::ConfigOptions;
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, Union, Values,
-    cast,
+    BinaryExpr, Cast, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Subquery, Union, cast,
 };
-use datafusion::optimizer::AnalyzerRule;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Functions that give one of their arguments, or compare them.
 const ONE_OF: [&str; 8] =
     ["coalesce", "nvl", "ifnull", "nullif", "greatest", "least", "make_array", "make_list"];
 
-/// Columns of unions and VALUES, and keys of joins. Runs before expressions are read ([`compared`]), which go by their
-/// types.
-#[derive(Debug)]
-pub(crate) struct Approximate;
-
-impl AnalyzerRule for Approximate {
-    fn name(&self) -> &str {
-        "approximate"
+/// A UNION whose columns have such types, and a JOIN whose keys do.
+///
+/// # Errors
+/// Those of types that are not known.
+pub(super) fn agreed(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Union(union) => united(union),
+        LogicalPlan::Join(join) => Ok(joined(join)),
+        other => Ok(Transformed::no(other)),
     }
+}
 
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut has_changed = false;
-        let changed = plan.transform_up_with_subqueries(|plan| {
-            let changed = match plan {
-                LogicalPlan::Union(union) => united(union)?,
-                LogicalPlan::Join(join) => joined(join)?,
-                LogicalPlan::Values(values) => listed(values)?,
-                other => Transformed::no(other),
-            };
-            has_changed |= changed.transformed;
-            // The columns of what is above have other types, too.
-            if has_changed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
-        })?;
-        Ok(changed.data)
+/// The type that holds all these values; `None` where there is none.
+pub(super) fn common_type(values: &[Expr], schema: &DFSchema) -> Result<Option<DataType>> {
+    if are_mixed(values.iter().map(|value| Kind::of(value, schema))) {
+        return Ok(Some(DataType::Float64));
     }
+    let types = values.iter().map(|value| value.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    Ok(type_union_resolution(&types))
 }
 
 /// What a value is beside others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Exact,
-    Approximate,
+    Decimal,
+    Whole,
+    Float,
+    Double,
     Other,
 }
 
 impl Kind {
     fn of_type(data_type: &DataType) -> Self {
         match data_type {
-            DataType::Decimal128(..) | DataType::Decimal256(..) => Self::Exact,
-            DataType::Float64 | DataType::Float32 | DataType::Float16 => Self::Approximate,
+            DataType::Decimal128(..) | DataType::Decimal256(..) => Self::Decimal,
+            DataType::Float32 | DataType::Float16 => Self::Float,
+            DataType::Float64 => Self::Double,
+            whole if whole.is_integer() => Self::Whole,
             _ => Self::Other,
         }
     }
@@ -79,10 +75,16 @@ impl Kind {
     fn of(expr: &Expr, schema: &DFSchema) -> Self {
         match expr {
             Expr::Literal(ScalarValue::Float64(Some(value)), _) if is_short(*value) => Self::Other,
+            Expr::Literal(ScalarValue::Int64(Some(value)), _) if is_float(*value) => Self::Other,
             Expr::Negative(inner) => Self::of(inner, schema),
             Expr::Alias(alias) => Self::of(&alias.expr, schema),
             _ => expr.get_type(schema).map_or(Self::Other, |data_type| Self::of_type(&data_type)),
         }
+    }
+
+    /// Whether it becomes a DOUBLE where kinds are mixed; the planner casts whole numbers then.
+    fn is_cast(self) -> bool {
+        matches!(self, Self::Decimal | Self::Float)
     }
 }
 
@@ -92,28 +94,46 @@ fn is_short(value: f64) -> bool {
     value == 0.0 || (value.abs() < MOST && value.abs() > 1.0 / MOST)
 }
 
-/// Whether some of these are DECIMALs and some DOUBLEs.
-fn are_mixed(kinds: impl Iterator<Item = Kind>) -> bool {
-    let (mut exact, mut approximate) = (false, false);
-    for kind in kinds {
-        exact |= kind == Kind::Exact;
-        approximate |= kind == Kind::Approximate;
-    }
-    exact && approximate
+/// Whether a FLOAT holds a whole number.
+fn is_float(value: i64) -> bool {
+    const MOST: u64 = 1 << f32::MANTISSA_DIGITS;
+    value.unsigned_abs() <= MOST
 }
 
-/// Casts DECIMALs where they stand beside DOUBLEs; says whether it did.
+/// Whether some of these are exact, and others of too few bits for them.
+fn are_mixed(kinds: impl Iterator<Item = Kind>) -> bool {
+    let (mut decimal, mut whole, mut float, mut double) = (false, false, false, false);
+    for kind in kinds {
+        decimal |= kind == Kind::Decimal;
+        whole |= kind == Kind::Whole;
+        float |= kind == Kind::Float;
+        double |= kind == Kind::Double;
+    }
+    decimal && (float || double) || whole && float
+}
+
+/// Casts DECIMALs and FLOATs where kinds are mixed; says whether it did.
 fn cast_mixed<'a>(exprs: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
     let mut exprs: Vec<&mut Expr> = exprs.into_iter().collect();
     if !are_mixed(exprs.iter().map(|expr| Kind::of(expr, schema))) {
         return false;
     }
-    for expr in &mut exprs {
-        if Kind::of(expr, schema) == Kind::Exact {
-            **expr = cast(expr.clone(), DataType::Float64);
-        }
+    for expr in exprs.iter_mut().filter(|expr| Kind::of(expr, schema).is_cast()) {
+        **expr = cast(expr.clone(), DataType::Float64);
     }
     true
+}
+
+/// Casts a FLOAT that is added to a whole number or a DECIMAL, and the like; says whether it did.
+fn calculated(left: &mut Expr, right: &mut Expr, schema: &DFSchema) -> Result<bool> {
+    let kinds = [Kind::of_type(&left.get_type(schema)?), Kind::of_type(&right.get_type(schema)?)];
+    let float = match kinds {
+        [Kind::Float, Kind::Whole | Kind::Decimal] => left,
+        [Kind::Whole | Kind::Decimal, Kind::Float] => right,
+        _ => return Ok(false),
+    };
+    *float = cast(std::mem::take(float), DataType::Float64);
+    Ok(true)
 }
 
 /// Casts what is compared with each other where its values would not keep their digits; says whether it did.
@@ -158,6 +178,9 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
             compared_as_one(vec![left.as_mut(), right.as_mut()], schema)
         }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.is_numerical_operators() => {
+            calculated(left, right, schema)?
+        }
         Expr::Between(Between { expr, low, high, .. }) => {
             compared_as_one(vec![expr.as_mut(), low.as_mut(), high.as_mut()], schema)
         }
@@ -198,12 +221,15 @@ fn takes_digits(from: &DataType, to: &DataType) -> bool {
 fn cast_subquery(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
     let found = subquery.subquery.schema();
     let Some(field) = found.fields().first() else { return Ok(false) };
-    match (Kind::of(expr, schema), Kind::of_type(field.data_type())) {
-        (Kind::Exact, Kind::Approximate) => *expr = cast(expr.clone(), DataType::Float64),
-        (Kind::Approximate, Kind::Exact) => {
-            subquery.subquery = Arc::new(with_doubles(subquery.subquery.as_ref().clone(), &[true])?);
-        }
-        _ => return Ok(false),
+    let kinds = [Kind::of(expr, schema), Kind::of_type(field.data_type())];
+    if !are_mixed(kinds.into_iter()) {
+        return Ok(false);
+    }
+    if kinds[0].is_cast() {
+        *expr = cast(std::mem::take(expr), DataType::Float64);
+    }
+    if kinds[1].is_cast() {
+        subquery.subquery = Arc::new(with_doubles(subquery.subquery.as_ref().clone(), &[true])?);
     }
     Ok(true)
 }
@@ -234,7 +260,7 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     }
     let inputs = union.inputs.into_iter().map(|input| {
         let is_double: Vec<bool> =
-            (0..).zip(&mixed).map(|(column, mixed)| *mixed && kind(&input, column) == Kind::Exact).collect();
+            (0..).zip(&mixed).map(|(column, mixed)| *mixed && kind(&input, column).is_cast()).collect();
         match is_double.contains(&true) {
             true => Ok(Arc::new(with_doubles(Arc::unwrap_or_clone(input), &is_double)?)),
             false => Ok(input),
@@ -244,51 +270,18 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
-/// Rows of VALUES, which the planner has made DECIMALs of already.
-fn listed(mut of: Values) -> Result<Transformed<LogicalPlan>> {
-    let empty = DFSchema::empty();
-    let mut fields: Vec<FieldRef> = of.schema.fields().iter().map(Arc::clone).collect();
-    let mut changed = false;
-    for (at, field) in fields.iter_mut().enumerate() {
-        if Kind::of_type(field.data_type()) != Kind::Exact {
-            continue;
-        }
-        let given: Vec<Expr> = of.values.iter().map(|row| as_given(&row[at], field.data_type())).collect();
-        if !are_mixed(given.iter().map(|value| Kind::of(value, &empty))) {
-            continue;
-        }
-        for (row, value) in of.values.iter_mut().zip(given) {
-            row[at] = cast(value, DataType::Float64);
-        }
-        *field = Arc::new(field.as_ref().clone().with_data_type(DataType::Float64));
-        changed = true;
-    }
-    if changed {
-        let qualified = of.schema.iter().zip(fields).map(|((table, _), field)| (table.cloned(), field));
-        of.schema = Arc::new(DFSchema::new_with_metadata(qualified.collect(), HashMap::default())?);
-    }
-    Ok(Transformed::new_transformed(LogicalPlan::Values(of), changed))
-}
-
-/// A value before it was cast to the type of its column.
-fn as_given(value: &Expr, column: &DataType) -> Expr {
-    match value {
-        Expr::Cast(Cast { expr, field }) if field.data_type() == column => expr.as_ref().clone(),
-        other => other.clone(),
-    }
-}
-
 /// The keys of a join; its filter is an expression like any other.
-fn joined(mut join: Join) -> Result<Transformed<LogicalPlan>> {
+fn joined(mut join: Join) -> Transformed<LogicalPlan> {
     let mut changed = false;
     for (left, right) in &mut join.on {
-        let kinds = (Kind::of(left, join.left.schema()), Kind::of(right, join.right.schema()));
-        match kinds {
-            (Kind::Exact, Kind::Approximate) => *left = cast(left.clone(), DataType::Float64),
-            (Kind::Approximate, Kind::Exact) => *right = cast(right.clone(), DataType::Float64),
-            _ => continue,
+        let kinds = [Kind::of(left, join.left.schema()), Kind::of(right, join.right.schema())];
+        if !are_mixed(kinds.into_iter()) {
+            continue;
+        }
+        for (key, _) in [left, right].into_iter().zip(kinds).filter(|(_, kind)| kind.is_cast()) {
+            *key = cast(std::mem::take(key), DataType::Float64);
         }
         changed = true;
     }
-    Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+    Transformed::new_transformed(LogicalPlan::Join(join), changed)
 }

@@ -22,8 +22,9 @@ use std::sync::Arc;
 /// An expression over columns of a schema, in other words where it needs them.
 type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
-/// The rules, in this order: numbers in the text are read before they are looked at as values.
-const RULES: [Rule; 12] = [
+/// The rules, in this order: numbers in the text are read before they are looked at as values, and a CASE has its type
+/// before what holds it is looked at.
+const RULES: [Rule; 13] = [
     long_lists::read,
     literals::read,
     texts::cast_in_words,
@@ -36,6 +37,7 @@ const RULES: [Rule; 12] = [
     lengths::compared,
     lists::read,
     nulls::typed,
+    values::of_one_type,
 ];
 
 /// See the file's header.
@@ -51,16 +53,16 @@ impl AnalyzerRule for Meanings {
         let mut has_changed = false;
         let changed = plan.transform_up_with_subqueries(|plan| {
             // What is above has the types of what is below.
+            let given = Arc::clone(plan.schema());
             let plan = match plan {
-                LogicalPlan::Union(union) => {
-                    let (union, other) = as_combined(union)?;
-                    has_changed |= other;
-                    LogicalPlan::Union(union)
-                }
+                LogicalPlan::Union(_) => plan,
                 plan if has_changed => plan.recompute_schema()?,
                 plan => plan,
             };
-            let given = Arc::clone(plan.schema());
+            let plan = match approximate::agreed(plan)?.data {
+                LogicalPlan::Union(union) => LogicalPlan::Union(as_combined(union)?),
+                other => other,
+            };
             let schema = match plan.inputs().as_slice() {
                 [] => DFSchema::clone(plan.schema()),
                 inputs => merge_schema(inputs),
@@ -69,7 +71,7 @@ impl AnalyzerRule for Meanings {
                 .transform_data(lengths::ordered)?
                 .transform_data(lengths::grouped)?
                 .transform_data(values::agreed)?;
-            has_changed |= changed.transformed && !have_same_types(&given, changed.data.schema());
+            has_changed |= !have_same_types(&given, changed.data.schema());
             Ok(changed)
         })?;
         Ok(changed.data)
@@ -78,21 +80,21 @@ impl AnalyzerRule for Meanings {
 
 /// A UNION whose columns have the types that those of all its queries come to, which DataFusion 55.2 finds later: until
 /// then they are those of the first one, as which values are read. Says whether they are others.
-fn as_combined(union: Union) -> Result<(Union, bool)> {
+fn as_combined(union: Union) -> Result<Union> {
     // What has no common type is told when types are made to agree.
-    let Ok(combined) = coerce_union_schema(&union.inputs) else { return Ok((union, false)) };
+    let Ok(combined) = coerce_union_schema(&union.inputs) else { return Ok(union) };
     let types = |schema: &DFSchema| -> Vec<DataType> {
         schema.fields().iter().map(|field| field.data_type().clone()).collect()
     };
     let combined = types(&combined);
     if types(&union.schema) == combined {
-        return Ok((union, false));
+        return Ok(union);
     }
     let fields = union.schema.iter().zip(combined).map(|((table, field), data_type)| {
         (table.cloned(), Arc::new(Field::clone(field).with_data_type(data_type)))
     });
     let schema = DFSchema::new_with_metadata(fields.collect(), union.schema.metadata().clone())?;
-    Ok((Union { schema: Arc::new(schema), ..union }, true))
+    Ok(Union { schema: Arc::new(schema), ..union })
 }
 
 fn have_same_types(one: &DFSchema, other: &DFSchema) -> bool {

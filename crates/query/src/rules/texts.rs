@@ -8,6 +8,7 @@
 //! (`coalesce(id, '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts
 //! that are UUIDs cast to it (`dialect::cast_uuids`).
 
+use crate::functions::NAMED_CAST;
 use crate::named::change_named;
 use crate::rules::literals::no_instant;
 use crate::texts::{
@@ -123,6 +124,20 @@ pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed
     let call = function(which).call(vec![value.as_ref().clone()]);
     let is_of_type = to == &which.gives();
     Ok(Transformed::yes(if is_of_type { call } else { cast(call, to.clone()) }))
+}
+
+/// What an expression casts to a number: a cast, or a call in its place.
+pub(crate) fn cast_to_number(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_numeric() => Some(expr),
+        Expr::ScalarFunction(call) => {
+            let which = call.func.inner().downcast_ref::<TextFunction>().map(|function| function.which);
+            let is_cast = matches!(which, Some(Which::Double { .. } | Which::Float { .. }))
+                || call.name() == NAMED_CAST;
+            call.args.first().filter(|_| is_cast)
+        }
+        _ => None,
+    }
 }
 
 /// A UUID as text.
