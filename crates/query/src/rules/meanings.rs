@@ -5,7 +5,8 @@
 //! files say what for.
 
 use super::{
-    approximate, dates, lengths, lists, literals, long_lists, nulls, patterns, texts, unsigned, values,
+    approximate, dates, lengths, lists, literals, long_lists, neighbours, nulls, patterns, texts, unsigned,
+    values,
 };
 use crate::named::change_named;
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -24,7 +25,7 @@ type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values, and a CASE has its type
 /// before what holds it is looked at.
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     long_lists::read,
     literals::read,
     texts::cast_in_words,
@@ -37,6 +38,7 @@ const RULES: [Rule; 13] = [
     lengths::compared,
     lists::read,
     nulls::typed,
+    neighbours::defaulted,
     values::of_one_type,
 ];
 

@@ -18,6 +18,7 @@ pub(crate) mod long_lists;
 pub(crate) mod meanings;
 pub(crate) mod membership;
 pub(crate) mod multiset;
+pub(crate) mod neighbours;
 pub(crate) mod no_row;
 pub(crate) mod null_keys;
 pub(crate) mod nulls;

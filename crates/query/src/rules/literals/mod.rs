@@ -90,7 +90,10 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 const ONE_OF: [&str; 6] = ["coalesce", "nvl", "ifnull", "nullif", "greatest", "least"];
 
 /// Reads texts that may be given in the place of a time, a time of day or a UUID; says whether there were any.
-fn read_beside(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
+///
+/// # Errors
+/// Where a text is none of what is wanted.
+pub(super) fn read_beside(mut values: Vec<&mut Expr>, schema: &DFSchema) -> Result<bool> {
     let Some(wanted @ (Wanted::Time | Wanted::TimeOfDay | Wanted::Uuid)) =
         values.iter().find_map(|value| wanted(value, schema))
     else {
