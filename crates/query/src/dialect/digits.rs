@@ -6,14 +6,15 @@
 //! `crate::rules::literals` makes it the nearest double after all.
 //!
 //! A cast in VALUES is written twice: the planner casts the values to the type of their column, and the rule that undoes
-//! this (`crate::rules::values`) leaves the cast that the text has.
+//! this (`crate::rules::values`) leaves the cast that the text has. So is one in the second part of a recursive query,
+//! whose rows the planner casts to the types of the first (`crate::rules::recursion`).
 //!
 //! A number of rows in quotes, `LIMIT '10'`, is one without: clients of the simple protocol write all parameters so.
 
 use crate::texts::without_exponent;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, SetExpr, UnaryOperator,
-    Value, ValueWithSpan, VisitorMut,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, SelectItem, SetExpr,
+    UnaryOperator, Value, ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -30,6 +31,11 @@ impl VisitorMut for KeepDigits {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         cast_twice(query.body.as_mut());
+        for cte in query.with.iter_mut().filter(|with| with.recursive).flat_map(|with| &mut with.cte_tables) {
+            if let SetExpr::SetOperation { right, .. } = cte.query.body.as_mut() {
+                list_twice(right);
+            }
+        }
         match &mut query.limit_clause {
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {
                 limit.iter_mut().chain(offset.iter_mut().map(|offset| &mut offset.value)).for_each(unquoted);
@@ -82,6 +88,18 @@ fn cast_twice(body: &mut SetExpr) {
             }
             _ => {}
         }
+    }
+}
+
+/// Writes casts that are items of a list twice.
+fn list_twice(body: &mut SetExpr) {
+    match body {
+        SetExpr::Query(query) => list_twice(&mut query.body),
+        SetExpr::Select(select) => select.projection.iter_mut().for_each(|item| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => twice(expr),
+            _ => {}
+        }),
+        _ => {}
     }
 }
 

@@ -5,8 +5,8 @@
 //! files say what for.
 
 use super::{
-    approximate, dates, lengths, lists, literals, long_lists, neighbours, nulls, patterns, texts, unsigned,
-    values,
+    approximate, dates, lengths, lists, literals, long_lists, neighbours, nulls, patterns, recursion, texts,
+    unsigned, values,
 };
 use crate::named::change_named;
 use datafusion::arrow::datatypes::{DataType, Field};
@@ -73,6 +73,7 @@ impl AnalyzerRule for Meanings {
                 .transform_data(lengths::ordered)?
                 .transform_data(lengths::grouped)?
                 .transform_data(values::agreed)?;
+            recursion::checked(&changed.data)?;
             has_changed |= !have_same_types(&given, changed.data.schema());
             Ok(changed)
         })?;

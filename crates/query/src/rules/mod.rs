@@ -24,6 +24,7 @@ pub(crate) mod null_keys;
 pub(crate) mod nulls;
 pub(crate) mod patterns;
 pub(crate) mod rows;
+pub(crate) mod recursion;
 pub(crate) mod slices;
 pub(crate) mod texts;
 pub(crate) mod unsigned;
