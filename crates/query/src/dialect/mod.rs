@@ -14,6 +14,7 @@
 
 mod advice;
 mod again;
+mod alike;
 mod alter;
 mod by_name;
 mod callable;
@@ -254,6 +255,7 @@ fn query_or_insert(tokens: &Tokens) -> Result<Statement, SqlError> {
     zone::place(&mut parsed);
     rows::place(&mut parsed)?;
     slips::mend(&mut parsed)?;
+    alike::tell_apart(&mut parsed)?;
     restructure::restructure(&mut parsed, clauses)?;
     match parsed {
         ast::Statement::Insert(_) => Ok(Statement::Insert(Box::new(parsed))),
@@ -341,6 +343,7 @@ fn parse_query(tokens: &Tokens) -> Result<Box<ast::Query>, SqlError> {
     zone::place(query.as_mut());
     rows::place(query.as_mut())?;
     slips::mend(query.as_mut())?;
+    alike::tell_apart(query.as_mut())?;
     restructure::restructure(query.as_mut(), clauses)?;
     Ok(query)
 }

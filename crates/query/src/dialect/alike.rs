@@ -1,0 +1,176 @@
+//! Calls and keys of groups that differ in their sub-queries only: `sum(CASE WHEN x IN (SELECT a …) THEN 1 END), sum(CASE
+//! WHEN x IN (SELECT b …) THEN 1 END)`.
+//!
+//! DataFusion calls both by one name, in which no sub-query is written out, and refuses that. All sub-queries of such but
+//! one get a `coalesce` around them, the next two of them, which changes the name and nothing else.
+
+use super::cursor::Result;
+use super::marker::call;
+use super::restructure::all_of_a_table;
+use super::walks::{each_expr, walk_mut};
+use super::{SqlError, walks};
+use sqlparser::ast::{
+    Expr, GroupByExpr, Ident, Query, SelectItem, SetExpr, UnaryOperator, VisitMut, Visitor, VisitorMut,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// See the file's header.
+///
+/// # Errors
+/// None that a statement can cause.
+pub(super) fn tell_apart(node: &mut impl VisitMut) -> Result<()> {
+    match walk_mut(node, &mut TellApart) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct TellApart;
+
+impl VisitorMut for TellApart {
+    type Break = SqlError;
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        told_apart(query).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+    }
+}
+
+fn told_apart(query: &mut Query) -> Result<()> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
+    let mut calls = Calls::default();
+    // It never breaks off.
+    let _ = walks::walk(&select.projection, &mut calls);
+    let _ = walks::walk(&select.having, &mut calls);
+    let _ = walks::walk(&select.qualify, &mut calls);
+    let _ = walks::walk(&query.order_by, &mut calls);
+    let keys = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.as_slice(),
+        GroupByExpr::All(_) => &[],
+    };
+    calls.found.extend(keys.iter().cloned());
+    if !keys.is_empty() || matches!(select.group_by, GroupByExpr::All(_)) {
+        // Keys by their places and names.
+        calls.found.extend(select.projection.iter().filter_map(|item| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
+            _ => None,
+        }));
+    }
+    // Of each text without sub-queries, the texts with them and their sub-queries.
+    let mut alike: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    for found in calls.found {
+        let mut asked = Asked::default();
+        let _ = walks::walk(&found, &mut asked);
+        let texts: Vec<String> =
+            asked.texts.into_iter().filter(|text| !asked.compared.contains(text)).collect();
+        if !texts.is_empty() {
+            alike.entry(masked(&found)?).or_default().insert(found.to_string(), texts);
+        }
+    }
+    // How many calls go around a sub-query.
+    let mut around: BTreeMap<String, usize> = BTreeMap::new();
+    for texts in alike.into_values().filter(|texts| texts.len() > 1) {
+        for text in texts.into_values().flatten() {
+            let next = around.len();
+            around.entry(text).or_insert(next);
+        }
+    }
+    if around.is_empty() {
+        return Ok(());
+    }
+    let mut wrap = |expr: &mut Expr| {
+        if is_asked(expr)
+            && let Some(times) = around.get(&expr.to_string())
+        {
+            let bare = std::mem::replace(expr, Expr::value(sqlparser::ast::Value::Null));
+            *expr = (0..*times).fold(bare, |expr, _| call("coalesce", vec![expr]));
+        }
+    };
+    each_expr(&mut query.order_by, &mut wrap);
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        each_expr(&mut select.projection, &mut wrap);
+        each_expr(&mut select.having, &mut wrap);
+        each_expr(&mut select.qualify, &mut wrap);
+        each_expr(&mut select.group_by, &mut wrap);
+    }
+    Ok(())
+}
+
+/// Whether an expression asks a sub-query.
+fn is_asked(expr: &Expr) -> bool {
+    match expr {
+        Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_) => true,
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => matches!(right.as_ref(), Expr::Subquery(_)),
+        _ => false,
+    }
+}
+
+/// The calls of a SELECT.
+#[derive(Default)]
+struct Calls {
+    found: Vec<Expr>,
+}
+
+impl Visitor for Calls {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::Function(_)) {
+            self.found.push(expr.clone());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The sub-queries of an expression.
+#[derive(Default)]
+struct Asked {
+    texts: Vec<String>,
+    /// Those right after ANY and ALL, which are none of their own.
+    compared: BTreeSet<String>,
+}
+
+impl Visitor for Asked {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if is_asked(expr) {
+            self.texts.push(expr.to_string());
+        }
+        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr {
+            self.compared.insert(right.to_string());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The text of an expression without what names leave out: brackets, sub-queries and what IN looks for, and the conditions
+/// of sub-queries of one value.
+fn masked(expr: &Expr) -> Result<String> {
+    let none = all_of_a_table()?;
+    let named = |name: &str, negated: bool| {
+        let asked = Expr::Identifier(Ident::new(name));
+        match negated {
+            true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(asked) },
+            false => asked,
+        }
+    };
+    let mut expr = expr.clone();
+    each_expr(&mut expr, &mut |expr| match expr {
+        Expr::Nested(inner) => *expr = inner.as_ref().clone(),
+        Expr::Exists { negated, .. } => *expr = named("EXISTS", *negated),
+        Expr::InSubquery { negated, .. } => *expr = named("IN", *negated),
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } => {
+            if let Expr::Subquery(query) = right.as_mut() {
+                *query = none.clone();
+            }
+        }
+        Expr::Subquery(query) => {
+            if let SetExpr::Select(select) = query.body.as_mut() {
+                select.selection = None;
+            }
+        }
+        _ => {}
+    });
+    Ok(expr.to_string())
+}
