@@ -117,6 +117,9 @@ class Sources(Values):
         equal: Pieces = [f"ON {sides[0]} {compare} {sides[1]}"]
         if rng.random() < 0.3:
             equal += [" AND ", *self.condition([other, name], 0 if rng.random() < 0.7 else 1)]
+        elif rng.random() < 0.15:
+            # Of one side, as it must be in outer joins.
+            equal += [" AND ", *self.with_query([rng.choice([other, name])])]
         return equal
 
     def lateral(self, names: Sequence[str], name: str) -> tuple[Pieces, bool]:

@@ -397,6 +397,11 @@ class Values:
         elif rng.random() < 0.4:
             # Not equality alone.
             conditions.append([f"e.{rng.choice(['n', 'd'])} {rng.choice(['<', '>=', '<>'])} {rng.choice(names)}.n"])
+        if rng.random() < 0.2:
+            # A query inside that reads both around it.
+            further = f"f.{rng.choice(['n', 'i'])} {rng.choice(['=', '<', '>=', '<>'])} {rng.choice(names)}.n"
+            inside = [f"EXISTS (SELECT 1 FROM {rng.choice(TABLES)} f WHERE ", *self.equal("f", ["e"]), f" AND {further})"]
+            conditions.append([rng.choice(["", "NOT "]), *inside])
         listed = "max(e.n)" if rng.random() < 0.2 and self.may("EXISTS of an aggregate") else "1"
         return [f"{no}EXISTS (SELECT {listed} FROM {rng.choice(TABLES)} e WHERE ", *joined(conditions, " AND "), ")"]
 
