@@ -92,6 +92,11 @@ impl GiveWayExec {
         let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
         Self { input, shown: None, is_bare: true, properties }
     }
+
+    /// The node that gives way; `None` where it stands there for what is known of its rows.
+    pub(super) fn giving(&self) -> Option<&Arc<dyn ExecutionPlan>> {
+        (!self.is_bare).then(|| self.shown.as_ref().unwrap_or(&self.input))
+    }
 }
 
 impl DisplayAs for GiveWayExec {

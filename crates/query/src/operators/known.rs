@@ -67,6 +67,9 @@ impl Kept {
 
 /// What such a node keeps; `None` of other nodes.
 fn columns_kept(plan: &Arc<dyn ExecutionPlan>) -> Option<Kept> {
+    if let Some(below) = plan.downcast_ref::<GiveWayExec>().and_then(GiveWayExec::giving) {
+        return columns_kept(below);
+    }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
         let sets = aggregate.group_expr().has_grouping_set();
         return sets.then(|| Kept::of(vec![false; plan.schema().fields().len()]));
