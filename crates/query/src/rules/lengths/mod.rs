@@ -19,11 +19,11 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, Case, InList, InSubquery, WindowFunctionParams,
+    AggregateFunction, Between, Case, InList, InSubquery, SetComparison, WindowFunctionParams,
 };
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
+    AggregateUDF, BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF, Subquery,
     WindowFunctionDefinition,
 };
 use nanoseconds::Nanoseconds;
@@ -82,7 +82,8 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
             let whens = when_then_expr.iter_mut().map(|(when, _)| when.as_mut());
             agree(std::iter::once(of.as_mut()).chain(whens).collect(), schema)
         }
-        Expr::InSubquery(of) => in_rows(of, schema)?,
+        Expr::InSubquery(InSubquery { expr, subquery, .. })
+        | Expr::SetComparison(SetComparison { expr, subquery, .. }) => in_rows(expr, subquery, schema)?,
         Expr::InList(InList { expr, list, .. }) => {
             agree(std::iter::once(expr.as_mut()).chain(list.iter_mut()).collect(), schema)
         }
@@ -125,12 +126,12 @@ fn length(interval: Expr) -> Expr {
     ScalarUDF::from(Nanoseconds::default()).call(vec![interval])
 }
 
-/// Compares lengths where an INTERVAL is looked for among rows, or rows are INTERVALs; says whether it did.
-fn in_rows(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
-    let plan = Arc::clone(&of.subquery.subquery);
+/// Compares lengths where an INTERVAL is compared with rows, or rows are INTERVALs; says whether it did.
+fn in_rows(x: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+    let plan = Arc::clone(&subquery.subquery);
     let [field] = plan.schema().fields().as_ref() else { return Ok(false) };
     let of_rows = field.data_type();
-    let of_x = of.expr.get_type(schema)?;
+    let of_x = x.get_type(schema)?;
     let is_interval = |of: &DataType| matches!(of, DataType::Interval(_));
     let is_length = |of: &DataType| is_interval(of) || matches!(of, DataType::Duration(_));
     if !(is_interval(&of_x) || is_interval(of_rows)) || !is_length(&of_x) || !is_length(of_rows) {
@@ -139,8 +140,8 @@ fn in_rows(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
     let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
     let name = field.name().clone();
     let rows = LogicalPlanBuilder::from(Arc::unwrap_or_clone(plan)).project([length(column).alias(name)])?;
-    of.subquery.subquery = Arc::new(rows.build()?);
-    *of.expr = length(std::mem::take(of.expr.as_mut()));
+    subquery.subquery = Arc::new(rows.build()?);
+    *x = length(std::mem::take(x));
     Ok(true)
 }
 
