@@ -105,35 +105,62 @@ fn is_asked(expr: &Expr) -> bool {
     }
 }
 
-/// The calls of a SELECT.
+/// The calls of a SELECT, outside of its sub-queries.
 #[derive(Default)]
 struct Calls {
     found: Vec<Expr>,
+    /// How many sub-queries the walk is in.
+    depth: usize,
 }
 
 impl Visitor for Calls {
     type Break = ();
 
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if matches!(expr, Expr::Function(_)) {
+        if self.depth == 0 && matches!(expr, Expr::Function(_)) {
             self.found.push(expr.clone());
         }
         ControlFlow::Continue(())
     }
 }
 
-/// The sub-queries of an expression.
+/// The sub-queries of an expression, without those inside them.
 #[derive(Default)]
 struct Asked {
     texts: Vec<String>,
     /// Those right after ANY and ALL, which are none of their own.
     compared: BTreeSet<String>,
+    /// How many sub-queries the walk is in.
+    depth: usize,
 }
 
 impl Visitor for Asked {
     type Break = ();
 
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.depth > 0 {
+            return ControlFlow::Continue(());
+        }
         if is_asked(expr) {
             self.texts.push(expr.to_string());
         }
