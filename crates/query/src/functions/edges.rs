@@ -8,19 +8,15 @@
 //! | `array_position` | a place to begin at below 1 panics or wraps | an error |
 //! | `array_has` | a list with a NULL that is written out is looked through as by IN | as one in a column |
 
+use super::handed_on::handed_on;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Float64Type, Int64Type, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{Result, ScalarValue, exec_err};
-use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 use std::sync::Arc;
 
 /// What is wrong at its edge.
@@ -61,37 +57,14 @@ struct Edged {
 }
 
 impl ScalarUDFImpl for Edged {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
+    handed_on!(
+        inner: name, aliases, signature, coerce_types, return_type, return_field_from_args, is_strict,
+        properties, documentation
+    );
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
         Some(ScalarUDF::from(Self { inner, edge: self.edge }))
-    }
-
-    fn is_strict(&self) -> bool {
-        self.inner.inner().is_strict()
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -102,26 +75,6 @@ impl ScalarUDFImpl for Edged {
             }
             _ => self.inner.simplify(args, info),
         }
-    }
-
-    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        self.inner.evaluate_bounds(inputs)
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(inputs)
-    }
-
-    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.preserves_lex_ordering(inputs)
-    }
-
-    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.inner().strictly_order_preserving(inputs)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

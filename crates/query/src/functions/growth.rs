@@ -8,20 +8,16 @@
 //!
 //! Each call looks first whether its statement is still wanted.
 
+use super::handed_on::handed_on;
 use super::joined::Joined;
 use crate::wanted;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Int32Type, Int64Type, TimeUnit, UInt32Type};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit, UInt32Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::logical_expr::interval_arithmetic::Interval;
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use std::cell::Cell;
@@ -130,59 +126,11 @@ struct Growing {
 }
 
 impl ScalarUDFImpl for Growing {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        self.inner.schema_name(args)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
-
-    fn is_strict(&self) -> bool {
-        self.inner.inner().is_strict()
-    }
-
+    handed_on!(
+        inner: name, aliases, schema_name, signature, coerce_types, return_type, return_field_from_args,
+        is_strict, properties, documentation
+    );
     // No `simplify`: it would put the function itself in the place of this one.
-
-    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        self.inner.evaluate_bounds(inputs)
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(inputs)
-    }
-
-    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.preserves_lex_ordering(inputs)
-    }
-
-    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.inner().strictly_order_preserving(inputs)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         wanted::look()?;

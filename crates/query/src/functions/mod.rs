@@ -31,6 +31,7 @@ pub(crate) mod first_last;
 mod gather;
 pub(crate) mod generate_series;
 pub(crate) mod growth;
+mod handed_on;
 pub(crate) mod indicators;
 mod instant;
 mod joined;

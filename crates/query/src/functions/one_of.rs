@@ -3,14 +3,11 @@
 //! Such texts are read as what they stand beside ([`crate::rules::literals`]). Planning asks for the type of the call
 //! before that, which DataFusion has none for; everything else is DataFusion's.
 
-use datafusion::arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use super::handed_on::handed_on;
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::error::Result;
 use datafusion::functions::core::{coalesce, greatest, least};
-use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 use std::sync::Arc;
 
 /// Bytes of a UUID.
@@ -47,32 +44,14 @@ fn beside_texts(types: &[DataType]) -> Option<DataType> {
 }
 
 impl ScalarUDFImpl for OneOf {
-    fn name(&self) -> &str {
-        self.theirs.name()
-    }
+    handed_on!(theirs: name, signature, return_type, return_field_from_args, simplify, documentation);
 
     fn aliases(&self) -> &[String] {
         &self.aliases
     }
 
-    fn signature(&self) -> &Signature {
-        self.theirs.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.theirs.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.theirs.return_field_from_args(args)
-    }
-
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         self.theirs.invoke_with_args(args)
-    }
-
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.theirs.simplify(args, info)
     }
 
     fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
@@ -88,9 +67,5 @@ impl ScalarUDFImpl for OneOf {
             Some(read) => Ok(vec![read; types.len()]),
             None => self.theirs.coerce_types(types),
         }
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.theirs.documentation()
     }
 }

@@ -6,6 +6,7 @@
 //! Numbers of a SYMBOL, `length(sym)`, are plain ones: DataFusion keeps the form that symbols have, a dictionary, whose
 //! numbers no operator takes.
 
+use super::handed_on::handed_on;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -95,21 +96,7 @@ fn signed_value(of: &ScalarValue) -> Result<ScalarValue> {
 struct Signed(Arc<ScalarUDF>);
 
 impl ScalarUDFImpl for Signed {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.0.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(types)
-    }
+    handed_on!(0: name, aliases, signature, coerce_types, is_strict, documentation);
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         Ok(signed(&self.0.return_type(types)?))
@@ -117,14 +104,6 @@ impl ScalarUDFImpl for Signed {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         Ok(signed_field(self.0.return_field_from_args(args)?.as_ref()))
-    }
-
-    fn is_strict(&self) -> bool {
-        self.0.inner().is_strict()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -7,18 +7,13 @@
 //! where numbers that are too large are looked for. Times under NULLs are 0 here.
 
 use super::growth::array_bytes;
+use super::handed_on::handed_on;
 use crate::wanted;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
 use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::{DataType, FieldRef, TimestampNanosecondType};
+use datafusion::arrow::datatypes::TimestampNanosecondType;
 use datafusion::common::Result;
-use datafusion::logical_expr::interval_arithmetic::Interval;
-use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 use std::sync::Arc;
 
 /// Bytes of arguments between two looks: a regular expression goes over them in a millisecond or two.
@@ -112,57 +107,10 @@ fn cleared(value: ColumnarValue) -> ColumnarValue {
 }
 
 impl ScalarUDFImpl for Slow {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
-
-    fn is_strict(&self) -> bool {
-        self.inner.inner().is_strict()
-    }
-
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, info)
-    }
-
-    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
-        self.inner.evaluate_bounds(inputs)
-    }
-
-    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(inputs)
-    }
-
-    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.preserves_lex_ordering(inputs)
-    }
-
-    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
-        self.inner.inner().strictly_order_preserving(inputs)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.inner.documentation()
-    }
+    handed_on!(
+        inner: name, aliases, signature, coerce_types, return_type, return_field_from_args, is_strict,
+        simplify, properties, documentation
+    );
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         wanted::look()?;
