@@ -6,8 +6,9 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
+use std::sync::Arc;
 
 /// A comparison with the numbers in it as what they are compared with; `None` where there is nothing to change.
 pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
@@ -28,15 +29,42 @@ pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         }
         Expr::InList(InList { expr, list, negated }) => {
             let of = list.iter().find_map(|item| Type::beside(item, expr, schema))?;
-            let texts = list.iter().map(digits).collect::<Option<Vec<String>>>()?;
-            let list: Vec<Expr> = texts.iter().filter_map(|text| of.exact(text)).collect();
+            // What is no number, a NULL or a column, stays.
+            let item = |item: &Expr| match digits(item).or_else(|| quoted(item)) {
+                Some(text) => of.exact(&text),
+                None => Some(item.clone()),
+            };
+            let list: Vec<Expr> = list.iter().filter_map(item).collect();
             Some(match list.is_empty() {
                 true => unless_null(expr, *negated),
                 false => Expr::InList(InList { expr: expr.clone(), list, negated: *negated }),
             })
         }
+        Expr::Case(Case { expr: Some(of), when_then_expr, else_expr }) => {
+            let mut changed = false;
+            let mut read = |(when, then): &(Box<Expr>, Box<Expr>)| {
+                let number = Type::beside(when, of, schema).and_then(|of| of.exact_or_null(&digits(when)?));
+                changed |= number.is_some();
+                (number.map_or_else(|| when.clone(), Box::new), then.clone())
+            };
+            let when_then_expr = when_then_expr.iter().map(&mut read).collect();
+            let case = Case { expr: Some(of.clone()), when_then_expr, else_expr: else_expr.clone() };
+            changed.then_some(Expr::Case(case))
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
+            let [of, number] = args.as_slice() else { return None };
+            let number = Type::beside(number, of, schema)?.exact_or_null(&digits(number)?)?;
+            let args = vec![of.clone(), number];
+            Some(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(func), args }))
+        }
         _ => None,
     }
+}
+
+/// The digits of a number in quotes.
+fn quoted(expr: &Expr) -> Option<String> {
+    let text = expr.as_literal()?.try_as_str().flatten()?;
+    Floor::of(text, 0).map(|_| text.to_string())
 }
 
 /// What a number is compared as.
@@ -75,6 +103,15 @@ impl Type {
             }
         };
         Some(Expr::Literal(value, None))
+    }
+
+    /// As [`Self::exact`]; NULL, which equals nothing, where it is none.
+    fn exact_or_null(self, text: &str) -> Option<Expr> {
+        let null = match self {
+            Self::Double => ScalarValue::Float64(None),
+            Self::Decimal { precision, scale } => ScalarValue::Decimal128(None, precision, scale),
+        };
+        Floor::of(text, 0).map(|_| self.exact(text).unwrap_or(Expr::Literal(null, None)))
     }
 
     fn comparison(self, expr: &Expr, op: Operator, text: &str) -> Option<Expr> {
@@ -120,6 +157,10 @@ fn digits(expr: &Expr) -> Option<String> {
                 Expr::Literal(value, _) => value.try_as_str().flatten().map(str::to_string),
                 _ => None,
             }
+        }
+        Expr::Negative(of) => {
+            let digits = digits(of)?;
+            Some(digits.strip_prefix('-').map_or_else(|| format!("-{digits}"), str::to_string))
         }
         Expr::Alias(alias) => digits(&alias.expr),
         _ => None,
