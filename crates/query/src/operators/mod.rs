@@ -42,6 +42,7 @@ mod missing_sorts;
 mod nbbo;
 mod node;
 mod order;
+mod ordered_once;
 mod paced;
 mod pairwise;
 mod pieces;
@@ -196,6 +197,7 @@ fn with_our_rules(
     rules.push(Arc::new(pairwise::GroupPairs));
     rules.push(Arc::new(eager::GroupBelowJoin));
     rules.push(Arc::new(late::rule::ReadLate));
+    rules.push(Arc::new(ordered_once::OrderedOnce));
     // It takes a join away of whose columns only a LATERAL query reads some, which it does not look into.
     let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
     let joins = place_of(EliminateJoin::new().name());
