@@ -228,11 +228,7 @@ impl<'a> Sides<'a> {
         if !a.is_numeric() || !b.is_numeric() {
             return self.as_times((left, right));
         }
-        let common = match a.is_floating() || b.is_floating() {
-            true => Some(DataType::Float64),
-            false => comparison_coercion(&a, &b),
-        };
-        match common.filter(has_order_key) {
+        match common_type(&a, &b).filter(has_order_key) {
             Some(common) => Ok((order_key(cast(left, common.clone())), order_key(cast(right, common)))),
             None => Err(planning_error(
                 SqlError::new(
@@ -350,6 +346,12 @@ fn as_time(expr: Expr, schema: &DFSchema, (join, position): (&str, Position)) ->
     }
 }
 
+/// The type that values of two types are compared as; a DOUBLE beside any number is one, as in other joins.
+fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
+    let is_double = a.is_numeric() && b.is_numeric() && (a.is_floating() || b.is_floating());
+    if is_double { Some(DataType::Float64) } else { comparison_coercion(a, b) }
+}
+
 /// Brings a pair of keys to one type, where the key ids do not see through the difference.
 fn same_type(
     left: Expr,
@@ -361,7 +363,7 @@ fn same_type(
     if a == b || (is_text(&a) && is_text(&b)) {
         return Ok((left, right));
     }
-    let Some(common) = comparison_coercion(&a, &b) else {
+    let Some(common) = common_type(&a, &b) else {
         return Err(datafusion::common::plan_datafusion_err!(
             "cannot compare {left} ({a}) with {right} ({b})"
         ));
