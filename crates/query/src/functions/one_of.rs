@@ -1,10 +1,10 @@
-//! `coalesce`, `greatest` and `least` of TIMEs, TIMESTAMPs and UUIDs beside texts: `coalesce(tm, '12:00')`.
+//! `coalesce`, `greatest` and `least` of dates, times, BOOLEANs, INTERVALs and UUIDs beside texts: `coalesce(tm, '12:00')`.
 //!
 //! Such texts are read as what they stand beside ([`crate::rules::literals`]). Planning asks for the type of the call
 //! before that, which DataFusion has none for; everything else is DataFusion's.
 
 use super::handed_on::handed_on;
-use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use datafusion::error::Result;
 use datafusion::functions::core::{coalesce, greatest, least};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
@@ -29,12 +29,15 @@ impl OneOf {
     }
 }
 
-/// The type of a call with these arguments, where it is that of the TIMEs, TIMESTAMPs or UUIDs beside its texts.
+/// The type of a call with these arguments, where it is that of what stands beside its texts and is read from one.
 fn beside_texts(types: &[DataType]) -> Option<DataType> {
     let is_read = |of: &&DataType| {
         matches!(
             of,
-            DataType::Time64(TimeUnit::Nanosecond)
+            DataType::Boolean
+                | DataType::Date32
+                | DataType::Interval(IntervalUnit::MonthDayNano)
+                | DataType::Time64(TimeUnit::Nanosecond)
                 | DataType::Timestamp(TimeUnit::Nanosecond, None)
                 | DataType::FixedSizeBinary(UUID_BYTES)
         )

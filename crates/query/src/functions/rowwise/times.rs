@@ -311,26 +311,24 @@ impl Unit {
         })
     }
 
-    /// Boundaries after `from`, up to `to`.
-    fn boundaries(self, from: i64, to: i64) -> i64 {
+    /// Boundaries after `from`, up to `to`; `None` where they are more than a BIGINT counts.
+    fn boundaries(self, from: i64, to: i64) -> Option<i64> {
         let place = |ns: i64| match self {
             Unit::Fixed(length, before) => {
                 (i128::from(ns) + i128::from(before)).div_euclid(length.into()) as i64
             }
             Unit::Months(months) => months_of(ns).div_euclid(months),
         };
-        place(to).saturating_sub(place(from))
+        place(to).checked_sub(place(from))
     }
 
-    /// Whole units from one to the other.
-    fn whole(self, from: i64, to: i64) -> i64 {
-        if from > to {
-            return -self.whole(to, from);
-        }
+    /// Whole units from one to the other; `None` where they are more than a BIGINT counts.
+    fn whole(self, from: i64, to: i64) -> Option<i64> {
         match self {
             Unit::Fixed(length, _) => {
-                i64::try_from((i128::from(to) - i128::from(from)) / i128::from(length)).unwrap_or(i64::MAX)
+                i64::try_from((i128::from(to) - i128::from(from)) / i128::from(length)).ok()
             }
+            Unit::Months(_) if from > to => Some(-self.whole(to, from)?),
             Unit::Months(months) => {
                 let (start, end) = (DateTime::from_timestamp_nanos(from), DateTime::from_timestamp_nanos(to));
                 let between = months_of(to) - months_of(from);
@@ -340,7 +338,7 @@ impl Unit {
                     Some(reached) if reached <= end => between,
                     _ => between - 1,
                 };
-                whole / months
+                Some(whole / months)
             }
         }
     }
@@ -352,11 +350,17 @@ fn months_of(ns: i64) -> i64 {
     i64::from(time.year()) * 12 + i64::from(time.month0())
 }
 
-fn between(args: &[ArrayRef], count: fn(Unit, i64, i64) -> i64) -> Result<ArrayRef> {
+fn between(args: &[ArrayRef], count: fn(Unit, i64, i64) -> Option<i64>) -> Result<ArrayRef> {
     let units = args[0].as_string::<i32>();
     let [from, to] = [1, 2].map(|at| args[at].as_primitive::<TimestampNanosecondType>());
     let one = |row: usize| match Unit::of(units.value(row)) {
-        Some(unit) => Ok(count(unit, from.value(row), to.value(row))),
+        Some(unit) => match count(unit, from.value(row), to.value(row)) {
+            Some(count) => Ok(count),
+            None => exec_err!(
+                "more than a BIGINT counts lie between two instants, in units of {}",
+                units.value(row)
+            ),
+        },
         None => exec_err!(
             "there is no unit '{}': units are year, quarter, month, week, day, hour, minute, second, millisecond, microsecond and nanosecond",
             units.value(row)
