@@ -2,8 +2,8 @@
 //! `DATE '2024-01-01' + INTERVAL '3 hours'`. DataFusion gives a DATE and drops the hours. Days and months leave a date a
 //! DATE, as SQL has it. A DATE less another is a number of days, taken of numbers: DataFusion's analysis of bounds takes
 //! it for a length of time and refuses to compare it with a number. A whole number is no DATE, neither cast to one nor
-//! compared with one: DataFusion takes it for days since 1970. No number is a TIME: DataFusion takes a whole one for
-//! nanoseconds since midnight. A DATE is compared with a TIMESTAMP whatever its year: one
+//! compared with one: DataFusion takes it for days since 1970. No number is a TIME or a TIMESTAMP: DataFusion takes a whole
+//! one for nanoseconds since midnight, and for seconds or nanoseconds since 1970 by its type. A DATE is compared with a TIMESTAMP whatever its year: one
 //! that no TIMESTAMP is of, such as 9999-12-31 for "still valid", is after or before all of them.
 
 use crate::rules::literals::is_comparison;
@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 /// See the file's header.
 ///
 /// # Errors
-/// Where a number stands for a DATE or a TIME.
+/// Where a number stands for a DATE, a TIME or a TIMESTAMP.
 pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
     let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
@@ -35,6 +35,12 @@ pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
                 && value.get_type(schema).is_ok_and(|data_type| data_type.is_numeric()) =>
         {
             return Err(no_time());
+        }
+        Expr::Cast(Cast { expr: value, field }) | Expr::TryCast(TryCast { expr: value, field })
+            if matches!(field.data_type(), DataType::Timestamp(..))
+                && value.get_type(schema).is_ok_and(|data_type| data_type.is_numeric()) =>
+        {
+            return Err(no_instant());
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if is_comparison(*op)
@@ -80,6 +86,13 @@ fn no_time() -> DataFusionError {
         .with_diagnostic(Diagnostic::new_error(message, None).with_help(hint, None))
 }
 
+fn no_instant() -> DataFusionError {
+    let message = "a number is no TIMESTAMP";
+    let hint = "say its unit: to_timestamp(n) of seconds, epoch_ms(n), epoch_us(n), epoch_ns(n)";
+    plan_datafusion_err!("{message}")
+        .with_diagnostic(Diagnostic::new_error(message, None).with_help(hint, None))
+}
+
 /// Days before and after 1970-01-01 whose midnights are TIMESTAMPs: 1677-09-22 to 2262-04-11.
 const DAYS_MAX: i32 = 106_751;
 
@@ -114,22 +127,20 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
     Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
-/// A DATE, the nearest that is a TIMESTAMP in the place of one that is none; `None` where it is one already.
+/// A DATE as an instant: the first or the last there is in the place of one that is none; `None` where it is one already.
 fn held(date: &Expr) -> Result<Option<Expr>> {
     let day = |days: i32| lit(ScalarValue::Date32(Some(days)));
+    let instant = |ns: i64| lit(ScalarValue::TimestampNanosecond(Some(ns), None));
     if let Some(days) = days_of(date) {
-        return Ok((days.abs() > DAYS_MAX).then(|| day(days.clamp(-DAYS_MAX, DAYS_MAX))));
+        let end = if days > 0 { i64::MAX } else { i64::MIN };
+        return Ok((days.abs() > DAYS_MAX).then(|| instant(end)));
     }
-    let is_held = |case: &datafusion::logical_expr::Case| {
-        case.when_then_expr.first().is_some_and(|(_, then)| **then == day(DAYS_MAX))
-    };
-    let is_constant = date.column_refs().is_empty();
-    if is_constant || date.is_volatile() || matches!(date, Expr::Case(case) if is_held(case)) {
+    if date.column_refs().is_empty() || date.is_volatile() {
         return Ok(None);
     }
-    when(date.clone().gt(day(DAYS_MAX)), day(DAYS_MAX))
-        .when(date.clone().lt(day(-DAYS_MAX)), day(-DAYS_MAX))
-        .otherwise(date.clone())
+    when(date.clone().gt(day(DAYS_MAX)), instant(i64::MAX))
+        .when(date.clone().lt(day(-DAYS_MAX)), instant(i64::MIN))
+        .otherwise(cast(date.clone(), DataType::Timestamp(TimeUnit::Nanosecond, None)))
         .map(Some)
 }
 

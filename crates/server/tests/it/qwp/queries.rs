@@ -12,7 +12,7 @@ fn queries_have_rows_and_an_end() {
     socket.ask(1, "CREATE TABLE t (n LONG, timestamp TIMESTAMP) TIMESTAMP(timestamp)");
     let (kind, id, rest) = socket.result();
     assert_eq!((kind, id, &rest[..]), (DONE, 1, &[9, 0][..]));
-    socket.ask(2, "INSERT INTO t SELECT value, CAST(value AS TIMESTAMP) FROM range(0, 5000)");
+    socket.ask(2, "INSERT INTO t SELECT value, to_timestamp(value) FROM range(0, 5000)");
     let (kind, id, rest) = socket.result();
     assert_eq!((kind, id), (DONE, 2), "{}", String::from_utf8_lossy(&rest));
     assert_eq!((rest[0], varint(&rest[1..])), (2, 5_000));
