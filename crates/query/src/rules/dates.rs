@@ -1,10 +1,10 @@
-//! A DATE and an INTERVAL that has a time of day, or whose length is not written in the text, give a TIMESTAMP:
-//! `DATE '2024-01-01' + INTERVAL '3 hours'`. DataFusion gives a DATE and drops the hours. Days and months leave a date a
-//! DATE, as SQL has it. A DATE less another is a number of days, taken of numbers: DataFusion's analysis of bounds takes
-//! it for a length of time and refuses to compare it with a number. A whole number is no DATE, neither cast to one nor
-//! compared with one: DataFusion takes it for days since 1970. No number is a TIME or a TIMESTAMP: DataFusion takes a whole
-//! one for nanoseconds since midnight, and for seconds or nanoseconds since 1970 by its type. A DATE is compared with a TIMESTAMP whatever its year: one
-//! that no TIMESTAMP is of, such as 9999-12-31 for "still valid", is after or before all of them.
+//! A DATE and an INTERVAL that has a time of day, or whose length is not written in the text, give a TIMESTAMP: `DATE
+//! '2024-01-01' + INTERVAL '3 hours'`. DataFusion gives a DATE and drops the hours. Days and months leave a date a DATE, as
+//! SQL has it. A DATE less another is a number of days, taken of numbers: DataFusion's analysis of bounds takes it for a
+//! length of time and refuses to compare it with a number. A whole number is no DATE, neither cast to one nor compared with
+//! one: DataFusion takes it for days since 1970. No number is a TIME or a TIMESTAMP: DataFusion takes a whole one for
+//! nanoseconds since midnight, and for seconds or nanoseconds since 1970 by its type. A DATE is compared with a TIMESTAMP
+//! whatever its year: one that no TIMESTAMP is of, such as 9999-12-31 for "still valid", is after or before all of them.
 
 use crate::rules::literals::is_comparison;
 use arrow_cast::parse::Parser;
