@@ -32,7 +32,7 @@ def filled(server: Any) -> Any:
     """A server with a table of every kind of column."""
     columns = "ts TIMESTAMP, s SYMBOL, x DOUBLE, n BIGINT, note VARCHAR, up BOOLEAN, l DOUBLE[], d DECIMAL(9,2)"
     server.ask("/exec", query=f"CREATE TABLE t ({columns}) TIMESTAMP(ts) PARTITION BY DAY")
-    rows = "value::TIMESTAMP, 'S' || (value % 7), value / 8.0, value, 'note \"' || value || '\"', value % 2 = 0"
+    rows = "to_timestamp(value), 'S' || (value % 7), value / 8.0, value, 'note \"' || value || '\"', value % 2 = 0"
     rows += ", [value, 0.5], 1.25"
     done = server.ask("/exec", query=f"INSERT INTO t SELECT {rows} FROM range(0, {ROWS})")
     assert done == {"dml": "OK", "updated": ROWS}

@@ -83,7 +83,7 @@ class Busy:
 
     def insert(self, request: int) -> None:
         rows = (line.split(b" ") for line in self.body(request).splitlines())
-        values = ", ".join(f"('w{self.number}', {n.decode()[2:-1]}, CAST({at.decode()} AS TIMESTAMP))" for _, n, at in rows)
+        values = ", ".join(f"('w{self.number}', {n.decode()[2:-1]}, epoch_ns({at.decode()}))" for _, n, at in rows)
         with connect(self.served) as db:
             assert db.execute(f"INSERT INTO busy (w, n, timestamp) VALUES {values}".encode()).rowcount == ROWS
 

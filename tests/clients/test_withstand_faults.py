@@ -138,7 +138,7 @@ def test_a_full_disk_behind_lines_over_tcp(serve: Any, disk: SmallDisk) -> None:
 
 STATEMENTS = {
     "CREATE TABLE AS": "CREATE TABLE more AS SELECT * FROM t",
-    "INSERT": "INSERT INTO t SELECT value::TIMESTAMP, 'x', value FROM range(0, 500000)",
+    "INSERT": "INSERT INTO t SELECT to_timestamp(value), 'x', value FROM range(0, 500000)",
     "UPDATE": "UPDATE t SET n = n + 1",
     "DELETE": "DELETE FROM t WHERE n % 2 = 0",
     "COPY": "COPY t FROM STDIN",
@@ -151,7 +151,7 @@ def test_statements_on_a_full_disk(serve: Any, disk: SmallDisk, statement: str) 
     served, rows = serve(), 500_000
     served.run(
         "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n BIGINT) TIMESTAMP(ts)",
-        f"INSERT INTO t SELECT value::TIMESTAMP, 'x', value FROM range(0, {rows})",
+        f"INSERT INTO t SELECT to_timestamp(value), 'x', value FROM range(0, {rows})",
     )
     before = served.rows("SELECT count(*), sum(n) FROM t")
     disk.fill()

@@ -24,31 +24,12 @@ use datafusion::logical_expr::{
 pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
     let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_integer());
-    match &expr {
-        Expr::Cast(Cast { expr: value, field })
-            if *field.data_type() == DataType::Date32 && is_number(value) =>
-        {
-            return Err(no_date());
-        }
-        Expr::Cast(Cast { expr: value, field }) | Expr::TryCast(TryCast { expr: value, field })
-            if matches!(field.data_type(), DataType::Time32(_) | DataType::Time64(_))
-                && value.get_type(schema).is_ok_and(|data_type| data_type.is_numeric()) =>
-        {
-            return Err(no_time());
-        }
-        Expr::Cast(Cast { expr: value, field }) | Expr::TryCast(TryCast { expr: value, field })
-            if matches!(field.data_type(), DataType::Timestamp(..))
-                && value.get_type(schema).is_ok_and(|data_type| data_type.is_numeric()) =>
-        {
-            return Err(no_instant());
-        }
-        Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if is_comparison(*op)
-                && (is_date(left) && is_number(right) || is_number(left) && is_date(right)) =>
-        {
-            return Err(no_date());
-        }
-        _ => {}
+    check_no_number(&expr, schema)?;
+    if let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expr
+        && is_comparison(*op)
+        && (is_date(left) && is_number(right) || is_number(left) && is_date(right))
+    {
+        return Err(no_date());
     }
     let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) = &mut expr
     else {
@@ -72,8 +53,29 @@ pub(crate) fn as_time(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<E
     Ok(Transformed::yes(expr))
 }
 
+/// Refuses a number as a time: one that is cast to a time in the statement, or for the types to agree.
+///
+/// # Errors
+/// Where it is one.
+pub(super) fn check_no_number(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    let (Expr::Cast(Cast { expr: value, field }) | Expr::TryCast(TryCast { expr: value, field })) = expr
+    else {
+        return Ok(());
+    };
+    let refused = match field.data_type() {
+        DataType::Date32 | DataType::Date64 => no_date,
+        DataType::Time32(_) | DataType::Time64(_) => no_time,
+        DataType::Timestamp(..) => no_instant,
+        _ => return Ok(()),
+    };
+    match value.get_type(schema) {
+        Ok(of) if of.is_numeric() => Err(refused()),
+        _ => Ok(()),
+    }
+}
+
 fn no_date() -> DataFusionError {
-    let message = "a whole number is no DATE";
+    let message = "a number is no DATE";
     let hint = "write DATE '2024-08-08', or DATE '1970-01-01' + n for days since 1970";
     plan_datafusion_err!("{message}")
         .with_diagnostic(Diagnostic::new_error(message, None).with_help(hint, None))

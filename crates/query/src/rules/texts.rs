@@ -10,6 +10,7 @@
 
 use crate::functions::NAMED_CAST;
 use crate::named::change_named;
+use crate::rules::dates::check_no_number;
 use crate::rules::literals::no_instant;
 use crate::texts::{
     UUID_BYTES, has_digits, no_time_of_day, no_uuid, parse_instant, parse_time_of_day, past_numbers,
@@ -87,7 +88,12 @@ impl AnalyzerRule for TextsOfCasts {
                 [] => DFSchema::clone(plan.schema()),
                 inputs => merge_schema(inputs),
             };
-            change_named(plan, |expr| expr.transform_up(|expr| cast_in_words(expr, &schema)))
+            change_named(plan, |expr| {
+                expr.transform_up(|expr| {
+                    check_no_number(&expr, &schema)?;
+                    cast_in_words(expr, &schema)
+                })
+            })
         })?;
         Ok(changed.data)
     }

@@ -132,7 +132,7 @@ fn a_plain_body_becomes_a_table() {
 fn downloads_can_be_uploaded() {
     let served = Served::new(&[]);
     served.done("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, x DOUBLE, n BIGINT, l DOUBLE[]) TIMESTAMP(ts) PARTITION BY DAY");
-    served.done("INSERT INTO t SELECT value::TIMESTAMP, 'S' || (value % 3), value / 8.0, value, [value, 1.5] FROM range(0, 20000)");
+    served.done("INSERT INTO t SELECT to_timestamp(value), 'S' || (value % 3), value / 8.0, value, [value, 1.5] FROM range(0, 20000)");
     for format in ["csv", "ndjson", "arrow", "parquet"] {
         let mut stream = served.connect("http_port");
         let request =

@@ -192,7 +192,7 @@ fn rows_in_the_form_that_is_accepted() {
 fn files_of_rows() {
     let served = Served::new(&[]);
     served.done("CREATE TABLE t (ts TIMESTAMP, s SYMBOL, n BIGINT) TIMESTAMP(ts)");
-    served.done("INSERT INTO t SELECT value::TIMESTAMP, 'S' || (value % 3), value FROM range(0, 30000)");
+    served.done("INSERT INTO t SELECT to_timestamp(value), 'S' || (value % 3), value FROM range(0, 30000)");
     let (head, body) = ask_bytes(
         &served,
         "GET /exp?query=SELECT+*+FROM+t+ORDER+BY+ts&fmt=arrow&limit=10001,20000&filename=a/b%22c",
