@@ -59,7 +59,7 @@ def _is_inexact(column: pyarrow.ChunkedArray) -> bool:
 def _is_list(data_type: pyarrow.DataType) -> bool:
     import pyarrow
 
-    return pyarrow.types.is_list(data_type) or pyarrow.types.is_large_list(data_type)
+    return bool(pyarrow.types.is_list(data_type) or pyarrow.types.is_large_list(data_type))
 
 
 def _objects(column: pyarrow.ChunkedArray) -> list[Any]:
